@@ -42,7 +42,7 @@ type cli struct {
 }
 
 func main() {
-	quietlog.End()
+	quietlog.RestoreOutput()
 	c := cli{
 		Serve:      command.Serve{Simulator: startSimulator},
 		Completion: command.Completion{Scenarios: bench.Scenarios()},
@@ -50,7 +50,7 @@ func main() {
 	parser := kong.Must(&c,
 		kong.Name("penstock"),
 		kong.Description("One dependable API in front of your inference engines: auth, routing, capacity, failure mapping."),
-		kong.Vars{"agents": strings.Join(agent.Names(), ",")},
+		kong.Vars{"agents": strings.Join(agent.AgentNames(), ",")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) {
 			if code != 0 {
@@ -59,14 +59,14 @@ func main() {
 			os.Exit(code)
 		}),
 	)
-	args := command.Customary(os.Args[1:])
-	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
-	args, err := bench.Arguments(args)
+	args := command.NormalizeArgs(os.Args[1:])
+	parser.FatalIfErrorf(command.RejectUnknownCommand(args, parser.Model.Children))
+	args, err := bench.RewriteArgs(args)
 	parser.FatalIfErrorf(err)
 	k, err := parser.Parse(args)
-	parser.FatalIfErrorf(command.PlainUsage(err))
+	parser.FatalIfErrorf(command.RewriteUsageError(err))
 	if err := command.Run(k); err != nil {
-		os.Exit(command.Report(os.Stderr, err))
+		os.Exit(command.ReportError(os.Stderr, err))
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // stopped. If the scenario can still write, it must print the results so far.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	program, err := process.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +44,12 @@ func TestChildrenEndWithUs(t *testing.T) {
 			}
 			pid := cmd.Process.Pid
 			var children []int
-			benchtest.Until(t, "three engines and an edge", func() bool {
+			benchtest.WaitUntil(t, "three engines and an edge", func() bool {
 				children = benchtest.ChildrenOf(t, pid)
 				return len(children) == 4
 			})
 			if c.report {
-				benchtest.Until(t, "progress", func() bool { return strings.Contains(progress.String(), "req/s") })
+				benchtest.WaitUntil(t, "progress", func() bool { return strings.Contains(progress.String(), "req/s") })
 			}
 			to := pid
 			if c.group {
@@ -60,7 +60,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 			}
 			_ = cmd.Wait() // the exit code of a stopped run does not matter
 			for _, child := range children {
-				benchtest.Until(t, "end of a child", func() bool { return benchtest.ParentOf(child) == 0 })
+				benchtest.WaitUntil(t, "end of a child", func() bool { return benchtest.ParentOf(child) == 0 })
 			}
 			if !c.report {
 				return

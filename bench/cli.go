@@ -31,23 +31,23 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line. vLLM's tool separates lists by spaces (--goodput ttft:200
+// RewriteArgs rewrites a command line. vLLM's tool separates lists by spaces (--goodput ttft:200
 // itl:50). Arguments splits such lists into repeated flags. It also inserts the flags of a
 // --scenario. It leaves the command lines of other commands unchanged. A removed flag is a usage
 // error.
-func Arguments(args []string) ([]string, error) {
+func RewriteArgs(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
 	}
-	if err := gone(args); err != nil {
+	if err := checkRemovedFlags(args); err != nil {
 		return nil, err
 	}
-	args = withScenario(args)
+	args = insertScenarioFlags(args)
 	const list = "--goodput"
 	var out []string
 	var in bool // inside a list, after its first value
 	for i, a := range args {
-		if in = i > 0 && (args[i-1] == list || in && load.Objective.MatchString(a)); in && args[i-1] != list {
+		if in = i > 0 && (args[i-1] == list || in && load.ObjectivePattern.MatchString(a)); in && args[i-1] != list {
 			out = append(out, list)
 		}
 		out = append(out, a)
@@ -75,7 +75,7 @@ func (c *RunCmd) Run() error {
 func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	c.AdminToken, c.CompareKey = os.Getenv("PENSTOCK_ADMIN_TOKEN"), os.Getenv("PENSTOCK_COMPARE_KEY")
 	if c.Scenario != "" {
-		end, err := c.play(ctx, progress)
+		end, err := c.startScenarioFleet(ctx, progress)
 		if err != nil {
 			return err
 		}
@@ -84,12 +84,12 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	if _, err := c.Validate(); err != nil {
 		return err
 	}
-	judge, err := c.Prepare()
+	judge, err := c.NewJudge()
 	if err != nil {
 		return err
 	}
 	for _, name := range c.Output {
-		if err := result.Writable(name); err != nil {
+		if err := result.CheckWritable(name); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	r, records, err := load.Run(ctx, c.Options, show)
 	end()
 	if errors.Is(err, context.Canceled) {
-		return exit.With(exit.Failed, "stopped before anything was measured")
+		return exit.NewError(exit.Failed, "stopped before anything was measured")
 	}
 	if err != nil {
 		return err
@@ -118,29 +118,29 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	case c.Quiet:
 		err = report.WriteVerdict(out, r.Penstock)
 	default:
-		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
+		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.CleanLine(r.Penstock.Target.BaseURL), plaintext.CleanLine(r.ModelID))
 		err = report.WriteText(out, r)
 	}
 	if err != nil {
-		return exit.With(exit.Failed, err.Error())
+		return exit.NewError(exit.Failed, err.Error())
 	}
 	verdict := judge.Apply(r, said)
 	if c.Format == "json" {
 		if err := r.Write(out); err != nil {
-			return exit.With(exit.Failed, err.Error())
+			return exit.NewError(exit.Failed, err.Error())
 		}
 	}
 	for _, name := range c.Output { // must come last, because the result includes the checks
 		if err := save(name, r, records); err != nil {
-			return exit.With(exit.Failed, err.Error())
+			return exit.NewError(exit.Failed, err.Error())
 		}
 		fmt.Fprintf(said, "Written: %s\n", name)
 	}
 	if r.Completed == 0 {
-		return exit.With(exit.Failed, "no request was answered")
+		return exit.NewError(exit.Failed, "no request was answered")
 	}
 	if s := r.Penstock.Search; verdict == nil && s != nil && s.Profile == "search" && s.Rate == nil {
-		return exit.With(exit.Threshold, "no load tried met the objectives")
+		return exit.NewError(exit.CheckFailed, "no load tried met the objectives")
 	}
 	return verdict
 }

@@ -51,7 +51,7 @@ func (c *CompareCmd) run(out io.Writer) error {
 	}
 	failed := ""
 	if len(bounds) > 0 {
-		for _, a := range compare.Check(report, bounds) {
+		for _, a := range compare.CheckRegressions(report, bounds) {
 			if !a.OK {
 				failed += "\n  " + a.Text + ": " + a.Reason
 			}
@@ -59,11 +59,11 @@ func (c *CompareCmd) run(out io.Writer) error {
 	}
 	switch {
 	case len(report.Rows) == 0:
-		return exit.With(exit.Failed, "nothing to compare: the results have no measure in common")
+		return exit.NewError(exit.Failed, "nothing to compare: the results have no measure in common")
 	case failed != "":
-		return exit.With(exit.Threshold, "worse than the baseline allows:"+failed)
+		return exit.NewError(exit.CheckFailed, "worse than the baseline allows:"+failed)
 	case !report.Valid:
-		return exit.With(exit.Invalid, "one of the results is not valid")
+		return exit.NewError(exit.Invalid, "one of the results is not valid")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestCompareCommand(t *testing.T) {
 	}{
 		{CompareCmd{Base: a, New: b}, 0, "worse: "},
 		{CompareCmd{Base: a, New: b, Output: out}, 0, ""},
-		{CompareCmd{Base: a, New: b, MaxRegress: []string{"5%"}}, exit.Threshold, "worse: "},
+		{CompareCmd{Base: a, New: b, MaxRegress: []string{"5%"}}, exit.CheckFailed, "worse: "},
 		{CompareCmd{Base: a, New: a, MaxRegress: []string{"0%"}}, 0, "no difference"},
 		{CompareCmd{Base: a, New: bad}, exit.Invalid, "not valid: clock"},
 		{CompareCmd{Base: bad, New: a, MaxRegress: []string{"5%"}}, exit.Invalid, "not valid: clock"},

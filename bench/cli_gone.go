@@ -7,11 +7,11 @@ import (
 	"penstock/bench/exit"
 )
 
-const onlyCode = "the result is printed all the same: have the script accept exit code 98"
+const acceptCodeHint = "the result is printed all the same: have the script accept exit code 98"
 
-// goneFlags maps removed flags of `bench run`, `bench compare` and `bench report` to their
+// removedFlags maps removed flags of `bench run`, `bench compare` and `bench report` to their
 // replacements.
-var goneFlags = map[string]string{
+var removedFlags = map[string]string{
 	"base-url":           "give the URL as the argument",
 	"backend":            "name the dialect by --mix, such as --mix messages",
 	"header":             "give the address of an edge or proxy that adds the header",
@@ -25,15 +25,15 @@ var goneFlags = map[string]string{
 	"at":                 "play a scenario that has such an event (bench scenarios), or do it beside the run: sleep 30; penstock reload",
 	"metadata":           "choose it by the ending of the file's name (--output)",
 	"no-floor":           "leave it out: the client's own floor takes a second",
-	"allow-invalid":      onlyCode,
+	"allow-invalid":      acceptCodeHint,
 	"confidence":         "intervals hold with a confidence of 99.9 %; leave it out",
 }
 
-// goneShort maps removed short flags to their long forms.
-var goneShort = map[string]string{"-u": "base-url", "-H": "header"}
+// removedShortFlags maps removed short flags to their long forms.
+var removedShortFlags = map[string]string{"-u": "base-url", "-H": "header"}
 
-func gone(args []string) error {
-	at, run := isRun(args)
+func checkRemovedFlags(args []string) error {
+	at, run := findRunArgs(args)
 	if !run && !slices.Contains([]string{"compare", "report"}, args[min(1, len(args)-1)]) {
 		return nil
 	}
@@ -43,11 +43,11 @@ func gone(args []string) error {
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(a, "--"), "=")
 		if a == "--"+name || strings.HasPrefix(a, "--"+name+"=") {
-			if instead := goneFlags[name]; instead != "" {
+			if instead := removedFlags[name]; instead != "" {
 				return exit.Usagef("--%s is gone: %s", name, instead)
 			}
-		} else if name := goneShort[a[:min(2, len(a))]]; name != "" {
-			return exit.Usagef("%s (--%s) is gone: %s", a[:2], name, goneFlags[name])
+		} else if name := removedShortFlags[a[:min(2, len(a))]]; name != "" {
+			return exit.Usagef("%s (--%s) is gone: %s", a[:2], name, removedFlags[name])
 		}
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 // parse parses a command line as main does.
 func parse(t *testing.T, args ...string) *CLI {
 	t.Helper()
-	c, parser := grammar(t)
-	args, err := Arguments(append([]string{"bench"}, args...))
+	c, parser := newParser(t)
+	args, err := RewriteArgs(append([]string{"bench"}, args...))
 	if err == nil {
 		_, err = parser.Parse(args)
 	}
@@ -22,7 +22,7 @@ func parse(t *testing.T, args ...string) *CLI {
 	return c
 }
 
-func grammar(t *testing.T) (*CLI, *kong.Kong) {
+func newParser(t *testing.T) (*CLI, *kong.Kong) {
 	t.Helper()
 	c := new(struct {
 		Bench CLI `cmd:""`
@@ -37,7 +37,7 @@ func grammar(t *testing.T) (*CLI, *kong.Kong) {
 // flagsOf returns the flags of a `bench` subcommand.
 func flagsOf(t *testing.T, command string) (names []string) {
 	t.Helper()
-	_, parser := grammar(t)
+	_, parser := newParser(t)
 	for _, c := range parser.Model.Children[0].Children {
 		if c.Name == command {
 			for _, f := range c.Flags {

@@ -21,7 +21,7 @@ type ReportCmd struct {
 func (c *ReportCmd) Run() error { return c.run(os.Stdout, os.Stderr) }
 
 func (c *ReportCmd) run(out, notes io.Writer) error {
-	judge, err := c.Prepare()
+	judge, err := c.NewJudge()
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestReportCommand(t *testing.T) {
 	}{
 		{ReportCmd{File: good, Output: out}, 0},
 		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed==24"}}}, 0},
-		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed==0"}}}, exit.Threshold},
+		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed==0"}}}, exit.CheckFailed},
 		{ReportCmd{File: good, Checks: compare.Checks{Assert: []string{"failed"}}}, exit.Usage},
 		{ReportCmd{File: bad}, exit.Usage},
 		{ReportCmd{File: bad + "x"}, exit.Usage},
@@ -37,7 +37,7 @@ func TestReportCommand(t *testing.T) {
 		if errors.As(err, &e) {
 			code = e.Code
 		}
-		if code != c.code || (code == 0 && c.c.Output == "") != strings.HasPrefix(text.String(), "<!doctype html>") && code != exit.Threshold {
+		if code != c.code || (code == 0 && c.c.Output == "") != strings.HasPrefix(text.String(), "<!doctype html>") && code != exit.CheckFailed {
 			t.Errorf("%+v: code %d, want %d: %v; %d bytes", c.c, code, c.code, err, text.Len())
 		}
 	}

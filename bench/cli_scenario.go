@@ -21,15 +21,15 @@ var shortFlags = map[byte]string{
 	'm': "model",
 }
 
-// instead maps a flag to the scenario flags that it replaces.
-var instead = map[string][]string{
+// replacedFlags maps a flag to the scenario flags that it replaces.
+var replacedFlags = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// isRun reports whether a command line is for `bench run`, in which "run" is optional. at is the
+// findRunArgs reports whether a command line is for `bench run`, in which "run" is optional. at is the
 // index of the command's first argument.
-func isRun(args []string) (at int, ok bool) {
+func findRunArgs(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
 		return 0, false
@@ -44,11 +44,11 @@ func isRun(args []string) (at int, ok bool) {
 	return 1, true
 }
 
-// withScenario inserts the flags of a scenario after `bench` or `bench run`. They precede the
+// insertScenarioFlags inserts the flags of a scenario after `bench` or `bench run`. They precede the
 // user's flags, which therefore take precedence. A command line without --scenario stays unchanged.
 // It ignores an unknown scenario, because the command reports that error.
-func withScenario(args []string) []string {
-	at, ok := isRun(args)
+func insertScenarioFlags(args []string) []string {
+	at, ok := findRunArgs(args)
 	if !ok {
 		return args
 	}
@@ -58,7 +58,7 @@ func withScenario(args []string) []string {
 		return args
 	}
 	for flag := range given {
-		for _, other := range instead[flag] {
+		for _, other := range replacedFlags[flag] {
 			given[other] = true
 		}
 	}
@@ -89,8 +89,8 @@ func givenFlags(args []string) (name string, given map[string]bool) {
 	return name, given
 }
 
-// play starts the scenario's fleet, unless a target is given. The caller must call end.
-func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err error) {
+// startScenarioFleet starts the scenario's fleet, unless a target is given. The caller must call end.
+func (c *RunCmd) startScenarioFleet(ctx context.Context, notes io.Writer) (end func(), err error) {
 	s, err := scenario.Find(c.Scenario)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	fmt.Fprintf(notes, "Scenario %s: starting %d simulated engines and an edge\n", s.Name, len(s.Fleet.Engines))
 	f, err := scenario.StartFleet(ctx, s.Fleet)
 	if err != nil {
-		return nil, exit.With(exit.Failed, err.Error())
+		return nil, exit.NewError(exit.Failed, err.Error())
 	}
 	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.URL, f.Admin, "", f.Key, f
 	c.Engine = f.EngineURLs()

@@ -20,13 +20,13 @@ import (
 // with the default.
 func TestZeroIsNotTheDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
-		_, parser := grammar(t)
+		_, parser := newParser(t)
 		if _, err := parser.Parse([]string{"bench", "run", flag}); err == nil {
 			t.Errorf("%s is taken", flag)
 		}
 	}
 	c := parse(t, "-z", "1m30s", "-n", "7", "--request-timeout=250ms")
-	if o := c.Run.Options; o.Duration != load.Span(90*time.Second) || o.NumPrompts != 7 || o.RequestTimeout != load.Span(250*time.Millisecond) {
+	if o := c.Run.Options; o.Duration != load.PositiveDuration(90*time.Second) || o.NumPrompts != 7 || o.RequestTimeout != load.PositiveDuration(250*time.Millisecond) {
 		t.Errorf("options = %v, %v, %v; want 1m30s, 7 prompts and 250ms", o.Duration, o.NumPrompts, o.RequestTimeout)
 	}
 }
@@ -69,7 +69,7 @@ func TestScenarioArguments(t *testing.T) {
 		{"sim --scenario chat", "sim --scenario chat"},
 		{"bench", "bench"},
 	} {
-		args, err := Arguments(strings.Fields(c.in))
+		args, err := RewriteArgs(strings.Fields(c.in))
 		if got := strings.Join(args, " "); got != c.want || err != nil {
 			t.Errorf("%s:\n got %s (%v)\nwant %s", c.in, got, err, c.want)
 		}
@@ -88,7 +88,7 @@ func TestScenariosAreListed(t *testing.T) {
 		if name == "" {
 			name = "all"
 		}
-		golden.File(t, "testdata/scenarios/"+name+".txt", b.Bytes())
+		golden.CompareFile(t, "testdata/scenarios/"+name+".txt", b.Bytes())
 	}
 	var e *exit.Error
 	if err := (&ScenariosCmd{Name: "nope"}).run(io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
@@ -100,12 +100,12 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 	for _, o := range []load.Options{{BaseURL: "http://127.0.0.1:1"}, {URL: "127.0.0.1:1"}} {
 		c := &RunCmd{Scenario: "failover", Options: o}
 		var e *exit.Error
-		if _, err := c.play(context.Background(), io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
+		if _, err := c.startScenarioFleet(context.Background(), io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
 			t.Errorf("play(%+v): %v, want a usage error", o, err)
 		}
 	}
 	c := &RunCmd{Scenario: "chat", Options: load.Options{URL: "http://127.0.0.1:1"}}
-	end, err := c.play(context.Background(), io.Discard)
+	end, err := c.startScenarioFleet(context.Background(), io.Discard)
 	if err != nil || c.Fleet != nil {
 		t.Fatalf("chat against a target: %v, fleet %v", err, c.Fleet)
 	}

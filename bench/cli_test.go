@@ -27,7 +27,7 @@ func TestArguments(t *testing.T) {
 		"bench --goodput ttft:200 127.0.0.1:8000":         "bench --goodput ttft:200 127.0.0.1:8000",
 		"serve --goodput ttft:200 itl:50":                 "serve --goodput ttft:200 itl:50",
 	} {
-		args, err := Arguments(strings.Fields(in))
+		args, err := RewriteArgs(strings.Fields(in))
 		if got := strings.Join(args, " "); got != want || err != nil {
 			t.Errorf("%s\n got %s (%v)\nwant %s", in, got, err, want)
 		}
@@ -46,14 +46,14 @@ func TestGoneFlags(t *testing.T) {
 		"bench -- --warmup":                   "",
 		"serve --header":                      "",
 	} {
-		_, err := Arguments(strings.Fields(in))
+		_, err := RewriteArgs(strings.Fields(in))
 		if (err != nil) != (want != "") || err != nil && (!strings.Contains(err.Error(), want) || benchtest.ExitCode(err) != exit.Usage) {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}
 	}
 	for _, c := range []string{"run", "compare", "report"} {
 		for _, f := range flagsOf(t, c) {
-			if goneFlags[strings.TrimPrefix(f, "--")] != "" {
+			if removedFlags[strings.TrimPrefix(f, "--")] != "" {
 				t.Errorf("bench %s has the flag %s, which is said to be gone", c, f)
 			}
 		}
@@ -62,7 +62,7 @@ func TestGoneFlags(t *testing.T) {
 
 // TestHelpFitsScreens checks that each group of flags fits on a screen of 24 lines and 80 columns.
 func TestHelpFitsScreens(t *testing.T) {
-	_, parser := grammar(t)
+	_, parser := newParser(t)
 	parser.Exit = func(int) {}
 	var help bytes.Buffer
 	parser.Stdout = &help
@@ -163,7 +163,7 @@ func TestFormat(t *testing.T) {
 func TestSearchThatMeetsNothing(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	c := RunCmd{Options: load.Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}}
-	if code := benchtest.ExitCode(c.run(t.Context(), io.Discard, io.Discard)); code != exit.Threshold && code != exit.Invalid {
+	if code := benchtest.ExitCode(c.run(t.Context(), io.Discard, io.Discard)); code != exit.CheckFailed && code != exit.Invalid {
 		t.Errorf("ended with %d", code)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// forge appends terminal control sequences to every string in a JSON value, except times and "inf".
-func forge(v any) any {
+// forgeStrings appends terminal control sequences to every string in a JSON value, except times and "inf".
+func forgeStrings(v any) any {
 	switch v := v.(type) {
 	case string:
 		if _, err := time.Parse(time.RFC3339, v); err != nil && v != "inf" {
@@ -23,11 +23,11 @@ func forge(v any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = forge(v[i])
+			v[i] = forgeStrings(v[i])
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = forge(v[name])
+			v[name] = forgeStrings(v[name])
 		}
 	}
 	return v
@@ -45,7 +45,7 @@ func TestForgedResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err = json.Marshal(forge(tree)); err != nil {
+	if b, err = json.Marshal(forgeStrings(tree)); err != nil {
 		t.Fatal(err)
 	}
 	var r result.Result
@@ -53,7 +53,7 @@ func TestForgedResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := compare.Results(&r, &r, 0.999)
-	c.Notes, c.Verdict = append(c.Notes, forge("note").(string)), forge("verdict").(string)
+	c.Notes, c.Verdict = append(c.Notes, forgeStrings("note").(string)), forgeStrings("verdict").(string)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"text": func(w *bytes.Buffer) error {
 			return report.WriteText(w, &r)

@@ -17,7 +17,7 @@ import (
 // TestReadmeCommands checks that every command in this folder's README.md works, in a shortened
 // form. The target is an edge with an engine, because an engine alone supports only chat.
 func TestReadmeCommands(t *testing.T) {
-	fastset.LeaveOut(t, "the commands of the README")
+	fastset.SkipIfShort(t, "the commands of the README")
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
@@ -43,8 +43,8 @@ func TestReadmeCommands(t *testing.T) {
 				words = append(words, "-n", "40")
 			}
 		}
-		_, parser := grammar(t)
-		words, err := Arguments(append([]string{"bench"}, words...))
+		_, parser := newParser(t)
+		words, err := RewriteArgs(append([]string{"bench"}, words...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("line %s: %v, want no error", line, err)
 			continue
 		}
-		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the test machine is busy
+		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.CheckFailed { // the test machine is busy
 			t.Errorf("%s: exit code %d", line, code)
 		}
 	}
@@ -63,7 +63,7 @@ func TestReadmeCommands(t *testing.T) {
 // returns the URLs of the edge and of its admin listener.
 func startEdge(t *testing.T, dir, engine string) (url, admin string) {
 	t.Helper()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	path := filepath.Join(dir, "edge.yaml")
 	config := `listen: 127.0.0.1:0
 admin: { listen: "127.0.0.1:0" }

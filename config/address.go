@@ -32,9 +32,9 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients in other networks may be able to reach a listen address. This
+// mayBeReachable reports whether clients in other networks may be able to reach a listen address. This
 // is the case for wildcard and public addresses.
-func reachable(listen string) bool {
+func mayBeReachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
 		return false
@@ -45,7 +45,7 @@ func reachable(listen string) bool {
 
 func checkListen(listen string) error {
 	if unixsocket.Is(listen) {
-		_, _, err := unixsocket.Listen(listen)
+		_, _, err := unixsocket.ParseListen(listen)
 		return err
 	}
 	host, port, err := net.SplitHostPort(listen)
@@ -55,19 +55,19 @@ func checkListen(listen string) error {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("the port %q is not a number from 0 to 65535", port)
 	}
-	if _, err := netip.ParseAddr(host); host != "" && err != nil && !hostName(host) {
+	if _, err := netip.ParseAddr(host); host != "" && err != nil && !isHostName(host) {
 		return fmt.Errorf("%q is neither an IP address nor a host name", host)
 	}
 	return nil
 }
 
-// samePort reports whether two listen addresses conflict. They do if their ports are equal, and
+// listensConflict reports whether two listen addresses conflict. They do if their ports are equal, and
 // their hosts are equal or one host is a wildcard. It does not resolve host names. Unix sockets
 // conflict if their paths are equal.
-func samePort(one, other string) bool {
+func listensConflict(one, other string) bool {
 	if unixsocket.Is(one) && unixsocket.Is(other) {
-		a, _, _ := unixsocket.Listen(one)
-		b, _, _ := unixsocket.Listen(other)
+		a, _, _ := unixsocket.ParseListen(one)
+		b, _, _ := unixsocket.ParseListen(other)
 		return a == b
 	}
 	a, port, err := net.SplitHostPort(one)
@@ -75,19 +75,19 @@ func samePort(one, other string) bool {
 	if err != nil || err2 != nil || port != second || port == "0" {
 		return false
 	}
-	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
+	return a == b || canonicalHost(a) == canonicalHost(b) || isWildcardOf(a, b) || isWildcardOf(b, a)
 }
 
-// takes reports whether host is a wildcard address that includes other.
-func takes(host, other string) bool {
-	if plainHost(host) != everywhere {
+// isWildcardOf reports whether host is a wildcard address that includes other.
+func isWildcardOf(host, other string) bool {
+	if canonicalHost(host) != wildcardHost {
 		return false
 	}
 	ip, err := netip.ParseAddr(other)
-	return host != everywhere || err != nil || ip.Unmap().Is4() || ip.IsUnspecified()
+	return host != wildcardHost || err != nil || ip.Unmap().Is4() || ip.IsUnspecified()
 }
 
-func hostName(host string) bool {
+func isHostName(host string) bool {
 	if host == "" || len(host) > 253 || strings.Trim(host, "0123456789.") == "" {
 		return false // only digits and dots: a malformed IP address
 	}
@@ -102,9 +102,9 @@ func hostName(host string) bool {
 	return true
 }
 
-// checkHTTP parses the URL of a server that the edge calls. Its errors never contain the URL,
+// parseHTTPURL parses the URL of a server that the edge calls. Its errors never contain the URL,
 // because it may contain a password.
-func checkHTTP(address string) (*url.URL, error) {
+func parseHTTPURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func checkHTTP(address string) (*url.URL, error) {
 		return nil, errors.New("the URL names no host: write http://HOST:PORT")
 	}
 	switch ip, err := netip.ParseAddr(u.Hostname()); {
-	case err != nil && !hostName(u.Hostname()):
+	case err != nil && !isHostName(u.Hostname()):
 		return nil, errors.New("the URL's host is neither a name nor an IP address")
 	case ip.Zone() != "":
 		return nil, errors.New("the URL's address has a zone (%), which a request cannot carry: write a name, or an address without a zone")
@@ -141,7 +141,7 @@ func checkHTTP(address string) (*url.URL, error) {
 // CheckBaseURL returns an error if an upstream's URL is invalid.
 func CheckBaseURL(address string) error {
 	if unixsocket.Is(address) {
-		file, base, err := unixsocket.URL(address)
+		file, base, err := unixsocket.ParseURL(address)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func CheckBaseURL(address string) error {
 			return errors.New("an engine at a Unix socket is written unix:/PATH, or unix:/PATH:/BASE with a base path")
 		}
 	}
-	u, err := checkHTTP(address)
+	u, err := parseHTTPURL(address)
 	if err != nil {
 		return err
 	}
@@ -172,15 +172,15 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// leadsTo reports whether a URL certainly leads to this machine's listener at listen. Other names
+// pointsToListener reports whether a URL certainly leads to this machine's listener at listen. Other names
 // and addresses of the machine are unknown to it.
-func leadsTo(address, listen string) bool {
+func pointsToListener(address, listen string) bool {
 	if unixsocket.Is(address) && unixsocket.Is(listen) {
-		a, _, err := unixsocket.URL(address)
-		b, _, err2 := unixsocket.Listen(listen)
+		a, _, err := unixsocket.ParseURL(address)
+		b, _, err2 := unixsocket.ParseListen(listen)
 		return err == nil && err2 == nil && a == b
 	}
-	u, err := checkHTTP(address)
+	u, err := parseHTTPURL(address)
 	if err != nil {
 		return false
 	}
@@ -188,21 +188,21 @@ func leadsTo(address, listen string) bool {
 	if err != nil || port == "0" || port != cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]) {
 		return false
 	}
-	here, there := plainHost(host), plainHost(u.Hostname())
+	here, there := canonicalHost(host), canonicalHost(u.Hostname())
 	ip, err := netip.ParseAddr(there)
 	toHere := err == nil && (ip.IsLoopback() || ip.IsUnspecified())
-	return here == there || here == everywhere && toHere || there == everywhere && OnLoopback(listen)
+	return here == there || here == wildcardHost && toHere || there == wildcardHost && OnLoopback(listen)
 }
 
-// everywhere is the wildcard address of a listener. A client that dials it reaches the loopback
+// wildcardHost is the wildcard address of a listener. A client that dials it reaches the loopback
 // address.
-const everywhere = "0.0.0.0"
+const wildcardHost = "0.0.0.0"
 
-// plainHost returns a canonical form of a host.
-func plainHost(host string) string {
+// canonicalHost returns a canonical form of a host.
+func canonicalHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
-		return everywhere
+		return wildcardHost
 	case strings.EqualFold(host, "localhost"):
 		return "127.0.0.1"
 	case err == nil:
@@ -211,34 +211,34 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen checks whether f may be served on ports that are already open. It ignores listen and
+// CheckOpenPorts checks whether f may be served on ports that are already open. It ignores listen and
 // admin.listen. A running process changes its ports only at a restart, and a service manager may
 // have opened them. public and admin are the addresses of the open ports. admin is "" if there is
 // no admin listener. Validate checks only the addresses in the file. This is not enough: a file
 // that moves every listener to loopback may disable keys, while a port that is already open remains
 // reachable.
-func (f *File) CheckOpen(public, admin string) Problems {
+func (f *File) CheckOpenPorts(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
 		if f.Auth == AuthNone && port.at != "" && !OnLoopback(port.at) {
 			c.fail("auth", "none is allowed on loopback only, and the port of %s is open at %s %s", port.setting, port.at,
-				untilMoved)
+				openPortNote)
 		}
 	}
 	n := len(f.Admin.Token)
-	if (n > 0 || !f.Admin.Guarded()) && n < LeastAdminToken && admin != "" && !OnLoopback(admin) {
+	if (n > 0 || !f.Admin.RequiresToken()) && n < MinAdminTokenLen && admin != "" && !OnLoopback(admin) {
 		what := "it is needed"
 		if n > 0 {
-			what = fmt.Sprintf("it can be guessed: use at least %d characters", LeastAdminToken)
+			what = fmt.Sprintf("it can be guessed: use at least %d characters", MinAdminTokenLen)
 		}
 		c.fail("admin.token", "%s: the admin listener is open at %s, where other machines reach it, %s", what, admin,
-			untilMoved)
+			openPortNote)
 	}
 	return c.Problems()
 }
 
-// untilMoved explains to the operator how long a port stays open.
-const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
+// openPortNote explains to the operator how long a port stays open.
+const openPortNote = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
 // sanKinds are the prefixes that "openssl x509 -ext subjectAltName" prints before a name to show
 // its kind.
@@ -264,22 +264,22 @@ func checkSAN(name string) error {
 		if u, err := url.Parse(name); err != nil || u.Scheme == "" {
 			return errors.New("this is neither an IP address nor a URI: write spiffe://TRUST-DOMAIN/PATH")
 		}
-		if strings.Trim(after, "0123456789") == "" && hostName(before) {
+		if strings.Trim(after, "0123456789") == "" && isHostName(before) {
 			return errors.New("a name of a certificate has no port: leave it out")
 		}
 		return nil
 	}
-	if strings.Contains(name, "@") || hostName(name) && !strings.HasSuffix(name, ".") {
+	if strings.Contains(name, "@") || isHostName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
 	return errors.New("this is not a DNS name, URI, mail or IP address: write one complete name of the certificate, " +
 		"such as agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
-// publicHost reports whether a URL has a public address, or a host name outside the private
+// isPublicHost reports whether a URL has a public address, or a host name outside the private
 // domains.
-func publicHost(address string) bool {
-	u, err := checkHTTP(address)
+func isPublicHost(address string) bool {
+	u, err := parseHTTPURL(address)
 	if err != nil {
 		return false
 	}
@@ -289,15 +289,15 @@ func publicHost(address string) bool {
 	}
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	i := strings.LastIndexByte(name, '.')
-	return i > 0 && !slices.Contains(houseDomains, name[i+1:])
+	return i > 0 && !slices.Contains(privateDomains, name[i+1:])
 }
 
 // sharedAddresses is the range of carrier-grade NAT and overlay networks (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// houseDomains are top-level domains for private names, which no public server resolves (RFC 6761,
+// privateDomains are top-level domains for private names, which no public server resolves (RFC 6761,
 // 6762, 8375, and common practice).
-var houseDomains = []string{
+var privateDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }
 
@@ -315,9 +315,9 @@ func parsePrefix(s string) (netip.Prefix, error) {
 // ProxiesAtSocket is the value in ListenTrusted for all peers at a Unix socket.
 const ProxiesAtSocket = "unix"
 
-// Proxies returns the networks in ListenTrusted. atSocket is true if ListenTrusted contains
+// TrustedProxies returns the networks in ListenTrusted. atSocket is true if ListenTrusted contains
 // ProxiesAtSocket. f must be valid.
-func (f *File) Proxies() (all []netip.Prefix, atSocket bool) {
+func (f *File) TrustedProxies() (all []netip.Prefix, atSocket bool) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {
 			all = append(all, p)

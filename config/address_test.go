@@ -66,8 +66,8 @@ func TestLeadsTo(t *testing.T) {
 		{"http://localhost:0", "localhost:0", false},
 		{"http://localhost:4000", "", false},
 	} {
-		if got := leadsTo(c.url, c.listen); got != c.want {
-			t.Errorf("leadsTo(%q, %q) = %v, want %v", c.url, c.listen, got, c.want)
+		if got := pointsToListener(c.url, c.listen); got != c.want {
+			t.Errorf("pointsToListener(%q, %q) = %v, want %v", c.url, c.listen, got, c.want)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func TestSamePort(t *testing.T) {
 		{"[::1]:4000", "0.0.0.0:4000", false},
 		{"[::]:4000", "[::1]:4000", true},
 	} {
-		if got := samePort(c.one, c.other); got != c.want {
-			t.Errorf("samePort(%q, %q) = %v, want %v", c.one, c.other, got, c.want)
+		if got := listensConflict(c.one, c.other); got != c.want {
+			t.Errorf("listensConflict(%q, %q) = %v, want %v", c.one, c.other, got, c.want)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// large returns a configuration with many keys and upstreams. A reload may take 50 ms with 1,000
+// largeConfig returns a configuration with many keys and upstreams. A reload may take 50 ms with 1,000
 // keys and 200 upstreams, and a second with 10,000 keys and 1,000 upstreams.
-func large(keys, upstreams int) []byte {
+func largeConfig(keys, upstreams int) []byte {
 	var b bytes.Buffer
 	b.WriteString("keys:\n")
 	for i := range keys {
@@ -29,11 +29,11 @@ func large(keys, upstreams int) []byte {
 func BenchmarkParseValid(b *testing.B) {
 	for _, size := range []struct{ keys, upstreams int }{{1000, 200}, {10_000, 1000}} {
 		b.Run(fmt.Sprintf("%d_keys", size.keys), func(b *testing.B) {
-			src := large(size.keys, size.upstreams)
+			src := largeConfig(size.keys, size.upstreams)
 			b.SetBytes(int64(len(src)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if f, problems := ParseValid("config.yaml", src, bundled); f == nil || len(problems) > 0 {
+				if f, problems := ParseValid("config.yaml", src, bundledProfiles); f == nil || len(problems) > 0 {
 					b.Fatal(problems)
 				}
 			}
@@ -42,11 +42,11 @@ func BenchmarkParseValid(b *testing.B) {
 }
 
 func BenchmarkDiff(b *testing.B) {
-	old, err := Parse("config.yaml", large(1000, 200))
+	old, err := Parse("config.yaml", largeConfig(1000, 200))
 	if err != nil {
 		b.Fatal(err)
 	}
-	next, err := Parse("config.yaml", large(1000, 201))
+	next, err := Parse("config.yaml", largeConfig(1000, 201))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,17 +30,17 @@ import (
 // file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
-	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
+	if !f.TLS.Enabled() && f.positions().Has("tls.cert") {
 		c.warn("tls", "cert and key are empty, so the API is plain HTTP: set both, or remove tls")
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
 	c.pair("admin.tls", f.Admin.TLS.Cert, f.Admin.TLS.Key)
 	c.folder(&f.TLS.ACME)
 	for i := range f.Upstreams {
-		c.client(element("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
-		c.account(element("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
+		c.clientTLSFiles(entryPath("upstreams", i)+".tls", &f.Upstreams[i].TLS, "engine")
+		c.account(entryPath("upstreams", i)+".kubernetes", &f.Upstreams[i].Kubernetes)
 	}
-	c.client("fleet.store.tls", &f.Fleet.Store.TLS, "store")
+	c.clientTLSFiles("fleet.store.tls", &f.Fleet.Store.TLS, "store")
 	return c.Problems()
 }
 
@@ -67,8 +67,8 @@ func CheckMadeKeys(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// client checks the TLS files for connections to a server.
-func (c *checker) client(path string, t *UpstreamTLS, server string) {
+// clientTLSFiles checks the TLS files for connections to a server.
+func (c *checker) clientTLSFiles(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)
 	if t.CA == "" {
 		return
@@ -85,7 +85,7 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 // account warns about a Kubernetes service account that cannot be used here. Outside a cluster it
 // ignores the default account, which is mounted only in pods.
 func (c *checker) account(path string, k *Kubernetes) {
-	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
+	if !k.IsSet() || strings.HasPrefix(k.Server, "http://") {
 		return
 	}
 	if k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
@@ -114,7 +114,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 
 // pair reports a certificate and a key that do not match, or that should not be used.
 func (c *checker) pair(path, cert, key string) {
-	if cert == "" || key == "" || c.places.BrokenWithin(path) {
+	if cert == "" || key == "" || c.positions.BrokenWithin(path) {
 		return
 	}
 	loaded, err := tls.LoadX509KeyPair(cert, key)
@@ -134,42 +134,42 @@ func (c *checker) pair(path, cert, key string) {
 	case now.Before(leaf.NotBefore):
 		c.warn(path+".cert", "%s is not valid before %s: replace it, or correct the clock", cert,
 			leaf.NotBefore.UTC().Format(time.RFC3339))
-	case leaf.NotAfter.Sub(now) < EndsSoon(leaf.NotBefore, leaf.NotAfter):
+	case leaf.NotAfter.Sub(now) < ExpiryNotice(leaf.NotBefore, leaf.NotAfter):
 		c.warn(path+".cert", "%s ends on %s, %s: replace it in time; no restart is needed", cert,
 			leaf.NotAfter.UTC().Format(time.RFC3339), inDays(leaf.NotAfter.Sub(now)))
 	}
-	if info, err := os.Stat(key); err == nil && strictyaml.TooOpen(info) {
+	if info, err := os.Stat(key); err == nil && strictyaml.ReadableByOthers(info) {
 		c.warn(path+".key", "%s has mode %04o: chmod 640 keeps other users out", key, info.Mode().Perm())
 	}
 }
 
-// week is how long before the expiry of a certificate or a key the edge warns the operator. The
+// expiryWarning is how long before the expiry of a certificate or a key the edge warns the operator. The
 // alert PenstockCertificateExpires uses the same time.
-const week = 7 * 24 * time.Hour
+const expiryWarning = 7 * 24 * time.Hour
 
-// renewedDaily is the longest lifetime at which a certificate is certainly renewed by a program.
+// autoRenewedLifetime is the longest lifetime at which a certificate is certainly renewed by a program.
 // Workload identities are valid for an hour to three days.
-const renewedDaily = 3 * 24 * time.Hour
+const autoRenewedLifetime = 3 * 24 * time.Hour
 
-// EndsSoon returns how long in advance the edge mentions that a key, or a certificate in a file,
+// ExpiryNotice returns how long in advance the edge mentions that a key, or a certificate in a file,
 // expires. This is a week. If the lifetime is three days or less, the edge mentions the expiry once
 // the renewal is overdue.
-func EndsSoon(from, until time.Time) time.Duration {
-	if until.Sub(from) <= renewedDaily {
-		overdue, _ := RenewalOverdue(from, until)
+func ExpiryNotice(from, until time.Time) time.Duration {
+	if until.Sub(from) <= autoRenewedLifetime {
+		overdue, _ := RenewalThresholds(from, until)
 		return overdue
 	}
-	return week
+	return expiryWarning
 }
 
-// RenewalOverdue returns the remaining lifetimes at which the renewal of a certificate in a file is
+// RenewalThresholds returns the remaining lifetimes at which the renewal of a certificate in a file is
 // overdue, and at which it is urgent. Programs renew when a third of the lifetime is left
 // (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). A certificate with less than
 // a quarter of its lifetime left was therefore forgotten. For long lifetimes, overdue is limited to
 // a week and urgent to a day. The alert PenstockCertificateExpires uses overdue.
-func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
+func RenewalThresholds(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
-	return min(week, life/4), min(week/7, life/10)
+	return min(expiryWarning, life/4), min(expiryWarning/7, life/10)
 }
 
 func inDays(left time.Duration) string {
@@ -182,14 +182,14 @@ func inDays(left time.Duration) string {
 // LetsEncrypt is the default ACME directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// mostDomains is the maximum number of ACME domains, because each domain is a separate order.
-const mostDomains = 100
+// maxDomains is the maximum number of ACME domains, because each domain is a separate order.
+const maxDomains = 100
 
 func (c processChecks) acme() {
 	a, t := &c.file.TLS.ACME, &c.file.TLS
 	const path = "tls.acme"
 	if !a.Enabled() {
-		if c.places.Has(path) {
+		if c.positions.Has(path) {
 			c.check.fail(path, "domains is empty: list the names by which clients reach this edge, "+
 				"as domains: [api.example.com]")
 		}
@@ -209,7 +209,7 @@ func (c processChecks) acme() {
 	if a.Email != "" && (strings.Count(a.Email, "@") != 1 || strings.ContainsAny(a.Email, " ,<>?")) {
 		c.check.fail(path+".email", "this is not an address: write name@example.com")
 	}
-	if u, err := checkHTTP(a.Directory); err != nil {
+	if u, err := parseHTTPURL(a.Directory); err != nil {
 		c.check.fail(path+".directory", "%s", err)
 	} else if u.Scheme != "https" {
 		c.check.fail(path+".directory", "the directory must be an https URL: write https://HOST/PATH, "+
@@ -228,13 +228,13 @@ func (c processChecks) acme() {
 }
 
 func (c processChecks) domains(path string, domains []string) {
-	if len(domains) > mostDomains {
-		c.check.fail(path, "%d domains are more than %d: divide them among several edges", len(domains), mostDomains)
+	if len(domains) > maxDomains {
+		c.check.fail(path, "%d domains are more than %d: divide them among several edges", len(domains), maxDomains)
 		return
 	}
 	seen := map[string]bool{}
 	for i, name := range domains {
-		at := element(path, i)
+		at := entryPath(path, i)
 		_, notIP := netip.ParseAddr(strings.Trim(name, "[]"))
 		switch {
 		case strings.HasPrefix(name, "*"):
@@ -242,29 +242,29 @@ func (c processChecks) domains(path string, domains []string) {
 				"or use cert and key")
 		case notIP == nil:
 			c.check.fail(at, "%s is an IP address, and the edge orders certificates for names only, whatever the "+
-				"authority offers: write a name that resolves to it, or use cert and key", c.places.Show(at, name))
+				"authority offers: write a name that resolves to it, or use cert and key", c.positions.QuoteValue(at, name))
 		case name == "localhost" || strings.HasSuffix(name, ".localhost"):
 			c.check.fail(at, "%s resolves to the authority's own machine: write the name by which "+
-				"clients reach this edge", c.places.Show(at, name))
-		case !hostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
-			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.places.Show(at, name))
+				"clients reach this edge", c.positions.QuoteValue(at, name))
+		case !isHostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
+			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.positions.QuoteValue(at, name))
 		case seen[name]:
-			c.check.fail(at, "%s is listed twice", c.places.Show(at, name))
+			c.check.fail(at, "%s is listed twice", c.positions.QuoteValue(at, name))
 		case privateName(name) && c.file.TLS.ACME.CA == "":
 			c.check.warn(at, "%s is not a public name, so a public authority refuses it: "+
-				"use a private authority (directory, ca), or cert and key", c.places.Show(at, name))
+				"use a private authority (directory, ca), or cert and key", c.positions.QuoteValue(at, name))
 		}
 		seen[name] = true
 	}
 }
 
-// houseNames are suffixes of names for which no public authority issues certificates.
-var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
+// privateSuffixes are suffixes of names for which no public authority issues certificates.
+var privateSuffixes = []string{".internal", ".local", ".lan", ".home.arpa"}
 
 // privateName reports whether a domain is meaningful only in a private network.
 func privateName(name string) bool {
 	return !strings.Contains(name, ".") ||
-		slices.ContainsFunc(houseNames, func(end string) bool { return strings.HasSuffix(name, end) })
+		slices.ContainsFunc(privateSuffixes, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // anyPort lets the system choose a port. Tests use it.
@@ -274,7 +274,7 @@ func (c processChecks) challenges(path string, a *ACME) {
 	const behind = "the authority connects to port %s of each domain, not to %s: forward that port to this address"
 	if a.HTTP == "" {
 		if _, port, err := net.SplitHostPort(c.file.Listen); err == nil && port != "443" && port != anyPort {
-			c.check.warn("listen", behind, "443", c.places.Show("listen", c.file.Listen))
+			c.check.warn("listen", behind, "443", c.positions.QuoteValue("listen", c.file.Listen))
 		}
 		return
 	}
@@ -286,12 +286,12 @@ func (c processChecks) challenges(path string, a *ACME) {
 	for _, other := range []struct{ setting, address string }{
 		{"listen", c.file.Listen}, {"admin.listen", c.file.Admin.Listen},
 	} {
-		if samePort(a.HTTP, other.address) {
+		if listensConflict(a.HTTP, other.address) {
 			c.check.fail(at, "another listener already has %s: give this one another port", other.setting)
 		}
 	}
 	if _, port, _ := net.SplitHostPort(a.HTTP); port != "80" && port != anyPort {
-		c.check.warn(at, behind, "80", c.places.Show(at, a.HTTP))
+		c.check.warn(at, behind, "80", c.positions.QuoteValue(at, a.HTTP))
 	}
 }
 
@@ -299,10 +299,10 @@ func (c processChecks) challenges(path string, a *ACME) {
 func (c processChecks) sharedCertificates(path string) {
 	f := c.file
 	switch {
-	case f.Fleet.Shared() && len(f.Seal.Keys) == 0:
+	case f.Fleet.HasStore() && len(f.Seal.Keys) == 0:
 		c.check.fail(path, "the edges of a fleet keep the keys of certificates in fleet.store, sealed: "+
 			"give all edges the same seal: { keys: [...] }, made with head -c 32 /dev/urandom | base64")
-	case f.Fleet.Edges > 1 && !f.Fleet.Shared():
+	case f.Fleet.Edges > 1 && !f.Fleet.HasStore():
 		c.check.warn(path, "each edge orders its own certificates, and a balancer may send the challenge to "+
 			"another edge, which cannot answer it: set fleet.store and seal.keys, so that one edge obtains them for all, "+
 			"give all edges one pair by cert and key, or end TLS at the balancer")
@@ -336,13 +336,13 @@ func (c *checker) folder(a *ACME) {
 		return
 	}
 	if there == a.Folder {
-		c.keptOpen(path, there)
+		c.warnIfExposed(path, there)
 	}
 }
 
-// keptOpen warns if other users of the machine can replace the certificates in a folder or read its
+// warnIfExposed warns if other users of the machine can replace the certificates in a folder or read its
 // private keys. They may list the file names, because the edge writes the files with mode 0600.
-func (c *checker) keptOpen(path, folder string) {
+func (c *checker) warnIfExposed(path, folder string) {
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // other users cannot open an entry that is unreadable here
 		var info fs.FileInfo
 		if err == nil {
@@ -356,7 +356,7 @@ func (c *checker) keptOpen(path, folder string) {
 			c.warn(path, "%s has mode %04o: other users can put their own certificates and keys there; chmod 700 keeps them out",
 				name, info.Mode().Perm())
 			return fs.SkipAll
-		case info.Mode().IsRegular() && strictyaml.TooOpen(info):
+		case info.Mode().IsRegular() && strictyaml.ReadableByOthers(info):
 			c.warn(path, "%s holds a key and has mode %04o: chmod 600 keeps other users out", name, info.Mode().Perm())
 			return fs.SkipAll
 		}

@@ -17,17 +17,17 @@ import (
 // writePair writes a valid certificate and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
-	selfsigned.Write(t, dir, name, time.Time{}, time.Now().Add(90*24*time.Hour))
+	selfsigned.WritePair(t, dir, name, time.Time{}, time.Now().Add(90*24*time.Hour))
 }
 
 func TestCheckCertificates(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
 	writePair(t, dir, "b")
-	selfsigned.Write(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
-	selfsigned.Write(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
-	selfsigned.Write(t, dir, "late", time.Now().Add(-90*24*time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
-	selfsigned.Write(t, dir, "short", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
+	selfsigned.WritePair(t, dir, "old", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
+	selfsigned.WritePair(t, dir, "early", time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+	selfsigned.WritePair(t, dir, "late", time.Now().Add(-90*24*time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
+	selfsigned.WritePair(t, dir, "short", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
 	writePair(t, dir, "wide")
 	if err := os.Chmod(filepath.Join(dir, "wide.key"), 0o644); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestCheckCertificates(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f, problems := LoadValid(path, Known{Engines: []string{"auto"}})
+			f, problems := LoadValid(path, KnownProfiles{Engines: []string{"auto"}})
 			if f == nil {
 				t.Fatal(problems)
 			}
@@ -117,7 +117,7 @@ func TestCheckAccount(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f, problems := LoadValid(path, Known{Engines: []string{"auto"}})
+			f, problems := LoadValid(path, KnownProfiles{Engines: []string{"auto"}})
 			if f == nil {
 				t.Fatal(problems)
 			}
@@ -145,7 +145,7 @@ func TestFolderOfCertificates(t *testing.T) {
 		if folder == "locked/below" && os.Geteuid() == 0 {
 			continue // root can write there
 		}
-		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &origin{places: new(strictyaml.Places)}}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &origin{positions: new(strictyaml.Positions)}}
 		if got := fmt.Sprint(f.CheckCertificates()); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("CheckCertificates with the folder %q = %q, want it to contain %q", folder, got, want)
 		}
@@ -186,7 +186,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &origin{places: new(strictyaml.Places)}}
+		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &origin{positions: new(strictyaml.Positions)}}
 		got := f.CheckCertificates()
 		if text := fmt.Sprint(got); (c.want == "") != (text == "") || !strings.Contains(text, c.want) || got.Err() != nil {
 			t.Errorf("%s: CheckCertificates = %q, want only warnings that contain %q", name, text, c.want)

@@ -12,19 +12,19 @@ import (
 
 // checks is embedded in all groups of checks: the file, and the checker that collects problems.
 type checks struct {
-	file   *File
-	places *strictyaml.Places
-	check  *checker
+	file      *File
+	positions *strictyaml.Positions
+	check     *checker
 }
 
 func (f *File) checks() checks {
-	return checks{f, f.places(), &checker{places: f.places()}}
+	return checks{f, f.positions(), &checker{positions: f.positions()}}
 }
 
 // checker checks single values and collects problems with their positions.
 type checker struct {
 	strictyaml.Findings
-	places    *strictyaml.Places
+	positions *strictyaml.Positions
 	suggested int // number of calls of didYouMean
 }
 
@@ -35,12 +35,12 @@ func (c *checker) fail(path, format string, args ...any) { c.report(false, path,
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
 
 func (c *checker) report(warning bool, path, format string, args []any) {
-	if c.places.Broken(path) {
+	if c.positions.Broken(path) {
 		return
 	}
 	p := Problem{Warning: warning}
-	if c.Wants(p) { // do not format a problem that would be discarded
-		p = c.places.ProblemAt(path, fmt.Sprintf(format, args...))
+	if c.HasRoomFor(p) { // do not format a problem that would be discarded
+		p = c.positions.ProblemAt(path, fmt.Sprintf(format, args...))
 		p.Warning = warning
 	}
 	c.Add(p)
@@ -48,8 +48,8 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 
 // oneOf checks that a value belongs to the closed set that words has for the schema path set.
 func (c *checker) oneOf(path, set, what, value string) {
-	if allowed := words[set]; !slices.Contains(allowed, value) {
-		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
+	if allowed := allowedValues[set]; !slices.Contains(allowed, value) {
+		c.fail(path, "%s is not %s%s", c.positions.QuoteValue(path, value), what, suggest.ChoiceHint(value, allowed))
 	}
 }
 
@@ -59,14 +59,14 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 		if c.Full() {
 			return
 		}
-		allowed, again := slices.Contains(words[set], v), slices.Contains(values[:i], v)
+		allowed, again := slices.Contains(allowedValues[set], v), slices.Contains(values[:i], v)
 		if allowed && !again { // usual case: no path needs to be built
 			continue
 		}
-		at := element(path, i)
+		at := entryPath(path, i)
 		c.oneOf(at, set, what, v)
 		if again {
-			c.fail(at, "%s is listed twice", c.places.Show(at, v))
+			c.fail(at, "%s is listed twice", c.positions.QuoteValue(at, v))
 		}
 	}
 }
@@ -86,14 +86,14 @@ func (c *checker) number(path string, n, least, most int) {
 	}
 }
 
-// member is a key of a mapping and its numeric value.
-type member struct {
+// numericMember is a key of a mapping and its numeric value.
+type numericMember struct {
 	key string
 	n   int
 }
 
 // atLeast0 checks that numbers without an upper bound are not negative.
-func (c *checker) atLeast0(path string, members ...member) {
+func (c *checker) atLeast0(path string, members ...numericMember) {
 	for _, m := range members {
 		if m.n < 0 {
 			c.fail(strictyaml.Join(path, m.key), "%d is negative", m.n)
@@ -117,7 +117,7 @@ func (c *checker) name(path, missing, what, name string, seen map[string]string)
 
 func (c *checker) visibleName(path, name string) {
 	if strings.ContainsFunc(name, func(r rune) bool { return !visible(r) || r == ' ' || r == '"' || r == '\\' }) {
-		c.fail(path, "%s must have no blanks, quotes, backslashes or control characters", c.places.Show(path, name))
+		c.fail(path, "%s must have no blanks, quotes, backslashes or control characters", c.positions.QuoteValue(path, name))
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *checker) visibleName(path, name string) {
 // use file names as model names.
 func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
 	if !presentable(name) {
-		c.fail(path, "%s must have no control characters, and no blanks around it", c.places.Show(path, name))
+		c.fail(path, "%s must have no control characters, and no blanks around it", c.positions.QuoteValue(path, name))
 	}
 	c.unique(path, missing, what, name, seen)
 }
@@ -146,12 +146,12 @@ func CanBeModelID(name string) bool {
 
 // CanBeAlias reports whether name is a valid alias. An alias may end with a star.
 func CanBeAlias(name string) bool {
-	return name != "" && len(name) <= longestName && presentable(name) &&
+	return name != "" && len(name) <= maxNameBytes && presentable(name) &&
 		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
 }
 
-// longestName is the maximum length of a name in bytes.
-const longestName = 256
+// maxNameBytes is the maximum length of a name in bytes.
+const maxNameBytes = 256
 
 // unique checks that a name is present and not in seen, which maps names to paths.
 func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
@@ -160,10 +160,10 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	case name == "":
 		c.fail(path, "%s", missing)
 		return
-	case len(name) > longestName:
-		c.fail(path, "the %s is longer than %d bytes", what, longestName)
+	case len(name) > maxNameBytes:
+		c.fail(path, "the %s is longer than %d bytes", what, maxNameBytes)
 	case twice:
-		c.fail(path, "the %s %s is used twice: first %s", what, c.places.Show(path, name), c.places.Line(first, path))
+		c.fail(path, "the %s %s is used twice: first %s", what, c.positions.QuoteValue(path, name), c.positions.DescribeLine(first, path))
 		return
 	}
 	seen[name] = path
@@ -188,7 +188,7 @@ func checkBodies(c checks, path string, l BodyLimits) {
 	}
 }
 
-func element(list string, i int) string { return strictyaml.Entry(list, i) }
+func entryPath(list string, i int) string { return strictyaml.EntryPath(list, i) }
 
 func matches(pattern, name string) bool {
 	prefix, open := strings.CutSuffix(pattern, "*")

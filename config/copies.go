@@ -38,22 +38,22 @@ func (s Sink) String() string {
 	}
 }
 
-// Copies describes which calls the hook copies, and where. It returns "" for a hook with before.
-func (h *Hook) Copies() string {
+// DescribeCopies describes which calls the hook copies, and where. It returns "" for a hook with before.
+func (h *Hook) DescribeCopies() string {
 	if h.After == "" {
 		return ""
 	}
 	what := "requests and answers"
-	if h.whose() == "" {
+	if h.describeScope() == "" {
 		what = "all requests and answers"
 	}
-	return what + h.whose() + ", to " + h.Sink().String()
+	return what + h.describeScope() + ", to " + h.Sink().String()
 }
 
-// Retained reports whether a hook copies a key's calls for a model. If key is "" (the client has no
+// IsCopied reports whether a hook copies a key's calls for a model. If key is "" (the client has no
 // key), it reports whether a hook copies calls of any key. For a call made with an issuer's token,
 // template is the id of the entry in keys that defines the token's rights; otherwise it is "".
-func (f *File) Retained(model, key, template string) bool {
+func (f *File) IsCopied(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
 		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
 	})
@@ -61,23 +61,23 @@ func (f *File) Retained(model, key, template string) bool {
 
 // Maximum values of Hook.Bytes and Hook.Memory. A copy contains a request and a response.
 const (
-	mostCopied     = 64 << 20
-	mostCopyMemory = 16 << 30
+	maxCopyBytes  = 64 << 20
+	maxCopyMemory = 16 << 30
 )
 
 type copyChecks struct{ hookChecks }
 
-// ofCopies are the settings that apply only to hooks with after, and ofDecisions those that apply
+// copyOnlySettings are the settings that apply only to hooks with after, and decisionOnlySettings those that apply
 // only to hooks with before.
 var (
-	ofCopies    = []string{"bytes", "memory"}
-	ofDecisions = []string{"on_error", "send"}
+	copyOnlySettings     = []string{"bytes", "memory"}
+	decisionOnlySettings = []string{"on_error", "send"}
 )
 
-// unused reports settings for copies in a hook with before.
-func (c copyChecks) unused(at string) {
-	for _, name := range ofCopies {
-		if path := at + "." + name; c.places.Has(path) {
+// reportCopySettings reports settings for copies in a hook with before.
+func (c copyChecks) reportCopySettings(at string) {
+	for _, name := range copyOnlySettings {
+		if path := at + "." + name; c.positions.Has(path) {
 			c.check.fail(path, "it is for copies of calls (after): remove it")
 		}
 	}
@@ -89,31 +89,31 @@ func (c copyChecks) all(at string, i int) {
 		c.check.fail(at+".after", "a hook has either before or after: write two hooks")
 		return
 	}
-	for _, name := range ofDecisions {
-		if path := at + "." + name; c.places.Has(path) {
+	for _, name := range decisionOnlySettings {
+		if path := at + "." + name; c.positions.Has(path) {
 			c.check.fail(path, "it is for hooks that decide (before): remove it")
 		}
 	}
-	c.whose(at+".models", "models", len(h.Models), "")
+	c.checkSelected(at+".models", "models", len(h.Models), "")
 	if c.file.Auth == AuthNone {
-		if c.whose(at+".keys", "keys", len(h.Keys), `auth: none has no keys: write ["*"]`) && !matchesAny(h.Keys, "") {
+		if c.checkSelected(at+".keys", "keys", len(h.Keys), `auth: none has no keys: write ["*"]`) && !matchesAny(h.Keys, "") {
 			c.check.fail(at+".keys", `auth: none has no keys: write ["*"], which copies the calls of everyone`)
 		}
 	} else {
-		c.whose(at+".keys", "keys", len(h.Keys), "")
+		c.checkSelected(at+".keys", "keys", len(h.Keys), "")
 	}
 	switch {
-	case h.Bytes < 1 || h.Bytes > mostCopied:
-		c.check.fail(at+".bytes", "%s is out of range: 1B to %s", h.Bytes, Bytes(mostCopied))
-	case h.Memory < 2*h.Bytes || h.Memory > mostCopyMemory:
-		c.check.fail(at+".memory", "%s is out of range: from %s, twice the bytes, to %s", h.Memory, 2*h.Bytes, Bytes(mostCopyMemory))
+	case h.Bytes < 1 || h.Bytes > maxCopyBytes:
+		c.check.fail(at+".bytes", "%s is out of range: 1B to %s", h.Bytes, Bytes(maxCopyBytes))
+	case h.Memory < 2*h.Bytes || h.Memory > maxCopyMemory:
+		c.check.fail(at+".memory", "%s is out of range: from %s, twice the bytes, to %s", h.Memory, 2*h.Bytes, Bytes(maxCopyMemory))
 	}
 	c.sink(at, i)
 }
 
-// whose checks that a hook specifies which calls to copy. By default, no call is copied.
-func (c copyChecks) whose(path, name string, n int, more string) bool {
-	if n > 0 && c.places.Has(element(path, 0)) { // a null list also has a position, but keeps the default, which is all
+// checkSelected checks that a hook specifies which calls to copy. By default, no call is copied.
+func (c copyChecks) checkSelected(path, name string, n int, more string) bool {
+	if n > 0 && c.positions.Has(entryPath(path, 0)) { // a null list also has a position, but keeps the default, which is all
 		return true
 	}
 	if more == "" {
@@ -151,7 +151,7 @@ func (c copyChecks) sinkURL(at, text string) {
 		c.check.fail(path, "a URL must not hold a user or a password: write the credential as token, beside after")
 	case u.Fragment != "":
 		c.check.fail(path, "a fragment (#) is never sent: remove it")
-	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()):
 		c.check.warn(path, "requests and answers are sent over http, where anyone on the network path can read them: write https")
 	}
 }

@@ -22,7 +22,7 @@ func TestBadCorpus(t *testing.T) {
 			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 			t.Setenv(key, value)
 		}
-		f, problems := LoadValid("config.yaml", bundled)
+		f, problems := LoadValid("config.yaml", bundledProfiles)
 		warnings := bytes.HasPrefix(a.Comment, []byte("Warning:"))
 		if (f == nil) == warnings || (problems.Err() == nil) != warnings {
 			t.Errorf("file %v, err %v", f != nil, problems.Err())
@@ -55,7 +55,7 @@ func TestGoodCorpus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, problems := ParseValid(name, src, bundled)
+			f, problems := ParseValid(name, src, bundledProfiles)
 			if f == nil || len(problems) > 0 {
 				t.Errorf("a valid file has problems:\n%s", problems)
 			}

@@ -50,8 +50,8 @@ func Defaults() *File {
 
 // These limits apply if first_event or idle is 0 and the engine does not report its progress.
 const (
-	FirstEventUnseen = Duration(120 * time.Second)
-	IdleUnseen       = Duration(60 * time.Second)
+	FirstEventWithoutProgress = Duration(120 * time.Second)
+	IdleWithoutProgress       = Duration(60 * time.Second)
 )
 
 // SetDefaults sets the defaults of an entry in keys before it is read.
@@ -81,17 +81,17 @@ func (m *Model) SetDefaults() {
 // SetDefaults sets the defaults of an entry in discover before it is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete sets values that depend on other values: computed defaults, and settings that entries
+// deriveSettings sets values that depend on other values: computed defaults, and settings that entries
 // inherit from the file.
-func (f *File) complete() {
+func (f *File) deriveSettings() {
 	for i := range f.Keys {
-		f.Keys[i].Edges = f.Fleet.Parts()
+		f.Keys[i].Edges = f.Fleet.EdgeCount()
 	}
 	for i := range f.Groups {
-		f.Groups[i].Edges = f.Fleet.Parts()
+		f.Groups[i].Edges = f.Fleet.EdgeCount()
 	}
 	for i := range f.Upstreams {
-		f.Upstreams[i].Edges = f.Fleet.Parts()
+		f.Upstreams[i].Edges = f.Fleet.EdgeCount()
 		of := func(d Discover) bool { return d.Upstream == f.Upstreams[i].Name }
 		f.Upstreams[i].Lists = slices.ContainsFunc(f.Discover, of)
 	}
@@ -109,7 +109,7 @@ func (f *File) complete() {
 				d.Arm = armName(m.Deployments, d)
 			}
 		}
-		m.Deployments = withoutGroups(m.Deployments, f.Upstreams)
+		m.Deployments = expandGroups(m.Deployments, f.Upstreams)
 	}
 }
 

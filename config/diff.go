@@ -31,8 +31,8 @@ type Change struct {
 	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
-// OfKeys reports whether the change is one that WithKeys applies.
-func (c Change) OfKeys() bool {
+// IsKeyChange reports whether the change is one that WithKeys applies.
+func (c Change) IsKeyChange() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
@@ -55,7 +55,7 @@ func (c Change) String() string {
 // matter. If a certificate file has the same name but different contents, that is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
-	old, next = written(old), written(next)
+	old, next = withoutDiscovered(old), withoutDiscovered(next)
 	d.compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem())
 	was := old.certificates()
 	for path, content := range next.certificates() {
@@ -74,7 +74,7 @@ func Diff(old, next *File) []Change {
 // Same reports whether next equals f in all values, including the order of lists, and in the
 // contents of the certificate files.
 func (f *File) Same(next *File) bool {
-	a, b := *written(f), *written(next)
+	a, b := *withoutDiscovered(f), *withoutDiscovered(next)
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
@@ -100,30 +100,30 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. A key
+// ChangedModels returns the ids of f's models whose deployments or engines differ in next. A key
 // that may use one of these ids may reach different engines.
-func (f *File) ModelsOtherThan(next *File) []string {
+func (f *File) ChangedModels(next *File) []string {
 	var out []string
-	next = WithListed(next, Published(f))
+	next = WithDiscovered(next, DiscoveredByUpstream(f))
 	alike := slices.Equal(f.Discover, next.Discover)
 	then, now := next.upstreamsByName(), f.upstreamsByName()
 	served := make(map[string][]string, len(next.Models))
 	for i := range next.Models {
-		served[next.Models[i].ID] = next.serving(&next.Models[i], then)
+		served[next.Models[i].ID] = next.servingEngines(&next.Models[i], then)
 	}
 	for i := range f.Models {
 		m := &f.Models[i]
 		by, stays := served[m.ID]
-		if !stays || !slices.Equal(f.serving(m, now), by) || m.Discovered && !alike {
+		if !stays || !slices.Equal(f.servingEngines(m, now), by) || m.Discovered && !alike {
 			out = append(out, m.ID)
 		}
 	}
 	return out
 }
 
-// serving returns a string for each engine of a model. It contains the engine's address and the
-// served name. byName maps names to indices in f.Upstreams.
-func (f *File) serving(m *Model, byName map[string]int) []string {
+// servingEngines returns a string for each engine of a model. It contains the engine's address and the
+// served name. entriesByName maps names to indices in f.Upstreams.
+func (f *File) servingEngines(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
 		at, ok := byName[d.Upstream]
@@ -149,19 +149,19 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 // equal.
 type differ struct {
 	changes []Change
-	path    []step // path of the values being compared
+	path    []pathStep // path of the values being compared
 }
 
-// step is a field, or an entry of a list.
-type step struct {
-	name  string
-	entry bool
+// pathStep is a field, or an entry of a list.
+type pathStep struct {
+	name    string
+	isEntry bool
 }
 
 func (d *differ) add(kind ChangeKind) {
 	path := ""
 	for _, s := range d.path {
-		if s.entry {
+		if s.isEntry {
 			path += "[" + s.name + "]"
 		} else {
 			path = strictyaml.Join(path, s.name)
@@ -170,8 +170,8 @@ func (d *differ) add(kind ChangeKind) {
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// below calls f with a step appended to the path.
-func (d *differ) below(s step, f func()) {
+// withStep calls f with a step appended to the path.
+func (d *differ) withStep(s pathStep, f func()) {
 	d.path = append(d.path, s)
 	f()
 	d.path = d.path[:len(d.path)-1]
@@ -180,11 +180,11 @@ func (d *differ) below(s step, f func()) {
 func (d *differ) compare(old, next reflect.Value) {
 	t := old.Type()
 	switch {
-	case t.Kind() == reflect.Struct && !indivisible(t):
+	case t.Kind() == reflect.Struct && !isAtomic(t):
 		for _, n := range strictyaml.Fields(t) {
-			d.below(step{name: n.Key}, func() { d.compare(old.Field(n.Index), next.Field(n.Index)) })
+			d.withStep(pathStep{name: n.Key}, func() { d.compare(old.Field(n.Index), next.Field(n.Index)) })
 		}
-	case t.Kind() == reflect.Slice && identity(t.Elem()) >= 0:
+	case t.Kind() == reflect.Slice && identityField(t.Elem()) >= 0:
 		d.compareNamed(old, next)
 	case equal(old, next):
 	case empty(old):
@@ -215,10 +215,10 @@ func equal(a, b reflect.Value) bool {
 
 // compareNamed compares two lists whose entries have names.
 func (d *differ) compareNamed(old, next reflect.Value) {
-	name := identity(old.Type().Elem())
-	before, after := byName(old, name), byName(next, name)
+	name := identityField(old.Type().Elem())
+	before, after := entriesByName(old, name), entriesByName(next, name)
 	for id, v := range before {
-		d.below(step{id, true}, func() {
+		d.withStep(pathStep{id, true}, func() {
 			if w, stays := after[id]; stays {
 				d.compare(v, w)
 			} else {
@@ -228,12 +228,12 @@ func (d *differ) compareNamed(old, next reflect.Value) {
 	}
 	for id := range after {
 		if _, was := before[id]; !was {
-			d.below(step{id, true}, func() { d.add(Added) })
+			d.withStep(pathStep{id, true}, func() { d.add(Added) })
 		}
 	}
 }
 
-func byName(list reflect.Value, field int) map[string]reflect.Value {
+func entriesByName(list reflect.Value, field int) map[string]reflect.Value {
 	out := make(map[string]reflect.Value, list.Len())
 	for i := range list.Len() {
 		out[list.Index(i).Field(field).String()] = list.Index(i)
@@ -241,8 +241,8 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity returns the index of the field that identifies entries of type t, or -1.
-func identity(t reflect.Type) int {
+// identityField returns the index of the field that identifies entries of type t, or -1.
+func identityField(t reflect.Type) int {
 	var name string
 	switch t {
 	case reflect.TypeFor[Key](), reflect.TypeFor[Group](), reflect.TypeFor[Model]():
@@ -257,8 +257,8 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of type t are compared as a whole.
-func indivisible(t reflect.Type) bool {
+// isAtomic reports whether values of type t are compared as a whole.
+func isAtomic(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
 }
@@ -312,11 +312,11 @@ func (f *File) KeepRestartOnly(running *File) {
 	}
 	to, from := reflect.ValueOf(f).Elem(), reflect.ValueOf(running).Elem()
 	for _, path := range restartOnly {
-		setting(to, path).Set(setting(from, path))
+		settingField(to, path).Set(settingField(from, path))
 	}
 }
 
-func setting(file reflect.Value, path string) reflect.Value {
+func settingField(file reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
 		file = file.Field(strictyaml.FieldByKey(file.Type(), name))
 	}

@@ -51,7 +51,7 @@ models:
 				t.Fatal("nothing to replace")
 			}
 			old, next := mustParse(t, before), mustParse(t, strings.Replace(before, row.old, row.next, 1))
-			if got := changes(Diff(old, next)); got != row.want {
+			if got := formatChanges(Diff(old, next)); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
@@ -63,10 +63,10 @@ models:
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
 	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
-	if got, want := changes(Diff(none, one)), "added tls.cert (takes effect after a restart); added tls.key (takes effect after a restart)"; got != want {
+	if got, want := formatChanges(Diff(none, one)), "added tls.cert (takes effect after a restart); added tls.key (takes effect after a restart)"; got != want {
 		t.Errorf("TLS switched on: Diff = %q, want %q", got, want)
 	}
-	if got, want := changes(Diff(one, two)), "changed tls.cert"; got != want {
+	if got, want := formatChanges(Diff(one, two)), "changed tls.cert"; got != want {
 		t.Errorf("another pair: Diff = %q, want %q", got, want)
 	}
 }
@@ -89,13 +89,13 @@ func TestDiffOfCertificateContents(t *testing.T) {
 	writePair(t, dir, "a")
 	writePair(t, dir, "ca")
 	one := load()
-	if two := load(); !one.Same(two) || changes(Diff(one, two)) != "" {
-		t.Errorf("the same files: %s", changes(Diff(one, two)))
+	if two := load(); !one.Same(two) || formatChanges(Diff(one, two)) != "" {
+		t.Errorf("the same files: %s", formatChanges(Diff(one, two)))
 	}
 	writePair(t, dir, "a")
 	writePair(t, dir, "ca")
 	two := load()
-	if got, want := changes(Diff(one, two)), "changed tls.cert; changed tls.key; changed upstreams[up].tls.ca"; got != want || one.Same(two) {
+	if got, want := formatChanges(Diff(one, two)), "changed tls.cert; changed tls.key; changed upstreams[up].tls.ca"; got != want || one.Same(two) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -126,7 +126,7 @@ ledger: usage.ledger
 	next.TLS = TLS{Cert: "a", Key: "k"}
 	next.Limits.Connections = 7
 	next.KeepRestartOnly(old)
-	if got, want := changes(Diff(old, next)), "changed limits.connections"; got != want {
+	if got, want := formatChanges(Diff(old, next)), "changed limits.connections"; got != want {
 		t.Errorf("left after KeepRestartOnly: %q, want %q", got, want)
 	}
 	old.TLS, next.TLS = TLS{Cert: "a", Key: "k"}, TLS{Cert: "b", Key: "k"}
@@ -163,7 +163,7 @@ ledger: usage.ledger
 	}
 }
 
-func changes(cs []Change) string {
+func formatChanges(cs []Change) string {
 	texts := make([]string, len(cs))
 	for i, c := range cs {
 		texts[i] = fmt.Sprint(c)
@@ -171,7 +171,7 @@ func changes(cs []Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// TestWithKeys checks that WithKeys adopts exactly the changes for which OfKeys returns true, and
+// TestWithKeys checks that WithKeys adopts exactly the changes for which IsKeyChange returns true, and
 // that the files of both configurations are watched.
 func TestWithKeys(t *testing.T) {
 	parse := func(name, text string) *File {
@@ -196,18 +196,18 @@ log: { level: debug }
 	mixed := old.WithKeys(next)
 	for _, c := range Diff(old, next) {
 		in := slices.ContainsFunc(Diff(old, mixed), func(d Change) bool { return d == c })
-		if in != c.OfKeys() {
-			t.Errorf("%s: of keys %v, taken over %v", c, c.OfKeys(), in)
+		if in != c.IsKeyChange() {
+			t.Errorf("%s: of keys %v, taken over %v", c, c.IsKeyChange(), in)
 		}
 	}
-	if got, want := changes(Diff(old, mixed)), 7; strings.Count(got, ";")+1 != want {
+	if got, want := formatChanges(Diff(old, mixed)), 7; strings.Count(got, ";")+1 != want {
 		t.Errorf("taken over: %s", got)
 	}
-	if got := changes(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {
+	if got := formatChanges(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {
 		t.Errorf("Diff after WithKeys = %q, want log.level and neither keys nor token", got)
 	}
 	open := parse("open.yaml", "auth: none"+rest)
-	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || changes(Diff(m, open)) != "" {
+	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || formatChanges(Diff(m, open)) != "" {
 		t.Errorf("without keys: %+v", m)
 	}
 	for _, path := range append(old.Paths(), next.Paths()...) {

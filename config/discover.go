@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Listed is a model in an engine's model list.
-type Listed struct {
+// ListedModel is a model in an engine's model list.
+type ListedModel struct {
 	Name, Kind string
 	Parent     string // base model of an adapter
 	Aliases    []string
@@ -16,35 +16,35 @@ type Listed struct {
 
 const maxDiscovered = 256
 
-// WithListed returns f with the models published by its discover entries. listed contains the
+// WithDiscovered returns f with the models published by its discover entries. listed contains the
 // engines' model lists by upstream. The result omits models that f discovered earlier. Names in the
 // file take precedence: model ids, aliases and served names. An adapter is published under its own
 // name with the settings of its base model.
-func WithListed(f *File, listed map[string][]Listed) *File {
+func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 	if len(f.Discover) == 0 {
-		return written(f)
+		return withoutDiscovered(f)
 	}
-	out := *written(f)
+	out := *withoutDiscovered(f)
 	out.Models, out.LeftOut = slices.Clone(out.Models), map[string]int{}
-	p := publisher{out: &out, written: len(out.Models), served: map[place]int{}, ids: map[string]int{}}
+	p := publisher{out: &out, writtenCount: len(out.Models), byEngineModel: map[engineModel]int{}, byID: map[string]int{}}
 	for i := range out.Models {
-		p.ids[out.Models[i].ID] = i
+		p.byID[out.Models[i].ID] = i
 		for _, d := range out.Models[i].Deployments {
-			if _, twice := p.served[place{d.Upstream, d.Served}]; !twice {
-				p.served[place{d.Upstream, d.Served}] = i
+			if _, twice := p.byEngineModel[engineModel{d.Upstream, d.Served}]; !twice {
+				p.byEngineModel[engineModel{d.Upstream, d.Served}] = i
 			}
 		}
 	}
 	for i := range f.Discover {
 		d := &f.Discover[i]
 		all := slices.Clone(listed[d.Upstream])
-		slices.SortFunc(all, func(a, b Listed) int { // base models before adapters
+		slices.SortFunc(all, func(a, b ListedModel) int { // base models before adapters
 			return cmp.Or(cmp.Compare(min(len(a.Parent), 1), min(len(b.Parent), 1)), cmp.Compare(a.Name, b.Name))
 		})
 		for _, l := range all {
-			_, known := p.served[place{d.Upstream, l.Name}]
+			_, known := p.byEngineModel[engineModel{d.Upstream, l.Name}]
 			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
-				p.served[place{d.Upstream, l.Name}] = leftOut // other entries then skip the model
+				p.byEngineModel[engineModel{d.Upstream, l.Name}] = notPublished // other entries then skip the model
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -52,33 +52,33 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 	return &out
 }
 
-// Published returns f's discovered models by upstream, as model lists.
-func Published(f *File) map[string][]Listed {
-	out := map[string][]Listed{}
+// DiscoveredByUpstream returns f's discovered models by upstream, as model lists.
+func DiscoveredByUpstream(f *File) map[string][]ListedModel {
+	out := map[string][]ListedModel{}
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Discovered {
 			for _, d := range m.Deployments {
-				out[d.Upstream] = append(out[d.Upstream], Listed{Name: d.Served, Kind: m.Kind, Parent: m.Parent})
+				out[d.Upstream] = append(out[d.Upstream], ListedModel{Name: d.Served, Kind: m.Kind, Parent: m.Parent})
 			}
 		}
 	}
 	return out
 }
 
-// Discovered counts an upstream's discovered models. LeftOut counts the models omitted because
+// DiscoveredCount counts an upstream's discovered models. LeftOut counts the models omitted because
 // their names are invalid, there are too many, or their names are in the file.
-type Discovered struct {
+type DiscoveredCount struct {
 	Upstream        string
 	Models, LeftOut int
 }
 
 // DiscoveredModels counts the discovered models of each upstream in discover.
-func DiscoveredModels(f *File) (out []Discovered) {
-	published := Published(f)
+func DiscoveredModels(f *File) (out []DiscoveredCount) {
+	published := DiscoveredByUpstream(f)
 	for i := range f.Discover {
 		name := f.Discover[i].Upstream
-		if !slices.ContainsFunc(out, func(d Discovered) bool { return d.Upstream == name }) {
-			out = append(out, Discovered{name, len(published[name]), f.LeftOut[name]})
+		if !slices.ContainsFunc(out, func(d DiscoveredCount) bool { return d.Upstream == name }) {
+			out = append(out, DiscoveredCount{name, len(published[name]), f.LeftOut[name]})
 		}
 	}
 	return out
@@ -87,11 +87,11 @@ func DiscoveredModels(f *File) (out []Discovered) {
 // SameDiscovered reports whether two files have the same discovered models and the same number of
 // omitted ones.
 func SameDiscovered(f, next *File) bool {
-	discovered := func(f *File) []Model { return f.Models[len(written(f).Models):] }
+	discovered := func(f *File) []Model { return f.Models[len(withoutDiscovered(f).Models):] }
 	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
 }
 
-func written(f *File) *File {
+func withoutDiscovered(f *File) *File {
 	n := slices.IndexFunc(f.Models, func(m Model) bool { return m.Discovered })
 	if n < 0 && f.LeftOut == nil {
 		return f
@@ -104,55 +104,55 @@ func written(f *File) *File {
 	return &out
 }
 
-// leftOut marks a listed model that is not published.
-const leftOut = -1
+// notPublished marks a listed model that is not published.
+const notPublished = -1
 
-type place struct{ upstream, served string }
+type engineModel struct{ upstream, served string }
 
 type publisher struct {
-	out     *File
-	written int            // number of models from the file, which precede the discovered ones
-	served  map[place]int  // indices of models
-	ids     map[string]int // indices of models
+	out           *File
+	writtenCount  int                 // number of models from the file, which precede the discovered ones
+	byEngineModel map[engineModel]int // indices of models
+	byID          map[string]int      // indices of models
 }
 
 // publish adds a model that an upstream lists. If a discovered model already has that name, publish
 // adds the upstream to it. It reports whether the model is published.
-func (p *publisher) publish(d *Discover, l Listed) bool {
-	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
+func (p *publisher) publish(d *Discover, l ListedModel) bool {
+	id, at := d.Prefix+l.Name, engineModel{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
-	if base := WithoutVariant(id); base != id && p.named(base) {
+	if base := WithoutVariant(id); base != id && p.isNameTaken(base) {
 		return false // the model without the suffix also serves the variant
 	}
 	m := p.model(d, &l)
-	if i, taken := p.ids[id]; taken {
+	if i, taken := p.byID[id]; taken {
 		same := func(x Deployment) bool { return x.Upstream == d.Upstream }
-		if i < p.written || p.out.Models[i].Kind != m.Kind || slices.ContainsFunc(p.out.Models[i].Deployments, same) {
+		if i < p.writtenCount || p.out.Models[i].Kind != m.Kind || slices.ContainsFunc(p.out.Models[i].Deployments, same) {
 			return false
 		}
 		p.out.Models[i].Deployments = append(p.out.Models[i].Deployments, m.Deployments...)
 		if m.PromptCache == CachePerKey {
 			p.out.Models[i].PromptCache = CachePerKey
 		}
-		p.served[at] = i
+		p.byEngineModel[at] = i
 		return true
 	}
-	if len(p.out.Models)-p.written >= maxDiscovered || p.aliased(id) {
+	if len(p.out.Models)-p.writtenCount >= maxDiscovered || p.matchesAlias(id) {
 		return false
 	}
 	m.ID = id
-	p.ids[id], p.served[at] = len(p.out.Models), len(p.out.Models)
+	p.byID[id], p.byEngineModel[at] = len(p.out.Models), len(p.out.Models)
 	p.out.Models = append(p.out.Models, m)
 	return true
 }
 
-func (p *publisher) model(d *Discover, l *Listed) (m Model) {
+func (p *publisher) model(d *Discover, l *ListedModel) (m Model) {
 	m.SetDefaults()
 	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
 	at := Deployment{Upstream: d.Upstream, Served: l.Name}
-	if base, known := p.served[place{d.Upstream, l.Parent}]; known && base != leftOut && l.Parent != "" {
+	if base, known := p.byEngineModel[engineModel{d.Upstream, l.Parent}]; known && base != notPublished && l.Parent != "" {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
@@ -168,7 +168,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 
 // salted reports whether any model in the file separates the prompt caches of keys at an upstream.
 func (p *publisher) salted(upstream string) bool {
-	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
+	return slices.ContainsFunc(p.out.Models[:p.writtenCount], func(m Model) bool {
 		return m.PromptCache == CachePerKey &&
 			slices.ContainsFunc(m.Deployments, func(d Deployment) bool { return d.Upstream == upstream })
 	})
@@ -178,15 +178,15 @@ func (p *publisher) salted(upstream string) bool {
 // engine's aliases.
 func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
-		i, known := p.served[place{upstream, alias}]
-		return known && i != leftOut && i < p.written
+		i, known := p.byEngineModel[engineModel{upstream, alias}]
+		return known && i != notPublished && i < p.writtenCount
 	})
 }
 
-// named reports whether any id or alias in the file matches.
-func (p *publisher) named(id string) bool {
-	i, taken := p.ids[id]
-	return taken && i < p.written || p.aliased(id)
+// isNameTaken reports whether any id or alias in the file matches.
+func (p *publisher) isNameTaken(id string) bool {
+	i, taken := p.byID[id]
+	return taken && i < p.writtenCount || p.matchesAlias(id)
 }
 
 const maxVariant = 8
@@ -210,9 +210,9 @@ func WithoutVariant[T ~string | ~[]byte](model T) T {
 	return model
 }
 
-// aliased reports whether any alias in the file matches.
-func (p *publisher) aliased(id string) bool {
-	for i := range p.out.Models[:p.written] {
+// matchesAlias reports whether any alias in the file matches.
+func (p *publisher) matchesAlias(id string) bool {
+	for i := range p.out.Models[:p.writtenCount] {
 		for _, alias := range p.out.Models[i].Aliases {
 			if matches(alias, id) {
 				return true

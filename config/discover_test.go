@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const discovering = `listen: 127.0.0.1:4000
+const discoverConfig = `listen: 127.0.0.1:4000
 keys: [{ id: k, hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, models: ["box/*"] }]
 upstreams:
   - { name: box, url: "http://10.0.0.1:1" }
@@ -24,11 +24,11 @@ models:
 discover:
 `
 
-func listedNames(names string) (out []Listed) {
+func listedNames(names string) (out []ListedModel) {
 	for f := range strings.FieldsSeq(names) {
 		name, kind, _ := strings.Cut(f, "=")
 		name, parent, _ := strings.Cut(name, "@")
-		out = append(out, Listed{Name: name, Kind: kind, Parent: parent})
+		out = append(out, ListedModel{Name: name, Kind: kind, Parent: parent})
 	}
 	return out
 }
@@ -50,15 +50,15 @@ func TestDiscover(t *testing.T) {
 		{name: "hostile names", entries: "- { upstream: box }", box: "a* \x1b[31mred ok\u202e " + strings.Repeat("x", 257), want: "", left: map[string]int{"box": 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := Parse("config.yaml", []byte(discovering+"  "+strings.ReplaceAll(c.entries, "\n", "\n  ")+"\n"))
+			f, err := Parse("config.yaml", []byte(discoverConfig+"  "+strings.ReplaceAll(c.entries, "\n", "\n  ")+"\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p := f.Validate(Known{}); p.Err() != nil {
+			if p := f.Validate(KnownProfiles{}); p.Err() != nil {
 				t.Fatal(p)
 			}
-			listed := map[string][]Listed{"box": listedNames(c.box), "two": listedNames(c.two), "gpu": listedNames(c.gpu)}
-			out := WithListed(f, listed)
+			listed := map[string][]ListedModel{"box": listedNames(c.box), "two": listedNames(c.two), "gpu": listedNames(c.gpu)}
+			out := WithDiscovered(f, listed)
 			var got []string
 			for _, m := range out.Models[1:] {
 				var at []string
@@ -76,13 +76,13 @@ func TestDiscover(t *testing.T) {
 			if d := Diff(out, f); d != nil || !out.Same(f) || !f.Same(out) {
 				t.Errorf("the file counts as another one: %v", d)
 			}
-			if again := WithListed(out, listed); !SameDiscovered(again, out) || len(again.Models) != len(out.Models) {
+			if again := WithDiscovered(out, listed); !SameDiscovered(again, out) || len(again.Models) != len(out.Models) {
 				t.Error("the same lists bring others")
 			}
-			if kept := WithListed(out, Published(out)); len(kept.Models) != len(out.Models) {
+			if kept := WithDiscovered(out, DiscoveredByUpstream(out)); len(kept.Models) != len(out.Models) {
 				t.Errorf("of %d models %d are kept", len(out.Models), len(kept.Models))
 			}
-			if gone := WithListed(out, nil); len(gone.Models) != 1 {
+			if gone := WithDiscovered(out, nil); len(gone.Models) != 1 {
 				t.Errorf("%d models are left", len(gone.Models)-1)
 			}
 		})
@@ -93,11 +93,11 @@ func TestDiscover(t *testing.T) {
 // model with that name, even if an engine lists the variant. Otherwise calls would go to the listed
 // model, and keys for the file's model would get a 403.
 func TestDiscoverVariants(t *testing.T) {
-	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
+	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: box }\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithListed(f, map[string][]Listed{"box": listedNames("llama[1m] mine[8k] claude-x[1m] other[1m] other llama[1M]")})
+	out := WithDiscovered(f, map[string][]ListedModel{"box": listedNames("llama[1m] mine[8k] claude-x[1m] other[1m] other llama[1M]")})
 	var got []string
 	for _, m := range out.Models[1:] {
 		got = append(got, m.ID)
@@ -110,12 +110,12 @@ func TestDiscoverVariants(t *testing.T) {
 // TestDiscoverAliases checks that a model is not discovered at an upstream if the file already
 // serves it there under another of the engine's names.
 func TestDiscoverAliases(t *testing.T) {
-	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
+	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := []Listed{{Name: "Llama:latest", Aliases: []string{"Llama"}}, {Name: "x", Aliases: []string{"y"}}, {Name: "y"}}
-	out := WithListed(f, map[string][]Listed{"gpu": listed, "box": listed[:1]})
+	listed := []ListedModel{{Name: "Llama:latest", Aliases: []string{"Llama"}}, {Name: "x", Aliases: []string{"y"}}, {Name: "y"}}
+	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listed, "box": listed[:1]})
 	var got []string
 	for _, m := range out.Models[1:] {
 		got = append(got, m.ID)
@@ -127,20 +127,20 @@ func TestDiscoverAliases(t *testing.T) {
 
 // TestDiscoverBound checks that the number of discovered models is bounded.
 func TestDiscoverBound(t *testing.T) {
-	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
+	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: box }\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var many []Listed
+	var many []ListedModel
 	for i := range 5000 {
-		many = append(many, Listed{Name: fmt.Sprintf("m%05d", i)})
+		many = append(many, ListedModel{Name: fmt.Sprintf("m%05d", i)})
 	}
-	out := WithListed(f, map[string][]Listed{"box": many})
+	out := WithDiscovered(f, map[string][]ListedModel{"box": many})
 	if n := len(out.Models) - 1; n != maxDiscovered || out.LeftOut["box"] != 5000-maxDiscovered {
 		t.Errorf("%d models, %v left out", n, out.LeftOut)
 	}
 	slices.Reverse(many)
-	if !SameDiscovered(out, WithListed(out, map[string][]Listed{"box": many})) {
+	if !SameDiscovered(out, WithDiscovered(out, map[string][]ListedModel{"box": many})) {
 		t.Error("another order of the list brings others")
 	}
 }
@@ -148,12 +148,12 @@ func TestDiscoverBound(t *testing.T) {
 // TestDiscoverKeepsKeysApart checks that discovered models separate the prompt caches of different
 // keys if other models at the upstream do.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
-	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
+	text := strings.Replace(discoverConfig, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithListed(f, map[string][]Listed{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
+	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listedNames("other lora@Llama e=embedding"), "box": listedNames("a")})
 	for i, want := range map[string]string{"other": CachePerKey, "lora": CachePerKey, "e": CacheShared, "a": CacheShared} {
 		at := slices.IndexFunc(out.Models, func(m Model) bool { return m.ID == i })
 		if at < 0 || out.Models[at].PromptCache != want {
@@ -165,12 +165,12 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 // TestDiscoveredTiers checks that an adapter has the tier of its base model. Overflow and key tiers
 // then apply to both in the same way.
 func TestDiscoveredTiers(t *testing.T) {
-	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
+	text := strings.Replace(discoverConfig, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := WithListed(f, map[string][]Listed{"gpu": listedNames("x@Llama"), "two": listedNames("x@Llama y@Llama z")})
+	out := WithDiscovered(f, map[string][]ListedModel{"gpu": listedNames("x@Llama"), "two": listedNames("x@Llama y@Llama z")})
 	for i, want := range []string{"x gpu 0 , two 1 down", "z two 0 ", "y two 1 down"} {
 		m := out.Models[min(1+i, len(out.Models)-1)]
 		var at []string
@@ -186,12 +186,12 @@ func TestDiscoveredTiers(t *testing.T) {
 // TestDiscoverExternal checks that an external upstream may serve only discovered models.
 func TestDiscoverExternal(t *testing.T) {
 	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
-		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
+		text := strings.Replace(discoverConfig, `"box/*"]`, `"*"], tiers: `+tiers, 1)
 		f, err := Parse("config.yaml", []byte(strings.Replace(text, "{ name: box,", "{ name: box, external: true,", 1)+"  - { upstream: box }\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		problems := fmt.Sprint(f.Validate(Known{}))
+		problems := fmt.Sprint(f.Validate(KnownProfiles{}))
 		if got := strings.Contains(problems, "no call may go there"); got != warned {
 			t.Errorf("tiers %s: warned is %t", tiers, got)
 		}
@@ -205,7 +205,7 @@ func TestDiscoverExternal(t *testing.T) {
 // Keys retain the model names that both files discover in the same way. They lose names that may
 // now refer to a different entry or address.
 func TestDiscoveredRights(t *testing.T) {
-	text := discovering + "  - { upstream: box }\n"
+	text := discoverConfig + "  - { upstream: box }\n"
 	parse := func(text string) *File {
 		f, err := Parse("config.yaml", []byte(text))
 		if err != nil {
@@ -213,7 +213,7 @@ func TestDiscoveredRights(t *testing.T) {
 		}
 		return f
 	}
-	running := WithListed(parse(text), map[string][]Listed{"box": listedNames("a")})
+	running := WithDiscovered(parse(text), map[string][]ListedModel{"box": listedNames("a")})
 	for next, want := range map[string][]string{
 		text: nil,
 		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},
@@ -222,7 +222,7 @@ func TestDiscoveredRights(t *testing.T) {
 		// the new file uses the name for another model
 		strings.Replace(text, "discover:", "  - { id: a, deployments: [{ upstream: two }] }\ndiscover:", 1): {"a"},
 	} {
-		if got := running.ModelsOtherThan(parse(next)); !slices.Equal(got, want) {
+		if got := running.ChangedModels(parse(next)); !slices.Equal(got, want) {
 			t.Errorf("%v are other than in\n%s", got, next)
 		}
 	}

@@ -45,7 +45,7 @@
 // [Diff] lists the changes between two Files without their values, and marks those that need a
 // restart. Package filewatch reports when the contents of files change.
 //
-// [WithListed] returns a File with the models that `discover` publishes from the engines' lists
+// [WithDiscovered] returns a File with the models that `discover` publishes from the engines' lists
 // (discover.go). Such models are marked as discovered, and [Diff] ignores them.
 //
 // [Redact] removes the secrets from a file, for example for a bug report. Every setting of type

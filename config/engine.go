@@ -358,8 +358,8 @@ type EngineEndpoint struct {
 	AtEngine  string // name in Engine.Paths
 }
 
-// SomeEngines lists the endpoints that an engine supports only if its Paths contain them.
-var SomeEngines = []EngineEndpoint{
+// EngineSpecificEndpoints lists the endpoints that an engine supports only if its Paths contain them.
+var EngineSpecificEndpoints = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
 	{"/v1/pooling", OpPooling, OpPooling},
@@ -369,25 +369,25 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
-// Over returns e, with missing members taken from base. Paths are merged individually. A list is
+// InheritFrom returns e, with missing members taken from base. Paths are merged individually. A list is
 // missing only if it is nil, so an empty list removes the inherited one.
-func (e *Engine) Over(base *Engine) Engine {
+func (e *Engine) InheritFrom(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
 		out.Paths = maps.Clone(base.Paths)
 		maps.Copy(out.Paths, e.Paths)
 	}
-	fill(reflect.ValueOf(&out).Elem(), reflect.ValueOf(base).Elem())
+	fillZeroFields(reflect.ValueOf(&out).Elem(), reflect.ValueOf(base).Elem())
 	return out
 }
 
-// fill copies fields of src to the zero fields of dst, recursively for structs.
-func fill(dst, src reflect.Value) {
+// fillZeroFields copies fields of src to the zero fields of dst, recursively for structs.
+func fillZeroFields(dst, src reflect.Value) {
 	for i := range dst.NumField() {
 		d, s := dst.Field(i), src.Field(i)
 		switch {
 		case d.Kind() == reflect.Struct:
-			fill(d, s)
+			fillZeroFields(d, s)
 		case d.IsZero():
 			d.Set(s)
 		}
@@ -401,7 +401,7 @@ func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
 	for i, s := range e.Detect {
-		at := element("detect", i)
+		at := entryPath("detect", i)
 		c.path(at+".path", s.Path, true)
 		c.need(s.Field != "" || len(s.Contains) > 0, at+": say what the page must have: field or contains")
 		c.need(s.Equals == "" || s.Field != "", at+".equals: needs a field to compare")
@@ -413,20 +413,20 @@ func (e *Engine) Problems() []string {
 	c.path("health.path", e.Health.Path, false)
 	c.oneOf("health.alive", e.Health.Alive, AliveOK, AliveAny)
 	for i, m := range e.Models {
-		at := element("models", i)
+		at := entryPath("models", i)
 		c.path(at+".path", m.Path, true)
 		c.need(m.ID != "", at+".id: name the field that holds the model's id")
 	}
 	c.oneOf("names", e.Names, NamesListed, NamesIgnored, NamesOpen)
 	for i, l := range e.Load {
-		at := element("load", i)
+		at := entryPath("load", i)
 		c.path(at+".path", l.Path, true)
 		c.need(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
 			at+": name the fields that report running or waiting requests, or progress")
 	}
 	for i, v := range e.Capacity {
-		c.value(element("capacity", i), EngineValue{v.Path, v.Field})
-		c.need(v.Path != "", element("capacity", i)+".path: missing")
+		c.value(entryPath("capacity", i), EngineValue{v.Path, v.Field})
+		c.need(v.Path != "", entryPath("capacity", i)+".path: missing")
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")
 	c.value("residents", e.Residents)
@@ -439,7 +439,7 @@ func (e *Engine) Problems() []string {
 	c.oneOf("token_limit", e.TokenLimit, TokenLimitMaxTokens, TokenLimitMaxCompletionTokens, TokenLimitAsSent)
 	c.oneOf("reasoning.history", e.Reasoning.History, HistoryReasoningContent, HistoryReasoning, HistoryUnread)
 	for i, word := range e.Reasoning.Words {
-		c.oneOf(element("reasoning.words", i), word, EngineEfforts...)
+		c.oneOf(entryPath("reasoning.words", i), word, EngineEfforts...)
 	}
 	c.oneOf("tool_choice", e.ToolChoice, ToolChoiceAsSent, ToolChoiceWords, ToolChoiceIgnored)
 	c.oneOf("response_format", e.ResponseFormat, ResponseFormatAsSent, ResponseFormatSchemas, ResponseFormatValue)
@@ -451,7 +451,7 @@ func (e *Engine) Problems() []string {
 	c.statuses("overloads", e.Overloads)
 	c.statuses("not_now", e.NotNow)
 	for i, q := range e.Quirks {
-		c.oneOf(element("quirks", i), q, EngineQuirks...)
+		c.oneOf(entryPath("quirks", i), q, EngineQuirks...)
 	}
 	return c.found
 }
@@ -475,7 +475,7 @@ func (c *engineCheck) path(at, path string, required bool) {
 
 func (c *engineCheck) statuses(list string, errors []EngineError) {
 	for i, f := range errors {
-		c.need(f.Status >= 400 && f.Status < 600, element(list, i)+".status: must be 400 to 599")
+		c.need(f.Status >= 400 && f.Status < 600, entryPath(list, i)+".status: must be 400 to 599")
 	}
 }
 

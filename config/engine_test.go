@@ -17,7 +17,7 @@ func TestEngineOver(t *testing.T) {
 		Name: "e", Ports: []int{1}, Health: EngineHealth{Path: "/health", Alive: AliveOK}, Quirks: []string{},
 		Refused: []string{"a"}, Concurrency: 4, Paths: map[string]string{OpChat: "/chat", OpSpeech: ""},
 	}
-	if diff := cmp.Diff(want, e.Over(&base)); diff != "" {
+	if diff := cmp.Diff(want, e.InheritFrom(&base)); diff != "" {
 		t.Error(diff)
 	}
 	if base.Paths[OpSpeech] != "/speech" {

@@ -42,12 +42,12 @@ const (
 	ReasoningNone = "none"
 )
 
-var theClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
+var defaultClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
 
-// ClassesOf returns a file's classes in order.
-func ClassesOf(f *File) []Class {
+// EffectiveClasses returns a file's classes in order.
+func EffectiveClasses(f *File) []Class {
 	if len(f.Classes) == 0 {
-		return theClasses
+		return defaultClasses
 	}
 	return f.Classes
 }
@@ -58,9 +58,9 @@ func HasClasses(f *File) bool {
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf returns the position of a class in the file's order, or 0 if the class is unknown.
-func RankOf(f *File, class string) int {
-	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
+// ClassRank returns the position of a class in the file's order, or 0 if the class is unknown.
+func ClassRank(f *File, class string) int {
+	return max(0, slices.IndexFunc(EffectiveClasses(f), func(c Class) bool { return c.Name == class }))
 }
 
 // Values of Deployment.When.
@@ -84,13 +84,13 @@ const (
 	LogFormatConsole = "console"
 )
 
-var kinds = []string{
+var modelKinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// words maps schema paths to closed sets of values. It is used for validation and for the JSON
+// allowedValues maps schema paths to closed sets of values. It is used for validation and for the JSON
 // Schema.
-var words = map[string][]string{
+var allowedValues = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},
 	"log.level":         {"debug", "info", "warn", "error"},
@@ -110,8 +110,8 @@ var words = map[string][]string{
 
 	"models.deployments.when": {WhenFull, WhenDown},
 
-	"models.kind":              kinds,
-	"discover.kind":            kinds,
+	"models.kind":              modelKinds,
+	"discover.kind":            modelKinds,
 	"models.policy":            {PolicyLeastLoaded, PolicyPrefixAffinity, PolicyTwoChoices, PolicyRoundRobin},
 	"models.prompt_cache":      {CacheShared, CachePerKey},
 	"models.system_messages":   {SystemFold, SystemInPlace},

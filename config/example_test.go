@@ -22,7 +22,7 @@ models:
   - id: llama
     deployments: [{ upstream: gpu-b }]
 `
-	_, problems := config.ParseValid("penstock.yaml", []byte(src), config.Known{Engines: []string{"vllm"}})
+	_, problems := config.ParseValid("penstock.yaml", []byte(src), config.KnownProfiles{Engines: []string{"vllm"}})
 	fmt.Println(problems)
 	// Output:
 	// penstock.yaml:8:5: unknown key "wieght": did you mean "weight"? (upstreams[0].wieght)

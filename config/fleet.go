@@ -87,7 +87,7 @@ func ReadKey(entry string) (Key, error) {
 	if named.Group != "" {
 		rest += fmt.Sprintf("groups: [{ id: %q, limits: { concurrency: 1 } }]\n", named.Group)
 	}
-	f, problems := ParseValid("entry", []byte("keys:\n- "+entry+rest), Known{Engines: []string{EngineAuto}})
+	f, problems := ParseValid("entry", []byte("keys:\n- "+entry+rest), KnownProfiles{Engines: []string{EngineAuto}})
 	if f == nil {
 		bad := problems.Errors()[0]
 		_, member, _ := strings.Cut(bad.Path, ".")
@@ -156,8 +156,8 @@ type FleetSentinel struct {
 	Password Secret `yaml:"password"`
 }
 
-// Shared reports whether the fleet has a store.
-func (f *Fleet) Shared() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
+// HasStore reports whether the fleet has a store.
+func (f *Fleet) HasStore() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
 
 // Encrypted reports whether connections to the store and its sentinels use TLS.
 func (s *FleetStore) Encrypted() bool {
@@ -171,43 +171,43 @@ const (
 	LostClosed = "closed"
 )
 
-// UnknownEdges is the number of edges assumed until it is known from the configuration or the
+// AssumedEdges is the number of edges assumed until it is known from the configuration or the
 // store. A fleet has at least two.
-const UnknownEdges = 2
+const AssumedEdges = 2
 
-// Parts returns the number of edges among which limits and slots are divided if there is no store.
-func (f *Fleet) Parts() int {
+// EdgeCount returns the number of edges among which limits and slots are divided if there is no store.
+func (f *Fleet) EdgeCount() int {
 	switch {
 	case f.Edges > 0:
 		return f.Edges
-	case f.Shared():
-		return UnknownEdges
+	case f.HasStore():
+		return AssumedEdges
 	}
 	return 1
 }
 
-// ShareOf returns one edge's part of n, which the edges divide among themselves. It rounds down, so
+// EdgeShare returns one edge's part of n, which the edges divide among themselves. It rounds down, so
 // that the sum of the parts does not exceed n. The part is at least 1, because an edge with 0 would
-// serve no calls. If n is 0 (no limit), ShareOf returns 0. If there are fewer than two edges, it
+// serve no calls. If n is 0 (no limit), EdgeShare returns 0. If there are fewer than two edges, it
 // returns n.
-func ShareOf(n, edges int) int {
+func EdgeShare(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
 	}
 	return max(1, n/edges)
 }
 
-// Share returns the key's limits at one edge.
-func (k *Key) Share() KeyLimits {
+// EdgeLimits returns the key's limits at one edge.
+func (k *Key) EdgeLimits() KeyLimits {
 	l := k.Limits
 	return KeyLimits{
-		RequestsPerMinute: ShareOf(l.RequestsPerMinute, k.Edges),
-		TokensPerMinute:   ShareOf(l.TokensPerMinute, k.Edges),
-		Concurrency:       ShareOf(l.Concurrency, k.Edges),
-		TokensPerDay:      ShareOf(l.TokensPerDay, k.Edges),
-		TokensPerMonth:    ShareOf(l.TokensPerMonth, k.Edges),
-		SpendPerDay:       l.SpendPerDay.Over(k.Edges),
-		SpendPerMonth:     l.SpendPerMonth.Over(k.Edges),
+		RequestsPerMinute: EdgeShare(l.RequestsPerMinute, k.Edges),
+		TokensPerMinute:   EdgeShare(l.TokensPerMinute, k.Edges),
+		Concurrency:       EdgeShare(l.Concurrency, k.Edges),
+		TokensPerDay:      EdgeShare(l.TokensPerDay, k.Edges),
+		TokensPerMonth:    EdgeShare(l.TokensPerMonth, k.Edges),
+		SpendPerDay:       l.SpendPerDay.DividedBy(k.Edges),
+		SpendPerMonth:     l.SpendPerMonth.DividedBy(k.Edges),
 	}
 }
 
@@ -215,14 +215,14 @@ func (k *Key) Share() KeyLimits {
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
-	if c.places.Has("fleet.edges") {
+	if c.positions.Has("fleet.edges") {
 		c.check.number("fleet.edges", edges, 1, maxEdges)
-	} else if f.Shared() {
+	} else if f.HasStore() {
 		c.check.warn("fleet", "without fleet.edges, an edge that starts while the store is unreachable takes half of each limit "+
 			"and of each engine's slots: write fleet.edges: N, the number of edges")
 	}
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
-	if (f.Lost == LostOpen || f.Lost == LostClosed) && !f.Shared() {
+	if (f.Lost == LostOpen || f.Lost == LostClosed) && !f.HasStore() {
 		c.check.warn("fleet.lost", "lost has no effect without a store: set fleet.store.url, or remove lost")
 	}
 	c.store(&f.Store)
@@ -232,40 +232,40 @@ func (c processChecks) fleet() {
 		return
 	}
 	for i := range c.file.Keys {
-		if f.Shared() {
+		if f.HasStore() {
 			break // the edges share the limits through the store
 		}
-		c.indivisibleLimits(element("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
+		c.indivisibleLimits(entryPath("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
 	}
 	for i := range c.file.Groups {
-		if f.Shared() {
+		if f.HasStore() {
 			break // the edges share the limits through the store
 		}
 		its := c.file.Groups[i].AsKey()
-		c.indivisibleLimits(element("groups", i)+".limits", edges, &its.Limits)
+		c.indivisibleLimits(entryPath("groups", i)+".limits", edges, &its.Limits)
 	}
 	for i := range c.file.Upstreams {
-		p, at := c.file.Upstreams[i].Concurrency, element("upstreams", i)
+		p, at := c.file.Upstreams[i].Concurrency, entryPath("upstreams", i)
 		if p.Exact() {
 			continue
 		}
-		c.indivisible(at, edges, member{"concurrency", p.Shared})
-		c.indivisible(at+".concurrency", edges, member{"text", p.Text}, member{"vision", p.Vision},
-			member{"audio", p.Audio})
+		c.indivisible(at, edges, numericMember{"concurrency", p.Shared})
+		c.indivisible(at+".concurrency", edges, numericMember{"text", p.Text}, numericMember{"vision", p.Vision},
+			numericMember{"audio", p.Audio})
 	}
 }
 
 // indivisibleLimits warns about limits that are smaller than the number of edges.
 func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
-	c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
-		member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency},
-		member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
+	c.indivisible(at, edges, numericMember{"requests_per_minute", l.RequestsPerMinute},
+		numericMember{"tokens_per_minute", l.TokensPerMinute}, numericMember{"concurrency", l.Concurrency},
+		numericMember{"tokens_per_day", l.TokensPerDay}, numericMember{"tokens_per_month", l.TokensPerMonth})
 }
 
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
-	u, err := checkHTTP("http://" + rest)
+	u, err := parseHTTPURL("http://" + rest)
 	switch { // messages never show the URL, because it may contain a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
@@ -276,7 +276,7 @@ func (c processChecks) store(s *FleetStore) {
 	c.clientTLS(path+".tls", s.TLS, s.URL, "redis", "rediss")
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
 		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
-	} else if s.Sentinel.Master == "" && c.places.Has(path+".sentinel") {
+	} else if s.Sentinel.Master == "" && c.positions.Has(path+".sentinel") {
 		c.check.fail(path+".sentinel", "it names no sentinels: set master and addresses, or remove it")
 	}
 	if s.Sentinel.Master == "" && (s.Sentinel.User != "" || s.Sentinel.Password != "") {
@@ -303,21 +303,21 @@ func (c processChecks) store(s *FleetStore) {
 // secrets checks the secrets with which edges sign their messages to each other.
 func (c processChecks) secrets(f *Fleet) {
 	const path = "fleet.secrets"
-	c.leastSecrets(path, f.Secrets)
+	c.secretLengths(path, f.Secrets)
 	switch {
-	case len(f.Secrets) > 0 && !f.Shared():
+	case len(f.Secrets) > 0 && !f.HasStore():
 		c.check.fail(path, "secrets sign what edges write to a store: set fleet.store.url, or remove secrets")
-	case f.Shared() && len(f.SigningSecrets()) == 0:
+	case f.HasStore() && len(f.SigningSecrets()) == 0:
 		c.check.warn("fleet", "without fleet.secrets anyone who can write to the store can drain engines and pose as edges: "+
 			"give all edges the same secret, such as from head -c 32 /dev/urandom | base64")
 	}
 }
 
-func (c processChecks) leastSecrets(path string, secrets []Secret) {
+func (c processChecks) secretLengths(path string, secrets []Secret) {
 	for i, secret := range secrets {
-		if len(secret) < leastSealKey {
-			c.check.fail(element(path, i),
-				"the secret is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
+		if len(secret) < minSealKeyLen {
+			c.check.fail(entryPath(path, i),
+				"the secret is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", minSealKeyLen)
 		}
 	}
 }
@@ -325,16 +325,16 @@ func (c processChecks) leastSecrets(path string, secrets []Secret) {
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
-	c.leastSecrets(path+".secrets", k.Secrets)
+	c.secretLengths(path+".secrets", k.Secrets)
 	c.check.oneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
 	switch {
-	case k.Enabled() && !f.Shared():
+	case k.Enabled() && !f.HasStore():
 		c.check.fail(path, "keys in the store need a store: set fleet.store.url, or remove keys")
 	case !k.Enabled() && (k.Store != KeysRequired || k.Cache != ""):
 		c.check.fail(path+".secrets", "keys in the store are signed: set secrets, or remove keys")
 	case (k.Store == KeysCached) != (k.Cache != ""):
 		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
-	case !k.Enabled() && c.places.Has(path+".store"):
+	case !k.Enabled() && c.positions.Has(path+".store"):
 		c.check.warn(path+".store", "without keys in the store this has no effect: set fleet.keys.secrets, or remove it")
 	case k.Enabled() && c.file.Auth == AuthNone && len(c.file.Keys) == 0:
 		c.check.warn(path, "auth: none disables the store's keys: remove one of the two")
@@ -344,7 +344,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 // maxEdges is far above the size of any real fleet. A larger number is probably a typing error.
 const maxEdges = 1000
 
-func (c processChecks) indivisible(path string, edges int, numbers ...member) {
+func (c processChecks) indivisible(path string, edges int, numbers ...numericMember) {
 	for _, m := range numbers {
 		if m.n > 0 && m.n < edges {
 			c.check.warn(path+"."+m.key, "%d is less than the %d edges of the fleet, and each of them allows at least 1: "+

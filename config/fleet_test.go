@@ -12,7 +12,7 @@ func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
 	} {
-		if got := ShareOf(c.n, c.edges); got != c.want {
+		if got := EdgeShare(c.n, c.edges); got != c.want {
 			t.Errorf("%d among %d: %d, want %d", c.n, c.edges, got, c.want)
 		}
 	}
@@ -36,7 +36,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		"fleet: { edges: 0 }":  {"fleet.edges"},
 		"fleet: { edges: -1 }": {"fleet.edges"},
 	} {
-		_, problems := ParseValid("edge.yaml", []byte(src(fleet)), Known{})
+		_, problems := ParseValid("edge.yaml", []byte(src(fleet)), KnownProfiles{})
 		var got []string
 		for _, p := range problems {
 			got = append(got, p.Path)
@@ -49,7 +49,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		}
 	}
 	for fleet, warned := range map[string]bool{`{ store: { url: "redis://h" } }`: true, `{ edges: 1, store: { url: "redis://h" } }`: false} {
-		f, problems := ParseValid("edge.yaml", []byte(src("fleet: "+fleet)), Known{})
+		f, problems := ParseValid("edge.yaml", []byte(src("fleet: "+fleet)), KnownProfiles{})
 		if got := strings.Contains(fmt.Sprint(problems), "fleet.edges"); got != warned {
 			t.Errorf("fleet %q: got %v, want a warning about fleet.edges: %v", fleet, problems, warned)
 		}
@@ -63,12 +63,12 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		`{ url: "redis://h", tls: { insecure: true } }`, `{ url: "redis://h", timeout: 2s }`, `{ url: "redis://h", prefix: "a{b" }`,
 		`{ url: "redis://h", sentinel: { master: m } }`, `{ url: "redis://h", cluster: true, sentinel: { master: m, addresses: ["h:1"] } }`,
 	} {
-		_, problems := ParseValid("edge.yaml", []byte(src("fleet: { store: "+store+" }")), Known{})
+		_, problems := ParseValid("edge.yaml", []byte(src("fleet: { store: "+store+" }")), KnownProfiles{})
 		if problems.Err() == nil || strings.Contains(problems.Err().Error(), "sentinel-words") || !strings.Contains(problems.Err().Error(), "fleet.store") {
 			t.Errorf("store %q: got %s, want an error at fleet.store without the password", store, problems)
 		}
 	}
-	if _, problems := ParseValid("edge.yaml", []byte(src(`fleet: { edges: 4, store: { url: "rediss://h:1", user: u, password: p } }`)), Known{}); problems.Err() != nil {
+	if _, problems := ParseValid("edge.yaml", []byte(src(`fleet: { edges: 4, store: { url: "rediss://h:1", user: u, password: p } }`)), KnownProfiles{}); problems.Err() != nil {
 		t.Errorf("ParseValid = %s, want no error", problems)
 	}
 	sentinel := `sentinel: { master: m, addresses: ["h:1"] }`
@@ -76,8 +76,8 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		sentinel: {}, sentinel + `, user: u, password: p`: {}, sentinel + `, tls: { insecure: true }`: {encrypted: true},
 		sentinel + `, url: "redis://h"`: {warned: true}, sentinel + `, url: "rediss://h"`: {encrypted: true},
 	} {
-		f, problems := ParseValid("edge.yaml", []byte(src("fleet: { edges: 4, store: { "+store+" } }")), Known{})
-		if f == nil || !f.Fleet.Shared() {
+		f, problems := ParseValid("edge.yaml", []byte(src("fleet: { edges: 4, store: { "+store+" } }")), KnownProfiles{})
+		if f == nil || !f.Fleet.HasStore() {
 			t.Errorf("%s: there is no store, %v", store, problems)
 		} else if warned := strings.Contains(fmt.Sprint(problems), "fleet.store.url"); warned != want.warned || f.Fleet.Store.Encrypted() != want.encrypted {
 			t.Errorf("store %q: encrypted = %v, want %v; problems %v, want a warning: %v", store, f.Fleet.Store.Encrypted(), want.encrypted, problems, want.warned)
@@ -87,7 +87,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.Keys[0].Share(); got != (KeyLimits{RequestsPerMinute: 1, TokensPerMinute: 1000}) || f.Upstreams[1].Edges != 4 {
+	if got := f.Keys[0].EdgeLimits(); got != (KeyLimits{RequestsPerMinute: 1, TokensPerMinute: 1000}) || f.Upstreams[1].Edges != 4 {
 		t.Errorf("the shares are %+v and %d edges, want 1 request, 1000 tokens and 4 edges", got, f.Upstreams[1].Edges)
 	}
 }
@@ -110,7 +110,7 @@ func TestStoreKeys(t *testing.T) {
 			store = ""
 		}
 		_, problems := ParseValid("edge.yaml", []byte("fleet: { "+store+"keys: "+keys+" }\n"+
-			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
+			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), KnownProfiles{})
 		if err := problems.Err(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("store keys %q: got the error %v, want %q", keys, err, want)
 		}
@@ -147,7 +147,7 @@ func TestFleetSecrets(t *testing.T) {
 		`{ edges: 2, secrets: [` + secret + `] }`:                                                                   {"set fleet.store.url", 1},
 	} {
 		f, problems := ParseValid("edge.yaml", []byte("seal: { keys: ["+secret+"] }\nfleet: "+fleet+"\n"+
-			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
+			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), KnownProfiles{})
 		if text := fmt.Sprint(problems); (want.text == "") == strings.Contains(text, "secret") || !strings.Contains(text, want.text) {
 			t.Errorf("fleet %q: got the problems %q, want %q", fleet, text, want.text)
 		}
@@ -163,12 +163,12 @@ func TestSelector(t *testing.T) {
 		"app=vllm", "app==vllm,tier!=test", "app", "!canary", "app in (a, b),tier notin (test)", "llm.example.com/pool=a_b.c",
 		"empty=", "app = vllm , gen > 5",
 	} {
-		if !selector.MatchString(good) {
+		if !selectorPattern.MatchString(good) {
 			t.Errorf("%q is refused", good)
 		}
 	}
 	for _, bad := range []string{"a b", "app in (b", "app in", "=vllm", "app=,,b", "app=a=b", "app=-a", "App/x/y", "app=\"x\"", ",app", "app=" + strings.Repeat("a", 64)} {
-		if selector.MatchString(bad) {
+		if selectorPattern.MatchString(bad) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
@@ -178,12 +178,12 @@ func TestSelector(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	for want, u := range map[string]Upstream{
 		"": {URL: "http://10.0.0.1"},
-		"the addresses of http://vllm:8000, looked up every 30s":             {URL: "http://vllm:8000", Resolve: Resolve{Every: resolveSRV}},
-		"the SRV records of _http._tcp.vllm, looked up every 30s":            {Resolve: Resolve{Every: resolveSRV, SRV: "_http._tcp.vllm"}},
+		"the addresses of http://vllm:8000, looked up every 30s":             {URL: "http://vllm:8000", Resolve: Resolve{Every: defaultSRVInterval}},
+		"the SRV records of _http._tcp.vllm, looked up every 30s":            {Resolve: Resolve{Every: defaultSRVInterval, SRV: "_http._tcp.vllm"}},
 		"the pods with app=vllm in the edge's own namespace":                 {Kubernetes: Kubernetes{Selector: "app=vllm"}},
 		"the pods of InferencePool llama in namespace ml, ports [8000 8001]": {Kubernetes: Kubernetes{Pool: "llama", Namespace: "ml", Ports: []int{8000, 8001}}},
 	} {
-		if got := u.Discovery(); got != want {
+		if got := u.DescribeDiscovery(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -200,7 +200,7 @@ func TestSealOfAFleet(t *testing.T) {
 auth: none
 upstreams: [{ name: gpu-a, url: "http://10.0.0.11:8000" }]
 models: [{ id: llama, deployments: [{ upstream: gpu-a }] }]
-`), Known{})
+`), KnownProfiles{})
 		if got := strings.Contains(problems.Error(), "without seal.keys"); got != want {
 			t.Errorf("%s: warned %t, want %t\n%s", fleet, got, want, problems)
 		}

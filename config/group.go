@@ -27,10 +27,10 @@ type target struct{ upstream, served string }
 
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
-// withoutGroups replaces each group (see InGroup) with its upstreams, except those that the list
+// expandGroups replaces each group (see InGroup) with its upstreams, except those that the list
 // names directly. The first upstream replaces the group's entry and the others are appended, so
 // that entries keep their positions in the file. An empty group stays in the list.
-func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
+func expandGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
 		return slices.Clone(written) // usual case, which must be fast because a file may have a thousand lists
 	}

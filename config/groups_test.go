@@ -14,7 +14,7 @@ func TestGroups(t *testing.T) {
 		for _, name := range append([]string{"gpu-a", "gpu-b", "cpu", "gpu-c"}, more...) {
 			text += fmt.Sprintf("  - { name: %q, url: \"http://127.0.0.1:1\" }\n", name)
 		}
-		return ParseValid("groups", []byte(text+"models:\n  - id: m\n    deployments:\n      - { upstream: cpu, tier: 2 }\n"+deployments), Known{Engines: []string{EngineAuto}})
+		return ParseValid("groups", []byte(text+"models:\n  - id: m\n    deployments:\n      - { upstream: cpu, tier: 2 }\n"+deployments), KnownProfiles{Engines: []string{EngineAuto}})
 	}
 	for _, c := range []struct{ name, list, want string }{
 		{"one", "      - { upstream: \"gpu-*\", served: s }\n", "cpu/m/2 gpu-a/s/0 gpu-b/s/0 gpu-c/s/0"},
@@ -41,7 +41,7 @@ func TestGroups(t *testing.T) {
 	}
 	tagged := func(list string) (*File, Problems) {
 		return ParseValid("tags", []byte("auth: none\nupstreams:\n  - { name: a, url: \"http://127.0.0.1:1\", tags: [h100, eu] }\n  - { name: b, url: \"http://127.0.0.1:1\", tags: [eu] }\n"+
-			"  - { name: c, url: \"http://127.0.0.1:1\" }\nmodels:\n  - id: m\n    deployments: ["+list+"]\n"), Known{Engines: []string{EngineAuto}})
+			"  - { name: c, url: \"http://127.0.0.1:1\" }\nmodels:\n  - id: m\n    deployments: ["+list+"]\n"), KnownProfiles{Engines: []string{EngineAuto}})
 	}
 	f, problems := tagged(`{ upstream: "tag:eu", served: s }, { upstream: c, tier: 1 }`)
 	if f == nil || len(f.Models[0].Deployments) != 3 || f.Models[0].Deployments[0].Upstream != "a" || f.Models[0].Deployments[2].Upstream != "b" || f.Models[0].Deployments[2].Served != "s" {
@@ -61,7 +61,7 @@ func TestGroups(t *testing.T) {
 	}
 	for tags, want := range map[string]string{"[x, x]": "is listed twice", `["a*"]`: "a tag is a word", `["a b"]`: "must have no blanks", `[""]`: "a tag is a word"} {
 		text := "auth: none\nupstreams: [{ name: a, url: \"http://127.0.0.1:1\", tags: " + tags + " }]\nmodels: [{ id: m, deployments: [{ upstream: a }] }]\n"
-		if _, problems := ParseValid("tags", []byte(text), Known{Engines: []string{EngineAuto}}); !strings.Contains(problems.Error(), want) {
+		if _, problems := ParseValid("tags", []byte(text), KnownProfiles{Engines: []string{EngineAuto}}); !strings.Contains(problems.Error(), want) {
 			t.Errorf("%s: %v, want %s", tags, problems, want)
 		}
 	}

@@ -67,7 +67,7 @@ const (
 // another.
 const MaxHooks = 16
 
-const longestHook = 60 * time.Second
+const maxHookTimeout = 60 * time.Second
 
 // SetDefaults sets the defaults of an entry in hooks before it is read. By default, a hook decides
 // about all calls, does not see their prompts, and refuses calls if it fails. If after is set,
@@ -96,20 +96,20 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// ReadsPrompts describes which prompts the hook receives: "all prompts", or those of some keys and
+// DescribePrompts describes which prompts the hook receives: "all prompts", or those of some keys and
 // models. It returns "" if the hook receives no prompts.
-func (h *Hook) ReadsPrompts() string {
+func (h *Hook) DescribePrompts() string {
 	if h.Send != HookBody {
 		return ""
 	}
-	if whose := h.whose(); whose != "" {
+	if whose := h.describeScope(); whose != "" {
 		return "the prompts" + whose
 	}
 	return "all prompts"
 }
 
-// whose describes the calls to which the hook applies. It returns "" if these are all calls.
-func (h *Hook) whose() (of string) {
+// describeScope describes the calls to which the hook applies. It returns "" if these are all calls.
+func (h *Hook) describeScope() (of string) {
 	if !slices.Contains(h.Keys, "*") {
 		of += " of the keys " + strings.Join(h.Keys, ", ")
 	}
@@ -130,16 +130,16 @@ func (c hookChecks) all() {
 		c.check.fail("hooks", "strict: true serves what the contract has, and it has no hooks: remove one of the two")
 	}
 	for i := range list {
-		h, at := &list[i], element("hooks", i)
+		h, at := &list[i], entryPath("hooks", i)
 		c.check.name(at+".name", "a hook needs a name, which appears in metrics and the log", "hook", h.Name, names)
-		if copies := (copyChecks{c}); h.After != "" || h.Before == "" && c.places.Has(at+".after") {
+		if copies := (copyChecks{c}); h.After != "" || h.Before == "" && c.positions.Has(at+".after") {
 			copies.all(at, i)
 		} else {
 			c.url(at, h)
-			copies.unused(at)
+			copies.reportCopySettings(at)
 		}
-		if h.Timeout <= 0 || h.Timeout.D() > longestHook {
-			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(longestHook))
+		if h.Timeout <= 0 || h.Timeout.D() > maxHookTimeout {
+			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(maxHookTimeout))
 		}
 		c.check.oneOf(at+".on_error", "hooks.on_error", "a choice", h.OnError)
 		c.check.oneOf(at+".send", "hooks.send", "a choice", h.Send)
@@ -151,7 +151,7 @@ func (c hookChecks) all() {
 func (c hookChecks) url(at string, h *Hook) {
 	path := at + ".before"
 	if unixsocket.Is(h.Before) {
-		_, base, err := unixsocket.URL(h.Before)
+		_, base, err := unixsocket.ParseURL(h.Before)
 		if err == nil {
 			_, err = url.ParseRequestURI(cmp.Or(base, "/"))
 		}
@@ -173,9 +173,9 @@ func (c hookChecks) url(at string, h *Hook) {
 		c.check.fail(path, "a URL must not hold a user or a password: write the credential as token, beside before")
 	case u.Fragment != "":
 		c.check.fail(path, "a fragment (#) is never sent: remove it")
-	case u.Scheme == "http" && !loopbackHost(u.Hostname()) && h.Token != "":
+	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()) && h.Token != "":
 		c.check.warn(at+".token", "it is sent over http, where anyone on the network path can read it: write https")
-	case u.Scheme == "http" && !loopbackHost(u.Hostname()) && h.Send == HookBody:
+	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()) && h.Send == HookBody:
 		c.check.warn(path, "prompts are sent over http, where anyone on the network path can read them: write https")
 	}
 }
@@ -186,18 +186,18 @@ func (c hookChecks) models(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
 	}
-	unsure := c.places.NamesBroken("models", "id", "aliases")
+	unsure := c.positions.HasUnknownNames("models", "id", "aliases")
 	for i, pattern := range h.Models {
-		at := element(path, i)
+		at := entryPath(path, i)
 		if !c.pattern(at, pattern) || unsure || c.anyModel(pattern) {
 			continue
 		}
-		if n := c.aliased(pattern); n >= 0 {
-			c.check.fail(at, "%s is an alias, and hooks name models by their ids: write %s", c.places.Show(at, pattern),
-				c.places.Show(element("models", n)+".id", c.file.Models[n].ID))
+		if n := c.aliasIndex(pattern); n >= 0 {
+			c.check.fail(at, "%s is an alias, and hooks name models by their ids: write %s", c.positions.QuoteValue(at, pattern),
+				c.positions.QuoteValue(entryPath("models", n)+".id", c.file.Models[n].ID))
 			continue
 		}
-		c.check.fail(at, "no model matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
+		c.check.fail(at, "no model matches %s%s", c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
 	}
 }
 
@@ -213,18 +213,18 @@ func (c hookChecks) keys(path string, h *Hook) {
 		c.check.fail(path, "auth: none has no keys: leave keys out, so that the hook decides about all calls")
 		return
 	}
-	unsure := c.places.NamesBroken("keys", "id")
+	unsure := c.positions.HasUnknownNames("keys", "id")
 	for i, pattern := range h.Keys {
-		at := element(path, i)
+		at := entryPath(path, i)
 		if !c.pattern(at, pattern) || unsure || c.anyKey(pattern) {
 			continue
 		}
 		if c.file.MakesKeys() {
 			c.check.warn(at, "no key of the file matches %s, so the hook decides about no call until one is made (penstock key create)%s",
-				c.places.Show(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
+				c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
 			continue
 		}
-		c.check.fail(at, "no key matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
+		c.check.fail(at, "no key matches %s%s", c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
 	}
 }
 
@@ -235,7 +235,7 @@ func (c hookChecks) pattern(at, pattern string) bool {
 	case pattern == "":
 		c.check.fail(at, "an empty name matches nothing")
 	case strings.Contains(strings.TrimSuffix(pattern, "*"), "*"):
-		c.check.fail(at, "%s: a * is allowed at the end only", c.places.Show(at, pattern))
+		c.check.fail(at, "%s: a * is allowed at the end only", c.positions.QuoteValue(at, pattern))
 	default:
 		return pattern != "*"
 	}

@@ -27,12 +27,12 @@ models:
   - { id: llama, deployments: [{ upstream: gpu-a }] }
   - { id: qwen, deployments: [{ upstream: gpu-a }] }
 `
-		f, problems := ParseValid("test.yaml", []byte(text), bundled)
+		f, problems := ParseValid("test.yaml", []byte(text), bundledProfiles)
 		if f == nil || len(problems) > 0 {
 			t.Fatalf("hook %q: got the problems %v, want none", c.more, problems)
 		}
 		h := &f.Hooks[0]
-		if got := h.ReadsPrompts(); got != c.prompts {
+		if got := h.DescribePrompts(); got != c.prompts {
 			t.Errorf("%s: %q, want %q", c.more, got, c.prompts)
 		}
 		if got := h.HasModel(c.model) && h.HasKey(c.key); got != c.decides {
@@ -56,11 +56,11 @@ models:
   - { id: llama, deployments: [{ upstream: gpu-a }] }
   - { id: qwen, deployments: [{ upstream: gpu-a }] }
 `
-		f, problems := ParseValid("test.yaml", []byte(text), bundled)
+		f, problems := ParseValid("test.yaml", []byte(text), bundledProfiles)
 		if f == nil || len(problems) > 0 {
 			t.Fatalf("%s: %v", c.after, problems)
 		}
-		if got := f.Hooks[0].Copies(); got != c.want {
+		if got := f.Hooks[0].DescribeCopies(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -80,7 +80,7 @@ models:
 		{"llama", "corp/anna", "team-b", true},
 		{"llama", "corp/anna", "guests", false},
 	} {
-		if got := f.Retained(c.model, c.key, c.template); got != c.want {
+		if got := f.IsCopied(c.model, c.key, c.template); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -41,7 +41,7 @@ models: [{ id: m, deployments: [{ upstream: u }] }]
 		if err != nil {
 			t.Fatal(err)
 		}
-		problems := f.Validate(Known{})
+		problems := f.Validate(KnownProfiles{})
 		if got := strings.Contains(fmt.Sprint(problems), "this looks like a hosted API"); got != c.warned {
 			t.Errorf("%s, %s: warned %v, want %v: %v", c.url, c.more, got, c.warned, problems)
 		}

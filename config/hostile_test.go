@@ -10,8 +10,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// repeat formats the numbers from 0 to n-1 and joins the results.
-func repeat(n int, format string) string {
+// repeatFormat formats the numbers from 0 to n-1 and joins the results.
+func repeatFormat(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)
@@ -19,8 +19,8 @@ func repeat(n int, format string) string {
 	return b.String()
 }
 
-// aliased returns a small file whose aliases expand to n^4 values.
-func aliased(value string, n int) string {
+// aliasBomb returns a small file whose aliases expand to n^4 values.
+func aliasBomb(value string, n int) string {
 	text := "a: &a [" + strings.Repeat(value+",", n) + "]\n"
 	for c := 'b'; c <= 'd'; c++ {
 		text += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Repeat("*"+string(c-1)+",", n))
@@ -53,8 +53,8 @@ func TestHostileFiles(t *testing.T) {
 		"documents":                 filled("--- a\n"),
 		"empty documents":           filled("---\n"),
 		"directives":                filled("%YAML 1.2\n"),
-		"unknown keys":              repeat(size/12, "k%d: v\n"),
-		"unknown keys of a flow":    "{" + repeat(size/12, "k%d: v, ") + "}",
+		"unknown keys":              repeatFormat(size/12, "k%d: v\n"),
+		"unknown keys of a flow":    "{" + repeatFormat(size/12, "k%d: v, ") + "}",
 		"the same key":              filled("k: v\n"),
 		"the same key and a list":   filled("k:\n- v\n"),
 		"merge keys":                "x: &a {}\n" + filled("<<: *a\n"),
@@ -62,10 +62,10 @@ func TestHostileFiles(t *testing.T) {
 		"keys of wrong members":     "keys:\n" + filled("- { id: a, idd: b }\n"),
 		"keys without hash":         "keys:\n" + filled("- id: a\n"),
 		"unknown operations":        "keys: [{ id: a, operations: [" + filled("chad,") + "] }]",
-		"unknown models":            "keys: [{ id: a, models: [" + repeat(size/12, "model-%d,") + "] }]\nmodels: [" + repeat(size/40, "{ id: modell-%d },") + "]",
-		"unknown upstreams":         "upstreams: [" + repeat(size/40, "{ name: up-%d },") + "]\nmodels: [{ id: a, deployments: [" + repeat(size/40, "{ upstream: uq-%d },") + "] }]",
-		"aliases of wrong keys":     aliased("1", 40),
-		"aliases of wrong mappings": aliased("{a: b}", 40),
+		"unknown models":            "keys: [{ id: a, models: [" + repeatFormat(size/12, "model-%d,") + "] }]\nmodels: [" + repeatFormat(size/40, "{ id: modell-%d },") + "]",
+		"unknown upstreams":         "upstreams: [" + repeatFormat(size/40, "{ name: up-%d },") + "]\nmodels: [{ id: a, deployments: [" + repeatFormat(size/40, "{ upstream: uq-%d },") + "] }]",
+		"aliases of wrong keys":     aliasBomb("1", 40),
+		"aliases of wrong mappings": aliasBomb("{a: b}", 40),
 		"a long key":                long + ": [" + filled("a,") + "]",
 		"a long key of aliases":     "x: &x [" + strings.Repeat("1,", 1000) + "]\nkeys: [{ " + long + ": *x, limits: { " + long + ": *x } }]",
 		"long keys in one another":  strings.Repeat("{ "+long[:5000]+": ", 50) + "[" + filled("a,") + "]",
@@ -85,7 +85,7 @@ func TestHostileFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			f, problems := ParseValid("test.yaml", []byte(text), bundled)
+			f, problems := ParseValid("test.yaml", []byte(text), bundledProfiles)
 			said := problems.Error()
 			runtime.ReadMemStats(&after)
 			if f != nil {
@@ -103,7 +103,7 @@ func TestHostileFiles(t *testing.T) {
 
 // TestLargeFile checks that the limits permit large, valid files.
 func TestLargeFile(t *testing.T) {
-	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
+	f, problems := ParseValid("test.yaml", largeConfig(5000, 1000), bundledProfiles)
 	if f == nil || len(problems) > 0 {
 		t.Errorf("a large valid file was refused: %.1000s", problems.Error())
 	}

@@ -74,8 +74,8 @@ const keysFilePrefix = "file:"
 // URL returns the URL of the issuer's keys, or false if the keys are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
-// file returns the path of the issuer's keys, or "" if they are at a URL.
-func (i *Issuer) file() string {
+// jwksFile returns the path of the issuer's keys, or "" if they are at a URL.
+func (i *Issuer) jwksFile() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {
 		return ""
@@ -100,9 +100,9 @@ func IssuerURLs(f *File) (all []string) {
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {
-		if is := &f.Issuers[i]; is.file() != "" {
+		if is := &f.Issuers[i]; is.jwksFile() != "" {
 			if err := check(is.Set); err != nil {
-				c.fail(element("issuers", i)+".jwks", "%s: %s", is.file(), err)
+				c.fail(entryPath("issuers", i)+".jwks", "%s: %s", is.jwksFile(), err)
 			}
 		}
 	}
@@ -120,12 +120,12 @@ type issuerChecks struct{ checks }
 func (c issuerChecks) all() {
 	issuers, names := map[string]string{}, map[string]string{}
 	for i := range c.file.Issuers {
-		is, at := &c.file.Issuers[i], element("issuers", i)
+		is, at := &c.file.Issuers[i], entryPath("issuers", i)
 		c.check.unique(at+".issuer", "an issuer needs the iss of its tokens, such as https://login.example.com", "issuer", is.Issuer, issuers)
 		if is.Issuer != "" {
 			c.check.name(at+".name", "give the issuer a name, which begins the ids of its callers", "name", is.Name, names)
 			if strings.Contains(is.Name, "/") {
-				c.check.fail(at+".name", "%s: leave the / out: callers are called NAME/SUBJECT, so a caller of another issuer could have the same id", c.places.Show(at+".name", is.Name))
+				c.check.fail(at+".name", "%s: leave the / out: callers are called NAME/SUBJECT, so a caller of another issuer could have the same id", c.positions.QuoteValue(at+".name", is.Name))
 			}
 		}
 		c.source(at, is)
@@ -153,12 +153,12 @@ func (c issuerChecks) source(at string, is *Issuer) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
 		c.check.fail(path, "this is neither file:PATH nor an https URL without a user and a fragment")
-	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+	case u.Scheme == "http" && !isLoopbackHost(u.Hostname()):
 		c.check.fail(path, "anyone on the network path could replace the keys: write https (http is for loopback)")
 	}
 }
 
-func loopbackHost(host string) bool {
+func isLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
@@ -167,14 +167,14 @@ func (c issuerChecks) templates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
 		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, the id of an entry in keys, for all tokens or by a claim")
 	}
-	unsure := c.places.NamesBroken("keys", "id")
+	unsure := c.positions.HasUnknownNames("keys", "id")
 	for i, t := range is.Claims.Templates {
-		at := element(path, i)
+		at := entryPath(path, i)
 		switch {
 		case t.Key == "":
 			c.check.fail(at+".key", "name the entry of the keys that gives the rights")
-		case !unsure && !c.key(t.Key):
-			c.check.fail(at+".key", "there is no key %s%s", c.places.Show(at+".key", t.Key), c.check.didYouMean(t.Key, c.keyIDs))
+		case !unsure && !c.hasKey(t.Key):
+			c.check.fail(at+".key", "there is no key %s%s", c.positions.QuoteValue(at+".key", t.Key), c.check.didYouMean(t.Key, c.keyIDs))
 		}
 		switch {
 		case (t.Claim == "") != (t.Value == ""):
@@ -182,18 +182,18 @@ func (c issuerChecks) templates(path string, is *Issuer) {
 		case t.Claim == "" && i < len(is.Claims.Templates)-1:
 			c.check.fail(at, "it matches every token, so the entries after it are never reached: put it last")
 		case strings.Contains(strings.TrimSuffix(t.Value, "*"), "*"):
-			c.check.fail(at+".value", "%s: a * is allowed at the end only", c.places.Show(at+".value", t.Value))
+			c.check.fail(at+".value", "%s: a * is allowed at the end only", c.positions.QuoteValue(at+".value", t.Value))
 		}
 	}
 	for i := range c.file.Keys {
 		if id := c.file.Keys[i].ID; is.Name != "" && strings.HasPrefix(id, is.Name+"/") {
-			c.check.fail(element("keys", i)+".id", "%s could be the id of a caller of issuer %s: choose another one",
-				c.places.Show(element("keys", i)+".id", id), is.Name)
+			c.check.fail(entryPath("keys", i)+".id", "%s could be the id of a caller of issuer %s: choose another one",
+				c.positions.QuoteValue(entryPath("keys", i)+".id", id), is.Name)
 		}
 	}
 }
 
-func (c issuerChecks) key(id string) bool {
+func (c issuerChecks) hasKey(id string) bool {
 	for i := range c.file.Keys {
 		if c.file.Keys[i].ID == id {
 			return true

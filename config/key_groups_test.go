@@ -19,7 +19,7 @@ func TestKeyGroups(t *testing.T) {
 		"{ id: g, limits: { concurrency: 1 } }, { id: g, limits: { concurrency: 1 } }": `the group id "g" is used twice`,
 		"{ id: g, limits: { requests_per_minute: -1 } }":                               "-1 is negative",
 	} {
-		_, problems := ParseValid("groups", []byte("groups: ["+groups+"]\n"+rest), Known{Engines: []string{EngineAuto}})
+		_, problems := ParseValid("groups", []byte("groups: ["+groups+"]\n"+rest), KnownProfiles{Engines: []string{EngineAuto}})
 		if said := problems.Error(); !strings.Contains(said, want) || want == "" && strings.Contains(said, "group") {
 			t.Errorf("%s\n%v, want %s", groups, said, want)
 		}

@@ -80,8 +80,8 @@ type KeyCertificate struct {
 	SPKI string `yaml:"spki"`
 }
 
-// Set reports whether a certificate is configured.
-func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
+// IsSet reports whether a certificate is configured.
+func (k KeyCertificate) IsSet() bool { return k != KeyCertificate{} }
 
 // canonical converts the name to the form in which names are compared: lower case, except for the
 // part of a URI after the host. The kind of a name depends on its format. It is an IP address if it
@@ -97,12 +97,12 @@ func (k *KeyCertificate) canonical() {
 	}
 }
 
-// Ends returns when the key expires. This is when its last hash expires, or Expires if that is
+// ExpiresAt returns when the key expires. This is when its last hash expires, or Expires if that is
 // earlier. The zero time means never.
-func (k *Key) Ends() time.Time {
+func (k *Key) ExpiresAt() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
-		if h.Expires.IsZero() || k.Certificate.Set() {
+		if h.Expires.IsZero() || k.Certificate.IsSet() {
 			return k.Expires
 		}
 		if h.Expires.After(end) {
@@ -228,7 +228,7 @@ type keysFile struct {
 // BindNode accepts a list, or a mapping with `keys`.
 func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsList() {
-		b.List(n.In("keys"), &k.Keys)
+		b.List(n.WithPath("keys"), &k.Keys)
 		return
 	}
 	b.Fields(n, k)
@@ -241,23 +241,23 @@ func (f *File) readKeys() Problems {
 	at.files = append(at.files, f.KeysFile)
 	src, err := strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile)
 	if err != nil {
-		p := at.places.ProblemAt("keys_file", err.Error())
-		at.places.MarkBroken("keys_file")
+		p := at.positions.ProblemAt("keys_file", err.Error())
+		at.positions.MarkBroken("keys_file")
 		return Problems{p}
 	}
-	at.content.Write(src)
+	at.digest.Write(src)
 	var second keysFile
 	d := strictyaml.Read(f.KeysFile, src, &second, strictyaml.Options{
 		Least: "list the keys as in the main file, or write [] for none", Retired: retired,
 	})
 	at.files = append(at.files, d.Files...)
-	at.places.Append("keys", d.Places, len(f.Keys))
+	at.positions.AppendEntries("keys", d.Places, len(f.Keys))
 	f.Keys = append(f.Keys, second.Keys...)
 	problems := d.Problems()
 	switch {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
 	case second.Keys == nil: // the file may be truncated
-		at.places.MarkBroken("keys")
+		at.positions.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
 			Message: "the file lists no keys: write keys: [] for none",
@@ -266,15 +266,15 @@ func (f *File) readKeys() Problems {
 		at.keyless = true
 	}
 	if info, err := os.Stat(f.KeysFile); d.HasContent && err == nil {
-		problems = append(problems, openToOthers(f.KeysFile, info)...)
+		problems = append(problems, warnReadableByOthers(f.KeysFile, info)...)
 	}
 	return problems
 }
 
-// openToOthers warns if users other than the owner and the group can read a file that contains
+// warnReadableByOthers warns if users other than the owner and the group can read a file that contains
 // keys.
-func openToOthers(path string, info os.FileInfo) Problems {
-	if !strictyaml.TooOpen(info) {
+func warnReadableByOthers(path string, info os.FileInfo) Problems {
+	if !strictyaml.ReadableByOthers(info) {
 		return nil
 	}
 	return Problems{{
@@ -283,9 +283,9 @@ func openToOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLine matches the line that starts a block list of keys. The line may also contain an empty
+// keysLinePattern matches the line that starts a block list of keys. The line may also contain an empty
 // list.
-var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
+var keysLinePattern = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey appends a key to the keys in a keys_file or a configuration, and returns the new text.
 // lines contains the lines of the new key, and starts with " - ". All other lines stay unchanged.
@@ -295,12 +295,12 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	content := func(line string) bool {
 		return strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#")
 	}
-	head := slices.IndexFunc(text, keysLine.MatchString)
+	head := slices.IndexFunc(text, keysLinePattern.MatchString)
 	first := slices.IndexFunc(text, content)
 	at, indent := len(text), "  "
 	switch {
 	case head >= 0:
-		text[head] = keysLine.ReplaceAllString(text[head], "keys: $2")
+		text[head] = keysLinePattern.ReplaceAllString(text[head], "keys: $2")
 		text[head] = strings.TrimRight(text[head], " ")
 		at = head + 1
 		for i := at; i < len(text); i++ {
@@ -328,12 +328,12 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 		text, at = nil, 0
 	}
 	out := []byte(strings.Join(slices.Insert(text, at, lines), "\n") + "\n")
-	return out, onlyAppended(src, out)
+	return out, checkOnlyAppended(src, out)
 }
 
-// onlyAppended checks that after contains the same keys as before, followed by one key with a new
+// checkOnlyAppended checks that after contains the same keys as before, followed by one key with a new
 // id.
-func onlyAppended(before, after []byte) error {
+func checkOnlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})
 	strictyaml.Read("", after, &newer, strictyaml.Options{})

@@ -25,7 +25,7 @@ func TestKeysThatEnd(t *testing.T) {
 		{fmt.Sprintf("hash: %q, expires: %s", hash("a"), at(-3)), "the key team expired on "},
 	} {
 		text := "keys:\n  - { id: team, " + c.key + " }\n  - { id: other, hash: \"" + hash("c") + "\" }\nupstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
-		f, problems := ParseValid("edge.yaml", []byte(text), Known{Engines: []string{"auto"}})
+		f, problems := ParseValid("edge.yaml", []byte(text), KnownProfiles{Engines: []string{"auto"}})
 		if f == nil {
 			t.Fatal(problems)
 		}
@@ -48,7 +48,7 @@ hooks: [{ name: guard, before: "http://127.0.0.1:9/", keys: [team-aa] }]
 upstreams: [{ name: up, url: "http://127.0.0.1:1" }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := ParseValid("edge.yaml", []byte(text), Known{Engines: []string{"auto"}})
+	f, problems := ParseValid("edge.yaml", []byte(text), KnownProfiles{Engines: []string{"auto"}})
 	if f == nil {
 		t.Fatal(problems)
 	}

@@ -53,7 +53,7 @@ func FuzzAppendKey(f *testing.F) {
 		}
 		rest := string(got)
 		for line := range strings.SplitSeq(src, "\n") {
-			if keysLine.MatchString(line) {
+			if keysLinePattern.MatchString(line) {
 				line = "keys:"
 			}
 			_, after, ok := strings.Cut(rest, line)

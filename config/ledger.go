@@ -58,16 +58,16 @@ func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 func (c processChecks) ledger() {
 	l := &c.file.Ledger
 	if l.Path == "" {
-		if c.places.Has("ledger") {
+		if c.positions.Has("ledger") {
 			c.check.fail("ledger", "the ledger needs a path, such as usage.ledger; without one leave it out")
 		}
 		return
 	}
 	for i := range l.Export {
-		c.ledgerSink(element("ledger.export", i), &l.Export[i])
+		c.ledgerSink(entryPath("ledger.export", i), &l.Export[i])
 		same := func(s LedgerSink) bool { return s.File == l.Export[i].File && s.URL == l.Export[i].URL }
 		if slices.ContainsFunc(l.Export[:i], same) {
-			c.check.fail(element("ledger.export", i), "it gets the rows already: leave it out")
+			c.check.fail(entryPath("ledger.export", i), "it gets the rows already: leave it out")
 		}
 	}
 	if info, err := os.Stat(filepath.Dir(l.Path)); err != nil || !info.IsDir() {
@@ -86,7 +86,7 @@ func (c processChecks) ledgerSink(path string, s *LedgerSink) {
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
 		c.check.fail(path+".url", "a URL must not hold a user or a password: write the credential as token, beside the url")
-	} else if err == nil && u.Scheme == "http" && s.Token != "" && !loopbackHost(u.Hostname()) {
+	} else if err == nil && u.Scheme == "http" && s.Token != "" && !isLoopbackHost(u.Hostname()) {
 		c.check.warn(path+".token", "it is sent over http, where anyone on the network path can read it: write https")
 	}
 	switch {
@@ -107,12 +107,12 @@ func sameFile(a, b string) bool {
 func endUsers(c processChecks) {
 	e := &c.file.EndUsers
 	switch n := len(e.Secret); {
-	case n == 0 && c.places.Has("end_users"):
+	case n == 0 && c.positions.Has("end_users"):
 		c.check.fail("end_users.secret", "end users are counted by a keyed hash, which needs a secret: make one with head -c 32 /dev/urandom | base64; "+
 			"remove end_users to count none")
-	case n > 0 && n < leastSealKey:
+	case n > 0 && n < minSealKeyLen:
 		c.check.fail("end_users.secret", "the secret is shorter than %d characters, so names could be guessed from their hashes: "+
-			"make one with head -c 32 /dev/urandom | base64", leastSealKey)
+			"make one with head -c 32 /dev/urandom | base64", minSealKeyLen)
 	}
 	switch name := strings.ToLower(e.Header); {
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":

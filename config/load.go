@@ -22,16 +22,16 @@ type Problems = strictyaml.Problems
 
 // origin describes where a File was read from.
 type origin struct {
-	places *strictyaml.Places
-	notes  Problems // warnings from reading the file; Validate returns them too
-	files  []string // files that were read, or that the configuration names
+	positions    *strictyaml.Positions
+	readWarnings Problems // warnings from reading the file; Validate returns them too
+	files        []string // files that were read, or that the configuration names
 
 	certificates map[string][sha256.Size]byte // hashes of certificate files, by path in a Change
 
-	keyless bool // the keys_file states that it has no keys
-	private bool // the file contains keys or a secret
+	keyless    bool // the keys_file states that it has no keys
+	hasSecrets bool // the file contains keys or a secret
 
-	content hash.Hash // hash of the file and the keys_file
+	digest hash.Hash // hash of the file and the keys_file
 }
 
 // Load reads the configuration at path with everything that it references: environment variables,
@@ -60,16 +60,16 @@ func Parse(name string, src []byte) (*File, error) {
 // LoadValid reads the configuration at path and validates it, so that one run finds mistakes of
 // every kind. If Problems.Err returns an error, the File is nil. Otherwise all problems are
 // warnings. more contains additional checks.
-func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
+func LoadValid(path string, k KnownProfiles, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
-	return valid(f, problems, k, more)
+	return validateLoaded(f, problems, k, more)
 }
 
-// LoadAgain is like LoadValid, but for a reload. The file must be a regular file. A start may read
+// LoadForReload is like LoadValid, but for a reload. The file must be a regular file. A start may read
 // a pipe, but in a reload a pipe could block forever.
-func LoadAgain(path string, k Known) (*File, Problems) {
+func LoadForReload(path string, k KnownProfiles) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
-	return valid(f, problems, k, nil)
+	return validateLoaded(f, problems, k, nil)
 }
 
 // MaxFile is the maximum size of a configuration in bytes.
@@ -83,9 +83,9 @@ type Check func(*File) Problems
 
 // ParseValid is like LoadValid, but reads a source in memory. name has the same meaning as in
 // Parse.
-func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
+func ParseValid(name string, src []byte, k KnownProfiles, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
-	return valid(f, problems, k, more)
+	return validateLoaded(f, problems, k, more)
 }
 
 // Decode binds a YAML document to the struct *into, as strictly as Load. It is for packages that
@@ -98,21 +98,21 @@ func Decode(name string, src []byte, into any) error {
 // ProblemAt returns a Problem for a mistake that the caller found in the value at path, such as
 // models[2].deployments. If f was read from a file, the Problem has a position and an excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
-	if f.places().Broken(path) { // already reported
+	if f.positions().Broken(path) { // already reported
 		return Problem{Path: path, Message: message}
 	}
-	return f.places().ProblemAt(path, message)
+	return f.positions().ProblemAt(path, message)
 }
 
-// Rename changes the file name in later problems about f.
-func Rename(f *File, name string) { f.origin.places.Rename(name) }
+// SetFileName changes the file name in later problems about f.
+func SetFileName(f *File, name string) { f.origin.positions.SetFileName(name) }
 
-// places returns the positions of f's values, or nil if f was not read from a text.
-func (f *File) places() *strictyaml.Places {
+// positions returns the positions of f's values, or nil if f was not read from a text.
+func (f *File) positions() *strictyaml.Positions {
 	if f.origin == nil {
 		return nil
 	}
-	return f.origin.places
+	return f.origin.positions
 }
 
 // Paths returns all files from which the configuration was read or that it names: the file, the
@@ -124,7 +124,7 @@ func (f *File) Paths() []string {
 	return f.origin.files
 }
 
-func valid(f *File, problems Problems, k Known, more []Check) (*File, Problems) {
+func validateLoaded(f *File, problems Problems, k KnownProfiles, more []Check) (*File, Problems) {
 	if f != nil && len(problems.Errors()) < strictyaml.MaxProblems {
 		problems = append(problems.Errors(), f.Validate(k)...)
 		for _, check := range more {
@@ -155,11 +155,11 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	f, problems := parse(path, src)
 	if f != nil {
 		f.origin.files = append([]string{path}, f.origin.files...)
-		if f.origin.private {
-			problems = append(problems, openToOthers(path, info)...)
+		if f.origin.hasSecrets {
+			problems = append(problems, warnReadableByOthers(path, info)...)
 		}
 		problems.Sort()
-		f.origin.notes = problems.Warnings()
+		f.origin.readWarnings = problems.Warnings()
 	}
 	return f, problems
 }
@@ -174,8 +174,8 @@ func parse(name string, src []byte) (*File, Problems) {
 	if !d.HasContent {
 		return nil, d.Problems()
 	}
-	f.origin = &origin{places: d.Places, files: d.Files, private: d.HasSecret || len(f.Keys) > 0, content: sha256.New()}
-	f.origin.content.Write(src)
+	f.origin = &origin{positions: d.Places, files: d.Files, hasSecrets: d.HasSecret || len(f.Keys) > 0, digest: sha256.New()}
+	f.origin.digest.Write(src)
 	f.normalize(filepath.Dir(name))
 	f.readCertificates(d)
 	problems := d.Problems()
@@ -183,8 +183,8 @@ func parse(name string, src []byte) (*File, Problems) {
 		problems = append(problems, f.readKeys()...)
 	}
 	problems.Sort()
-	f.complete()
-	f.origin.notes = problems.Warnings()
+	f.deriveSettings()
+	f.origin.readWarnings = problems.Warnings()
 	return f, problems
 }
 
@@ -194,7 +194,7 @@ func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
 	}
-	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
+	return hex.EncodeToString(f.origin.digest.Sum(nil)[:6])
 }
 
 func (f *File) normalize(dir string) {
@@ -211,7 +211,7 @@ func (f *File) normalize(dir string) {
 	}
 	for i := range f.Issuers {
 		is := &f.Issuers[i]
-		if name := is.file(); name != "" {
+		if name := is.jwksFile(); name != "" {
 			is.JWKS = keysFilePrefix + strictyaml.ResolvePath(dir, name)
 		}
 		if u, err := url.Parse(is.Issuer); is.Name == "" && err == nil {
@@ -262,10 +262,10 @@ func (f *File) readCertificates(d *strictyaml.Document) {
 	check("fleet.store.tls.key", "fleet.store.tls.key", f.Fleet.Store.TLS.Key)
 	for i := range f.Issuers {
 		is := &f.Issuers[i]
-		is.Set = check(element("issuers", i)+".jwks", "issuers["+is.Issuer+"].jwks", is.file())
+		is.Set = check(entryPath("issuers", i)+".jwks", "issuers["+is.Issuer+"].jwks", is.jwksFile())
 	}
 	for i, u := range f.Upstreams {
-		at, called := element("upstreams", i)+".tls.", "upstreams["+u.Name+"].tls."
+		at, called := entryPath("upstreams", i)+".tls.", "upstreams["+u.Name+"].tls."
 		check(at+"ca", called+"ca", u.TLS.CA)
 		check(at+"cert", called+"cert", u.TLS.Cert)
 		check(at+"key", called+"key", u.TLS.Key)

@@ -15,8 +15,8 @@ func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, problems := LoadAgain("config.yaml", bundled)
+	f, problems := LoadForReload("config.yaml", bundledProfiles)
 	if f != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a regular file") {
-		t.Errorf("LoadAgain of a pipe = %v, want one problem about a regular file", problems)
+		t.Errorf("LoadForReload of a pipe = %v, want one problem about a regular file", problems)
 	}
 }

@@ -16,7 +16,7 @@ const (
 	hashB = "sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 )
 
-const minimal = `
+const minimalConfig = `
 keys: [{ id: a, hash: "` + hashA + `" }]
 upstreams: [{ name: gpu, url: "http://127.0.0.1:8000" }]
 models: [{ id: llama, deployments: [{ upstream: gpu }] }]
@@ -32,7 +32,7 @@ func mustParse(t *testing.T, src string) *File {
 }
 
 func TestDefaultsOfAFile(t *testing.T) {
-	f := mustParse(t, minimal)
+	f := mustParse(t, minimalConfig)
 	want := Defaults()
 	want.Keys, want.Upstreams, want.Models = f.Keys, f.Upstreams, f.Models
 	f.origin = nil
@@ -43,7 +43,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 		t.Errorf("key: got %+v, want the defaults", k)
 	}
 	u := f.Upstreams[0]
-	if u.Engine != "auto" || u.Weight != 1 || u.Concurrency.Set() || u.Probe != (Probe{Interval: Duration(2 * time.Second), Fall: 3, Rise: 2}) {
+	if u.Engine != "auto" || u.Weight != 1 || u.Concurrency.IsSet() || u.Probe != (Probe{Interval: Duration(2 * time.Second), Fall: 3, Rise: 2}) {
 		t.Errorf("upstream: got %+v, want the defaults", u)
 	}
 	m := f.Models[0]
@@ -120,7 +120,7 @@ models:
 	check("pricing", f.Models[0].Pricing, map[string]any{
 		"input": "0.10", "tiers": []any{int64(1), 2.5, map[string]any{"deep": true}},
 	})
-	clocks := f.Models[0].Timeouts.Over(f.Timeouts)
+	clocks := f.Models[0].Timeouts.ApplyTo(f.Timeouts)
 	check("model's idle", clocks.Idle.D(), 5*time.Second)
 	check("model's answer", clocks.Answer.D(), 10*time.Minute)
 }
@@ -168,10 +168,10 @@ models:
 
 func TestKeysFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "etc/config.yaml", []byte("keys_file: more/keys.yaml\n"+minimal[1:]))
+	write(t, "etc/config.yaml", []byte("keys_file: more/keys.yaml\n"+minimalConfig[1:]))
 	for _, form := range []string{"keys:\n  - id: b\n    hash: " + hashB + "\n", "- id: b\n  hash: " + hashB + "\n"} {
 		write(t, "etc/more/keys.yaml", []byte(form))
-		f, problems := LoadValid("etc/config.yaml", bundled)
+		f, problems := LoadValid("etc/config.yaml", bundledProfiles)
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
@@ -183,7 +183,7 @@ func TestKeysFile(t *testing.T) {
 		}
 	}
 	write(t, "etc/more/keys.yaml", []byte("# none yet\n"))
-	if _, problems := LoadValid("etc/config.yaml", bundled); len(problems) != 1 || problems[0].File != "etc/more/keys.yaml" {
+	if _, problems := LoadValid("etc/config.yaml", bundledProfiles); len(problems) != 1 || problems[0].File != "etc/more/keys.yaml" {
 		t.Errorf("an empty keys_file: %v", problems)
 	}
 }
@@ -207,7 +207,7 @@ func TestProblemsAreTheError(t *testing.T) {
 func TestUnreadableFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "dir/x", nil)
-	write(t, "closed.yaml", []byte(minimal))
+	write(t, "closed.yaml", []byte(minimalConfig))
 	if err := os.Chmod("closed.yaml", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestUnreadableFiles(t *testing.T) {
 		if _, err := Load(name); err == nil || err.Error() != want {
 			t.Errorf("%s: got %q, want %q", name, err, want)
 		}
-		if f, problems := LoadValid(name, bundled); f != nil || len(problems) != 1 {
+		if f, problems := LoadValid(name, bundledProfiles); f != nil || len(problems) != 1 {
 			t.Errorf("LoadValid(%q) = %v, want one problem", name, problems)
 		}
 	}
@@ -231,7 +231,7 @@ func TestUnreadableFiles(t *testing.T) {
 
 func TestFileModes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "config.yaml", []byte("keys_file: keys.yaml\n"+minimal[1:]))
+	write(t, "config.yaml", []byte("keys_file: keys.yaml\n"+minimalConfig[1:]))
 	write(t, "keys.yaml", []byte("keys: []\n"))
 	write(t, "open.yaml", []byte("auth: none\nupstreams: [{ name: gpu, url: http://h:1 }]\nmodels: [{ id: m, deployments: [{ upstream: gpu }] }]\n"))
 	for name, mode := range map[string]os.FileMode{"config.yaml": 0o644, "keys.yaml": 0o660, "open.yaml": 0o666} {
@@ -239,16 +239,16 @@ func TestFileModes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, problems := LoadValid("config.yaml", bundled)
+	f, problems := LoadValid("config.yaml", bundledProfiles)
 	if f == nil || len(problems) != 2 || len(problems.Warnings()) != 2 ||
 		problems[0].File != "config.yaml" || !strings.Contains(problems[0].Message, "0644") ||
 		problems[1].File != "keys.yaml" || !strings.Contains(problems[1].Message, "0660") {
 		t.Errorf("got the problems %s, want warnings about modes 0644 and 0660", problems)
 	}
-	if again := f.Validate(bundled); len(again) != 2 {
+	if again := f.Validate(bundledProfiles); len(again) != 2 {
 		t.Errorf("Validate forgets the warnings: %s", again)
 	}
-	if _, problems := LoadValid("open.yaml", bundled); len(problems) > 0 {
+	if _, problems := LoadValid("open.yaml", bundledProfiles); len(problems) > 0 {
 		t.Errorf("a file without secrets: %s", problems)
 	}
 	if _, err := Load("config.yaml"); err != nil {
@@ -260,7 +260,7 @@ func TestFileModes(t *testing.T) {
 		if err := os.Chmod("secret.txt", mode); err != nil {
 			t.Fatal(err)
 		}
-		f, problems := LoadValid("far.yaml", bundled)
+		f, problems := LoadValid("far.yaml", bundledProfiles)
 		if f == nil || len(problems) != want || want > 0 && (!strings.Contains(problems[0].Message, "secret.txt has mode 0644") || problems[0].Line != 2) {
 			t.Errorf("a secret's file of mode %o: %s", mode, problems)
 		}
@@ -287,7 +287,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		"cors: { origins: [\"https://u:" + canary + "@h\"] }\ntracing: { otlp: \"http://u:" + canary + "@h\" }\n",
 		"password: " + canary + "\n",
 	} {
-		_, problems := ParseValid("c.yaml", []byte(src), bundled)
+		_, problems := ParseValid("c.yaml", []byte(src), bundledProfiles)
 		if len(problems) == 0 {
 			t.Errorf("no problem in %s", src)
 		}
@@ -313,17 +313,17 @@ func TestDecode(t *testing.T) {
 
 // TestEditorsOfOtherSystems checks that files with CRLF and a UTF-8 byte order mark can be read.
 func TestEditorsOfOtherSystems(t *testing.T) {
-	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimal, "\n", "\r\n")
-	f, problems := ParseValid("c.yaml", []byte(src), bundled)
+	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimalConfig, "\n", "\r\n")
+	f, problems := ParseValid("c.yaml", []byte(src), bundledProfiles)
 	if len(problems) > 0 || f.Listen != "127.0.0.1:7" {
 		t.Errorf("got %v, want no problems and the listen address 127.0.0.1:7", problems)
 	}
-	_, problems = ParseValid("c.yaml", []byte(src+"bogus: é\r\n"), bundled)
+	_, problems = ParseValid("c.yaml", []byte(src+"bogus: é\r\n"), bundledProfiles)
 	if len(problems) != 1 || problems[0].Line != 5 || problems[0].Excerpt != "    5 | bogus: é\n      | ^" {
 		t.Errorf("got %v, want one problem in line 5", problems)
 	}
 	for _, src := range []string{"listen: \xff\n", "\xff\xfea\x00", "a: \x00\n"} {
-		if _, problems := ParseValid("c.yaml", []byte(src), bundled); len(problems) != 1 || !strings.Contains(problems[0].Message, "UTF-8") {
+		if _, problems := ParseValid("c.yaml", []byte(src), bundledProfiles); len(problems) != 1 || !strings.Contains(problems[0].Message, "UTF-8") {
 			t.Errorf("ParseValid(%q) = %v, want one problem about UTF-8", src, problems)
 		}
 	}
@@ -351,7 +351,7 @@ func TestAliasesAreBounded(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(minimal))
+	f.Add([]byte(minimalConfig))
 	f.Add(Example())
 	for _, s := range []string{
 		"", "- a\n", "a: &a [*a]\n", "? a\n: b\n", "keys: {<<: [1]}\n", "listen: ${\n", "listen: !!int x\n", "a: |\n  b\n",
@@ -368,7 +368,7 @@ func FuzzParse(f *testing.F) {
 			if file == nil {
 				t.Fatal("neither a file nor an error")
 			}
-			file.Validate(bundled)
+			file.Validate(bundledProfiles)
 			return
 		}
 		ps, ok := errors.AsType[Problems](err)
@@ -380,6 +380,6 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("got %#v, want a message in one line and a valid position", p)
 			}
 		}
-		ParseValid("fuzz.yaml", src, bundled)
+		ParseValid("fuzz.yaml", src, bundledProfiles)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// bundled replaces the bundled engine profiles, which are in another package.
-var bundled = Known{Engines: []string{
+// bundledProfiles replaces the bundled engine profiles, which are in another package.
+var bundledProfiles = KnownProfiles{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
 }, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}
 

@@ -34,7 +34,7 @@ func Redact(path string) (Redacted, error) {
 		return Redacted{}, err
 	}
 	var r Redacted
-	r.Text = r.read(src, reflect.TypeFor[File]())
+	r.Text = r.redactSource(src, reflect.TypeFor[File]())
 	f, _ := parse(path, src)
 	if f == nil {
 		return r, nil
@@ -43,16 +43,16 @@ func Redact(path string) (Redacted, error) {
 	r.Secrets = append(r.Secrets, secretsIn(reflect.ValueOf(*f))...)
 	if f.KeysFile != "" {
 		if src, err = strictyaml.ReadRegular(f.KeysFile, strictyaml.MaxFile); err == nil {
-			r.Keys = r.read(src, reflect.TypeFor[keysFile]())
+			r.Keys = r.redactSource(src, reflect.TypeFor[keysFile]())
 		}
 	}
 	return r, nil
 }
 
-func (r *Redacted) read(src []byte, to reflect.Type) []byte {
-	text, left, _ := strictyaml.Redact(src, to, strictyaml.Redaction{Secret: isSecret, Text: shownText})
+func (r *Redacted) redactSource(src []byte, to reflect.Type) []byte {
+	text, left, _ := strictyaml.Redact(src, to, strictyaml.Redaction{Secret: isSecret, Text: redactText})
 	r.Secrets = append(r.Secrets, left...)
-	r.Secrets = append(r.Secrets, misplaced(string(src))...)
+	r.Secrets = append(r.Secrets, findCredentials(string(src))...)
 	return text
 }
 
@@ -77,17 +77,17 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenTexts are settings that are removed even though they are not of type Secret: names of
-// persons, and key hashes. pathsOfURLs are settings with URLs whose path may contain a secret, as
+// hiddenSettings are settings that are removed even though they are not of type Secret: names of
+// persons, and key hashes. secretURLPaths are settings with URLs whose path may contain a secret, as
 // many services' webhooks do.
 var (
-	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
-	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
+	hiddenSettings = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
+	secretURLPaths = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
 )
 
-// credentials matches words that look like a credential: a word that starts like a service's keys,
+// credentialPattern matches words that look like a credential: a word that starts like a service's keys,
 // a UUID, or a word of at least 24 letters and digits. Model names and host names do not match.
-var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
+var credentialPattern = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
 	`(?:glpat|nvapi|xox[aboprs])-[A-Za-z0-9_-]{12,}`,
@@ -96,8 +96,8 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`[A-Za-z0-9]{24,}`,
 }, "|") + `)`)
 
-func misplaced(text string) (words []string) {
-	for _, w := range credentials.FindAllString(text, -1) {
+func findCredentials(text string) (words []string) {
+	for _, w := range credentialPattern.FindAllString(text, -1) {
 		if strings.ContainsAny(w, "0123456789") { // a word without digits is just a long name
 			words = append(words, w)
 		}
@@ -105,19 +105,19 @@ func misplaced(text string) (words []string) {
 	return words
 }
 
-// shownText returns a string without its secret parts. It removes the user, password and query from
+// redactText returns a string without its secret parts. It removes the user, password and query from
 // a URL. It removes misplaced credentials from every string.
-func shownText(path, text string) string {
-	text = shownPlace(path, text)
-	for _, w := range misplaced(text) {
+func redactText(path, text string) string {
+	text = redactSetting(path, text)
+	for _, w := range findCredentials(text) {
 		text = strings.ReplaceAll(text, w, strictyaml.Removed)
 	}
 	return text
 }
 
-// shownPlace returns the part of a text that may be shown, depending on the setting's path.
-func shownPlace(path, text string) string {
-	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
+// redactSetting returns the part of a text that may be shown, depending on the setting's path.
+func redactSetting(path, text string) string {
+	if slices.Contains(hiddenSettings, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
 		return strictyaml.Removed
 	}
@@ -143,7 +143,7 @@ func shownPlace(path, text string) string {
 	if i := strings.LastIndexByte(address, '@'); i >= 0 {
 		address = strictyaml.Removed + address[i:]
 	}
-	if slices.Contains(pathsOfURLs, path) {
+	if slices.Contains(secretURLPaths, path) {
 		if host, _, found := strings.Cut(address, "/"); found {
 			address = host + "/" + strictyaml.Removed
 		}

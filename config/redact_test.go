@@ -11,20 +11,20 @@ import (
 	"testing"
 )
 
-// planted is a configuration with a canary in every setting of the schema.
-type planted struct {
+// canaryConfig is a configuration with a canary in every setting of the schema.
+type canaryConfig struct {
 	n       int
 	secrets []string // canaries at writeOnly paths
 	texts   []string // canaries at other paths that accept any text
 }
 
-func (p *planted) canary(what string) string {
+func (p *canaryConfig) canary(what string) string {
 	p.n++
 	return fmt.Sprintf("CANARY-%s-%d", what, p.n)
 }
 
 // value returns the value at a path in YAML's flow form.
-func (p *planted) value(path string, schema map[string]any) string {
+func (p *canaryConfig) value(path string, schema map[string]any) string {
 	if schema["writeOnly"] == true {
 		p.secrets = append(p.secrets, path)
 		return p.canary("secret")
@@ -61,7 +61,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	if err := json.Unmarshal(Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	var p planted
+	var p canaryConfig
 	text := p.value("", root)
 	text = "# CANARY-comment\n" + strings.TrimSuffix(text, "}") + ", token:CANARY-glued: 1, admn: { token: CANARY-misspelt }, watch: [CANARY-form] }\n"
 	name := filepath.Join(t.TempDir(), "edge.yaml")
@@ -106,7 +106,7 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	if err := json.Unmarshal(Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	var p planted
+	var p canaryConfig
 	p.value("", root)
 	sounds := regexp.MustCompile(`(key|token|secret|password|hash|auth|bearer|credential|headers?)$`)
 	for _, path := range p.texts {
@@ -201,7 +201,7 @@ func TestRedactMisplaced(t *testing.T) {
 		"http://gpu-a.rack17.internal.example.com:8000/engines/1": "http://gpu-a.rack17.internal.example.com:8000/engines/1",
 		"/etc/penstock/certificates/internationalization.pem":     "/etc/penstock/certificates/internationalization.pem",
 	} {
-		if got := shownText("models.deployments.served", text); got != want {
+		if got := redactText("models.deployments.served", text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

@@ -143,8 +143,8 @@ type Admin struct {
 	TLS AdminTLS `yaml:"tls"`
 }
 
-// Guarded reports whether the operator's listener requires a token.
-func (a *Admin) Guarded() bool { return a.Token != "" || len(a.Tokens) > 0 }
+// RequiresToken reports whether the operator's listener requires a token.
+func (a *Admin) RequiresToken() bool { return a.Token != "" || len(a.Tokens) > 0 }
 
 // AdminToken is a token of the operator's listener with a name and a role.
 type AdminToken struct {
@@ -181,7 +181,7 @@ const (
 
 // RoleMay reports whether role has at least the rights of needed.
 func RoleMay(role, needed string) bool {
-	roles := words["admin.tokens.role"]
+	roles := allowedValues["admin.tokens.role"]
 	return slices.Index(roles, role) >= slices.Index(roles, needed)
 }
 
@@ -377,8 +377,8 @@ type ModelTimeouts struct {
 	Write *Duration `yaml:"write"`
 }
 
-// Over returns t with the timeouts that m sets.
-func (m ModelTimeouts) Over(t Timeouts) Timeouts {
+// ApplyTo returns t with the timeouts that m sets.
+func (m ModelTimeouts) ApplyTo(t Timeouts) Timeouts {
 	for _, c := range []struct {
 		from *Duration
 		to   *Duration
@@ -517,9 +517,9 @@ type Upstream struct {
 	Lists bool `yaml:"-"` // Discover publishes the upstream's models
 }
 
-// Discovery describes how the upstream's engines are found. It returns "" if the URL names the
+// DescribeDiscovery describes how the upstream's engines are found. It returns "" if the URL names the
 // engine itself.
-func (u *Upstream) Discovery() string {
+func (u *Upstream) DescribeDiscovery() string {
 	k, ports := &u.Kubernetes, ""
 	if len(k.Ports) > 0 {
 		ports = fmt.Sprintf(", ports %v", k.Ports)
@@ -531,7 +531,7 @@ func (u *Upstream) Discovery() string {
 	switch {
 	case k.Pool != "":
 		return fmt.Sprintf("the pods of InferencePool %s in %s%s", k.Pool, where, ports)
-	case k.Set():
+	case k.IsSet():
 		return fmt.Sprintf("the pods with %s in %s%s", k.Selector, where, ports)
 	case u.Resolve.SRV != "":
 		return fmt.Sprintf("the SRV records of %s, looked up every %s", u.Resolve.SRV, u.Resolve.Every)
@@ -563,15 +563,15 @@ type Kubernetes struct {
 	Account string `yaml:"account"`
 }
 
-// Set reports whether any setting is present.
-func (k *Kubernetes) Set() bool {
+// IsSet reports whether any setting is present.
+func (k *Kubernetes) IsSet() bool {
 	return k.Selector != "" || k.Pool != "" || k.Namespace != "" || len(k.Ports) > 0 || k.Server != "" || k.Account != ""
 }
 
 // String identifies the selected pods and their API server. Different selections have different
 // strings.
 func (k *Kubernetes) String() string {
-	if !k.Set() {
+	if !k.IsSet() {
 		return ""
 	}
 	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
@@ -611,8 +611,8 @@ func (c Concurrency) Exact() bool { return c.Fleet == FleetExact && c.Shared > 0
 // FleetExact is the only value of Concurrency.Fleet.
 const FleetExact = "exact"
 
-// Set reports whether a concurrency is configured.
-func (c Concurrency) Set() bool { return c != Concurrency{} }
+// IsSet reports whether a concurrency is configured.
+func (c Concurrency) IsSet() bool { return c != Concurrency{} }
 
 // Probe configures an upstream's health checks. The engine's profile sets members that are zero.
 type Probe struct {

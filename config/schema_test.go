@@ -30,7 +30,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, "schema.json", append(want, '\n'))
+	golden.CompareFile(t, "schema.json", append(want, '\n'))
 }
 
 // TestSchemaNamesEveryKey looks up deeply nested keys by name, to check that the generator omits no
@@ -75,7 +75,7 @@ var required = map[string][]string{
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
 }
 
-const reference = `\$\{[A-Za-z_][A-Za-z0-9_]*\}`
+const variablePattern = `\$\{[A-Za-z_][A-Za-z0-9_]*\}`
 
 func (g generator) structure(v reflect.Value, path string) map[string]any {
 	properties := map[string]any{}
@@ -108,24 +108,24 @@ func (g generator) value(v reflect.Value, path string) map[string]any {
 	}
 	switch v.Interface().(type) {
 	case Duration:
-		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + reference)}}
+		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + variablePattern)}}
 	case Resolve:
 		srv := map[string]any{"type": "string", "pattern": `^srv:[A-Za-z0-9_.-]+( +([0-9.]+(ns|us|µs|ms|s|m|h))+)?$`}
-		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + reference), srv}}
+		return map[string]any{"anyOf": []any{map[string]any{"const": 0}, text(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|` + variablePattern), srv}}
 	case Bytes:
-		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 0}, text(`^[0-9.]+ *([KMGT]i?)?B?$|` + reference)}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 0}, text(`^[0-9.]+ *([KMGT]i?)?B?$|` + variablePattern)}}
 	case Percent:
-		return text(`^[0-9.]+ *%$|` + reference)
+		return text(`^[0-9.]+ *%$|` + variablePattern)
 	case Secret:
 		return map[string]any{"type": []string{"string", "integer"}, "writeOnly": true}
 	case time.Time:
-		return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d([Tt].*)?$|` + reference}
+		return map[string]any{"type": "string", "pattern": `^\d{4}-\d\d-\d\d([Tt].*)?$|` + variablePattern}
 	case KeyHashes:
-		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + reference}
+		one := map[string]any{"type": "string", "pattern": `^sha256:[0-9A-Fa-f]{64}$|` + variablePattern}
 		entry := g.structure(reflect.ValueOf(KeyHash{}), path)
 		return map[string]any{"writeOnly": true, "anyOf": []any{one, map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{one, entry}}}}}
 	case money.Amount:
-		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,6})?$|` + reference}}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "minimum": 0}, map[string]any{"type": "string", "pattern": `^[0-9]+(\.[0-9]{1,6})?$|` + variablePattern}}}
 	case Audiences:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}}}}
 	case Ledger:
@@ -164,15 +164,15 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 	switch v.Kind() {
 	case reflect.String:
 		p["type"] = "string"
-		if set := words[path]; set != nil {
-			p["anyOf"] = []any{map[string]any{"enum": set}, map[string]any{"pattern": reference}}
+		if set := allowedValues[path]; set != nil {
+			p["anyOf"] = []any{map[string]any{"enum": set}, map[string]any{"pattern": variablePattern}}
 		}
 	case reflect.Bool:
-		p["anyOf"] = []any{map[string]any{"type": "boolean"}, map[string]any{"type": "string", "pattern": reference}}
+		p["anyOf"] = []any{map[string]any{"type": "boolean"}, map[string]any{"type": "string", "pattern": variablePattern}}
 	case reflect.Int, reflect.Int64:
-		p["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": reference}}
+		p["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": variablePattern}}
 	case reflect.Float64:
-		p["anyOf"] = []any{map[string]any{"type": "number"}, map[string]any{"type": "string", "pattern": reference}}
+		p["anyOf"] = []any{map[string]any{"type": "number"}, map[string]any{"type": "string", "pattern": variablePattern}}
 	}
 	if !v.IsZero() {
 		p["default"] = v.Interface()
@@ -214,7 +214,7 @@ func fieldComments(t *testing.T) map[string]string {
 // TestExampleIsComplete loads the example unchanged, and again with all commented settings enabled.
 // It checks that the example contains every key.
 func TestExampleIsComplete(t *testing.T) {
-	if f, problems := ParseValid("example.yaml", Example(), bundled); f == nil || len(problems) > 0 {
+	if f, problems := ParseValid("example.yaml", Example(), bundledProfiles); f == nil || len(problems) > 0 {
 		t.Fatalf("as it is:\n%s", problems)
 	}
 	t.Chdir(t.TempDir())
@@ -241,7 +241,7 @@ func TestExampleIsComplete(t *testing.T) {
 		{"#tls: { cert: ", "  #keys: { file: "},
 		{"#tls: { acme: ", "    #secrets: [\"file:keys.secret", "    #store: cached", "    #cache: "},
 	} {
-		for path := range switchedOn(t, others...).places().Paths() {
+		for path := range enabledExample(t, others...).positions().Paths() {
 			shown[plainPath(path)] = true
 		}
 	}
@@ -252,9 +252,9 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 }
 
-// switchedOn returns the example with all commented settings enabled, except the lines that start
+// enabledExample returns the example with all commented settings enabled, except the lines that start
 // with one of the given texts.
-func switchedOn(t *testing.T, without ...string) *File {
+func enabledExample(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {
 		if !bytes.Contains(Example(), []byte("\n"+line)) {
@@ -272,7 +272,7 @@ func switchedOn(t *testing.T, without ...string) *File {
 		lines = append(lines, line)
 	}
 	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // enable the queue
-	f, problems := ParseValid("all.yaml", []byte(text), bundled)
+	f, problems := ParseValid("all.yaml", []byte(text), bundledProfiles)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
 	}

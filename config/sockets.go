@@ -17,16 +17,16 @@ func (f *File) CheckSockets() Problems {
 		{"listen", f.Listen}, {"admin.listen", f.Admin.Listen}, {"tls.acme.http", f.TLS.ACME.HTTP},
 	} {
 		if unixsocket.Is(l.listen) {
-			if file, _, err := unixsocket.Listen(l.listen); err == nil {
+			if file, _, err := unixsocket.ParseListen(l.listen); err == nil {
 				c.socket(l.at, file, c.fail)
 			}
 		}
 	}
 	for i := range f.Upstreams {
-		c.server(element("upstreams", i)+".url", f.Upstreams[i].URL)
+		c.server(entryPath("upstreams", i)+".url", f.Upstreams[i].URL)
 	}
 	for i := range f.Hooks {
-		c.server(element("hooks", i)+".before", f.Hooks[i].Before)
+		c.server(entryPath("hooks", i)+".before", f.Hooks[i].Before)
 	}
 	return c.Problems()
 }
@@ -36,7 +36,7 @@ func (c *checker) server(at, url string) {
 	if !unixsocket.Is(url) {
 		return
 	}
-	if file, _, err := unixsocket.URL(url); err == nil {
+	if file, _, err := unixsocket.ParseURL(url); err == nil {
 		c.socket(at, file, c.warn)
 	}
 }

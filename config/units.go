@@ -118,7 +118,7 @@ type Resolve struct {
 	SRV   string   // name of the SRV records; if empty, the addresses of the URL's host are looked up
 }
 
-const resolveSRV = Duration(30 * time.Second)
+const defaultSRVInterval = Duration(30 * time.Second)
 
 // ParseResolve parses the value of `resolve`.
 func ParseResolve(s string) (r Resolve, err error) {
@@ -130,7 +130,7 @@ func ParseResolve(s string) (r Resolve, err error) {
 		return r, err
 	}
 	name, every, given := strings.Cut(name, " ")
-	r = Resolve{Every: resolveSRV, SRV: strings.TrimSuffix(strings.ToLower(name), ".")}
+	r = Resolve{Every: defaultSRVInterval, SRV: strings.TrimSuffix(strings.ToLower(name), ".")}
 	if r.SRV == "" || len(r.SRV) > maxName || strings.Trim(r.SRV, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 		return Resolve{}, fmt.Errorf("%q names no service: write srv:_http._tcp.vllm", s)
 	}
@@ -149,7 +149,7 @@ func (r Resolve) String() string {
 	switch {
 	case r.SRV == "":
 		return r.Every.String()
-	case r.Every == resolveSRV:
+	case r.Every == defaultSRVInterval:
 		return "srv:" + r.SRV
 	}
 	return "srv:" + r.SRV + " " + r.Every.String()

@@ -25,7 +25,7 @@ keys: [{ id: a, hash: "sha256:%s" }]
 upstreams: [{ name: u, url: "http://127.0.0.1:1", engine: %s, concurrency: 2, residents: 1 }]
 models: [{ id: m, deployments: [{ upstream: u }], prompt_cache: per_key }]
 %s`, strings.Repeat("ab", 32), engine, profiles)
-		f, problems := ParseValid("edge.yaml", []byte(src), bundled)
+		f, problems := ParseValid("edge.yaml", []byte(src), bundledProfiles)
 		var got []string
 		for _, p := range problems {
 			switch p.Path {

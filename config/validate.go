@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Known contains the facts that Validate needs from other packages.
-type Known struct {
+// KnownProfiles contains the facts that Validate needs from other packages.
+type KnownProfiles struct {
 	// Engines are the names of the bundled engine profiles. If nil, Validate does not check engine
 	// names.
 	Engines []string
@@ -26,7 +26,7 @@ type Known struct {
 // Validate checks all rules beyond the format of single values: unique names, references,
 // addresses, ranges and contradictions. It returns all problems in order of position, including the
 // warnings from reading. It does not change f. It reads only f and the clock.
-func (f *File) Validate(k Known) Problems {
+func (f *File) Validate(k KnownProfiles) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
 	byName := f.upstreamsByName()
@@ -39,7 +39,7 @@ func (f *File) Validate(k Known) Problems {
 	upstreamChecks{c, byName, profiles}.all()
 	modelChecks{c, byName, modelsByID(f), profiles}.all()
 	if f.origin != nil {
-		c.check.Keep(f.origin.notes)
+		c.check.AddAll(f.origin.readWarnings)
 	}
 	return c.check.Problems()
 }
@@ -67,7 +67,7 @@ func (c processChecks) classes(list []Class) {
 	}
 	floors, seen := Percent(0), map[string]string{}
 	for i := range list {
-		at := element("classes", i)
+		at := entryPath("classes", i)
 		c.check.name(at+".name", "the class needs a name", "class", list[i].Name, seen)
 		if floors += list[i].Floor; floors > 100 {
 			c.check.fail(at+".floor", "the floors add up to %s: at most 100%% is possible", floors)
@@ -97,14 +97,14 @@ func (c processChecks) server() {
 	c.timeouts(f.Timeouts)
 	c.check.number("retry.attempts", f.Retry.Attempts, 1, 2)
 	for i, o := range f.CORS.Origins {
-		c.origin(element("cors.origins", i), o)
+		c.origin(entryPath("cors.origins", i), o)
 	}
 	if f.Responses.WebSocket {
 		c.check.warn("responses.websocket", "/v1/responses also answers over WebSocket, which the contract does not have")
 	}
 	for i, h := range f.Images.Hosts {
-		if at := element("images.hosts", i); !hostName(strings.TrimPrefix(h, "*.")) {
-			c.check.fail(at, "%s is not a host name: write it without scheme, port and path", c.places.Show(at, h))
+		if at := entryPath("images.hosts", i); !isHostName(strings.TrimPrefix(h, "*.")) {
+			c.check.fail(at, "%s is not a host name: write it without scheme, port and path", c.positions.QuoteValue(at, h))
 		}
 	}
 }
@@ -115,13 +115,13 @@ func (c processChecks) listeners() {
 		c.check.fail("listen", "%s", err)
 	}
 	for i, network := range f.ListenTrusted {
-		at := element("listen_trusted", i)
+		at := entryPath("listen_trusted", i)
 		if network == ProxiesAtSocket {
 			continue
 		}
 		switch prefix, err := parsePrefix(network); {
 		case err != nil:
-			c.check.fail(at, "%s is not a network: write an address or a prefix, such as 10.0.0.0/8, or unix for peers at a Unix socket", c.places.Show(at, network))
+			c.check.fail(at, "%s is not a network: write an address or a prefix, such as 10.0.0.0/8, or unix for peers at a Unix socket", c.positions.QuoteValue(at, network))
 		case prefix.Bits() == 0:
 			c.check.fail(at, "every client could claim another address: list the networks of your proxies")
 		}
@@ -139,22 +139,22 @@ func (c processChecks) listeners() {
 		c.check.fail("admin.listen", "%s", err)
 		return
 	}
-	if samePort(f.Listen, f.Admin.Listen) {
+	if listensConflict(f.Listen, f.Admin.Listen) {
 		c.check.fail("admin.listen", "the public API already listens at %s: give the admin listener another address",
-			c.places.Show("listen", f.Listen))
+			c.positions.QuoteValue("listen", f.Listen))
 	}
 	c.adminTokens(f.Admin.Tokens)
-	c.madeKeys()
-	if !OnLoopback(f.Admin.Listen) && !f.Admin.Guarded() {
+	c.runtimeKeys()
+	if !OnLoopback(f.Admin.Listen) && !f.Admin.RequiresToken() {
 		c.check.fail("admin.listen",
 			"the admin listener can be reached from other machines: set admin.token, or listen at 127.0.0.1")
 	}
-	if n := len(f.Admin.Token); n > 0 && n < LeastAdminToken {
+	if n := len(f.Admin.Token); n > 0 && n < MinAdminTokenLen {
 		report := c.check.fail
 		if OnLoopback(f.Admin.Listen) {
 			report = c.check.warn
 		}
-		report("admin.token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
+		report("admin.token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", MinAdminTokenLen)
 	}
 }
 
@@ -162,7 +162,7 @@ func (c processChecks) listeners() {
 func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
-		t, at := &tokens[i], element("admin.tokens", i)
+		t, at := &tokens[i], entryPath("admin.tokens", i)
 		c.check.name(at+".name", "a token needs a name, which appears in the log", "token", t.Name, names)
 		c.check.oneOf(at+".role", "admin.tokens.role", "a role", t.Role)
 		digits, sha256 := strings.CutPrefix(t.Hash.Value(), HashPrefix)
@@ -173,18 +173,18 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 		case t.Token == "" && (!sha256 || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
 			c.check.fail(at+".hash", "this is not a hash: write what \"penstock key hash\" prints for the token")
 		case t.Token == "":
-		case len(t.Token) < LeastAdminToken:
-			c.check.fail(at+".token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
+		case len(t.Token) < MinAdminTokenLen:
+			c.check.fail(at+".token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", MinAdminTokenLen)
 		case twice:
-			c.check.fail(at+".token", "two names have the same token: first %s", c.places.Line(first, at+".token"))
+			c.check.fail(at+".token", "two names have the same token: first %s", c.positions.DescribeLine(first, at+".token"))
 		default:
 			values[t.Token] = at + ".token"
 		}
 	}
 }
 
-// madeKeys checks where keys made at run time are stored.
-func (c processChecks) madeKeys() {
+// runtimeKeys checks where keys made at run time are stored.
+func (c processChecks) runtimeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
 	switch {
@@ -193,26 +193,26 @@ func (c processChecks) madeKeys() {
 		c.check.fail(path, "keys made at run time are kept in one place, and fleet.keys keeps them in the store: remove one of the two")
 	case f.Admin.Keys.File == f.KeysFile:
 		c.check.fail(path, "an edge writes this file, and you write keys_file: name another one")
-	case !f.Admin.Guarded():
+	case !f.Admin.RequiresToken():
 		c.check.warn(path, "making keys needs an admin token: set admin.token, or admin.tokens with the role keys")
 	}
 }
 
-// LeastAdminToken is the minimum length of an admin token. A token of this length cannot be guessed
+// MinAdminTokenLen is the minimum length of an admin token. A token of this length cannot be guessed
 // over the network.
-const LeastAdminToken = 16
+const MinAdminTokenLen = 16
 
-// leastSealKey is the length of 24 random bytes in base64.
-const leastSealKey = 32
+// minSealKeyLen is the length of 24 random bytes in base64.
+const minSealKeyLen = 32
 
 func (c processChecks) seal() {
 	for i, key := range c.file.Seal.Keys {
-		if len(key) < leastSealKey {
-			c.check.fail(element("seal.keys", i),
-				"the key is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", leastSealKey)
+		if len(key) < minSealKeyLen {
+			c.check.fail(entryPath("seal.keys", i),
+				"the key is shorter than %d characters: make one with head -c 32 /dev/urandom | base64", minSealKeyLen)
 		}
 	}
-	if c.file.Fleet.Parts() > 1 && len(c.file.Seal.Keys) == 0 {
+	if c.file.Fleet.EdgeCount() > 1 && len(c.file.Seal.Keys) == 0 {
 		c.check.warn("fleet", "without seal.keys each edge seals reasoning with its own key, so the others cannot open it, "+
 			"and compacts no conversations: give all edges the same seal.keys")
 	}
@@ -222,7 +222,7 @@ func (t *Tracing) validate(c checks) {
 	if t.OTLP == "" {
 		return
 	}
-	if _, err := checkHTTP(t.OTLP); err != nil {
+	if _, err := parseHTTPURL(t.OTLP); err != nil {
 		c.check.fail("tracing.otlp", "%s", err)
 	}
 }
@@ -250,7 +250,7 @@ func (c processChecks) limits(l Limits) {
 	}
 	c.check.number("limits.connections", l.Connections, 1, 10_000_000)
 	c.check.number("limits.connections_per_address", l.ConnectionsPerAddress, 0, 10_000_000)
-	if !c.places.Has("limits.connections_per_address") && reachable(c.file.Listen) {
+	if !c.positions.Has("limits.connections_per_address") && mayBeReachable(c.file.Listen) {
 		c.check.warn("listen", "other machines can reach it, and one address may hold all limits.connections: "+
 			"write limits.connections_per_address: 200, or 0 behind a balancer, which is a single address")
 	}
@@ -276,7 +276,7 @@ func (c processChecks) origin(path, o string) {
 	if o == "*" {
 		return
 	}
-	u, err := checkHTTP(o)
+	u, err := parseHTTPURL(o)
 	switch {
 	case err != nil:
 		c.check.fail(path, "%s", err)
@@ -290,18 +290,18 @@ func (c processChecks) origin(path, o string) {
 func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {
-		c.check.fail("auth", "%s is not a choice: write none, or leave auth out to require keys", c.places.Show("auth", f.Auth))
+		c.check.fail("auth", "%s is not a choice: write none, or leave auth out to require keys", c.positions.QuoteValue("auth", f.Auth))
 		return
 	}
 	if f.Auth == "" {
 		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // no warning, because the last key may have been revoked
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
-		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.places.Broken("keys") &&
-			!c.places.Broken("keys_file") && !c.places.Broken("auth") {
+		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.positions.Broken("keys") &&
+			!c.positions.Broken("keys_file") && !c.positions.Broken("auth") {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
-		keyChecks(c).ending(keyChecks(c).inForce())
+		keyChecks(c).expiringKeys(keyChecks(c).warnNoValidKey())
 		if !f.Catalog.Public {
 			c.check.warn("catalog.public", "GET /v1/models requires a key, which clients that only list models may not send")
 		}
@@ -311,11 +311,11 @@ func (c processChecks) access() {
 		c.check.fail("catalog.public", "auth: none has no keys to require")
 	}
 	if !OnLoopback(f.Listen) {
-		c.check.fail("auth", "none is allowed on loopback only, and listen is %s", c.places.Show("listen", f.Listen))
+		c.check.fail("auth", "none is allowed on loopback only, and listen is %s", c.positions.QuoteValue("listen", f.Listen))
 	}
 	if f.Admin.Listen != "" && !OnLoopback(f.Admin.Listen) {
 		c.check.fail("auth", "none is allowed on loopback only, and admin.listen is %s",
-			c.places.Show("admin.listen", f.Admin.Listen))
+			c.positions.QuoteValue("admin.listen", f.Admin.Listen))
 	}
 	if len(f.Keys) > 0 {
 		c.check.warn("auth", "auth: none disables the keys of this file: remove one of the two")

@@ -18,7 +18,7 @@ func (c keyChecks) all() {
 	n := len(c.file.Keys)
 	ids, hashes, marks := make(map[string]string, n), make(map[string]string, n), map[KeyCertificate]string{}
 	for i := range n {
-		k, at := &c.file.Keys[i], element("keys", i)
+		k, at := &c.file.Keys[i], entryPath("keys", i)
 		c.check.name(at+".id", "a key needs an id", "key id", k.ID, ids)
 		c.hashes(at+".hash", k, hashes)
 		c.certificate(at+".certificate", &k.Certificate, marks)
@@ -28,12 +28,12 @@ func (c keyChecks) all() {
 		c.tiers(at+".tiers", k)
 		c.class(at+".class", k.Class)
 		c.check.number(at+".weight", k.Weight, 1, MaxKeyWeight)
-		c.check.atLeast0(at+".limits", member{"requests_per_minute", k.Limits.RequestsPerMinute},
-			member{"tokens_per_minute", k.Limits.TokensPerMinute},
-			member{"tokens_per_day", k.Limits.TokensPerDay}, member{"tokens_per_month", k.Limits.TokensPerMonth})
+		c.check.atLeast0(at+".limits", numericMember{"requests_per_minute", k.Limits.RequestsPerMinute},
+			numericMember{"tokens_per_minute", k.Limits.TokensPerMinute},
+			numericMember{"tokens_per_day", k.Limits.TokensPerDay}, numericMember{"tokens_per_month", k.Limits.TokensPerMonth})
 		checkBodies(c.checks, at+".limits", k.Limits.Bodies())
 		c.spend(at, k)
-		c.together(at+".limits", k)
+		c.sharedLimits(at+".limits", k)
 		c.check.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
 	}
 }
@@ -41,33 +41,33 @@ func (c keyChecks) all() {
 func (c keyChecks) groups() {
 	ids := map[string]string{}
 	for i := range c.file.Groups {
-		g, at := &c.file.Groups[i], element("groups", i)
+		g, at := &c.file.Groups[i], entryPath("groups", i)
 		l := &g.Limits
 		c.check.name(at+".id", "a group needs an id", "group id", g.ID, ids)
-		c.check.atLeast0(at+".limits", member{"requests_per_minute", l.RequestsPerMinute},
-			member{"tokens_per_minute", l.TokensPerMinute},
-			member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
+		c.check.atLeast0(at+".limits", numericMember{"requests_per_minute", l.RequestsPerMinute},
+			numericMember{"tokens_per_minute", l.TokensPerMinute},
+			numericMember{"tokens_per_day", l.TokensPerDay}, numericMember{"tokens_per_month", l.TokensPerMonth})
 		c.check.number(at+".limits.concurrency", l.Concurrency, 0, 1e6)
 		in := func(k Key) bool { return k.Group == g.ID }
 		switch {
 		case *l == GroupLimits{}:
 			c.check.warn(at, "the group has no limits, so it does nothing: give it limits")
-		case !slices.ContainsFunc(c.file.Keys, in) && !c.file.MakesKeys() && !c.places.BrokenWithin("keys"):
+		case !slices.ContainsFunc(c.file.Keys, in) && !c.file.MakesKeys() && !c.positions.BrokenWithin("keys"):
 			c.check.warn(at, "no key is in the group, so it does nothing: write group: %s beside the keys that are meant",
-				c.places.Show(at+".id", g.ID))
+				c.positions.QuoteValue(at+".id", g.ID))
 		}
 	}
 }
 
-// groupOf returns the index of a key's group, or -1.
-func (c keyChecks) groupOf(k *Key) int {
+// groupIndex returns the index of a key's group, or -1.
+func (c keyChecks) groupIndex(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
 // group checks a key's group. Because usage with issuers' tokens is stored per caller, a group's
 // budget would not include that usage after a restart.
 func (c keyChecks) group(at string, k *Key) {
-	its := c.groupOf(k)
+	its := c.groupIndex(k)
 	switch {
 	case its >= 0:
 		g := c.file.Groups[its].AsKey()
@@ -75,8 +75,8 @@ func (c keyChecks) group(at string, k *Key) {
 			c.check.fail(at, "what callers with an issuer's tokens use in a day or a month is counted for each alone: "+
 				"take this key out of the group, or the budgets out of the group's limits")
 		}
-	case k.Group != "" && !c.places.NamesBroken("groups", "id"):
-		c.check.fail(at, "no group is called %s%s", c.places.Show(at, k.Group),
+	case k.Group != "" && !c.positions.HasUnknownNames("groups", "id"):
+		c.check.fail(at, "no group is called %s%s", c.positions.QuoteValue(at, k.Group),
 			cmp.Or(c.check.didYouMean(k.Group, c.groupIDs), ": add it to groups, with the limits of its keys"))
 	}
 }
@@ -101,11 +101,11 @@ func (c keyChecks) cacheGroup(at, name string) {
 
 func (c keyChecks) class(at, name string) {
 	var names []string
-	for _, class := range ClassesOf(c.file) {
+	for _, class := range EffectiveClasses(c.file) {
 		names = append(names, class.Name)
 	}
-	if name != "" && c.file.Auth != AuthNone && !slices.Contains(names, name) && !c.places.Broken("classes") {
-		c.check.fail(at, "%s is not a class%s", c.places.Show(at, name), suggest.Choice(name, names))
+	if name != "" && c.file.Auth != AuthNone && !slices.Contains(names, name) && !c.positions.Broken("classes") {
+		c.check.fail(at, "%s is not a class%s", c.positions.QuoteValue(at, name), suggest.ChoiceHint(name, names))
 	}
 }
 
@@ -115,19 +115,19 @@ func (c keyChecks) tiers(path string, k *Key) {
 		c.check.fail(path, "the key could reach no engine: list tiers, or leave it out for all that are not external")
 	}
 	for i, tier := range tiers {
-		at := element(path, i)
+		at := entryPath(path, i)
 		c.check.number(at, tier, 0, MaxTier)
 		if slices.Contains(tiers[:i], tier) {
 			c.check.fail(at, "%d is listed twice", tier)
 		}
 	}
-	if len(tiers) > 0 && !c.places.BrokenWithin("models") && !c.places.Broken("discover") {
-		c.somewhere(path, k)
+	if len(tiers) > 0 && !c.positions.BrokenWithin("models") && !c.positions.Broken("discover") {
+		c.tiersReachModels(path, k)
 	}
 }
 
-// somewhere warns if a key's tiers contain no deployment of any model that the key may use.
-func (c keyChecks) somewhere(path string, k *Key) {
+// tiersReachModels warns if a key's tiers contain no deployment of any model that the key may use.
+func (c keyChecks) tiersReachModels(path string, k *Key) {
 	var its []int // tiers of the models that the key may use
 	for i := range c.file.Models {
 		m := &c.file.Models[i]
@@ -148,16 +148,16 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	}
 }
 
-// together checks limits that all callers with issuers' tokens share. Because usage is stored per
+// sharedLimits checks limits that all callers with issuers' tokens share. Because usage is stored per
 // caller, a shared budget would be full again after a restart.
-func (c keyChecks) together(at string, k *Key) {
+func (c keyChecks) sharedLimits(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
 	switch {
 	case l.Per != PerKey:
 	case l.Budgeted():
 		c.check.fail(at+".per", "daily and monthly usage is counted for each caller: remove the budgets, or write per: caller")
-	case !isTemplate(c.file.Issuers, k.ID) && !c.places.Broken("issuers"):
+	case !isTemplate(c.file.Issuers, k.ID) && !c.positions.Broken("issuers"):
 		c.check.warn(at+".per", "no issuer's tokens have the rights of this key, so nothing shares its limits: remove it")
 	case l.RequestsPerMinute == 0 && l.TokensPerMinute == 0 && l.Concurrency == 0:
 		c.check.warn(at+".per", "there is no limit for the callers to share: add requests_per_minute, "+
@@ -170,7 +170,7 @@ func (c keyChecks) together(at string, k *Key) {
 func (c keyChecks) spend(at string, k *Key) {
 	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
 	of := &k.Limits
-	if its := c.groupOf(k); its >= 0 && !budgeted(of) {
+	if its := c.groupIndex(k); its >= 0 && !budgeted(of) {
 		group := c.file.Groups[its].AsKey()
 		at, of = at+".group", &group.Limits
 	} else {
@@ -182,28 +182,28 @@ func (c keyChecks) spend(at string, k *Key) {
 	for i := range c.file.Models {
 		m := &c.file.Models[i]
 		allows := slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, m.ID) })
-		if allows && money.PriceOf(m.Pricing) == (money.Price{}) {
+		if allows && money.ParsePrice(m.Pricing) == (money.Price{}) {
 			c.check.warn(at, "the key may use %s, which costs nothing: its pricing has neither input nor output as decimal numbers",
-				c.places.Show(element("models", i)+".id", m.ID))
+				c.positions.QuoteValue(entryPath("models", i)+".id", m.ID))
 			return
 		}
 	}
 }
 
-// inForce warns if there are keys and none of them is valid now. It reports whether any key is
+// warnNoValidKey warns if there are keys and none of them is valid now. It reports whether any key is
 // valid.
-func (c keyChecks) inForce() (some bool) {
+func (c keyChecks) warnNoValidKey() (some bool) {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 	why := "" // why the first key is not valid
 	for i := range c.file.Keys {
-		k, at := &c.file.Keys[i], element("keys", i)
+		k, at := &c.file.Keys[i], entryPath("keys", i)
 		switch {
 		case !k.Enabled():
 			at += ".active"
 		case ended(k.Expires):
 			at += ".expires"
-		case len(k.Hash) > 0 && !k.Certificate.Set() &&
+		case len(k.Hash) > 0 && !k.Certificate.IsSet() &&
 			!slices.ContainsFunc(k.Hash, func(h KeyHash) bool { return !ended(h.Expires) }):
 			at += ".hash"
 		default:
@@ -211,27 +211,27 @@ func (c keyChecks) inForce() (some bool) {
 		}
 		why = cmp.Or(why, at)
 	}
-	if why != "" && !c.places.BrokenWithin("keys") {
+	if why != "" && !c.positions.BrokenWithin("keys") {
 		c.check.warn(why,
 			`every key has expired or is switched off, so every call is refused: "penstock key new" makes one`)
 	}
 	return false
 }
 
-// ending warns about valid keys that expire within a week. If any key is valid, it also warns about
+// expiringKeys warns about valid keys that expire within a week. If any key is valid, it also warns about
 // expired keys.
-func (c keyChecks) ending(some bool) {
+func (c keyChecks) expiringKeys(some bool) {
 	now := time.Now()
 	for i := range c.file.Keys {
 		k := &c.file.Keys[i]
-		end := k.Ends()
+		end := k.ExpiresAt()
 		switch when := end.UTC().Format(time.RFC3339); {
 		case !k.Enabled() || end.IsZero():
-		case !end.After(now) && !some: // inForce has reported that no key is valid
+		case !end.After(now) && !some: // warnNoValidKey has reported that no key is valid
 		case !end.After(now):
-			c.check.warn(element("keys", i), "the key %s expired on %s, so its calls are refused: extend it, or remove it", k.ID, when)
-		case end.Sub(now) < week:
-			c.check.warn(element("keys", i), "the key %s ends on %s, %s: extend it, or give its holder another key", k.ID,
+			c.check.warn(entryPath("keys", i), "the key %s expired on %s, so its calls are refused: extend it, or remove it", k.ID, when)
+		case end.Sub(now) < expiryWarning:
+			c.check.warn(entryPath("keys", i), "the key %s ends on %s, %s: extend it, or give its holder another key", k.ID,
 				when, inDays(end.Sub(now)))
 		}
 	}
@@ -240,14 +240,14 @@ func (c keyChecks) ending(some bool) {
 // hashes checks the format of a key's hashes. It also checks that no other key has the same hash,
 // because the caller would be ambiguous. Messages never show a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
-	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
+	if len(k.Hash) == 0 && !k.Certificate.IsSet() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
 			"an entry without one that gave an issuer's tokens their rights goes with that issuer")
 	}
 	for i, h := range k.Hash {
 		at := path
-		if c.places.Has(element(path, i)) {
-			at = element(path, i)
+		if c.positions.Has(entryPath(path, i)) {
+			at = entryPath(path, i)
 		}
 		digits, ok := strings.CutPrefix(h.Hash, HashPrefix)
 		switch first, twice := seen[h.Hash]; {
@@ -260,7 +260,7 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 		case len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "":
 			c.check.fail(at, "%s must be followed by 64 hexadecimal digits; here are %d characters", HashPrefix, len(digits))
 		case twice:
-			c.check.fail(at, "two keys have the same hash: first %s", c.places.Line(first, at))
+			c.check.fail(at, "two keys have the same hash: first %s", c.positions.DescribeLine(first, at))
 		default:
 			seen[h.Hash] = at
 		}
@@ -269,7 +269,7 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 
 // certificate checks how a key identifies a client certificate.
 func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertificate]string) {
-	if !k.Set() {
+	if !k.IsSet() {
 		return
 	}
 	digits, sha256 := strings.CutPrefix(k.SPKI, HashPrefix)
@@ -282,11 +282,11 @@ func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertifi
 	case k.SAN != "" && checkSAN(k.SAN) != nil:
 		c.check.fail(at+".san", "%s", checkSAN(k.SAN))
 	case twice:
-		c.check.fail(at, "two keys name the same certificate: first %s", c.places.Line(first, at))
+		c.check.fail(at, "two keys name the same certificate: first %s", c.positions.DescribeLine(first, at))
 	default:
 		seen[*k] = at
 	}
-	if c.file.TLS.ClientCA == "" && !c.places.BrokenWithin("tls") {
+	if c.file.TLS.ClientCA == "" && !c.positions.BrokenWithin("tls") {
 		c.check.fail(at, "clients are not asked for a certificate: set tls.client_ca to the authority that signs theirs")
 	}
 }
@@ -301,23 +301,23 @@ func (c keyChecks) scopes(path string, k *Key) {
 			`the key has access to no operation: list some, or leave operations out for all; "active: false" switches a key off`)
 	}
 	c.check.eachOneOf(path+".operations", "keys.operations", "an operation", k.Operations)
-	unsure := c.places.NamesBroken("models", "id", "aliases")
+	unsure := c.positions.HasUnknownNames("models", "id", "aliases")
 	for i, pattern := range k.Models {
-		at := element(path+".models", i)
+		at := entryPath(path+".models", i)
 		switch {
 		case pattern == "":
 			c.check.fail(at, "an empty name matches no model")
 		case strings.Contains(strings.TrimSuffix(pattern, "*"), "*"):
-			c.check.fail(at, "%s: a * is allowed at the end only", c.places.Show(at, pattern))
+			c.check.fail(at, "%s: a * is allowed at the end only", c.positions.QuoteValue(at, pattern))
 		case pattern == "*" || unsure || c.anyModel(pattern):
 		default:
-			if n := c.aliased(pattern); n >= 0 {
-				id := element("models", n) + ".id"
+			if n := c.aliasIndex(pattern); n >= 0 {
+				id := entryPath("models", n) + ".id"
 				c.check.warn(at, "%s is an alias, and keys name models by their ids, so it grants nothing: write %s",
-					c.places.Show(at, pattern), c.places.Show(id, c.file.Models[n].ID))
+					c.positions.QuoteValue(at, pattern), c.positions.QuoteValue(id, c.file.Models[n].ID))
 				continue
 			}
-			c.check.warn(at, "no model matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
+			c.check.warn(at, "no model matches %s%s", c.positions.QuoteValue(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
 		}
 	}
 }
@@ -328,8 +328,8 @@ func (c keyChecks) anyModel(pattern string) bool {
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
-// aliased returns the index of a model that has a matching alias, or -1.
-func (c keyChecks) aliased(pattern string) int {
+// aliasIndex returns the index of a model that has a matching alias, or -1.
+func (c keyChecks) aliasIndex(pattern string) int {
 	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
 	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })
 }

@@ -20,18 +20,18 @@ type modelChecks struct {
 
 func (c modelChecks) all() {
 	f := c.file
-	if len(f.Models)+len(f.Discover) == 0 && !c.places.Broken("models") {
+	if len(f.Models)+len(f.Discover) == 0 && !c.positions.Broken("models") {
 		c.check.warn("models", "there are no models, so every call is refused")
 	}
 	ids := map[string]string{}
 	for i := range f.Models {
-		c.modelID(element("models", i)+".id", f.Models[i].ID, ids)
+		c.modelID(entryPath("models", i)+".id", f.Models[i].ID, ids)
 	}
 	aliases := map[string]string{}
 	for i := range f.Models {
-		m, at := &f.Models[i], element("models", i)
+		m, at := &f.Models[i], entryPath("models", i)
 		for j, alias := range m.Aliases {
-			c.alias(element(at+".aliases", j), alias, ids, aliases)
+			c.alias(entryPath(at+".aliases", j), alias, ids, aliases)
 		}
 		c.check.oneOf(at+".kind", "models.kind", "a kind", m.Kind)
 		c.check.oneOf(at+".policy", "models.policy", "a policy", m.Policy)
@@ -47,7 +47,7 @@ func (c modelChecks) all() {
 		}
 		for j, name := range m.AllowMembers {
 			if name == "" || strings.HasPrefix(strings.ToLower(name), "x-") || strings.Contains(name, "*") {
-				c.check.fail(element(at+".allow_members", j), "%q cannot be let through: write whole names, none that begins with x-", name)
+				c.check.fail(entryPath(at+".allow_members", j), "%q cannot be let through: write whole names, none that begins with x-", name)
 			}
 		}
 		c.deployments(at+".deployments", m)
@@ -57,16 +57,16 @@ func (c modelChecks) all() {
 		c.fallback(at+".fallback", m, ids)
 		checkShadow(c, at+".shadow", m, ids)
 		c.modelTimeouts(at+".timeouts", m.Timeouts)
-		c.published(at, m)
+		c.catalogEntry(at, m)
 	}
 	c.promptCaches()
-	c.turns()
-	c.useless()
+	c.turnQueues()
+	c.uselessSettings()
 	checkDiscover(c)
 }
 
-// turns warns about models that take turns at an upstream and have no queue.
-func (c modelChecks) turns() {
+// turnQueues warns about models that take turns at an upstream and have no queue.
+func (c modelChecks) turnQueues() {
 	models := map[string]map[string]bool{} // served names by upstream
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
@@ -77,7 +77,7 @@ func (c modelChecks) turns() {
 		}
 	}
 	for i := range c.file.Models {
-		m, at := &c.file.Models[i], element("models", i)
+		m, at := &c.file.Models[i], entryPath("models", i)
 		for _, d := range m.Deployments {
 			u, known := c.upstreams[d.Upstream]
 			if !known || m.Queue.Depth > 0 {
@@ -93,10 +93,10 @@ func (c modelChecks) turns() {
 	}
 }
 
-// useless warns about model settings that have no effect at the model's upstreams.
-func (c modelChecks) useless() {
+// uselessSettings warns about model settings that have no effect at the model's upstreams.
+func (c modelChecks) uselessSettings() {
 	for i := range c.file.Models {
-		m, at := &c.file.Models[i], element("models", i)
+		m, at := &c.file.Models[i], entryPath("models", i)
 		for _, d := range m.Deployments {
 			j, known := c.upstreams[d.Upstream]
 			if !known {
@@ -125,22 +125,22 @@ func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.A
 
 // fallback checks a model's fallbacks. ids contains all model ids.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
-	unsure := c.places.NamesBroken("models", "id")
+	unsure := c.positions.HasUnknownNames("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
 	for i, id := range m.Fallback {
-		at := element(path, i)
+		at := entryPath(path, i)
 		_, known := ids[id]
 		switch j := modelAt(c, id); {
 		case id == m.ID:
 			c.check.fail(at, "a model cannot be its own fallback: name another one")
 		case slices.Contains(m.Fallback[:i], id):
-			c.check.fail(at, "%s is listed twice", c.places.Show(at, id))
+			c.check.fail(at, "%s is listed twice", c.positions.QuoteValue(at, id))
 		case unsure:
 		case !known:
-			c.check.fail(at, "there is no model with the id %s%s", c.places.Show(at, id), c.check.didYouMean(id, all))
+			c.check.fail(at, "there is no model with the id %s%s", c.positions.QuoteValue(at, id), c.check.didYouMean(id, all))
 		case j >= 0 && c.file.Models[j].Kind != m.Kind:
 			c.check.fail(at, "%s is a model of the kind %s, and this one is %s: it cannot answer the same calls",
-				c.places.Show(at, id), c.file.Models[j].Kind, m.Kind)
+				c.positions.QuoteValue(at, id), c.file.Models[j].Kind, m.Kind)
 		}
 	}
 }
@@ -153,20 +153,20 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	case id == "" && m.Shadow.Share > 0:
 		c.check.fail(path, "the copies need a model to go to: add model: ID")
 	case id == "":
-	case !c.places.Has(path + ".share"):
+	case !c.positions.Has(path + ".share"):
 		c.check.fail(path, "say which part of the conversations is copied: add share: 5%%")
 	case id == m.ID:
 		c.check.fail(at, "the model would be its own shadow: name another one")
-	case c.places.NamesBroken("models", "id"):
+	case c.positions.HasUnknownNames("models", "id"):
 	case !known:
-		c.check.fail(at, "there is no model with the id %s%s", c.places.Show(at, id),
+		c.check.fail(at, "there is no model with the id %s%s", c.positions.QuoteValue(at, id),
 			c.check.didYouMean(id, func() []string { return slices.Sorted(maps.Keys(ids)) }))
 	case j < 0:
 	case m.Kind != KindChat || c.file.Models[j].Kind != KindChat:
 		c.check.fail(at, "only calls of chat models are copied, and only to chat models")
 	case m.PromptCache == CachePerKey && c.file.Models[j].PromptCache != CachePerKey:
 		c.check.fail(at, "prompts of keys are kept apart here but would share a cache at %s: set prompt_cache: per_key there, too",
-			c.places.Show(at, id))
+			c.positions.QuoteValue(at, id))
 	default:
 		checkShadowTurns(c, at, &c.file.Models[j])
 	}
@@ -177,7 +177,7 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 	for _, d := range to.Deployments {
 		if u, known := c.upstreams[d.Upstream]; known && c.file.Upstreams[u].Residents > 0 {
 			c.check.fail(at, "%s is served by %s, whose models take turns (residents): a copy would take the turn of clients' calls",
-				c.places.Show(at, to.ID), d.Upstream)
+				c.positions.QuoteValue(at, to.ID), d.Upstream)
 			return
 		}
 	}
@@ -203,7 +203,7 @@ func (c modelChecks) resume(at string, m *Model) {
 			continue
 		}
 		c.check.warn(at, "it is not known whether the engine of the upstream %s continues an answer that the request begins, "+
-			"so no stream is resumed there: if it does, write prefill: proven", c.places.Show(at, d.Upstream))
+			"so no stream is resumed there: if it does, write prefill: proven", c.positions.QuoteValue(at, d.Upstream))
 	}
 }
 
@@ -213,7 +213,7 @@ func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
 	}
-	own, bundled := c.engines.setBy(u.Engine, func(e *Engine) bool { return len(e.Prefill) > 0 || e.Quirks != nil })
+	own, bundled := c.engines.findInherited(u.Engine, func(e *Engine) bool { return len(e.Prefill) > 0 || e.Quirks != nil })
 	if own != nil {
 		return len(own.Prefill) > 0 || slices.Contains(own.Quirks, QuirkContinuesAnswers)
 	}
@@ -230,14 +230,14 @@ func (c modelChecks) promptCaches() {
 		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
 			for _, d := range m.Deployments {
 				if open[d.Upstream] == "" {
-					open[d.Upstream] = element("models", i)
+					open[d.Upstream] = entryPath("models", i)
 				}
 			}
 		}
 	}
 	for i := range f.Models {
-		m, at := &f.Models[i], element("models", i)+".prompt_cache"
-		if m.PromptCache != CachePerKey || c.places.BrokenWithin(at) {
+		m, at := &f.Models[i], entryPath("models", i)+".prompt_cache"
+		if m.PromptCache != CachePerKey || c.positions.BrokenWithin(at) {
 			continue
 		}
 		switch {
@@ -249,7 +249,7 @@ func (c modelChecks) promptCaches() {
 		for _, d := range m.Deployments {
 			if other := open[d.Upstream]; other != "" && m.Kind == KindChat {
 				c.check.fail(at,
-					"%s shares the upstream %s, and with it the cache, with the model %s, whose prompt_cache is shared: set per_key there, too", c.places.Show(at, m.ID), c.places.Show(at, d.Upstream), c.places.Line(other, at))
+					"%s shares the upstream %s, and with it the cache, with the model %s, whose prompt_cache is shared: set per_key there, too", c.positions.QuoteValue(at, m.ID), c.positions.QuoteValue(at, d.Upstream), c.positions.DescribeLine(other, at))
 				break
 			}
 		}
@@ -263,17 +263,17 @@ func (c modelChecks) saltless(at string, m *Model) {
 		return
 	}
 	for _, d := range m.Deployments {
-		if u, known := c.upstreams[d.Upstream]; !known || c.engines.salts(&c.file.Upstreams[u]) {
+		if u, known := c.upstreams[d.Upstream]; !known || c.engines.readsSalt(&c.file.Upstreams[u]) {
 			return
 		}
 	}
 	c.check.warn(at, "no engine of %s reads a salt, so per_key has no effect and the prompts of keys share its cache: "+
-		"use %s, set cache_salt in the engine's profile, or remove it", c.places.Show(at, m.ID), suggest.List(c.engines.bundled.Salting))
+		"use %s, set cache_salt in the engine's profile, or remove it", c.positions.QuoteValue(at, m.ID), suggest.JoinOr(c.engines.bundled.Salting))
 }
 
 func (c modelChecks) modelID(path, id string, seen map[string]string) {
 	if strings.Contains(id, "*") {
-		c.check.fail(path, "%s: an id is one name; patterns are for aliases", c.places.Show(path, id))
+		c.check.fail(path, "%s: an id is one name; patterns are for aliases", c.positions.QuoteValue(path, id))
 	}
 	c.check.modelName(path, "a model needs an id", "model id", id, seen)
 }
@@ -282,11 +282,11 @@ func (c modelChecks) modelID(path, id string, seen map[string]string) {
 // model.
 func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
-		c.check.fail(path, "%s: a * is allowed at the end only", c.places.Show(path, alias))
+		c.check.fail(path, "%s: a * is allowed at the end only", c.positions.QuoteValue(path, alias))
 		return
 	}
 	if id, taken := ids[alias]; taken && alias != "" {
-		c.check.fail(path, "the alias %s is the id of the model %s", c.places.Show(path, alias), c.places.Line(id, path))
+		c.check.fail(path, "the alias %s is the id of the model %s", c.positions.QuoteValue(path, alias), c.positions.DescribeLine(id, path))
 		return
 	}
 	c.check.modelName(path, "an alias needs a name", "alias", alias, seen)
@@ -296,27 +296,27 @@ func (c modelChecks) deployments(path string, m *Model) {
 	if len(m.Deployments) == 0 {
 		c.check.fail(path, "a model needs a deployment: name at least one upstream that serves it")
 	}
-	unsure := c.places.NamesBroken("upstreams", "name") || c.exists("")
+	unsure := c.positions.HasUnknownNames("upstreams", "name") || c.upstreamExists("")
 	seen := make(map[Deployment]int, len(m.Deployments))
 	c.tiers(path, m)
 	checkArms(c.check, path, m)
 	checkLengths(c.check, path, m)
 	for i, d := range m.Deployments {
-		at := element(path, i)
+		at := entryPath(path, i)
 		switch {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "a deployment needs the name of an upstream")
-		case !unsure && !c.exists(d.Upstream) && isGroup(d.Upstream):
+		case !unsure && !c.upstreamExists(d.Upstream) && isGroup(d.Upstream):
 			emptyGroup(c.checks, at+".upstream", d.Upstream)
-		case !unsure && !c.exists(d.Upstream):
-			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
+		case !unsure && !c.upstreamExists(d.Upstream):
+			c.check.fail(at+".upstream", "there is no upstream %s%s", c.positions.QuoteValue(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
 		d.Tier, d.When, d.Traffic, d.Arm, d.PromptTokens = 0, "", nil, "", PromptTokens{}
 		if first, twice := seen[d]; !twice {
 			seen[d] = i
 		} else if d.Upstream != "" {
-			c.check.fail(at, "the deployment is listed twice: first %s", c.places.Line(element(path, first), at))
+			c.check.fail(at, "the deployment is listed twice: first %s", c.positions.DescribeLine(entryPath(path, first), at))
 		}
 	}
 }
@@ -325,14 +325,14 @@ func emptyGroup(c checks, at, group string) {
 	tag, isTag := strings.CutPrefix(group, tagPrefix)
 	if !isTag {
 		c.check.fail(at, "the group %s is empty: no upstream matches it that this list does not already name",
-			c.places.Show(at, group))
+			c.positions.QuoteValue(at, group))
 		return
 	}
 	var known []string
 	for _, t := range Tags(c.file) {
 		if t.Tag == tag {
 			c.check.fail(at, "the group %s is empty: this list already names all upstreams with the tag: remove it",
-				c.places.Show(at, group))
+				c.positions.QuoteValue(at, group))
 			return
 		}
 		known = append(known, tagPrefix+t.Tag)
@@ -341,14 +341,14 @@ func emptyGroup(c checks, at, group string) {
 	if hint == "" {
 		hint = ": give those that are meant tags: [" + tag + "]"
 	}
-	c.check.fail(at, "no upstream has the tag of %s%s", c.places.Show(at, group), hint)
+	c.check.fail(at, "no upstream has the tag of %s%s", c.positions.QuoteValue(at, group), hint)
 }
 
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
 	of, when := map[string]int{}, map[int]int{} // index of the first deployment for each upstream, and for each tier
 	for i, d := range m.Deployments {
-		at := element(path, i)
+		at := entryPath(path, i)
 		c.check.number(at+".tier", d.Tier, 0, MaxTier)
 		if d.Tier < lowest {
 			lowest, first = d.Tier, i
@@ -363,17 +363,17 @@ func (c modelChecks) tiers(path string, m *Model) {
 			of[d.Upstream] = i
 		} else if m.Deployments[j].Tier != d.Tier {
 			c.check.fail(at+".tier", "the upstream %s is in another tier already: first %s",
-				c.places.Show(at+".upstream", d.Upstream), c.places.Line(element(path, j), at))
+				c.positions.QuoteValue(at+".upstream", d.Upstream), c.positions.DescribeLine(entryPath(path, j), at))
 		}
 		if j, known := when[d.Tier]; !known {
 			when[d.Tier] = i
 		} else if m.Deployments[j].When != d.When {
 			c.check.fail(at, "tier %d opens when %s by the deployment %s, and when %s by this one: a tier opens as a whole",
-				d.Tier, m.Deployments[j].When, c.places.Line(element(path, j), at), d.When)
+				d.Tier, m.Deployments[j].When, c.positions.DescribeLine(entryPath(path, j), at), d.When)
 		}
 	}
 	if len(m.Deployments) > 0 && lowest > 0 && lowest <= MaxTier {
-		c.check.fail(element(path, first)+".tier", "no deployment has tier 0, which comes first: number the tiers from 0")
+		c.check.fail(entryPath(path, first)+".tier", "no deployment has tier 0, which comes first: number the tiers from 0")
 	}
 }
 
@@ -381,7 +381,7 @@ func (c modelChecks) tiers(path string, m *Model) {
 func checkLengths(check *checker, path string, m *Model) {
 	longest, all := 0, len(m.Deployments) > 0
 	for i, d := range m.Deployments {
-		check.atLeast0(element(path, i)+".prompt_tokens", member{"max", d.PromptTokens.Max})
+		check.atLeast0(entryPath(path, i)+".prompt_tokens", numericMember{"max", d.PromptTokens.Max})
 		longest, all = max(longest, d.PromptTokens.Max), all && d.PromptTokens.Max > 0
 	}
 	if all {
@@ -422,7 +422,7 @@ func checkArms(check *checker, path string, m *Model) {
 		if t.first < 0 {
 			continue
 		}
-		at := element(path, t.first) + ".traffic"
+		at := entryPath(path, t.first) + ".traffic"
 		if t.arms > 100 {
 			check.fail(at, "the deployments of tier %d together get %s of its calls: at most 100%% is possible", n, Percent(t.arms))
 		}
@@ -439,7 +439,7 @@ func modelAt(c modelChecks, id string) int {
 	return -1
 }
 
-func (c modelChecks) exists(upstream string) bool {
+func (c modelChecks) upstreamExists(upstream string) bool {
 	_, ok := c.upstreams[upstream]
 	return ok
 }
@@ -454,7 +454,7 @@ func (c modelChecks) upstreamNames() []string {
 
 func (c modelChecks) queue(path string, q Queue) {
 	c.check.number(path+".depth", q.Depth, 0, 1e6)
-	if (q.Depth > 0) != (q.Wait > 0) && !c.places.BrokenWithin(path) {
+	if (q.Depth > 0) != (q.Wait > 0) && !c.positions.BrokenWithin(path) {
 		c.check.fail(path, "depth and wait go together: give both, or none to answer 429 at once")
 	}
 	if q.Wait > Duration(10*time.Minute) {
@@ -481,31 +481,31 @@ func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
 		if hint := suggest.DidYouMean(v, common); hint != "" && !slices.Contains(common, v) {
-			at := element(path, i)
-			c.check.warn(at, "%s is not a known modality%s", c.places.Show(at, v), hint)
+			at := entryPath(path, i)
+			c.check.warn(at, "%s is not a known modality%s", c.positions.QuoteValue(at, v), hint)
 		}
 	}
 }
 
-func (c modelChecks) published(path string, m *Model) {
-	c.check.atLeast0(path, member{"created", int(m.Created)}, member{"context_length", m.ContextLength},
-		member{"max_output_length", m.MaxOutputLength}, member{"capacity_tpm", m.CapacityTPM})
+func (c modelChecks) catalogEntry(path string, m *Model) {
+	c.check.atLeast0(path, numericMember{"created", int(m.Created)}, numericMember{"context_length", m.ContextLength},
+		numericMember{"max_output_length", m.MaxOutputLength}, numericMember{"capacity_tpm", m.CapacityTPM})
 	if m.ContextLength > 0 && m.MaxOutputLength > m.ContextLength {
 		c.check.warn(path+".max_output_length", "it is more than context_length allows")
 	}
 	c.modalities(path+".input_modalities", m.InputModalities)
 	c.modalities(path+".output_modalities", m.OutputModalities)
 	for modality, n := range m.ModalityContextLengths {
-		c.check.atLeast0(path+".modality_context_lengths", member{modality, n})
+		c.check.atLeast0(path+".modality_context_lengths", numericMember{modality, n})
 	}
 	checkRetirement(c.check, path, m)
 	if v := m.Vision; v != nil {
-		c.check.atLeast0(path+".vision", member{"max_image_edge", v.MaxImageEdge}, member{"max_pixels", v.MaxPixels},
-			member{"max_tokens", v.MaxTokens}, member{"context_length", v.ContextLength})
+		c.check.atLeast0(path+".vision", numericMember{"max_image_edge", v.MaxImageEdge}, numericMember{"max_pixels", v.MaxPixels},
+			numericMember{"max_tokens", v.MaxTokens}, numericMember{"context_length", v.ContextLength})
 		c.check.number(path+".vision.retry_after_seconds", v.RetryAfterSeconds, 0, 3600)
 		if m.Kind != KindChat {
 			c.check.warn(path+".vision", "a model of the kind %s takes no images in messages",
-				c.places.Show(path+".kind", m.Kind))
+				c.positions.QuoteValue(path+".kind", m.Kind))
 		}
 	}
 	if m.SupportedEndpoints != nil && len(m.SupportedEndpoints) == 0 {
@@ -532,18 +532,18 @@ func checkRetirement(check *checker, path string, m *Model) {
 
 func checkDiscover(c modelChecks) {
 	for i := range c.file.Discover {
-		d, at := &c.file.Discover[i], element("discover", i)
+		d, at := &c.file.Discover[i], entryPath("discover", i)
 		switch {
 		case d.Upstream == "":
 			c.check.fail(at+".upstream", "discover needs the name of an upstream")
-		case !c.exists(d.Upstream) && !c.places.NamesBroken("upstreams", "name") && !c.exists(""):
-			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
+		case !c.upstreamExists(d.Upstream) && !c.positions.HasUnknownNames("upstreams", "name") && !c.upstreamExists(""):
+			c.check.fail(at+".upstream", "there is no upstream %s%s", c.positions.QuoteValue(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
 		if strings.Contains(strings.TrimSuffix(d.Match, "*"), "*") || d.Match == "" {
 			c.check.fail(at+".match", "match is one name, or ends in *; leave it out for all")
 		}
-		if !presentable(d.Prefix) || strings.Contains(d.Prefix, "*") || len(d.Prefix) > longestName/2 {
+		if !presentable(d.Prefix) || strings.Contains(d.Prefix, "*") || len(d.Prefix) > maxNameBytes/2 {
 			c.check.fail(at+".prefix", "it must have no *, no control characters and no blanks around it, and be short")
 		}
 		if d.Kind != "" {
@@ -555,8 +555,8 @@ func checkDiscover(c modelChecks) {
 			if k := slices.IndexFunc(m.Aliases, func(a string) bool {
 				return strings.HasSuffix(a, "*") && strings.HasPrefix(d.Prefix, strings.TrimSuffix(a, "*"))
 			}); k >= 0 {
-				c.check.warn(at, "nothing is discovered: the alias %s of a model covers every name", c.places.Show(
-					element(element("models", j)+".aliases", k), m.Aliases[k]))
+				c.check.warn(at, "nothing is discovered: the alias %s of a model covers every name", c.positions.QuoteValue(
+					entryPath(entryPath("models", j)+".aliases", k), m.Aliases[k]))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // slots checks that a model's upstreams have slots for its kinds of calls.
 func (c modelChecks) slots(path string, m *Model) {
-	if len(m.Deployments) == 0 || c.places.NamesBroken("upstreams", "name") || c.places.Broken(path+".deployments") {
+	if len(m.Deployments) == 0 || c.positions.HasUnknownNames("upstreams", "name") || c.positions.Broken(path+".deployments") {
 		return
 	}
 	text, audio := false, false
@@ -30,10 +30,10 @@ func (c modelChecks) slots(path string, m *Model) {
 	case m.Vision != nil || slices.Contains(m.InputModalities, "image"):
 		c.pool(path, m, "vision", "every call with an image", vision)
 	case m.InputModalities == nil:
-		if missing, some := c.without(m, vision); !some && len(missing) > 0 {
+		if missing, some := c.upstreamsWithout(m, vision); !some && len(missing) > 0 {
 			c.check.warn(path+".deployments",
 				"no upstream of the model has slots for vision, so every call with an image would be refused as if it were full: say input_modalities: [text], or add vision to concurrency %s",
-				c.places.Line(missing[0]+".concurrency", path))
+				c.positions.DescribeLine(missing[0]+".concurrency", path))
 		}
 	}
 }
@@ -41,13 +41,13 @@ func (c modelChecks) slots(path string, m *Model) {
 // pool checks that at least one of the model's upstreams has slots in a pool, and warns about
 // upstreams that have none. calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
-	missing, some := c.without(m, slots)
+	missing, some := c.upstreamsWithout(m, slots)
 	switch {
 	case len(missing) == 0:
 	case !some:
 		c.check.fail(path+".deployments",
 			"no upstream of the model has slots for %s, so %s would be refused as if it were full: add %s to concurrency %s, or write one number for all pools",
-			pool, calls, pool, c.places.Line(missing[0]+".concurrency", path))
+			pool, calls, pool, c.positions.DescribeLine(missing[0]+".concurrency", path))
 	default:
 		for _, u := range missing {
 			c.check.warn(u+".concurrency", "there are no slots for %s, so the model %s gets none of %s here: add %s", pool, m.ID,
@@ -56,18 +56,18 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// without returns the paths of the model's upstreams that have no slots in a pool, and whether
+// upstreamsWithout returns the paths of the model's upstreams that have no slots in a pool, and whether
 // other upstreams have some. An upstream that does not exist, or whose slots could not be read,
 // counts as having slots, because another check reports its problem.
-func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
+func (c modelChecks) upstreamsWithout(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]
-		if !ok || c.places.BrokenWithin(element("upstreams", i)+".concurrency") {
+		if !ok || c.positions.BrokenWithin(entryPath("upstreams", i)+".concurrency") {
 			some = true
 			continue
 		}
-		if p := c.file.Upstreams[i].Concurrency; p.Set() && p.Shared == 0 && slots(p) == 0 {
-			missing = append(missing, element("upstreams", i))
+		if p := c.file.Upstreams[i].Concurrency; p.IsSet() && p.Shared == 0 && slots(p) == 0 {
+			missing = append(missing, entryPath("upstreams", i))
 		} else {
 			some = true
 		}

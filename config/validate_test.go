@@ -18,15 +18,15 @@ func TestValidateByHand(t *testing.T) {
 	u.Name, u.URL = "gpu", "http://h:1"
 	m.ID, m.Deployments = "llama", []Deployment{{Upstream: "gpu", Served: "llama"}}
 	f.Upstreams, f.Models = []Upstream{u}, []Model{m}
-	if ps := f.Validate(Known{}); len(ps) > 0 {
+	if ps := f.Validate(KnownProfiles{}); len(ps) > 0 {
 		t.Fatal(ps)
 	}
 	f.Models = append(f.Models, m)
 	f.Upstreams[0].Engine = "odd"
-	if ps := f.Validate(Known{}); len(ps) != 1 || ps[0].Path != "models[1].id" || ps[0].Line != 0 || !strings.Contains(ps[0].Message, "models[0].id") {
+	if ps := f.Validate(KnownProfiles{}); len(ps) != 1 || ps[0].Path != "models[1].id" || ps[0].Line != 0 || !strings.Contains(ps[0].Message, "models[0].id") {
 		t.Errorf("Validate = %v, want one problem at models[1].id that names models[0].id", ps)
 	}
-	if ps := f.Validate(bundled); len(ps) != 2 {
+	if ps := f.Validate(bundledProfiles); len(ps) != 2 {
 		t.Errorf("engines are not checked: %v", ps)
 	}
 	if f.Paths() != nil || len(Diff(f, f)) > 0 {
@@ -38,17 +38,17 @@ func TestValidateByHand(t *testing.T) {
 // reference to it.
 func TestBrokenNamesDoNotEcho(t *testing.T) {
 	for _, src := range []string{
-		strings.Replace(minimal, "name: gpu", "name: [gpu]", 1),
-		strings.Replace(minimal, "name: gpu", "nam: gpu", 1),
-		strings.Replace(minimal, "name: gpu,", "", 1),
-		strings.Replace(minimal, `upstreams: [{ name: gpu, url: "http://127.0.0.1:8000" }]`, "upstreams: gpu", 1),
-		strings.Replace(minimal, "id: llama", "id: {}", 1),
-		strings.Replace(minimal, "deployments: [{ upstream: gpu }]", "deployments: gpu", 1),
-		strings.Replace(minimal, "keys: [", "keys: [[], ", 1),
-		"engine: []\n" + strings.Replace(minimal, "name: gpu", "name: gpu, engine: sim", 1),
-		"keys_file: absent.yaml\n" + strings.Replace(minimal, "keys:", "x:", 1),
+		strings.Replace(minimalConfig, "name: gpu", "name: [gpu]", 1),
+		strings.Replace(minimalConfig, "name: gpu", "nam: gpu", 1),
+		strings.Replace(minimalConfig, "name: gpu,", "", 1),
+		strings.Replace(minimalConfig, `upstreams: [{ name: gpu, url: "http://127.0.0.1:8000" }]`, "upstreams: gpu", 1),
+		strings.Replace(minimalConfig, "id: llama", "id: {}", 1),
+		strings.Replace(minimalConfig, "deployments: [{ upstream: gpu }]", "deployments: gpu", 1),
+		strings.Replace(minimalConfig, "keys: [", "keys: [[], ", 1),
+		"engine: []\n" + strings.Replace(minimalConfig, "name: gpu", "name: gpu, engine: sim", 1),
+		"keys_file: absent.yaml\n" + strings.Replace(minimalConfig, "keys:", "x:", 1),
 	} {
-		_, ps := ParseValid("c.yaml", []byte(src), bundled)
+		_, ps := ParseValid("c.yaml", []byte(src), bundledProfiles)
 		want := 1 + strings.Count(src, "\nx:")
 		if len(ps) != want {
 			t.Errorf("%s\ngives %d problems:\n%s", src, len(ps), ps)

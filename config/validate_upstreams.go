@@ -15,13 +15,13 @@ import (
 // `like` names an existing profile.
 type engineChecks struct {
 	checks
-	bundled Known
+	bundled KnownProfiles
 }
 
 func (c engineChecks) all() {
 	seen := map[string]string{}
 	for i := range c.file.Engines {
-		e, at := &c.file.Engines[i], element("engines", i)
+		e, at := &c.file.Engines[i], entryPath("engines", i)
 		for _, p := range e.Problems() {
 			member, message, _ := strings.Cut(p, ": ")
 			c.check.fail(at+"."+member, "%s", message)
@@ -33,17 +33,17 @@ func (c engineChecks) all() {
 		switch {
 		case e.Like == "" || !c.known():
 		case !slices.Contains(names, e.Like):
-			c.check.fail(at+".like", "there is no engine %s%s", c.places.Show(at+".like", e.Like),
+			c.check.fail(at+".like", "there is no engine %s%s", c.positions.QuoteValue(at+".like", e.Like),
 				c.check.didYouMean(e.Like, c.names))
-		case c.madeOfItself(e):
+		case c.isCyclic(e):
 			c.check.fail(at+".like", "the profile would derive from itself")
 		}
 	}
 }
 
-// madeOfItself reports whether following `like` leads from e back to e. Profiles in the file
+// isCyclic reports whether following `like` leads from e back to e. Profiles in the file
 // replace bundled profiles of the same name.
-func (c engineChecks) madeOfItself(e *Engine) bool {
+func (c engineChecks) isCyclic(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
 		own[c.file.Engines[i].Name] = &c.file.Engines[i]
@@ -58,9 +58,9 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the named profile to the first profile in the file for which sets
+// findInherited follows `like` from the named profile to the first profile in the file for which sets
 // returns true. Otherwise it returns the bundled profile at the end of the chain.
-func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
+func (c engineChecks) findInherited(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // the bound stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
@@ -74,22 +74,22 @@ func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, 
 	return nil, name
 }
 
-// loadsNone reports whether an upstream's engine is known not to load models on demand.
-func (c engineChecks) loadsNone(u *Upstream) bool {
-	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return slices.Contains(e.Quirks, QuirkLoadsOnDemand) })
+// neverLoadsModels reports whether an upstream's engine is known not to load models on demand.
+func (c engineChecks) neverLoadsModels(u *Upstream) bool {
+	own, bundled := c.findInherited(u.Engine, func(e *Engine) bool { return slices.Contains(e.Quirks, QuirkLoadsOnDemand) })
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// salts reports whether an upstream's engine reads a salt for cached prompts. It also returns true
+// readsSalt reports whether an upstream's engine reads a salt for cached prompts. It also returns true
 // if the engine will be detected only later.
-func (c engineChecks) salts(u *Upstream) bool {
-	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
+func (c engineChecks) readsSalt(u *Upstream) bool {
+	own, bundled := c.findInherited(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
 }
 
 // known reports whether the names of all profiles are known.
 func (c engineChecks) known() bool {
-	return c.bundled.Engines != nil && !c.places.NamesBroken("engines", "name")
+	return c.bundled.Engines != nil && !c.positions.HasUnknownNames("engines", "name")
 }
 
 // names returns the names of the bundled profiles and of those in the file.
@@ -130,7 +130,7 @@ func (c upstreamChecks) all() {
 	names, urls := map[string]string{}, map[string]string{}
 	used, sure := c.usedUpstreams()
 	for i := range c.file.Upstreams {
-		u, at := &c.file.Upstreams[i], element("upstreams", i)
+		u, at := &c.file.Upstreams[i], entryPath("upstreams", i)
 		c.check.name(at+".name", "an upstream needs a name", "upstream name", u.Name, names)
 		c.tags(at+".tags", u.Tags)
 		c.url(at+".url", u, urls)
@@ -150,15 +150,15 @@ func (c upstreamChecks) all() {
 				"%v is out of range: above 0, up to 1000; to give an upstream no calls take it out of the deployments", u.Weight)
 		}
 		c.check.number(at+".residents", u.Residents, 0, 1e6)
-		if u.Residents > 0 && c.engines.loadsNone(u) {
+		if u.Residents > 0 && c.engines.neverLoadsModels(u) {
 			c.check.warn(at+".residents", "the engine %s serves only the models it was started with, so residents has no effect: remove it",
-				c.places.Show(at+".engine", u.Engine))
+				c.positions.QuoteValue(at+".engine", u.Engine))
 		}
 		if r := u.Resolve; r != (Resolve{}) && r.Every < Duration(time.Second) {
 			c.check.fail(at+".resolve", "%s is too often: at least 1s, or 0 to resolve once", r.Every)
 		}
 		if sure && u.Name != "" && !used[u.Name] {
-			c.check.warn(at, "no model uses the upstream %s", c.places.Show(at+".name", u.Name))
+			c.check.warn(at, "no model uses the upstream %s", c.positions.QuoteValue(at+".name", u.Name))
 		}
 		c.external(at+".external", u)
 		c.hosted(at, u)
@@ -170,10 +170,10 @@ func (c upstreamChecks) priorities(path string, u *Upstream) {
 	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
 		return
 	}
-	own, bundled := c.engines.setBy(u.Engine, func(e *Engine) bool { return e.Priority != "" })
+	own, bundled := c.engines.findInherited(u.Engine, func(e *Engine) bool { return e.Priority != "" })
 	if own == nil && !slices.Contains(c.engines.bundled.Ordering, bundled) {
 		c.check.fail(path, "the engine %s does not order its queue by priority: leave it out, or give its profile priority: lower_first or higher_first",
-			c.places.Show(path, u.Engine))
+			c.positions.QuoteValue(path, u.Engine))
 	}
 }
 
@@ -186,21 +186,21 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		c.check.fail(path, "%s", err)
 		return
 	}
-	if unixsocket.Is(u.URL) && (u.Resolve != (Resolve{}) || u.Kubernetes.Set()) {
+	if unixsocket.Is(u.URL) && (u.Resolve != (Resolve{}) || u.Kubernetes.IsSet()) {
 		c.check.fail(path, "a Unix socket is a single engine on this machine: remove resolve and kubernetes, or write http://HOST:PORT")
 	}
 	for _, own := range []struct{ setting, listen string }{
 		{"listen", c.file.Listen},
 		{"admin.listen", c.file.Admin.Listen},
 	} {
-		if leadsTo(u.URL, own.listen) {
+		if pointsToListener(u.URL, own.listen) {
 			c.check.warn(path,
 				"the edge itself listens at this address (%s), so calls reach no engine: write the engine's address", own.setting)
 		}
 	}
 	if first, twice := seen[u.URL]; twice {
 		c.check.warn(path, "another upstream has this url, so the engine is counted twice: first %s",
-			c.places.Line(first, path))
+			c.positions.DescribeLine(first, path))
 		return
 	}
 	seen[u.URL] = path
@@ -210,8 +210,8 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 // store conversations there and request more expensive service tiers, and prompts would leave the
 // premises without a key's consent. For an in-house engine with a public name, set external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
-	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
-		!publicHost(u.URL) {
+	if u.External || u.Kubernetes.IsSet() || c.positions.Has(path+".external") || c.profile(u.Engine) != openAI ||
+		!isPublicHost(u.URL) {
 		return
 	}
 	c.check.warn(path+".url", "this looks like a hosted API but is treated as your own engine: any key's prompts may "+
@@ -236,7 +236,7 @@ func (c upstreamChecks) profile(name string) string {
 // external warns about an upstream that no key may use. It does nothing if keys can be made at run
 // time.
 func (c upstreamChecks) external(path string, u *Upstream) {
-	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
+	if !u.External || c.file.MakesKeys() || c.positions.Broken("keys") || c.positions.Broken("keys_file") {
 		return
 	}
 	var all []Deployment
@@ -257,7 +257,7 @@ func (c upstreamChecks) external(path string, u *Upstream) {
 
 func (c upstreamChecks) wake(path string, w Wake) {
 	if w.URL == "" {
-		if w.After != 0 || c.places.Has(path) {
+		if w.After != 0 || c.positions.Has(path) {
 			c.check.fail(path, "a wake needs a url, such as http://10.0.0.11:8000/wake_up")
 		}
 		return
@@ -265,9 +265,9 @@ func (c upstreamChecks) wake(path string, w Wake) {
 	address, query, _ := strings.Cut(w.URL, "?")
 	var err error
 	if unixsocket.Is(address) {
-		_, _, err = unixsocket.URL(address)
+		_, _, err = unixsocket.ParseURL(address)
 	} else {
-		_, err = checkHTTP(address)
+		_, err = parseHTTPURL(address)
 	}
 	if err != nil {
 		c.check.fail(path+".url", "%s", err)
@@ -282,12 +282,12 @@ func (c upstreamChecks) engine(path, name string) {
 		return
 	}
 	if names := c.engines.names(); !slices.Contains(names, name) {
-		c.check.fail(path, "there is no engine %s%s", c.places.Show(path, name), suggest.Choice(name, choices(names)))
+		c.check.fail(path, "there is no engine %s%s", c.positions.QuoteValue(path, name), suggest.ChoiceHint(name, engineChoices(names)))
 	}
 }
 
-// choices returns the values of `engine`: auto, followed by all named profiles.
-func choices(profiles []string) []string {
+// engineChoices returns the values of `engine`: auto, followed by all named profiles.
+func engineChoices(profiles []string) []string {
 	named := slices.DeleteFunc(slices.Clone(profiles), func(name string) bool { return name == "" || name == EngineAuto })
 	return append([]string{EngineAuto}, named...)
 }
@@ -311,23 +311,23 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 		c.check.oneOf(path+".fleet", "upstreams.concurrency.fleet", "a choice", p.Fleet)
 	case p.Shared == 0:
 		c.check.fail(path+".fleet", "exact slots are one number: give shared, in place of text, vision and audio")
-	case !c.file.Fleet.Shared():
+	case !c.file.Fleet.HasStore():
 		c.check.fail(path+".fleet", "only a store can count the slots of all edges: set fleet.store.url")
 	}
 }
 
-// leastQuietInterval is the minimum probe interval that leaves an engine enough time to show
+// minQuietInterval is the minimum probe interval that leaves an engine enough time to show
 // progress.
-const leastQuietInterval = 500 * time.Millisecond
+const minQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
 	if p.Path != "" && (!strings.HasPrefix(p.Path, "/") || strings.ContainsFunc(p.Path,
 		func(r rune) bool { return r <= ' ' || r > '~' })) {
-		c.check.fail(path+".path", "%s must begin with / and hold no blanks", c.places.Show(path+".path", p.Path))
+		c.check.fail(path+".path", "%s must begin with / and hold no blanks", c.positions.QuoteValue(path+".path", p.Path))
 	}
 	if p.Interval < Duration(100*time.Millisecond) {
 		c.check.fail(path+".interval", "%s is too often: at least 100ms", p.Interval)
-	} else if p.Interval < Duration(leastQuietInterval) {
+	} else if p.Interval < Duration(minQuietInterval) {
 		c.check.warn(path+".interval", "%s is so often that probes can fail between two reads of an answer, and a working engine counts as down: write 500ms or more", p.Interval)
 	}
 	c.check.number(path+".fall", p.Fall, 1, 1000)
@@ -363,7 +363,7 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 // be read or names an unknown upstream, because an upstream that seems unused may then be used
 // after all.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
-	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
+	used, sure = map[string]bool{}, !c.positions.HasUnknownNames("models", "deployments")
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
 			used[d.Upstream] = true
@@ -377,8 +377,8 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	return used, sure
 }
 
-// selector matches a Kubernetes label selector: requirements separated by commas.
-var selector = func() *regexp.Regexp {
+// selectorPattern matches a Kubernetes label selector: requirements separated by commas.
+var selectorPattern = func() *regexp.Regexp {
 	const (
 		value       = `([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)`
 		label       = `([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?` + value
@@ -391,7 +391,7 @@ var selector = func() *regexp.Regexp {
 // kubernetes checks the format of the Kubernetes settings. It does not query the cluster.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
-	if !k.Set() && !c.places.Has(path) {
+	if !k.IsSet() && !c.positions.Has(path) {
 		return
 	}
 	if (k.Selector == "") == (k.Pool == "") {
@@ -400,13 +400,13 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	if u.Resolve != (Resolve{}) {
 		c.check.fail(path, "the engines are found by resolve or in Kubernetes: remove one of the two")
 	}
-	if k.Selector != "" && (len(k.Selector) > 4096 || !selector.MatchString(k.Selector)) {
-		c.check.fail(path+".selector", "%s is not a selector: write app=vllm", c.places.Show(path+".selector", k.Selector))
+	if k.Selector != "" && (len(k.Selector) > 4096 || !selectorPattern.MatchString(k.Selector)) {
+		c.check.fail(path+".selector", "%s is not a selector: write app=vllm", c.positions.QuoteValue(path+".selector", k.Selector))
 	}
 	for _, name := range []struct{ key, value string }{{"pool", k.Pool}, {"namespace", k.Namespace}} {
 		if name.value != "" && !IsObjectName(name.value) {
 			c.check.fail(path+"."+name.key, "%s is not a Kubernetes name: use lower-case letters, digits, dots and -",
-				c.places.Show(path+"."+name.key, name.value))
+				c.positions.QuoteValue(path+"."+name.key, name.value))
 		}
 	}
 	if k.Pool != "" && len(k.Ports) > 0 {
@@ -416,15 +416,15 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 		c.check.fail(path+".ports", "there are %d ports: a pod may have at most 8", len(k.Ports))
 	}
 	for i, port := range k.Ports {
-		c.check.number(element(path+".ports", i), port, 1, 65535)
+		c.check.number(entryPath(path+".ports", i), port, 1, 65535)
 		if slices.Contains(k.Ports[:i], port) {
-			c.check.fail(element(path+".ports", i), "%d is listed twice", port)
+			c.check.fail(entryPath(path+".ports", i), "%d is listed twice", port)
 		}
 	}
 	if k.Server == "" {
 		return
 	}
-	if _, err := checkHTTP(k.Server); err != nil {
+	if _, err := parseHTTPURL(k.Server); err != nil {
 		c.check.fail(path+".server", "%s", err)
 	} else if strings.HasPrefix(k.Server, "http://") && k.Account != "" {
 		c.check.warn(path+".account", "the server is http, so no token is sent and this is not used")
@@ -439,12 +439,12 @@ func IsObjectName(s string) bool {
 
 func (c upstreamChecks) tags(path string, tags []string) {
 	for i, tag := range tags {
-		at := element(path, i)
+		at := entryPath(path, i)
 		switch {
 		case tag == "" || strings.ContainsAny(tag, "*:,"):
-			c.check.fail(at, "%s: a tag is a word without *, : and commas, such as h100", c.places.Show(at, tag))
+			c.check.fail(at, "%s: a tag is a word without *, : and commas, such as h100", c.positions.QuoteValue(at, tag))
 		case slices.Index(tags, tag) < i:
-			c.check.fail(at, "%s is listed twice", c.places.Show(at, tag))
+			c.check.fail(at, "%s is listed twice", c.positions.QuoteValue(at, tag))
 		default:
 			c.check.visibleName(at, tag)
 		}

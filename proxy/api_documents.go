@@ -38,10 +38,10 @@ func newDocument(path, contentType string, body []byte) document {
 // build.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
-	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
 	h.Set("Cache-Control", "public, max-age=3600")
-	respondCached(ctx, d.contentType, d.etag, d.body)
+	respondWithETag(ctx, d.contentType, d.etag, d.body)
 }
 
-// Alerts maps the names of the alerts in .deploy/alerts.yaml to instructions for the operator.
-func Alerts() map[string]string { return status.AlertTexts(troubleshooting) }
+// AlertInstructions maps the names of the alerts in .deploy/alerts.yaml to instructions for the operator.
+func AlertInstructions() map[string]string { return status.AlertInstructions(troubleshooting) }

@@ -57,7 +57,7 @@ func TestHasCurrent(t *testing.T) {
 	for header, want := range map[string]bool{
 		"": false, `"a"`: true, `W/"a"`: true, "*": true, `"b"`: false, `"b", "a"`: true, `"b",W/"a" , "c"`: true, `a`: false, `"ab"`: false, `"a`: false,
 	} {
-		if got := hasCurrent([]byte(header), `"a"`); got != want {
+		if got := etagMatches([]byte(header), `"a"`); got != want {
 			t.Errorf("If-None-Match %s: %v, want %v", header, got, want)
 		}
 	}

@@ -21,38 +21,38 @@ import (
 // Catalog requests and health checks are not calls: they require no lease and have no access log
 // line.
 
-// models handles GET /v1/models. It requires a key only if the configuration does. If the request
+// listModels handles GET /v1/models. It requires a key only if the configuration does. If the request
 // has a valid key, the list contains only the key's models. A wrong key is rejected.
-func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) listModels(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
 		return
 	}
 	v := catalog.View{
-		Scope: catalog.Public, Allow: func(string) bool { return true },
-		Messages: wantsMessages(ctx), Codex: ctx.QueryArgs().Has("client_version"),
+		Scope: catalog.PublicScope, Allow: func(string) bool { return true },
+		Messages: wantsMessagesDialect(ctx), Codex: ctx.QueryArgs().Has("client_version"),
 	}
 	if key != nil {
-		v.Scope, v.Template = scopeOf(key)
+		v.Scope, v.Template = catalogScope(key)
 		v.Allow = func(id string) bool {
 			m, found := snap.ModelByID(id)
 			return found && snap.MayUse(key, m)
 		}
 	}
 	if v.Messages {
-		if err := readPage(ctx.QueryArgs(), &v); err != nil {
-			p.refusePage(ctx, err)
+		if err := parsePagination(ctx.QueryArgs(), &v); err != nil {
+			p.respondCatalogError(ctx, err)
 			return
 		}
 	}
 	page, err := snap.Catalog.List(&v, time.Now())
-	p.respondPage(ctx, key, page, err)
+	p.respondCatalogPage(ctx, key, page, err)
 }
 
-// scopeOf returns a key's catalog scope, and the id of the key that defines its rights.
-func scopeOf(key *auth.Key) (scope, template string) {
+// catalogScope returns a key's catalog scope, and the id of the key that defines its rights.
+func catalogScope(key *auth.Key) (scope, template string) {
 	if key == nil {
-		return catalog.Public, ""
+		return catalog.PublicScope, ""
 	}
 	if key.Template != nil {
 		template = key.Template.ID
@@ -60,20 +60,20 @@ func scopeOf(key *auth.Key) (scope, template string) {
 	return key.ID, template
 }
 
-func wantsMessages(ctx *fasthttp.RequestCtx) bool {
+func wantsMessagesDialect(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
 
-// refusePage responds to a catalog request with an error, in the dialect of the requested list.
-func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+// respondCatalogError responds to a catalog request with an error, in the dialect of the requested list.
+func (p *publicAPI) respondCatalogError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
-	if wantsMessages(ctx) {
+	if wantsMessagesDialect(ctx) {
 		d = endpoint.ModelsForMessages
 	}
 	p.respondError(ctx, d, err)
 }
 
-func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
+func parsePagination(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
 	if !q.Has("limit") {
 		return nil
@@ -98,25 +98,25 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	}
 	m, found := snap.Lookup([]byte(id))
 	if !found || key != nil && !snap.MayUse(key, m) {
-		p.refusePage(ctx, apierr.ModelNotFound(id, snap.NearestModel(id, key)))
+		p.respondCatalogError(ctx, apierr.ModelNotFound(id, snap.NearestModel(id, key)))
 		return
 	}
-	v := catalog.View{Messages: wantsMessages(ctx)}
-	v.Scope, v.Template = scopeOf(key)
+	v := catalog.View{Messages: wantsMessagesDialect(ctx)}
+	v.Scope, v.Template = catalogScope(key)
 	page, err := snap.Catalog.Model(id, m.Route.Index, &v, time.Now())
-	p.respondPage(ctx, key, page, err)
+	p.respondCatalogPage(ctx, key, page, err)
 }
 
 // optionalKey checks a request's credential, if the request has one or the configuration requires
 // one. If ok is false, optionalKey has already responded.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), time.Now())
-	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.Open() {
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.RequestSender(ctx.Conn()), time.Now())
+	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.AllowsAnonymous() {
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}
 	if err != nil {
-		p.refusePage(ctx, asAPIError(err))
+		p.respondCatalogError(ctx, asAPIError(err))
 		return nil, nil, false
 	}
 	return snap, key, true
@@ -130,13 +130,13 @@ func asAPIError(err error) *apierr.Error {
 	return a
 }
 
-func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
+func (p *publicAPI) respondCatalogPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *catalog.Page, err error) {
 	if err != nil {
-		p.refusePage(ctx, asAPIError(err))
+		p.respondCatalogError(ctx, asAPIError(err))
 		return
 	}
 	h := &ctx.Response.Header
-	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
 	// Even the public list needs Vary, because a cache must not serve it to a key that has a
 	// different list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
@@ -145,14 +145,14 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	} else {
 		h.Set("Cache-Control", "public, max-age=15")
 	}
-	respondCached(ctx, "application/json", page.ETag, page.Body)
+	respondWithETag(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached responds with the body, or with 304 if the client already has it. The body is
+// respondWithETag responds with the body, or with 304 if the client already has it. The body is
 // shared, not copied.
-func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
+func respondWithETag(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
-	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
+	if etagMatches(ctx.Request.Header.Peek("If-None-Match"), etag) {
 		ctx.SetStatusCode(fasthttp.StatusNotModified)
 		return
 	}
@@ -160,9 +160,9 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether If-None-Match contains the tag. The header is * or a list of strong
+// etagMatches reports whether If-None-Match contains the tag. The header is * or a list of strong
 // and weak tags, and the comparison is weak (RFC 9110, 13.1.2). The edge's tags contain no comma.
-func hasCurrent(ifNoneMatch []byte, etag string) bool {
+func etagMatches(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
 		tag = bytes.TrimPrefix(bytes.TrimSpace(tag), []byte("W/"))
@@ -175,14 +175,14 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 
 // health handles GET /health. The response only says that the edge is alive.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
-	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
 // root lists the main paths, for a person who opens the address in a browser.
 func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
-	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"service":"penstock","base_url":"/v1","models":"/v1/models","health":"/health",` +
 		`"openapi":"/openapi.json"}`)
@@ -190,6 +190,6 @@ func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 
 // headRoot handles HEAD /. Clients use it to check that the host responds.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
-	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

@@ -25,13 +25,13 @@ func TestWarnOfCertificate(t *testing.T) {
 		lines    int
 	}{{"good", -time.Hour, time.Hour, 0}, {"expired", -2 * time.Hour, -time.Hour, 1}, {"early", time.Hour, 2 * time.Hour, 1}} {
 		t.Run(c.name, func(t *testing.T) {
-			cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(c.from), time.Now().Add(c.to))
+			cert, key := selfsigned.WritePair(t, t.TempDir(), "edge", time.Now().Add(c.from), time.Now().Add(c.to))
 			in := new(listen.Certificate)
 			if err := in.Load(cert, key, nil); err != nil {
 				t.Fatal(err)
 			}
 			core, seen := observer.New(zapcore.WarnLevel)
-			warnOfCertificate(zap.New(core), "tls", in)
+			warnInvalidCertificate(zap.New(core), "tls", in)
 			if seen.Len() != c.lines {
 				t.Errorf("%d warnings, want %d: %v", seen.Len(), c.lines, seen.All())
 			}
@@ -43,20 +43,20 @@ func TestWarnOfCertificate(t *testing.T) {
 // same warnings about named files as `penstock check`.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
-	selfsigned.Write(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
+	selfsigned.WritePair(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
 	name := filepath.Join(dir, "edge.yaml")
 	text := "tls: { cert: late.pem, key: late.key }\nauth: none\nlisten: 127.0.0.1:0\nupstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, want := Load(name)
+	_, want := LoadConfig(name)
 	if !strings.Contains(fmt.Sprint(want), "late.pem ends on") {
 		t.Fatalf("check warns of %v", want)
 	}
-	if _, got := LoadAgain(name)(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if _, got := ConfigReloader(name)(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("a reload warns of %v, check of %v", got, want)
 	}
-	if _, got := ParseBeside(name)([]byte(text), name); fmt.Sprint(got) != fmt.Sprint(want) {
+	if _, got := SiblingConfigParser(name)([]byte(text), name); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("a dry run warns of %v, check of %v", got, want)
 	}
 }

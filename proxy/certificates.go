@@ -22,21 +22,21 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide contains the certificates and their sources. The fields of a listener without TLS are
+// tlsCertificates contains the certificates and their sources. The fields of a listener without TLS are
 // nil.
-type secureSide struct {
-	admin      *listen.Certificate
-	pair       *listen.Certificate
-	manager    *acme.Manager // nil if the certificate is in files
-	challenges *acme.Server  // nil if tls.acme.http is not set
+type tlsCertificates struct {
+	adminCertificate  *listen.Certificate
+	publicCertificate *listen.Certificate
+	acmeManager       *acme.Manager         // nil if the certificate is in files
+	challengeServer   *acme.ChallengeServer // nil if tls.acme.http is not set
 }
 
-// openTLS loads the configured certificates, or the certificates that an earlier process has
+// loadCertificates loads the configured certificates, or the certificates that an earlier process has
 // obtained.
-func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
+func loadCertificates(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s tlsCertificates, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
-		s.admin = new(listen.Certificate)
-		if err := s.admin.Load(pair.Cert, pair.Key, nil); err != nil {
+		s.adminCertificate = new(listen.Certificate)
+		if err := s.adminCertificate.Load(pair.Cert, pair.Key, nil); err != nil {
 			return s, fmt.Errorf("admin: %w", err)
 		}
 	}
@@ -47,24 +47,24 @@ func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g
 	if err != nil {
 		return s, err
 	}
-	s.pair = new(listen.Certificate)
+	s.publicCertificate = new(listen.Certificate)
 	if c.TLS.ACME.Enabled() {
-		if s.manager, err = newManager(&c.TLS.ACME, public, challenges, log); err != nil {
+		if s.acmeManager, err = newACMEManager(&c.TLS.ACME, public, challenges, log); err != nil {
 			return s, err
 		}
-		s.pair = listen.NewManaged(s.manager)
+		s.publicCertificate = listen.NewManagedCertificate(s.acmeManager)
 	}
-	if err := s.pair.Load(c.TLS.Cert, c.TLS.Key, clients.Roots()); err != nil {
+	if err := s.publicCertificate.Load(c.TLS.Cert, c.TLS.Key, clients.Roots()); err != nil {
 		return s, err
 	}
 	if challenges != nil {
 		log.Info("challenges of the authority are answered", zap.String("listen", challenges.Addr().String()))
-		s.challenges, err = acme.NewServer(s.manager, challenges, c, g)
+		s.challengeServer, err = acme.NewServer(s.acmeManager, challenges, c, g)
 	}
 	return s, err
 }
 
-func newManager(a *config.ACME, public, challenges net.Listener, log *zap.Logger) (*acme.Manager, error) {
+func newACMEManager(a *config.ACME, public, challenges net.Listener, log *zap.Logger) (*acme.Manager, error) {
 	mac, err := a.EAB.MACKey()
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func newManager(a *config.ACME, public, challenges net.Listener, log *zap.Logger
 	return acme.New(o)
 }
 
-func keepCertificates(e *Edge) (end func()) {
+func startCertificateRenewal(e *Edge) (end func()) {
 	m, challenges := e.opts.ACME, e.opts.Challenges
 	if m == nil {
 		return func() {}
@@ -109,7 +109,7 @@ func keepCertificates(e *Edge) (end func()) {
 		}
 		select {
 		case <-ended:
-		case <-time.After(leaveTime):
+		case <-time.After(leaveTimeout):
 		}
 	}
 }
@@ -120,7 +120,7 @@ func shareCertificates(e *Edge) {
 		return
 	}
 	link := fleet.NewLink(e.fleet)
-	acme.ShareBy(e.opts.ACME, certstore.NewStorage(certstore.New(certstore.Options{
+	acme.UseFleet(e.opts.ACME, certstore.NewStorage(certstore.New(certstore.Options{
 		Link: link, Edge: link.Edge, Directory: e.opts.Config.TLS.ACME.Directory, Log: e.log, Metrics: e.metrics,
 		Secrets: func() (all []string) {
 			for _, key := range e.reloads.Running().Config.Seal.Keys {
@@ -135,7 +135,7 @@ func shareCertificates(e *Edge) {
 // does not use TLS.
 func certificateState(o *Options) *status.Certificate {
 	if o.ACME == nil {
-		return status.CertificateOf(o.Certificate.Valid())
+		return status.CertificateOf(o.Certificate.ValidityPeriod())
 	}
 	out := &status.Certificate{}
 	for _, s := range o.ACME.States() {
@@ -150,7 +150,7 @@ func certificateState(o *Options) *status.Certificate {
 	return out
 }
 
-func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
+func appendCertificateMetrics(b *bytes.Buffer, m *acme.Manager) {
 	if m == nil {
 		return
 	}
@@ -166,7 +166,7 @@ func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
 		observe.AppendSample(b, "penstock_acme_failures", strconv.Itoa(s.Failures), "domain", s.Domain)
 	}
 	observe.AppendSample(b, "penstock_acme_waiting", strconv.Itoa(waiting))
-	ok, failed := m.Orders()
+	ok, failed := m.OrderCounts()
 	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(ok, 10), "result", "ok")
 	observe.AppendSample(b, "penstock_acme_orders_total", strconv.FormatUint(failed, 10), "result", "failed")
 }

@@ -15,17 +15,17 @@ import (
 func TestConnectionsToldOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()
-	var bound connectionBound
+	var bound connectionLimit
 	c.Limits.Connections = 10_000_000
-	if bound.of(c, log) == c.Limits.Connections {
+	if bound.effectiveLimit(c, log) == c.Limits.Connections {
 		t.Skip("this process may open any number of descriptors")
 	}
-	bound.of(c, log)
+	bound.effectiveLimit(c, log)
 	if n := seen.Len(); n != 1 {
 		t.Errorf("%d warnings of one bound", n)
 	}
 	c.Limits.Connections--
-	bound.of(c, log)
+	bound.effectiveLimit(c, log)
 	if n := seen.Len(); n != 2 {
 		t.Errorf("%d warnings of two bounds", n)
 	}

@@ -23,66 +23,66 @@ import (
 //
 // Options.Hurry ends every wait except hurriedFlushTime.
 func (e *Edge) drain() {
-	t, end := e.reloads.Running().Config.Timeouts, e.ending
-	e.log.Info("draining", zap.Int64("calls", end.calls()))
+	t, end := e.reloads.Running().Config.Timeouts, e.shutdown
+	e.log.Info("draining", zap.Int64("calls", end.runningCalls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
 		// The next process listens on the same port. A monitor must reach only that process,
 		// because this one is no longer ready.
-		e.admin.LeavePort()
-		_ = e.shutAdmin() // if this fails, the listener ends with the process
+		e.admin.CloseSocket()
+		_ = e.shutdownAdmin() // if this fails, the listener ends with the process
 	}
 	end.draining.Store(true)
-	e.shadows.End()
+	e.shadows.CancelAll()
 	direct := e.opts.Direct != nil && e.opts.Direct()
 	if t.Linger > 0 && !direct {
 		e.log.Info("lingering: calls are accepted until balancers notice (timeouts.linger)", zap.String("linger", t.Linger.String()))
 	}
-	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.calls() == 0 })
+	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.runningCalls() == 0 })
 	e.listener.CloseGracefully()
-	e.websockets.Review()
-	e.sessions.Review()
-	gone := func() bool { return e.listener.Open() == 0 }
+	e.websockets.CloseInvalid()
+	e.sessions.EndWithoutModel()
+	gone := func() bool { return e.listener.OpenConns() == 0 }
 	if !end.waitOrHurry(t.Drain.D(), gone) {
-		if calls := end.calls(); calls > 0 && end.cut.Load() == 0 {
+		if calls := end.runningCalls(); calls > 0 && end.interruptedCalls.Load() == 0 {
 			e.log.Warn("drain time is over", zap.Int64("calls", calls))
 		}
-		e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).Drain() })
+		e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).CancelForShutdown() })
 		if !end.waitOrHurry(errorFlushTime, gone) {
-			poll(hurriedFlushTime, nil, func() bool { return e.listener.Busy() == 0 })
+			pollUntil(hurriedFlushTime, nil, func() bool { return e.listener.BusyConns() == 0 })
 		}
 		e.listener.CloseConns()
-		poll(errorFlushTime, nil, func() bool { return end.calls() == 0 })
+		pollUntil(errorFlushTime, nil, func() bool { return end.runningCalls() == 0 })
 		end.waitOrHurry(errorFlushTime, gone)
 	}
-	limit, cancel := e.ending.shutdownContext()
+	limit, cancel := e.shutdown.shutdownContext()
 	defer cancel()
 	_ = e.server.ShutdownWithContext(limit) // closes connections that have sent nothing
-	e.log.Info("drained", zap.Int64("calls", end.calls()))
+	e.log.Info("drained", zap.Int64("calls", end.runningCalls()))
 }
 
 // close shuts down the remaining components: the admin listener, the probes and the file watch.
 func (e *Edge) close() error {
-	err := e.shutAdmin()
+	err := e.shutdownAdmin()
 	e.reloads.Running().Issued.Close()
-	limit, cancel := e.ending.shutdownContext()
+	limit, cancel := e.shutdown.shutdownContext()
 	defer cancel()
-	err = errors.Join(err, e.set.Close(limit), e.listener.Release())
+	err = errors.Join(err, e.upstreamSet.Close(limit), e.listener.StopBackground())
 	if e.admin != nil {
-		err = errors.Join(err, e.admin.Release())
+		err = errors.Join(err, e.admin.CloseConns())
 	}
 	e.services.Hooks.Close()
-	e.copies.Close()
+	e.hookCopies.Close()
 	_ = e.services.Tracer.Close(limit) // losing spans is not an error
 	return err
 }
 
-// shutAdmin shuts the admin listener down. A second call does nothing.
-func (e *Edge) shutAdmin() error {
+// shutdownAdmin shuts the admin listener down. A second call does nothing.
+func (e *Edge) shutdownAdmin() error {
 	if e.admin == nil {
 		return nil
 	}
-	limit, cancel := e.ending.shutdownContext()
+	limit, cancel := e.shutdown.shutdownContext()
 	defer cancel()
 	return e.admin.Shutdown(limit)
 }

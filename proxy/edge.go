@@ -44,46 +44,46 @@ import (
 // Edge is the complete proxy: both listeners, and all components between the listeners and the
 // engines.
 type Edge struct {
-	opts     Options
-	log      *zap.Logger
-	guard    *guard.Guard
-	metrics  *metrics.Set
-	registry observe.Registry
-	set      *upstreams.Set
-	reloads  *reload.Reloader
-	services *call.Services // the components that calls share
-	copies   *copies.Copies
-	shadows  *shadow.Shadows
-	listener *listen.Listener
-	bound    connectionBound
-	away     turnedAway
-	server   *fasthttp.Server
-	admin    *admin.Server // nil if there is no admin listener
-	ending   *ending
-	fleet    *fleet.Fleet // nil if the edge does not share state with other edges
-	signer   *sign.Signer // signs messages to other edges; nil if they are unsigned
+	opts            Options
+	log             *zap.Logger
+	guard           *guard.Guard
+	metrics         *metrics.Set
+	registry        observe.Registry
+	upstreamSet     *upstreams.Set
+	reloads         *reload.Reloader
+	services        *call.Services // the components that calls share
+	hookCopies      *copies.Copies
+	shadows         *shadow.Shadows
+	listener        *listen.Listener
+	connectionLimit connectionLimit
+	rejections      rejectionMonitor
+	server          *fasthttp.Server
+	admin           *admin.Server // nil if there is no admin listener
+	shutdown        *shutdownState
+	fleet           *fleet.Fleet // nil if the edge does not share state with other edges
+	signer          *sign.Signer // signs messages to other edges; nil if they are unsigned
 	// board shows this edge's work to the other edges of a fleet. It is nil if the edge does not
 	// share state.
-	board  *board.Board
-	ledger *ledger.Ledger // nil if no ledger is configured
-	keys   *limit.Keys
-	shared *keystore.Keys // nil if the store contains no keys
-	made   *runkeys.File  // nil if no file for keys created at run time is configured
+	board       *board.Board
+	ledger      *ledger.Ledger // nil if no ledger is configured
+	keyLimits   *limit.Keys
+	storeKeys   *keystore.Keys // nil if the store contains no keys
+	runtimeKeys *runkeys.File  // nil if no file for keys created at run time is configured
 
-	fleetUsage *fleet.Rows // nil if the edge does not share state
+	fleetUsage *fleet.UsageExchange // nil if the edge does not share state
 
-	websockets *websocket.Carrier
+	websockets *websocket.Server
 	sessions   *realtime.Sessions
 }
 
-// retiredKeys is the maximum number of removed keys whose limit state is retained.
-const retiredKeys = 1024
+// maxRetiredKeys is the maximum number of removed keys whose limit state is retained.
+const maxRetiredKeys = 1024
 
 // New creates an edge that serves o.Config, and starts probing the upstreams. The edge does not
 // accept connections before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
-	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
+	if exposed := c.CheckOpenPorts(o.addresses()).Err(); exposed != nil {
 		return nil, exposed
 	}
 	if o.Guard == nil {
@@ -102,21 +102,21 @@ func New(o Options) (*Edge, error) {
 	if e.ledger, err = e.openLedger(c); err != nil {
 		return nil, err
 	}
-	e.keys = limit.NewKeys(retiredKeys, started)
-	e.ending = newEnding(&o, e.services.Calls.InFlight)
-	e.websockets = websocket.New(e.services, e.ending.draining.Load)
-	e.sessions = realtime.New(e.services, e.ending.draining.Load)
-	if e.set, err = upstreams.NewSet(upstreams.Options{
+	e.keyLimits = limit.NewKeys(maxRetiredKeys, started)
+	e.shutdown = newShutdownState(&o, e.services.Calls.InFlight)
+	e.websockets = websocket.New(e.services, e.shutdown.draining.Load)
+	e.sessions = realtime.New(e.services, e.shutdown.draining.Load)
+	if e.upstreamSet, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,
 		Register: e.registry.Add, Unregister: e.registry.Remove,
 		Lookup:      o.Lookup,
 		OnAddresses: func() { e.reloads.Trigger(reload.SourceAddresses) },
 		OnModels:    func() { e.reloads.Trigger(reload.SourceModels) },
-		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.Stall {
-			return e.services.Current().Routes.Stall(u, now)
+		Stall: func(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
+			return e.services.Current().Routes.DecideStall(u, now)
 		},
 		DrainTime:   func() time.Duration { return e.reloads.Running().Config.Timeouts.Drain.D() },
-		SlotAccount: slotAccount(e.fleet, queues),
+		SlotAccount: slotAccountFactory(e.fleet, queues),
 		OnFree:      queues.SlotFreed,
 		OnRoom:      queues.UpstreamChanged,
 	}); err != nil {
@@ -124,45 +124,45 @@ func New(o Options) (*Edge, error) {
 	}
 	e.board = newBoard(e)
 	e.reloads = reload.New(e.reloadOptions(started, queues))
-	e.shared = newSharedKeys(e)
-	if e.made, err = openMadeKeys(e); err != nil {
-		return nil, errors.Join(err, e.set.Close(context.Background()))
+	e.storeKeys = newStoreKeys(e)
+	if e.runtimeKeys, err = openRuntimeKeys(e); err != nil {
+		return nil, errors.Join(err, e.upstreamSet.Close(context.Background()))
 	}
 	shareCertificates(e)
 	if err := e.reloads.Start(c); err != nil {
-		if e.made != nil {
-			e.made.Close()
+		if e.runtimeKeys != nil {
+			e.runtimeKeys.Close()
 		}
-		return nil, errors.Join(err, e.set.Close(context.Background()))
+		return nil, errors.Join(err, e.upstreamSet.Close(context.Background()))
 	}
 	if e.listener, err = listen.New(o.Public, listen.Options{
-		MaxConns: e.bound.of(c, o.Log), MaxPerAddress: c.Limits.ConnectionsPerAddress,
-		MakeRoom: true, EvictAfter: evictAfter,
+		MaxConns: e.connectionLimit.effectiveLimit(c, o.Log), MaxPerAddress: c.Limits.ConnectionsPerAddress,
+		MakeRoom: true, EvictAfter: minEvictionIdleTime,
 		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
-		return nil, errors.Join(err, abandon(e))
+		return nil, errors.Join(err, closeAfterError(e))
 	}
-	e.listener.SetProxies(c.Proxies())
+	e.listener.SetProxies(c.TrustedProxies())
 	if o.Admin != nil {
 		if e.admin, err = admin.New(e.adminOptions(started)); err != nil {
-			return nil, errors.Join(err, e.listener.Release(), abandon(e))
+			return nil, errors.Join(err, e.listener.StopBackground(), closeAfterError(e))
 		}
 	}
-	warnOfCertificates(e)
+	warnInvalidCertificates(e)
 	e.registerGauges()
 	e.server = (&publicAPI{
-		services: e.services, websockets: e.websockets, sessions: e.sessions, draining: e.ending.draining.Load,
-	}).server(c)
+		services: e.services, websockets: e.websockets, sessions: e.sessions, draining: e.shutdown.draining.Load,
+	}).newServer(c)
 	return e, nil
 }
 
-func abandon(e *Edge) error {
-	e.copies.Close()
+func closeAfterError(e *Edge) error {
+	e.hookCopies.Close()
 	e.reloads.Running().Issued.Close()
-	if e.made != nil {
-		e.made.Close()
+	if e.runtimeKeys != nil {
+		e.runtimeKeys.Close()
 	}
-	return e.set.Close(context.Background())
+	return e.upstreamSet.Close(context.Background())
 }
 
 // newServices returns the components that calls share.
@@ -179,9 +179,9 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		Poison:    poison.New(),
 		Hooks:     hook.NewClient(e.metrics),
 	}
-	e.copies, e.shadows = copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}), s.NewShadows()
-	s.Features = []participant.Feature{e.copies, e.shadows}
-	observe.WarnOfVariables(c.Tracing, e.log)
+	e.hookCopies, e.shadows = copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}), s.NewShadows()
+	s.Features = []participant.Feature{e.hookCopies, e.shadows}
+	observe.WarnOverriddenVariables(c.Tracing, e.log)
 	if c.Tracing.OTLP == "" {
 		return s, nil
 	}
@@ -194,54 +194,54 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 // reloadOptions returns the components and settings that a reload changes.
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
-		e.keys.ShareBy(e.fleet.Account)
-		e.keys.ShareBudgetsBy(func(id string, by func(limit.Used) limit.Used) limit.Budget {
-			return sharedBudget(e, id, by)
+		e.keyLimits.SetAccounts(e.fleet.NewAccount)
+		e.keyLimits.SetSharedBudgets(func(id string, by func(limit.UsageFunc) limit.UsageFunc) limit.Budget {
+			return newFleetBudget(e, id, by)
 		})
 	}
-	e.keys.BeginWith(inPeriods(e.services.Calls.Usage.Of))
+	e.keyLimits.SetInitialUsage(periodUsage(e.services.Calls.Usage.UsageBetween))
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()
 	o := reload.Options{
-		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.set, Queues: queues, Started: started,
-		Keys: &snapshot.Sources{Limits: e.keys, Shared: shared, Issued: jwks.New(jwks.Options{
-			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.ReviewKeys() },
+		Log: e.log, Guard: e.guard, Metrics: e.metrics, Set: e.upstreamSet, Queues: queues, Started: started,
+		Keys: &snapshot.Sources{Limits: e.keyLimits, Shared: shared, Issued: jwks.New(jwks.Options{
+			Log: e.log, Guard: e.guard, OnLoss: func() { e.reloads.AbortRevokedCalls() },
 		})},
 		Load: e.opts.Load, Parse: e.opts.Parse,
 		Certificate: e.opts.Certificate, AdminCertificate: e.opts.AdminCertificate,
-		Draining: e.ending.draining.Load,
+		Draining: e.shutdown.draining.Load,
 		OnCommit: func(f *config.File, newCertificate bool) {
 			if e.opts.ACME != nil {
 				e.opts.ACME.SetDomains(f.TLS.ACME.Domains)
 			}
 			if newCertificate {
-				warnOfCertificates(e)
+				warnInvalidCertificates(e)
 			}
 			if e.listener != nil {
-				e.listener.SetMax(e.bound.of(f, e.log), f.Limits.ConnectionsPerAddress)
-				e.listener.SetProxies(f.Proxies())
+				e.listener.SetMaxConns(e.connectionLimit.effectiveLimit(f, e.log), f.Limits.ConnectionsPerAddress)
+				e.listener.SetProxies(f.TrustedProxies())
 			}
 		},
 		OnSwap: func(f *config.File, newProfiles bool) {
 			s := e.services
-			s.Calls.Configured(modelNames(f), upstreamNames(f), keyIDs(f))
+			s.Calls.SetConfigured(modelNames(f), upstreamNames(f), keyIDs(f))
 			s.Calls.SetLog(f.Log)
-			e.copies.Apply(f.Hooks)
+			e.hookCopies.Apply(f.Hooks)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 			if e.fleet != nil {
-				e.fleet.SetEdges(f.Fleet.Edges)
+				e.fleet.SetExpectedEdges(f.Fleet.Edges)
 			}
 			if newProfiles {
-				s.Forget()
+				s.ForgetProfiles()
 			}
-			e.websockets.Review()
+			e.websockets.CloseInvalid()
 		},
 		OnRevoke: func(keys *auth.Ring) {
-			e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).Revoke(keys) })
-			e.websockets.Review()
+			e.listener.EachWaiter(func(w listen.Waiter) { w.(*call.Call).CancelIfRevoked(keys) })
+			e.websockets.CloseInvalid()
 		},
 	}
-	o.OnKeys = e.websockets.Review
+	o.OnKeys = e.websockets.CloseInvalid
 	o.Public, o.Admin = e.opts.addresses()
 	return o
 }
@@ -252,22 +252,22 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
 		SharedPort: e.opts.SharedPort, Runbook: troubleshooting,
 		Log: e.log, Guard: e.guard, Metrics: e.metrics, Started: started, Name: hostName(),
-		Reloads: e.reloads, Keys: keysAtRunTime(e), Set: e.set, Calls: e.services.Calls, Retries: e.services.Retries,
+		Reloads: e.reloads, Keys: runtimeKeyStore(e), Set: e.upstreamSet, Calls: e.services.Calls, Retries: e.services.Retries,
 		Certificate: func() *status.Certificate { return certificateState(&e.opts) },
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
-		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
-		TurnedAway: e.away.recent,
-		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads), Hooks: hooksOf(e.reloads, e.services.Hooks),
-		Copies:   copiesOf(e.reloads, e.copies),
+		Draining: e.shutdown.draining.Load, Connections: e.listener.OpenConns, Exposition: e.writeMetrics,
+		TurnedAway: e.rejections.hasRecentRejections,
+		Starting:   e.storeKeys.NotReadyReason, Issuers: issuerStates(e.reloads), Hooks: undecidedHooks(e.reloads, e.services.Hooks),
+		Copies:   lostCopies(e.reloads, e.hookCopies),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }
 
-// Reload requests a reload without waiting for it.
-func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
+// TriggerReload requests a reload without waiting for it.
+func (e *Edge) TriggerReload(source string) { e.reloads.Trigger(source) }
 
 // LastReload returns the result of the last reload, or nil.
-func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
+func (e *Edge) LastReload() *reload.Result { return e.reloads.LastResult() }
 
 // Serve accepts connections until ctx ends, and then drains. During the drain, the edge is not
 // ready, still accepts connections for timeouts.linger, and lets running calls finish within the
@@ -277,16 +277,16 @@ func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
 	go e.guard.Loop(work.Done(), guard.Reload, func() { e.reloads.Run(work) })
-	leave, endLedger := e.share(), e.keepLedger()
-	defer followMadeKeys(e)()
+	leave, endLedger := e.joinFleet(), e.startLedger()
+	defer followRuntimeKeys(e)()
 	defer leave()
-	defer keepCertificates(e)()
+	defer startCertificateRenewal(e)()
 	defer endLedger()
-	go e.guard.Loop(work.Done(), guard.History, func() { e.tick(work) })
+	go e.guard.Loop(work.Done(), guard.History, func() { e.recordHistory(work) })
 	failed := make(chan error, 1)
 	go e.guard.Loop(work.Done(), guard.Accept, func() {
 		e.guard.Point("accept.public")
-		failed <- e.server.Serve(e.opts.secure(e.listener))
+		failed <- e.server.Serve(e.opts.wrapTLS(e.listener))
 	})
 	if e.admin != nil {
 		go e.guard.Loop(work.Done(), guard.Accept, e.serveAdmin)
@@ -308,21 +308,21 @@ func (e *Edge) serveAdmin() {
 	}
 }
 
-// historyPeriod is the interval of tick.
-const historyPeriod = time.Second
+// historyInterval is the interval of tick.
+const historyInterval = time.Second
 
-// tick updates the histories of the upstreams and of the status page until ctx ends.
-func (e *Edge) tick(ctx context.Context) {
-	t := time.NewTicker(historyPeriod)
+// recordHistory updates the histories of the upstreams and of the status page until ctx ends.
+func (e *Edge) recordHistory(ctx context.Context) {
+	t := time.NewTicker(historyInterval)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			e.guard.Point(guard.History)
-			e.services.Calls.Tick(time.Now())
-			e.away.look(e.listener.Rejected(), time.Now(), e.listener.Open(), e.listener.Max(), e.log)
+			e.services.Calls.UpdateHistory(time.Now())
+			e.rejections.logNewRejections(e.listener.RejectedCount(), time.Now(), e.listener.OpenConns(), e.listener.MaxConns(), e.log)
 			if e.admin != nil {
-				e.admin.Look()
+				e.admin.CheckState()
 			}
 		case <-ctx.Done():
 			return
@@ -330,29 +330,29 @@ func (e *Edge) tick(ctx context.Context) {
 	}
 }
 
-func warnOfCertificates(e *Edge) {
-	warnOfCertificate(e.log, "tls", e.opts.Certificate)
-	warnOfCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
+func warnInvalidCertificates(e *Edge) {
+	warnInvalidCertificate(e.log, "tls", e.opts.Certificate)
+	warnInvalidCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
 }
 
-func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
-	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
+func warnInvalidCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
+	if t := status.CertificateOf(c.ValidityPeriod()).Trouble(time.Now()); t != "" {
 		log.Warn(t, zap.String("event", "certificate_invalid"), zap.String("setting", setting),
 			zap.String("remedy", "replace the files of cert and key: the edge loads them by itself"))
 	}
 }
 
-// evictAfter is how long a connection must have been idle before it may be closed to make room for
+// minEvictionIdleTime is how long a connection must have been idle before it may be closed to make room for
 // another one. If this time were shorter, a busy client could send its next request just as the
 // connection is closed.
-const evictAfter = time.Second
+const minEvictionIdleTime = time.Second
 
-type connectionBound struct{ configured, affordable int }
+type connectionLimit struct{ configured, affordable int }
 
-// of returns the configured number of connections, or a lower number if the descriptor limit
+// effectiveLimit returns the configured number of connections, or a lower number if the descriptor limit
 // requires it. A lower number is logged when it changes. of must not be called concurrently.
-func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
-	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
+func (b *connectionLimit) effectiveLimit(c *config.File, log *zap.Logger) int {
+	next := connectionLimit{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {
 		log.Warn("fewer connections than configured: raise the process's limit on open files",
 			zap.Int("limits.connections", next.configured), zap.Int("connections", next.affordable))

@@ -18,34 +18,34 @@ const (
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// ending is the state of an edge's shutdown. The operator's second signal (hurry) shortens the
+// shutdownState is the state of an edge's shutdown. The operator's second signal (hurry) shortens the
 // shutdown. Only the draining goroutine may call the methods that wait. Any goroutine may read the
 // atomic fields.
-type ending struct {
-	draining atomic.Bool
-	cut      atomic.Int64 // calls that were running when hurry ended a wait
+type shutdownState struct {
+	draining         atomic.Bool
+	interruptedCalls atomic.Int64 // calls that were running when hurry ended a wait
 
-	log     *zap.Logger
-	guard   *guard.Guard
-	hurry   <-chan struct{} // closed by the second signal; may be nil
-	calls   func() int64
-	hurried bool
+	log          *zap.Logger
+	guard        *guard.Guard
+	hurry        <-chan struct{} // closed by the second signal; may be nil
+	runningCalls func() int64
+	hurried      bool
 }
 
-func newEnding(o *Options, calls func() int64) *ending {
-	return &ending{log: o.Log, guard: o.Guard, hurry: o.Hurry, calls: calls}
+func newShutdownState(o *Options, calls func() int64) *shutdownState {
+	return &shutdownState{log: o.Log, guard: o.Guard, hurry: o.Hurry, runningCalls: calls}
 }
 
 // waitOrHurry waits until done returns true, until d has passed, or until the second signal. It
 // returns the last result of done. If the second signal ends a wait for the first time, waitOrHurry
 // records how many calls were running.
-func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
-	all := poll(d, e.hurry, done)
+func (e *shutdownState) waitOrHurry(d time.Duration, done func() bool) bool {
+	all := pollUntil(d, e.hurry, done)
 	select {
 	case <-e.hurry:
-		if calls := e.calls(); !e.hurried {
+		if calls := e.runningCalls(); !e.hurried {
 			e.hurried = true
-			e.cut.Store(calls)
+			e.interruptedCalls.Store(calls)
 			if calls > 0 {
 				e.log.Warn("a second signal ends what runs", zap.Int64("calls", calls))
 			}
@@ -57,7 +57,7 @@ func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 
 // shutdownContext returns a context that expires after errorFlushTime or, if there is a second
 // signal, hurriedFlushTime after this signal.
-func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
+func (e *shutdownState) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {
 		e.guard.Point("shutdown.patience")
@@ -73,15 +73,15 @@ func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	return limit, cancel
 }
 
-// drainPoll is the interval at which a drain checks whether it is done.
-const drainPoll = 5 * time.Millisecond
+// drainPollInterval is the interval at which a drain checks whether it is done.
+const drainPollInterval = 5 * time.Millisecond
 
-// poll waits until done returns true, until d has passed, or until hurry is closed. It returns the
+// pollUntil waits until done returns true, until d has passed, or until hurry is closed. It returns the
 // last result of done.
-func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
+func pollUntil(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()
-	look := time.NewTicker(drainPoll)
+	look := time.NewTicker(drainPollInterval)
 	defer look.Stop()
 	for !done() {
 		select {

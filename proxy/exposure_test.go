@@ -14,13 +14,13 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// elsewhere is a loopback listener whose address looks reachable from other machines.
-type elsewhere struct {
+// nonLoopbackListener is a loopback listener whose address looks reachable from other machines.
+type nonLoopbackListener struct {
 	net.Listener
-	at net.Addr
+	fakeAddr net.Addr
 }
 
-func (l elsewhere) Addr() net.Addr { return l.at }
+func (l nonLoopbackListener) Addr() net.Addr { return l.fakeAddr }
 
 func listener(t *testing.T, open bool) net.Listener {
 	t.Helper()
@@ -30,7 +30,7 @@ func listener(t *testing.T, open bool) net.Listener {
 	}
 	t.Cleanup(func() { _ = ln.Close() })
 	if open {
-		return elsewhere{ln, &net.TCPAddr{IP: net.IPv6unspecified, Port: 4000}}
+		return nonLoopbackListener{ln, &net.TCPAddr{IP: net.IPv6unspecified, Port: 4000}}
 	}
 	return ln
 }
@@ -47,7 +47,7 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 		bare    = keys + "admin: { listen: 127.0.0.1:9090 }\n" + rest
 	)
 	read := func(text string) *config.File {
-		f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
+		f, problems := config.ParseValid("test.yaml", []byte(text), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 		if f == nil {
 			t.Fatal(problems)
 		}
@@ -88,7 +88,7 @@ func TestOpenPortsStayGuarded(t *testing.T) {
 				t.Errorf("%s: it was applied", row.name)
 			}
 		}
-		_ = e.set.Close(context.Background())
-		_ = errors.Join(e.listener.Release(), e.admin.Release())
+		_ = e.upstreamSet.Close(context.Background())
+		_ = errors.Join(e.listener.StopBackground(), e.admin.CloseConns())
 	}
 }

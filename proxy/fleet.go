@@ -26,14 +26,14 @@ import (
 
 // newFleet returns nil if the edge does not share state with other edges.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
-	if !c.Fleet.Shared() {
+	if !c.Fleet.HasStore() {
 		return nil, nil
 	}
 	store, err := storeOptions(&c.Fleet.Store)
 	if err != nil {
 		return nil, err
 	}
-	e.signer = sign.New(c.Fleet.Store.Prefix, valuesOf(c.Fleet.SigningSecrets()))
+	e.signer = sign.New(c.Fleet.Store.Prefix, secretValues(c.Fleet.SigningSecrets()))
 	return fleet.New(fleet.Options{
 		Store: store, Timeout: c.Fleet.Store.Timeout.D(), Edges: c.Fleet.Edges, WhenLost: c.Fleet.Lost,
 		Signer: e.signer, Log: e.log, Metrics: e.metrics,
@@ -45,7 +45,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 				Generation: running.Version, Calls: calls.Finished(),
 			}
 			if e.admin != nil {
-				v := admin.VerdictOf(e.admin)
+				v := admin.LastVerdict(e.admin)
 				m.Level, m.Verdict = v.Level, v.Text
 			}
 			return m
@@ -80,28 +80,28 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys returns nil if the configuration has no keys in the store. If there is a local
+// newStoreKeys returns nil if the configuration has no keys in the store. If there is a local
 // copy, the keys are valid from the first snapshot on.
-func newSharedKeys(e *Edge) *keystore.Keys {
+func newStoreKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
 		return nil
 	}
 	return keystore.New(keystore.Options{
-		Secrets: valuesOf(c.Fleet.Keys.Secrets), Client: e.fleet.Client, Prefix: c.Fleet.Store.Prefix, Cache: c.Fleet.Keys.Cache,
-		Use: e.reloads.UseShared, Log: e.log, Metrics: e.metrics,
+		Secrets: secretValues(c.Fleet.Keys.Secrets), Client: e.fleet.Client, Prefix: c.Fleet.Store.Prefix, Cache: c.Fleet.Keys.Cache,
+		Use: e.reloads.UseSharedKeys, Log: e.log, Metrics: e.metrics,
 	})
 }
 
-func valuesOf(secrets []config.Secret) (all []string) {
+func secretValues(secrets []config.Secret) (all []string) {
 	for _, s := range secrets {
 		all = append(all, s.Value())
 	}
 	return all
 }
 
-// OpenKeys returns a writer for the keys in the configured store.
-func OpenKeys(c *config.File) (*keystore.Writer, error) {
+// OpenKeyWriter returns a writer for the keys in the configured store.
+func OpenKeyWriter(c *config.File) (*keystore.Writer, error) {
 	if !c.Fleet.Keys.Enabled() {
 		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
 	}
@@ -113,7 +113,7 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the store cannot be reached: %w", err)
 	}
-	return keystore.NewWriter(client, o.Prefix, valuesOf(c.Fleet.Keys.Secrets)), nil
+	return keystore.NewWriter(client, o.Prefix, secretValues(c.Fleet.Keys.Secrets)), nil
 }
 
 // memberName returns the name of the machine and the port of the edge's API. The port distinguishes
@@ -140,28 +140,28 @@ func newBoard(e *Edge) *board.Board {
 	}
 	link := fleet.NewLink(e.fleet)
 	b := board.New(board.Options{
-		Edge: link.Edge, Link: link, Upstreams: e.set, Poison: e.services.Poison, Metrics: e.metrics,
+		Edge: link.Edge, Link: link, Upstreams: e.upstreamSet, Poison: e.services.Poison, Metrics: e.metrics,
 		Signer: e.signer, Log: e.log, Timeout: e.opts.Config.Fleet.Store.Timeout.D(),
 	})
-	e.services.Poison.ShareBy(b)
+	e.services.Poison.SetFleet(b)
 	return b
 }
 
-// slotAccount returns a function that creates the fleet-wide counter for the slots of an upstream.
+// slotAccountFactory returns a function that creates the fleet-wide counter for the slots of an upstream.
 // It returns nil if the edge does not share state.
-func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
+func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
 	}
 	return func(u *upstreams.Upstream) upstreams.SlotAccount {
-		waited, wake := func() bool { return queues.Awaited(u) }, func() { queues.UpstreamChanged(u) }
-		return fleet.NewSlots(f, board.Name(u.ID()), waited, wake)
+		waited, wake := func() bool { return queues.HasWaiters(u) }, func() { queues.UpstreamChanged(u) }
+		return fleet.NewSlots(f, board.UpstreamKey(u.ID()), waited, wake)
 	}
 }
 
-// share maintains the edge's membership in its fleet until leave is called. leave returns the
+// joinFleet maintains the edge's membership in its fleet until leave is called. leave returns the
 // edge's share of the limits to the fleet.
-func (e *Edge) share() (leave func()) {
+func (e *Edge) joinFleet() (leave func()) {
 	if e.fleet == nil {
 		return func() {}
 	}
@@ -171,11 +171,11 @@ func (e *Edge) share() (leave func()) {
 		Routes: func() []*routing.Route { return e.services.Current().Routes.Routes() },
 	})
 	loops := []func(context.Context){
-		e.fleet.Heartbeats, e.fleet.Reports, e.fleetUsage.Run, e.board.Run, conversations.Run,
-		func(ctx context.Context) { fleet.HearTurns(ctx, e.fleet) },
+		e.fleet.RunHeartbeats, e.fleet.RunReports, e.fleetUsage.Run, e.board.Run, conversations.Run,
+		func(ctx context.Context) { fleet.ReceiveTurns(ctx, e.fleet) },
 	}
-	if e.shared != nil {
-		loops = append(loops, e.shared.Run, e.shared.Listen)
+	if e.storeKeys != nil {
+		loops = append(loops, e.storeKeys.Run, e.storeKeys.Listen)
 	}
 	ended := make(chan struct{}, len(loops))
 	for _, loop := range loops {
@@ -186,7 +186,7 @@ func (e *Edge) share() (leave func()) {
 	}
 	return func() {
 		cancel()
-		late := time.After(leaveTime)
+		late := time.After(leaveTimeout)
 		for range loops {
 			select {
 			case <-ended:
@@ -198,5 +198,5 @@ func (e *Edge) share() (leave func()) {
 	}
 }
 
-// leaveTime is the maximum time that a stopping edge waits for the store.
-const leaveTime = 2 * time.Second
+// leaveTimeout is the maximum time that a stopping edge waits for the store.
+const leaveTimeout = 2 * time.Second

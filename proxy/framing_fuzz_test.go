@@ -21,31 +21,33 @@ import (
 	"penstock/translate/apierr"
 )
 
-// seen is a request as read by a server.
-type seen struct{ method, target, body string }
+// seenRequest is a request as read by a server.
+type seenRequest struct{ method, target, body string }
 
 // witness records the requests that a server has read, by client address.
 type witness struct {
-	mu sync.Mutex
-	of map[string][]seen
+	mu       sync.Mutex
+	requests map[string][]seenRequest
 	// cut contains the addresses whose last request had an unreadable body.
 	cut map[string]bool
 }
 
-func newWitness() *witness { return &witness{of: map[string][]seen{}, cut: map[string]bool{}} }
+func newWitness() *witness {
+	return &witness{requests: map[string][]seenRequest{}, cut: map[string]bool{}}
+}
 
-func (w *witness) add(addr string, s seen, cut bool) {
+func (w *witness) add(addr string, s seenRequest, cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.of[addr] = append(w.of[addr], s)
+	w.requests[addr] = append(w.requests[addr], s)
 	w.cut[addr] = cut
 }
 
-func (w *witness) take(addr string) ([]seen, bool) {
+func (w *witness) take(addr string) ([]seenRequest, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, cut := w.of[addr], w.cut[addr]
-	delete(w.of, addr)
+	s, cut := w.requests[addr], w.cut[addr]
+	delete(w.requests, addr)
 	delete(w.cut, addr)
 	return s, cut
 }
@@ -155,7 +157,7 @@ func TestFramingSeeds(t *testing.T) {
 	w := newWitness()
 	edge := witnessedEdge(t, w)
 	for _, seed := range framingSeeds {
-		from, _ := converse(t, edge, []byte(seed.text))
+		from, _ := sendRaw(t, edge, []byte(seed.text))
 		if got, _ := w.take(from); len(got) != seed.seen {
 			t.Errorf("%d requests, want %d, of\n%.300q", len(got), seed.seen, seed.text)
 		}
@@ -178,12 +180,12 @@ func FuzzFraming(f *testing.F) {
 		if bytes.HasPrefix(text, []byte("\r\n")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
 			t.Skip() // net/http does not skip empty lines before a request
 		}
-		from, _ := converse(t, edge, text)
+		from, _ := sendRaw(t, edge, text)
 		mine, _ := ours.take(from)
 		if len(mine) == 0 {
 			return // the edge rejected the request
 		}
-		from, answers := converse(t, other, text)
+		from, answers := sendRaw(t, other, text)
 		reference, cut := theirs.take(from)
 		refused := answers > len(reference) // rejected because of the head, so the server stopped reading
 		for len(mine) > 0 {
@@ -195,7 +197,7 @@ func FuzzFraming(f *testing.F) {
 		}
 		switch {
 		case len(mine) == 0:
-		case len(mine) == 1 && refused && pickier(mine[0], text):
+		case len(mine) == 1 && refused && mayNetHTTPReject(mine[0], text):
 		// The body was malformed, so no request follows.
 		case len(mine) == 1 && cut && len(reference) > 0:
 		default:
@@ -204,16 +206,16 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// pickier reports whether net/http may reject a request that the edge accepts: net/http parses the
+// mayNetHTTPReject reports whether net/http may reject a request that the edge accepts: net/http parses the
 // target and rejects unknown expectations.
-func pickier(s seen, text []byte) bool {
+func mayNetHTTPReject(s seenRequest, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
 }
 
-// converse sends text over a new connection. It returns the local address of the connection and the
+// sendRaw sends text over a new connection. It returns the local address of the connection and the
 // number of final responses.
-func converse(t *testing.T, addr string, text []byte) (from string, answers int) {
+func sendRaw(t *testing.T, addr string, text []byte) (from string, answers int) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -240,9 +242,9 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 // their bodies.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
-	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
-	e.server.Handler = p.everyRequest(func(ctx *fasthttp.RequestCtx) {
-		ep := *endpoint.At([]byte("/v1/chat/completions"))
+	p := &publicAPI{services: e.services, draining: e.shutdown.draining.Load}
+	e.server.Handler = p.withRequestChecks(func(ctx *fasthttp.RequestCtx) {
+		ep := *endpoint.ByPath([]byte("/v1/chat/completions"))
 		ep.New = func() endpoint.Request { return witnessRequest{ctx: ctx, w: w} }
 		e.services.Handler(&ep)(ctx)
 	})
@@ -280,8 +282,8 @@ type witnessRequest struct {
 	w   *witness
 }
 
-func (r witnessRequest) Decode(in endpoint.Input) error {
-	r.w.add(r.ctx.RemoteAddr().String(), seen{string(in.Header.Method()), string(in.Header.RequestURI()), string(in.Body.Bytes())}, false)
+func (r witnessRequest) Decode(in endpoint.DecodeInput) error {
+	r.w.add(r.ctx.RemoteAddr().String(), seenRequest{string(in.Header.Method()), string(in.Header.RequestURI()), string(in.Body.Bytes())}, false)
 	return apierr.Invalid("model", apierr.CodeMissingParameter, "enough seen")
 }
 
@@ -299,7 +301,7 @@ func witnessedServer(f *testing.F, w *witness) string {
 		ErrorLog:          zap.NewStdLog(zap.NewNop()),
 		Handler: http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(bufio.NewReader(r.Body))
-			w.add(r.RemoteAddr, seen{r.Method, originForm(r.RequestURI), string(body)}, err != nil)
+			w.add(r.RemoteAddr, seenRequest{r.Method, originForm(r.RequestURI), string(body)}, err != nil)
 			res.Header().Set("Content-Length", "0")
 			if err != nil {
 				res.Header().Set("Connection", "close")

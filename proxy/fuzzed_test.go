@@ -26,7 +26,7 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim, probe: { interval: 1h } }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	c, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
+	c, problems := config.ParseValid("test.yaml", []byte(text), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if c == nil {
 		f.Fatal(problems)
 	}
@@ -35,8 +35,8 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		f.Fatal(err)
 	}
 	f.Cleanup(func() {
-		_ = e.set.Close(context.Background())
-		_ = e.listener.Release()
+		_ = e.upstreamSet.Close(context.Background())
+		_ = e.listener.StopBackground()
 		_ = public.Close()
 	})
 	return e, public

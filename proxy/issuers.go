@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-func issuersOf(r *reload.Reloader) func(now time.Time) []status.Issuer {
+func issuerStates(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {
 		s := r.Running()
 		for i := range s.Config.Issuers {

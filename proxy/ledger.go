@@ -20,7 +20,7 @@ import (
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
-		e.fleetUsage = fleet.NewRows(e.fleet, e.services.Calls.Usage)
+		e.fleetUsage = fleet.NewUsageExchange(e.fleet, e.services.Calls.Usage)
 		sinks = append(sinks, e.fleetUsage.Add)
 	}
 	if c.Ledger.Path == "" && len(sinks) == 0 {
@@ -33,20 +33,20 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	return ledger.Open(ledger.Options{
 		Sinks: sinks, Exports: exports,
 		Path: c.Ledger.Path, Usage: e.services.Calls.Usage, Wait: e.opts.SharedPort, Metrics: e.metrics, Log: e.log,
-		Restored: func(rows []observe.UsageRow) { e.keys.Add(usedIn(rows)) },
+		Restored: func(rows []observe.UsageRow) { e.keyLimits.AddUsage(usageFromRows(rows)) },
 	})
 }
 
-// usedIn returns a function that computes the usage of keys on the current day and in the current
+// usageFromRows returns a function that computes the usage of keys on the current day and in the current
 // month from rows.
-func usedIn(rows []observe.UsageRow) limit.Used {
+func usageFromRows(rows []observe.UsageRow) limit.UsageFunc {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
 		if r.User == "" {
 			byKey[r.Key] = append(byKey[r.Key], r)
 		}
 	}
-	return inPeriods(func(key string, from, to int64) (sum observe.Amount) {
+	return periodUsage(func(key string, from, to int64) (sum observe.Amount) {
 		for _, r := range byKey[key] {
 			if r.Day >= from && r.Day <= to {
 				sum.Add(r.Amount)
@@ -56,22 +56,22 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
+// newFleetBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
 // name in the budget survives a restart. While the edge is still following another process's
 // ledger, it has no name yet and reports only the usage that it has counted itself.
-func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
-	name, usage := e.ledger.Edge(), e.services.Calls.Usage
+func newFleetBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.Budget {
+	name, usage := e.ledger.EdgeID(), e.services.Calls.Usage
 	if name != "" {
-		return fleet.NewBudget(e.fleet, id, name, by(inPeriods(usage.Of)))
+		return fleet.NewBudget(e.fleet, id, name, by(periodUsage(usage.UsageBetween)))
 	}
-	return fleet.NewBudget(e.fleet, id, name, by(inPeriods(func(key string, from, to int64) observe.Amount {
-		return usage.Of(key, from, to).Beyond(e.ledger.Inherited(key, from, to))
+	return fleet.NewBudget(e.fleet, id, name, by(periodUsage(func(key string, from, to int64) observe.Amount {
+		return usage.UsageBetween(key, from, to).Excess(e.ledger.InheritedUsage(key, from, to))
 	})))
 }
 
-// inPeriods returns a function that computes the usage of keys on the current day and in the
+// periodUsage returns a function that computes the usage of keys on the current day and in the
 // current month. of returns a key's usage between two days.
-func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
+func periodUsage(of func(key string, from, to int64) observe.Amount) limit.UsageFunc {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
 		for p, from := range [limit.Periods]int64{today, today - int64(now.UTC().Day()-1)} {
@@ -82,8 +82,8 @@ func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	}
 }
 
-// keepLedger writes the ledger until end is called. end must be called after all calls have ended.
-func (e *Edge) keepLedger() (end func()) {
+// startLedger writes the ledger until end is called. end must be called after all calls have ended.
+func (e *Edge) startLedger() (end func()) {
 	if e.ledger == nil {
 		return func() {}
 	}
@@ -93,7 +93,7 @@ func (e *Edge) keepLedger() (end func()) {
 		e.ledger.Run(work)
 		ended <- struct{}{}
 	})
-	exports := e.ledger.Exports()
+	exports := e.ledger.Exporters()
 	handedOn := make(chan struct{}, len(exports))
 	for _, x := range exports {
 		go e.guard.Loop(work.Done(), guard.Ledger, func() {
@@ -103,7 +103,7 @@ func (e *Edge) keepLedger() (end func()) {
 	}
 	return func() {
 		cancel()
-		late := time.After(leaveTime)
+		late := time.After(leaveTimeout)
 		select {
 		case <-ended:
 		case <-late: // the disk hangs

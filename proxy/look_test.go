@@ -33,7 +33,7 @@ keys:
 	for i := range keys {
 		fmt.Fprintf(&text, "  - { id: key-%d, hash: \"sha256:%064x\", limits: { requests_per_minute: 9, tokens_per_minute: 9000 } }\n", i, i)
 	}
-	f, problems := config.ParseValid("test.yaml", []byte(text.String()), config.Known{Engines: engine.Names(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text.String()), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -52,6 +52,6 @@ keys:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.admin.Look() // the first call starts the history
-	return testing.AllocsPerRun(20, e.admin.Look)
+	e.admin.CheckState() // the first call starts the history
+	return testing.AllocsPerRun(20, e.admin.CheckState)
 }

@@ -27,8 +27,8 @@ func (e *Edge) registerGauges() {
 	gauge("penstock_body_memory_limit_bytes", func() float64 { return float64(e.services.Bodies.Limit()) })
 	gauge("penstock_reply_memory_bytes", func() float64 { return float64(e.services.Replies.Used()) })
 	gauge("penstock_reply_memory_limit_bytes", func() float64 { return float64(e.services.Replies.Limit()) })
-	gauge("penstock_client_connections", func() float64 { return float64(e.listener.Open()) })
-	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.Max()) })
+	gauge("penstock_client_connections", func() float64 { return float64(e.listener.OpenConns()) })
+	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.MaxConns()) })
 	gauge("penstock_websocket_connections", func() float64 {
 		open, _ := e.websockets.Connections()
 		sessions, _ := e.sessions.Connections()
@@ -48,20 +48,20 @@ func (e *Edge) registerGauges() {
 	})
 	if e.admin != nil {
 		operators := e.admin.Listener()
-		gauge("penstock_admin_connections", func() float64 { return float64(operators.Open()) })
-		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.Max()) })
-		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.Rejected() + operators.Evicted()) })
+		gauge("penstock_admin_connections", func() float64 { return float64(operators.OpenConns()) })
+		gauge("penstock_admin_connections_limit", func() float64 { return float64(operators.MaxConns()) })
+		gauge("penstock_admin_connections_dropped_total", func() float64 { return float64(operators.RejectedCount() + operators.EvictedCount()) })
 	}
-	gauge("penstock_client_connections_evicted_total", func() float64 { return float64(e.listener.Evicted()) })
-	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.Rejected()) })
+	gauge("penstock_client_connections_evicted_total", func() float64 { return float64(e.listener.EvictedCount()) })
+	gauge("penstock_client_connections_rejected_total", func() float64 { return float64(e.listener.RejectedCount()) })
 	gauge(`penstock_proxy_headers_refused_total{reason="missing"}`, func() float64 { return float64(e.listener.ProxyHeaders().Missing) })
 	gauge(`penstock_proxy_headers_refused_total{reason="unlisted"}`, func() float64 { return float64(e.listener.ProxyHeaders().Unlisted) })
 	gauge(`penstock_proxy_headers_refused_total{reason="invalid"}`, func() float64 { return float64(e.listener.ProxyHeaders().Invalid) })
-	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.Yielded()) })
-	gauge("penstock_draining", func() float64 { return truth(e.ending.draining.Load()) })
+	gauge("penstock_calls_yielded_total", func() float64 { return float64(e.reloads.Running().Routes.Claims.RefusedForClaims()) })
+	gauge("penstock_draining", func() float64 { return boolToFloat(e.shutdown.draining.Load()) })
 	for _, where := range guard.Places() {
 		gauge("penstock_panics_total{where="+strconv.Quote(where)+"}",
-			func() float64 { return float64(e.guard.Panics(where)) })
+			func() float64 { return float64(e.guard.PanicCount(where)) })
 	}
 	if e.opts.LogDropped != nil {
 		gauge("penstock_log_dropped_total", func() float64 { return float64(e.opts.LogDropped()) })
@@ -73,32 +73,32 @@ func (e *Edge) registerGauges() {
 	gauge("penstock_reload_success_timestamp_seconds",
 		func() float64 { return float64(e.reloads.Running().Since.UnixMilli()) / 1000 })
 	gauge("penstock_reload_successful", func() float64 {
-		r := e.reloads.Last()
-		return truth(r == nil || r.OK)
+		r := e.reloads.LastResult()
+		return boolToFloat(r == nil || r.OK)
 	})
 	gauge("penstock_reload_duration_seconds", func() float64 {
-		if r := e.reloads.Last(); r != nil {
+		if r := e.reloads.LastResult(); r != nil {
 			return r.Seconds
 		}
 		return 0
 	})
-	gauge("go_gc_cycles_total", func() float64 { return float64(process.Collections()) })
+	gauge("go_gc_cycles_total", func() float64 { return float64(process.CollectionCount()) })
 	if cert := e.opts.Certificate; cert != nil && e.opts.ACME == nil { // a zero timestamp would fire expiry alerts
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
-		gauge("penstock_certificate_not_before_timestamp_seconds", func() float64 { return begins(cert) })
+		gauge("penstock_certificate_not_before_timestamp_seconds", func() float64 { return notBeforeSeconds(cert) })
 	}
 	if cert := e.opts.AdminCertificate; cert != nil {
 		gauge("penstock_admin_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
-		gauge("penstock_admin_certificate_not_before_timestamp_seconds", func() float64 { return begins(cert) })
+		gauge("penstock_admin_certificate_not_before_timestamp_seconds", func() float64 { return notBeforeSeconds(cert) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
-		_, allowed := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
+		_, allowed := e.services.Retries.Usage(time.Now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(allowed)
 	})
 	gauge("penstock_retry_budget_used", func() float64 {
-		used, _ := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
+		used, _ := e.services.Retries.Usage(time.Now(), e.reloads.Running().Config.Retry.Budget)
 		return float64(used)
 	})
 }
@@ -108,13 +108,13 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 	if openMetrics {
 		write = observe.WriteOpenMetrics
 	}
-	return write(w, e.metrics.WritePrometheus, e.registry.Write, e.writePassing,
+	return write(w, e.metrics.WritePrometheus, e.registry.Write, e.writeComputedMetrics,
 		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
-// writePassing writes the metrics that are computed for each request. They come from the running
+// writeComputedMetrics writes the metrics that are computed for each request. They come from the running
 // configuration, so a removed model leaves no series behind.
-func (e *Edge) writePassing(w io.Writer) {
+func (e *Edge) writeComputedMetrics(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
 	for _, g := range e.reloads.Versions() {
@@ -123,7 +123,7 @@ func (e *Edge) writePassing(w io.Writer) {
 	}
 	s, now := e.reloads.Running(), time.Now()
 	busy, running := call.CountInFlight(e.listener)
-	e.services.Calls.AppendKeys(&b, running)
+	e.services.Calls.AppendKeyMetrics(&b, running)
 	for i := range s.Models {
 		m := &s.Models[i]
 		idle := 0.0
@@ -131,29 +131,29 @@ func (e *Edge) writePassing(w io.Writer) {
 			idle = now.Sub(e.services.Calls.LastEnd(id)).Seconds()
 		}
 		observe.AppendSample(&b, "penstock_model_idle_seconds", strconv.FormatFloat(idle, 'f', 3, 64), "model", m.Config.ID)
-		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(truth(m.Route.Ready(now)))), "model",
+		observe.AppendSample(&b, "penstock_model_ready", strconv.Itoa(int(boolToFloat(m.Route.IsReady(now)))), "model",
 			m.Config.ID)
-		e.appendTiers(&b, m, now)
-		appendArms(&b, m, e.services.Calls)
-		appendShadow(&b, m, e.services.Calls)
+		e.appendTierMetrics(&b, m, now)
+		appendArmMetrics(&b, m, e.services.Calls)
+		appendShadowMetrics(&b, m, e.services.Calls)
 		for _, to := range m.Config.Fallback {
 			observe.AppendSample(&b, "penstock_fallback_calls_total",
-				strconv.FormatInt(e.services.Calls.FellBack(m.Config.ID, to), 10), "model", m.Config.ID, "to", to)
+				strconv.FormatInt(e.services.Calls.FallbackCalls(m.Config.ID, to), 10), "model", m.Config.ID, "to", to)
 		}
 		if m.Queue != nil {
-			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.Waiting()), "model",
+			observe.AppendSample(&b, "penstock_model_queue_waiting", strconv.Itoa(m.Queue.WaitingCalls()), "model",
 				m.Config.ID)
 			observe.AppendSample(&b, "penstock_model_queue_limit", strconv.Itoa(m.Config.Queue.Depth), "model",
 				m.Config.ID)
 		}
 	}
-	e.services.Calls.AppendChoices(&b)
-	appendClasses(&b, s, e.services)
+	e.services.Calls.AppendChoiceMetrics(&b)
+	appendClassMetrics(&b, s, e.services)
 	for _, d := range config.DiscoveredModels(s.Config) {
 		observe.AppendSample(&b, "penstock_discovered_models", strconv.Itoa(d.Models), "upstream", d.Upstream)
 		observe.AppendSample(&b, "penstock_discovered_models_left_out", strconv.Itoa(d.LeftOut), "upstream", d.Upstream)
 	}
-	for _, i := range issuersOf(e.reloads)(now) {
+	for _, i := range issuerStates(e.reloads)(now) {
 		observe.AppendSample(&b, "penstock_issuer_keys", strconv.Itoa(i.Keys), "issuer", i.Name)
 		if i.Age >= 0 {
 			observe.AppendSample(&b, "penstock_issuer_fetched_timestamp_seconds",
@@ -161,49 +161,49 @@ func (e *Edge) writePassing(w io.Writer) {
 		}
 		observe.AppendSample(&b, "penstock_issuer_fetch_failures_total", strconv.FormatUint(i.Failures, 10), "issuer", i.Name)
 	}
-	appendCertificates(&b, e.opts.ACME)
+	appendCertificateMetrics(&b, e.opts.ACME)
 	_, _ = w.Write(b.Bytes())
 }
 
-// appendClasses writes the metrics of all call classes except the first.
-func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
+// appendClassMetrics writes the metrics of all call classes except the first.
+func appendClassMetrics(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
 	for rank := 1; rank < len(s.Floors); rank++ {
-		name := config.ClassesOf(s.Config)[rank].Name
+		name := config.EffectiveClasses(s.Config)[rank].Name
 		for i := range s.Models {
 			m := &s.Models[i]
-			calls := strconv.FormatInt(of.Calls.OfClass(m.Config.ID, name), 10)
+			calls := strconv.FormatInt(of.Calls.ClassCalls(m.Config.ID, name), 10)
 			observe.AppendSample(b, "penstock_class_calls_total", calls, "class", name, "model", m.Config.ID)
 			if m.Queue != nil {
-				waiting := strconv.Itoa(m.Queue.WaitingOf(rank))
+				waiting := strconv.Itoa(m.Queue.WaitingInRank(rank))
 				observe.AppendSample(b, "penstock_class_queue_waiting", waiting, "class", name, "model", m.Config.ID)
 			}
 		}
 	}
 }
 
-func (e *Edge) appendTiers(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
+func (e *Edge) appendTierMetrics(b *bytes.Buffer, m *snapshot.Model, now time.Time) {
 	tiers, id, serving := m.Route.Tiers, m.Config.ID, -1
 	if tiers == nil {
 		return
 	}
-	if t := routing.Serving(m.Route, now); t != nil {
+	if t := routing.ServingTier(m.Route, now); t != nil {
 		serving = t.Targets()[0].Tier
 	}
 	observe.AppendSample(b, "penstock_model_tier", strconv.Itoa(serving), "model", id)
 	for _, t := range tiers[1:] {
 		tier := t.Targets()[0].Tier
-		observe.AppendSample(b, "penstock_overflow_calls_total", strconv.FormatInt(e.services.Calls.Overflowed(id, tier), 10),
+		observe.AppendSample(b, "penstock_overflow_calls_total", strconv.FormatInt(e.services.Calls.TierCalls(id, tier), 10),
 			"model", id, "tier", strconv.Itoa(tier))
 	}
 }
 
-func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
-	arms, id := routing.ArmsIn(m.Route), m.Config.ID
+func appendArmMetrics(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
+	arms, id := routing.ListArms(m.Route), m.Config.ID
 	if arms == nil {
 		return
 	}
 	for _, a := range append(arms, routing.Arm{Name: observe.NoArm}) {
-		ended, missed, refused := calls.OfArm(id, a.Name)
+		ended, missed, refused := calls.ArmTotals(id, a.Name)
 		observe.AppendSample(b, "penstock_arm_calls_total", strconv.FormatInt(ended, 10), "model", id, "arm", a.Name)
 		observe.AppendSample(b, "penstock_arm_missed_calls_total", strconv.FormatInt(missed, 10), "model", id, "arm", a.Name)
 		observe.AppendSample(b, "penstock_arm_refused_calls_total", strconv.FormatInt(refused, 10),
@@ -211,12 +211,12 @@ func appendArms(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	}
 }
 
-func appendShadow(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
+func appendShadowMetrics(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	if m.Shadow == nil {
 		return
 	}
 	from, to := m.Config.ID, m.Shadow.Config.ID
-	s := observe.ShadowsOf(calls, from, to)
+	s := observe.ShadowCounts(calls, from, to)
 	for end, n := range s.Ended {
 		observe.AppendSample(b, "penstock_shadow_calls_total", strconv.FormatInt(n, 10),
 			"model", from, "to", to, "result", observe.ShadowEnd(end).String())
@@ -227,15 +227,15 @@ func appendShadow(b *bytes.Buffer, m *snapshot.Model, calls *observe.Calls) {
 	}
 }
 
-func truth(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// begins returns when a certificate becomes valid, in Unix seconds.
-func begins(c *listen.Certificate) float64 {
-	from, _ := c.Valid()
+// notBeforeSeconds returns when a certificate becomes valid, in Unix seconds.
+func notBeforeSeconds(c *listen.Certificate) float64 {
+	from, _ := c.ValidityPeriod()
 	return float64(from.Unix())
 }

@@ -38,7 +38,7 @@ type Options struct {
 	// ACME obtains the certificates. Challenges responds to the challenges of the certificate
 	// authority. Both may be nil.
 	ACME       *acme.Manager
-	Challenges *acme.Server
+	Challenges *acme.ChallengeServer
 	LogDropped func() uint64 // returns how many lines the log's sink has lost; may be nil
 	// Lookup resolves the host names of upstreams that use `resolve`. If it is nil, the system's
 	// resolver is used.
@@ -51,13 +51,13 @@ type Options struct {
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 }
 
-// secure adds TLS to ln. The handshake runs on the connection's goroutine, and its time counts
+// wrapTLS adds TLS to ln. The handshake runs on the connection's goroutine, and its time counts
 // against the timeout for request headers.
-func (o *Options) secure(ln *listen.Listener) net.Listener {
+func (o *Options) wrapTLS(ln *listen.Listener) net.Listener {
 	if o.Certificate == nil {
 		return ln
 	}
-	return ln.TLS(o.Certificate.Config())
+	return ln.WithTLS(o.Certificate.TLSConfig())
 }
 
 // addresses returns the actual addresses of the two listeners. admin is empty if there is no admin

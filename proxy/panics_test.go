@@ -25,9 +25,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// panicky returns an edge that serves a configuration from a file, its guard, and the name of the
+// panickingEdge returns an edge that serves a configuration from a file, its guard, and the name of the
 // file.
-func panicky(t *testing.T) (e *Edge, g *guard.Guard, file string) {
+func panickingEdge(t *testing.T) (e *Edge, g *guard.Guard, file string) {
 	t.Helper()
 	listen := func() net.Listener {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		t.Fatal(err)
 	}
 	load := func() (*config.File, config.Problems) {
-		return config.LoadValid(file, config.Known{Engines: engine.Names(nil)})
+		return config.LoadValid(file, config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	}
 	f, problems := load()
 	if f == nil {
@@ -81,13 +81,13 @@ func eventually(t *testing.T, what string, done func() bool) {
 
 // TestPanicOfReloads checks that the file watch and the SIGHUP handler continue after a panic.
 func TestPanicOfReloads(t *testing.T) {
-	e, g, file := panicky(t)
+	e, g, file := panickingEdge(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := e.reloads.OnChange(ctx)
+	stop := e.reloads.WatchChanges(ctx)
 	defer stop()
 	g.Inject(guard.Files, 2)
-	eventually(t, "the watch panics", func() bool { return g.Panics(guard.Files) == 2 })
+	eventually(t, "the watch panics", func() bool { return g.PanicCount(guard.Files) == 2 })
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestPanicOfReloads(t *testing.T) {
 		}
 	}
 	hangUp()
-	eventually(t, "the signal's goroutine panics", func() bool { return g.Panics(guard.Reload) == 1 })
+	eventually(t, "the signal's goroutine panics", func() bool { return g.PanicCount(guard.Reload) == 1 })
 	last := e.LastReload()
 	hangUp()
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
@@ -121,11 +121,11 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 	defer manager.Close()
 	t.Setenv("NOTIFY_SOCKET", name)
-	e, g, _ := panicky(t)
+	e, g, _ := panickingEdge(t)
 	g.Inject(guard.Watchdog, 2)
-	stop := e.stayWatched(context.Background())
+	stop := e.startWatchdog(context.Background())
 	defer stop()
-	eventually(t, "the watchdog panics", func() bool { return g.Panics(guard.Watchdog) == 2 })
+	eventually(t, "the watchdog panics", func() bool { return g.PanicCount(guard.Watchdog) == 2 })
 	_ = manager.SetReadDeadline(time.Now().Add(20 * time.Second))
 	var text [64]byte
 	if n, err := manager.Read(text[:]); err != nil || string(text[:n]) != "WATCHDOG=1" {
@@ -137,7 +137,7 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 // termination signal is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
-	s := OnSignals(func(c int) { code <- c })
+	s := HandleSignals(func(c int) { code <- c })
 	defer s.Stop()
 	s.guard.Inject("shutdown.signal", 1)
 	s.guard.Inject("shutdown.quit", 1)
@@ -148,7 +148,7 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 	send(syscall.SIGTERM)
 	<-s.Context.Done()
-	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.Panics(guard.Shutdown) == 1 })
+	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.PanicCount(guard.Shutdown) == 1 })
 	send(syscall.SIGTERM)
 	time.Sleep(200 * time.Millisecond) // two pending signals would be merged into one
 	send(syscall.SIGTERM)
@@ -160,7 +160,7 @@ func TestPanicOfSignals(t *testing.T) {
 	send(syscall.SIGQUIT)
 	select {
 	case c := <-code:
-		if c != exitSignal+int(syscall.SIGQUIT) {
+		if c != signalExitBase+int(syscall.SIGQUIT) {
 			t.Errorf("exit code %d", c)
 		}
 	case <-time.After(20 * time.Second):
@@ -176,7 +176,7 @@ func TestPanicUnderTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer played.Close()
-	cert, key := selfsigned.Write(t, t.TempDir(), "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	cert, key := selfsigned.WritePair(t, t.TempDir(), "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	pair := new(listen.Certificate)
 	if err := pair.Load(cert, key, nil); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ admin: { listen: "" }
 tls: { cert: "`+cert+`", key: "`+key+`" }
 upstreams: [{ name: up, url: "`+played.URL()+`", engine: sim, concurrency: 1 }]
 models: [{ id: sim, deployments: [{ upstream: up }] }]
-`), config.Known{Engines: engine.Names(nil)})
+`), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -237,7 +237,7 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 			t.Errorf("%s: the stream is whole: %v", test.point, whole)
 		}
 		n++
-		eventually(t, test.point+" panics", func() bool { return g.Panics(guard.Stream)+g.Panics(guard.End) == n })
+		eventually(t, test.point+" panics", func() bool { return g.PanicCount(guard.Stream)+g.PanicCount(guard.End) == n })
 		eventually(t, "the call has ended", func() bool { return e.services.Calls.InFlight() == 0 })
 		if !ask() {
 			t.Errorf("after %s: the next stream is not whole", test.point)

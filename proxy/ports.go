@@ -12,19 +12,19 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-type ports struct {
-	listen.Sockets
-	inherited  bool         // a service manager owns the public listener
-	challenges net.Listener // nil if tls.acme.http is not set
+type listeners struct {
+	listen.InheritedSockets
+	inherited         bool         // a service manager owns the public listener
+	challengeListener net.Listener // nil if tls.acme.http is not set
 }
 
-// openPorts opens the listeners that a service manager has not opened.
-func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) {
+// openListeners opens the listeners that a service manager has not opened.
+func openListeners(f *config.File, public, admin listen.PortOptions) (listeners, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
-		return ports{}, err
+		return listeners{}, err
 	}
-	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
+	p := listeners{InheritedSockets: sockets, inherited: sockets.Public != nil}
 	opened := false
 	defer func() {
 		if !opened {
@@ -33,17 +33,17 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 	}()
 	if p.Public == nil {
 		if p.Public, err = listen.Listen(f.Listen, public); err != nil {
-			return ports{}, openError("listen", f.Listen, err)
+			return listeners{}, explainListenError("listen", f.Listen, err)
 		}
 	}
 	if p.Admin == nil && f.Admin.Listen != "" {
 		if p.Admin, err = listen.Listen(f.Admin.Listen, admin); err != nil {
-			return ports{}, openError("admin.listen", f.Admin.Listen, err)
+			return listeners{}, explainListenError("admin.listen", f.Admin.Listen, err)
 		}
 	}
 	if at := f.TLS.ACME.HTTP; f.TLS.ACME.Enabled() && at != "" {
-		if p.challenges, err = listen.Listen(at, public); err != nil {
-			return ports{}, openError("tls.acme.http", at, err)
+		if p.challengeListener, err = listen.Listen(at, public); err != nil {
+			return listeners{}, explainListenError("tls.acme.http", at, err)
 		}
 	}
 	opened = true
@@ -51,17 +51,17 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 }
 
 // close closes all listeners. This also removes the files of Unix sockets.
-func (p *ports) close() {
-	for _, ln := range []net.Listener{p.Public, p.Admin, p.challenges} {
+func (p *listeners) close() {
+	for _, ln := range []net.Listener{p.Public, p.Admin, p.challengeListener} {
 		if ln != nil {
 			_ = ln.Close() // the server has already closed a listener that it served
 		}
 	}
 }
 
-// openError explains why the address of a setting could not be opened. For common reasons, it adds
+// explainListenError explains why the address of a setting could not be opened. For common reasons, it adds
 // a remedy.
-func openError(setting, address string, err error) error {
+func explainListenError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
 	}
@@ -77,8 +77,8 @@ func openError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
-// schemeOf returns the scheme of a listener with certificate c, which may be nil.
-func schemeOf(c *listen.Certificate) string {
+// urlScheme returns the scheme of a listener with certificate c, which may be nil.
+func urlScheme(c *listen.Certificate) string {
 	if c == nil {
 		return "http"
 	}

@@ -24,8 +24,8 @@ import (
 // request earlier: headReceived checks requests with an announced length, and expectContinue checks
 // requests that wait for "100 Continue".
 
-// A body of at most precheckAbove bytes nearly always arrives in the same packet as its head.
-const precheckAbove = 8 << 10
+// A body of at most precheckMinBytes bytes nearly always arrives in the same packet as its head.
+const precheckMinBytes = 8 << 10
 
 // lastKeys saves precheck the hash of a key that it has checked recently. The connection, which
 // caches its key, is not known here.
@@ -37,18 +37,18 @@ var lastKeys = sync.Pool{New: func() any { return new(auth.LastKey) }}
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
-	httpserver.OriginForm(h)
+	httpserver.ToOriginForm(h)
 	n := h.ContentLength()
 	if n <= 0 && n != -1 { // no body: the length is 0 or absent (-2); -1 means a chunked body
 		h.Del(fasthttp.HeaderExpect) // a request without a body does not wait for "100 Continue"
-		body.ForgetCutOff(h)
+		body.StripAnnouncedHeader(h)
 		return conf
 	}
 	// This limits the wait for the body's first byte. After that, package body applies its
 	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
-	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
-		body.CutOff(h)
+	if n > precheckMinBytes && p.precheck(h, int64(n)) != nil {
+		body.DropAnnouncedBody(h)
 	}
 	return conf
 }
@@ -60,7 +60,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 		return err
 	}
 	path, query, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	ep := endpoint.At(path)
+	ep := endpoint.ByPath(path)
 	if ep == nil || !h.IsPost() {
 		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
 	}
@@ -78,7 +78,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 			}
 		}
 	}
-	if limit := ep.BodyLimit(snap.Config, key.Bodies()); n > limit {
+	if limit := ep.BodyLimit(snap.Config, key.BodyLimits()); n > limit {
 		return apierr.TooLarge(limit)
 	}
 	return body.CheckHead(h, ep.Form)
@@ -89,19 +89,19 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()
-		p.respondError(ctx, endpoint.DialectOf(ctx), apierr.Internal(failure.ErrPanicked))
+		p.respondError(ctx, endpoint.RequestDialect(ctx), apierr.Internal(failure.ErrPanicked))
 		status = fasthttp.StatusInternalServerError
 	})
 	p.services.Guard.Point("expect")
 	h := &ctx.Request.Header
-	a := p.precheck(h, body.Announced(h))
+	a := p.precheck(h, body.AnnouncedLength(h))
 	if a == nil {
 		return fasthttp.StatusContinue
 	}
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	if c := listen.ConnOf(ctx.Conn()); c != nil {
-		c.Linger()
+	if c := listen.UnwrapConn(ctx.Conn()); c != nil {
+		c.LingerOnClose()
 	}
-	p.respondError(ctx, endpoint.DialectAt(path), a)
+	p.respondError(ctx, endpoint.DialectByPath(path), a)
 	return ctx.Response.StatusCode()
 }

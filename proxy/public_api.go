@@ -26,75 +26,75 @@ import (
 // all other requests (routes.go).
 type publicAPI struct {
 	services   *call.Services
-	websockets *websocket.Carrier
+	websockets *websocket.Server
 	sessions   *realtime.Sessions
 	draining   func() bool
 }
 
-// writeBuffer is enough for a small response or event. Every open stream has a buffer of this size.
-const writeBuffer = 2 << 10
+// writeBufferBytes is enough for a small response or event. Every open stream has a buffer of this size.
+const writeBufferBytes = 2 << 10
 
-func (p *publicAPI) server(c *config.File) *fasthttp.Server {
+func (p *publicAPI) newServer(c *config.File) *fasthttp.Server {
 	s := httpserver.New(c, p.services.Guard)
-	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
+	s.Handler, s.ErrorHandler = p.withRequestChecks(p.routes()), p.handleHeadError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
 	// MaxRequestBodySize limits how far fasthttp reads ahead. Package body applies the actual
 	// limits.
 	s.MaxRequestBodySize = 1
-	s.WriteBufferSize = writeBuffer
+	s.WriteBufferSize = writeBufferBytes
 	s.Concurrency = math.MaxInt32 // the listener has its own limit, which reloads can change
 	s.ReduceMemoryUsage = true
 	s.LazyRequestTime = true // calls read the clock themselves
 	return s
 }
 
-// everyRequest rejects a head that two parsers could read differently, and limits the effect of a
+// withRequestChecks rejects a head that two parsers could read differently, and limits the effect of a
 // panic to one request.
-func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer p.services.Guard.Catch(guard.Handler, func() {
-			p.respondError(ctx, endpoint.DialectOf(ctx),
+			p.respondError(ctx, endpoint.RequestDialect(ctx),
 				apierr.Internal(failure.ErrPanicked))
 		})
-		listen.RequestReceived(ctx.Conn())
-		if c := listen.ConnOf(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() &&
-			body.Announced(&ctx.Request.Header) > 0 {
-			c.Linger()
+		listen.MarkHeadersReceived(ctx.Conn())
+		if c := listen.UnwrapConn(ctx.Conn()); c != nil && ctx.Request.Header.ConnectionClose() &&
+			body.AnnouncedLength(&ctx.Request.Header) > 0 {
+			c.LingerOnClose()
 		}
-		if err := httpserver.Check(ctx); err != nil {
+		if err := httpserver.CheckRequest(ctx); err != nil {
 			ctx.SetConnectionClose()
 			if !p.rejectConnect(ctx) {
-				p.respondError(ctx, endpoint.DialectOf(ctx), err)
+				p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 			}
 			return
 		}
-		if httpserver.AnswerWholeServer(ctx, allowedAnywhere) {
+		if httpserver.AnswerOptionsStar(ctx, allowedMethods) {
 			return
 		}
 		echoClientID(ctx)
-		if !ctx.Request.Header.IsHTTP11() || chunkedForNobody(ctx) {
+		if !ctx.Request.Header.IsHTTP11() || hasUnreadChunkedBody(ctx) {
 			ctx.SetConnectionClose()
 		}
 		snap := p.services.Current()
 		origins := snap.Config.CORS.Origins
-		if snap.Open() {
+		if snap.AllowsAnonymous() {
 			if err := browser.CheckPage(&ctx.Request.Header, snap.Hosts, origins); err != nil {
-				p.respondError(ctx, endpoint.DialectOf(ctx), err)
+				p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 				return
 			}
 		}
 		origin := browser.AllowedOrigin(ctx, origins)
 		if origin != "" && browser.IsPreflight(ctx) {
-			browser.Preflight(ctx, origin, func(h *fasthttp.ResponseHeader) {
-				endpoint.CommonHeaders(h,
+			browser.AnswerPreflight(ctx, origin, func(h *fasthttp.ResponseHeader) {
+				endpoint.SetCommonHeaders(h,
 					endpoint.AppendRequestID(nil))
 			})
 			return
 		}
 		next(ctx)
 		if origin != "" {
-			browser.Share(&ctx.Response.Header, origin)
+			browser.AllowOrigin(&ctx.Response.Header, origin)
 		}
 		if p.draining() { // the current state, not the state at the start of the call
 			ctx.SetConnectionClose()
@@ -102,14 +102,14 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 	}
 }
 
-const longestClientID = 512
+const maxClientIDBytes = 512
 
 var headerClientID = []byte("X-Client-Request-Id")
 
 // echoClientID sends the client's request id back to the client. The id is never logged.
 func echoClientID(ctx *fasthttp.RequestCtx) {
 	id := ctx.Request.Header.PeekCanonical(headerClientID)
-	if len(id) == 0 || len(id) > longestClientID {
+	if len(id) == 0 || len(id) > maxClientIDBytes {
 		return
 	}
 	for _, c := range id {
@@ -120,15 +120,15 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetCanonical(headerClientID, id)
 }
 
-// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to the
+// hasUnreadChunkedBody reports whether a request has a chunked body that no endpoint will read to the
 // end.
-func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
+func hasUnreadChunkedBody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	if h.ContentLength() != -1 {
 		return false
 	}
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	return !h.IsPost() || endpoint.At(path) == nil
+	return !h.IsPost() || endpoint.ByPath(path) == nil
 }
 
 // withoutAuth wraps handlers that ignore credentials in headers. It rejects a credential in the
@@ -137,34 +137,34 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
 		if errors.As(auth.CheckQuery(ctx.URI().QueryString()), &refused) {
-			p.respondError(ctx, endpoint.DialectOf(ctx), refused)
+			p.respondError(ctx, endpoint.RequestDialect(ctx), refused)
 			return
 		}
 		next(ctx)
 	}
 }
 
-// headError responds to a request whose head could not be parsed, or that ended before the first
+// handleHeadError responds to a request whose head could not be parsed, or that ended before the first
 // byte of the body. After the response, the connection is closed.
-func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
+func (p *publicAPI) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
-	refusal, path := httpserver.Unparsed(ctx, err)
-	if c := listen.ConnOf(ctx.Conn()); c != nil {
+	refusal, path := httpserver.ParseError(ctx, err)
+	if c := listen.UnwrapConn(ctx.Conn()); c != nil {
 		c.SetWriteTimeout(p.services.Current().Config.Timeouts.Write.D())
-		c.Linger()
+		c.LingerOnClose()
 	}
 	if !p.rejectConnect(ctx) {
-		p.respondError(ctx, endpoint.DialectAt(path), refusal)
+		p.respondError(ctx, endpoint.DialectByPath(path), refusal)
 	}
 }
 
 func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *endpoint.Dialect, err *apierr.Error) {
-	err = d.ErrorOf(err)
+	err = d.ConvertError(err)
 	if errors.Is(err.Cause, failure.ErrClientGone) {
-		p.services.Calls.Left()
+		p.services.Calls.CountClientGone()
 	} else {
-		p.services.Calls.Refused(err.Code)
+		p.services.Calls.CountRefused(err.Code)
 	}
 	d.WriteError(ctx, err, endpoint.AppendRequestID(nil))
 }

@@ -32,7 +32,7 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -42,7 +42,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = e.set.Close(context.Background()) }()
+	defer func() { _ = e.upstreamSet.Close(context.Background()) }()
 
 	for i, ep := range endpoint.All {
 		faulty := *ep
@@ -63,7 +63,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		if id := h.Peek("Request-Id"); len(id) == 0 || !bytes.Equal(id, h.Peek("X-Request-Id")) {
 			t.Errorf("%s: request ids %q and %q", ep.Path, id, h.Peek("X-Request-Id"))
 		}
-		if n := e.guard.Panics(guard.Handler); n != uint64(i+1) {
+		if n := e.guard.PanicCount(guard.Handler); n != uint64(i+1) {
 			t.Errorf("%s: %d panics counted, want %d", ep.Path, n, i+1)
 		}
 		if strings.Contains(body+log.String(), secret) {

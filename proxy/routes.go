@@ -24,8 +24,8 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET(endpoint.Realtime.Path, p.realtime)
-	get("/v1/models", p.models)
+	r.GET(endpoint.Realtime.Path, p.serveRealtime)
+	get("/v1/models", p.listModels)
 	get("/v1/models/{id:*}", p.modelByID)
 	get("/health", p.withoutAuth(p.health))
 	for i := range documents {
@@ -47,14 +47,14 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	}
 }
 
-func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
+func (p *publicAPI) serveRealtime(ctx *fasthttp.RequestCtx) {
 	if refused := p.sessions.Serve(ctx); refused != nil {
 		p.respondError(ctx, endpoint.Realtime.Dialect, refused)
 	}
 }
 
-// allowedAnywhere lists the methods that at least one path of the edge accepts.
-const allowedAnywhere = "GET, HEAD, POST"
+// allowedMethods lists the methods that at least one path of the edge accepts.
+const allowedMethods = "GET, HEAD, POST"
 
 // rejectConnect rejects CONNECT and TRACE. The router would respond with an Allow header for a
 // target that is not a path of the edge.
@@ -64,7 +64,7 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	}
 	p.respondError(ctx, endpoint.ChatDialect, apierr.New(fasthttp.StatusMethodNotAllowed,
 		apierr.CodeMethodNotAllowed, "This method is not served."))
-	ctx.Response.Header.Set("Allow", allowedAnywhere)
+	ctx.Response.Header.Set("Allow", allowedMethods)
 	return true
 }
 
@@ -73,17 +73,17 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
-	if ep := endpoint.Near(path); ep != nil {
+	if ep := endpoint.NearestByPath(path); ep != nil {
 		hint = "Send it to " + ep.Path + "; mind the end of the base URL."
 	}
-	p.respondError(ctx, endpoint.DialectOf(ctx),
+	p.respondError(ctx, endpoint.RequestDialect(ctx),
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
 // methodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
 // a GET that requests a WebSocket, because this GET has no separate route.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
-	if websocket.Wants(ctx) {
+	if websocket.IsResponsesUpgrade(ctx) {
 		ctx.Response.Header.Del("Allow")
 		if refused := p.websockets.Upgrade(ctx); refused != nil {
 			p.respondError(ctx, endpoint.Responses.Dialect, refused)
@@ -95,7 +95,7 @@ func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		p.notFound(ctx)
 		return
 	}
-	allow, err := httpserver.WrongMethod(ctx)
-	p.respondError(ctx, endpoint.DialectOf(ctx), err)
+	allow, err := httpserver.MethodNotAllowed(ctx)
+	p.respondError(ctx, endpoint.RequestDialect(ctx), err)
 	ctx.Response.Header.Set("Allow", allow)
 }

@@ -54,35 +54,35 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	return how
 }
 
-// onLoopback reports whether the listeners are reachable only from this machine. admin may be nil.
-func onLoopback(public, admin net.Listener) bool {
+// bothOnLoopback reports whether the listeners are reachable only from this machine. admin may be nil.
+func bothOnLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// Load reads a configuration, the files that it names, and the start of its ledger. If any problem
+// LoadConfig reads a configuration, the files that it names, and the start of its ledger. If any problem
 // is more than a warning, the returned file is nil.
-func Load(name string) (*config.File, config.Problems) {
-	return config.LoadValid(name, engine.Known(), checkFiles)
+func LoadConfig(name string) (*config.File, config.Problems) {
+	return config.LoadValid(name, engine.KnownEngines(), checkFiles)
 }
 
-// Parse is like Load, but reads a configuration's text. Relative paths are relative to the folder
+// ParseConfig is like Load, but reads a configuration's text. Relative paths are relative to the folder
 // of name.
-func Parse(name string, src []byte) (*config.File, config.Problems) {
-	return config.ParseValid(name, src, engine.Known(), checkFiles)
+func ParseConfig(name string, src []byte) (*config.File, config.Problems) {
+	return config.ParseValid(name, src, engine.KnownEngines(), checkFiles)
 }
 
 func checkFiles(f *config.File) config.Problems {
-	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
+	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.CheckFile)...)
 	files = append(files, config.CheckMadeKeys(f, runkeys.Check)...)
 	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload. The function does not check
+// ConfigReloader returns a function that reads the file again for a reload. The function does not check
 // the files that the configuration names, because the components that use these files check them.
-func LoadAgain(name string) func() (*config.File, config.Problems) {
+func ConfigReloader(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
-		f, problems := config.LoadAgain(name, engine.Known())
+		f, problems := config.LoadForReload(name, engine.KnownEngines())
 		return f, withFileWarnings(f, problems)
 	}
 }
@@ -104,12 +104,12 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 	return problems
 }
 
-// ParseBeside returns a function that reads a configuration's text as if it were in the folder of
+// SiblingConfigParser returns a function that reads a configuration's text as if it were in the folder of
 // the file name. called is the name that problems use for the text.
-func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
+func SiblingConfigParser(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
-		f, problems := config.ParseValid(stands, src, engine.Known())
+		f, problems := config.ParseValid(stands, src, engine.KnownEngines())
 		problems = withFileWarnings(f, problems)
 		if called == "" {
 			return f, problems
@@ -120,7 +120,7 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 			}
 		}
 		if f != nil {
-			config.Rename(f, called)
+			config.SetFileName(f, called)
 		}
 		return f, problems
 	}
@@ -131,7 +131,7 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the edge must keep running if the process that reads its log exits
-	sink := observe.NewSink(os.Stderr, end.guard)
+	sink := observe.NewLogSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
@@ -144,13 +144,13 @@ func Run(end *Shutdown, o RunOptions) error {
 	for _, p := range o.Warnings {
 		log.Warn(reload.FileWarning, zap.String("source", "start"), zap.String("problem", p.String()))
 	}
-	ports, err := openPorts(c, o.portOptions(o.NextPort), o.portOptions(o.NextAdminPort))
+	ports, err := openListeners(c, o.portOptions(o.NextPort), o.portOptions(o.NextAdminPort))
 	if err != nil {
 		return err
 	}
 	public, admin := ports.Public, ports.Admin
 	defer ports.close()
-	secure, err := openTLS(c, ports.Public, ports.challenges, log, end.guard)
+	secure, err := loadCertificates(c, ports.Public, ports.challengeListener, log, end.guard)
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
 	}
@@ -159,15 +159,15 @@ func Run(end *Shutdown, o RunOptions) error {
 	e, err := New(Options{
 		Config: c, Log: log, MemoryLimit: memory, Guard: end.guard,
 		Public: public, Admin: admin, InheritedPublic: ports.inherited, SharedPort: o.SharePort, Hurry: end.Hurry,
-		Direct:      func() bool { return end.typed() || onLoopback(public, admin) },
-		Certificate: secure.pair, AdminCertificate: secure.admin, ACME: secure.manager, Challenges: secure.challenges,
+		Direct:      func() bool { return end.interruptedFromTerminal() || bothOnLoopback(public, admin) },
+		Certificate: secure.publicCertificate, AdminCertificate: secure.adminCertificate, ACME: secure.acmeManager, Challenges: secure.challengeServer,
 		Load: o.Load, Parse: o.Parse, LogDropped: sink.Dropped,
 	})
 	if err != nil {
 		return err
 	}
-	for _, ln := range []net.Listener{public, admin, ports.challenges} {
-		if err := listen.TakePath(ln); err != nil {
+	for _, ln := range []net.Listener{public, admin, ports.challengeListener} {
+		if err := listen.TakeOverPath(ln); err != nil {
 			return err
 		}
 	}
@@ -175,15 +175,15 @@ func Run(end *Shutdown, o RunOptions) error {
 		zap.Int("upstreams", len(c.Upstreams)),
 		zap.Int64("memory_limit", memory), zap.String("memory_limit_source", string(source)))
 	if o.Ready != nil {
-		o.Ready(baseURL(public, schemeOf(secure.pair)), baseURL(admin, schemeOf(secure.admin)))
+		o.Ready(baseURL(public, urlScheme(secure.publicCertificate)), baseURL(admin, urlScheme(secure.adminCertificate)))
 	}
 	if o.Load != nil {
-		stop := e.reloads.OnChange(ctx)
+		stop := e.reloads.WatchChanges(ctx)
 		defer stop()
 	}
 	listen.NotifyReady(e.reloads.Summary())
-	stop := e.stayWatched(ctx)
+	stop := e.startWatchdog(ctx)
 	defer stop()
 	err = e.Serve(ctx)
-	return errors.Join(err, end.Err(e.ending.cut.Load()))
+	return errors.Join(err, end.Err(e.shutdown.interruptedCalls.Load()))
 }

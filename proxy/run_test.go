@@ -28,13 +28,13 @@ func TestOpenPorts(t *testing.T) {
 	} {
 		f := config.Defaults()
 		f.Listen, f.Admin.Listen = c.public, c.admin
-		_, err := openPorts(f, listen.PortOptions{}, listen.PortOptions{})
+		_, err := openListeners(f, listen.PortOptions{}, listen.PortOptions{})
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // only root may open the port
-	if err := openError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
+	if err := explainListenError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
 		t.Error(err)
 	}
 }
@@ -48,7 +48,7 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, problems := Load(name)
+		f, problems := LoadConfig(name)
 		if good != (f != nil) || !good && !strings.Contains(problems.Error(), "edge.yaml:1:9: ") {
 			t.Errorf("ledger %s: %v, want good: %v", ledger, problems, good)
 		}
@@ -60,7 +60,7 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {
-		parse := ParseBeside("folder/edge.yaml")
+		parse := SiblingConfigParser("folder/edge.yaml")
 		f, problems := parse([]byte(text), called)
 		if f == nil {
 			t.Fatal(problems)
@@ -85,16 +85,16 @@ func TestDamagedMadeKeys(t *testing.T) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f, problems := Load(name); f == nil {
+	if f, problems := LoadConfig(name); f == nil {
 		t.Fatalf("without the file: %v", problems)
 	}
 	if err := os.WriteFile(made, []byte("{{{garbage\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f, problems := Load(name); f != nil || !strings.Contains(problems.Error(), "made.yaml:1: ") {
+	if f, problems := LoadConfig(name); f != nil || !strings.Contains(problems.Error(), "made.yaml:1: ") {
 		t.Errorf("before a start: %v", problems)
 	}
-	f, problems := LoadAgain(name)()
+	f, problems := ConfigReloader(name)()
 	if f == nil || !strings.Contains(problems.Error(), "made.yaml:1: ") || len(problems.Warnings()) != len(problems) {
 		t.Errorf("at a reload: %v", problems)
 	}

@@ -15,18 +15,18 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// broken is a listener whose Accept always fails.
-type broken struct {
+// failingListener is a listener whose Accept always fails.
+type failingListener struct {
 	net.Listener
 	closed atomic.Bool
 }
 
-func (b *broken) Close() error {
+func (b *failingListener) Close() error {
 	b.closed.Store(true)
 	return b.Listener.Close()
 }
 
-func (b *broken) Accept() (net.Conn, error) {
+func (b *failingListener) Accept() (net.Conn, error) {
 	if b.closed.Load() {
 		return nil, net.ErrClosed
 	}
@@ -42,7 +42,7 @@ timeouts: { linger: 0s }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(text), config.Known{Engines: engine.Names(nil)})
+	f, problems := config.ParseValid("test.yaml", []byte(text), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -54,7 +54,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public, Admin: &broken{Listener: admin}})
+	e, err := New(Options{Config: f, Log: zap.NewNop(), MemoryLimit: 1 << 30, Public: public, Admin: &failingListener{Listener: admin}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,71 +25,71 @@ type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // the process's guard; created here, because Shutdown needs it first
-	signals chan os.Signal
-	quit    chan os.Signal
-	stopped chan struct{}
-	once    sync.Once
-	first   atomic.Pointer[syscall.Signal]
-	second  atomic.Pointer[syscall.Signal]
+	guard        *guard.Guard // the process's guard; created here, because Shutdown needs it first
+	signals      chan os.Signal
+	quitSignals  chan os.Signal
+	stopped      chan struct{}
+	once         sync.Once
+	firstSignal  atomic.Pointer[syscall.Signal]
+	secondSignal atomic.Pointer[syscall.Signal]
 }
 
-// typed reports whether a user ended the edge with Ctrl-C in its terminal.
-func (s *Shutdown) typed() bool {
-	first := s.first.Load()
+// interruptedFromTerminal reports whether a user ended the edge with Ctrl-C in its terminal.
+func (s *Shutdown) interruptedFromTerminal() bool {
+	first := s.firstSignal.Load()
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// OnSignals handles the signals until Stop. exit must end the process immediately.
-func OnSignals(exit func(code int)) *Shutdown {
+// HandleSignals handles the signals until Stop. exit must end the process immediately.
+func HandleSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
 	s := &Shutdown{
 		Context: ctx, Hurry: hurry, guard: guard.New(), signals: make(chan os.Signal, 2),
-		quit: make(chan os.Signal, 1), stopped: make(chan struct{}),
+		quitSignals: make(chan os.Signal, 1), stopped: make(chan struct{}),
 	}
 	signal.Notify(s.signals, syscall.SIGTERM, os.Interrupt)
-	signal.Notify(s.quit, syscall.SIGQUIT, syscall.SIGABRT)
+	signal.Notify(s.quitSignals, syscall.SIGQUIT, syscall.SIGABRT)
 	go s.guard.Once(guard.Shutdown, func() {
-		if sig, ok := s.next(s.quit); ok {
-			defer exit(exitSignal + int(sig))
+		if sig, ok := s.nextSignal(s.quitSignals); ok {
+			defer exit(signalExitBase + int(sig))
 			s.guard.Point("shutdown.quit")
 			_ = process.WriteStacks(os.Stderr) // an error from stderr cannot be reported anywhere
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
-		first, ok := s.next(s.signals)
+		first, ok := s.nextSignal(s.signals)
 		if ok {
-			s.first.Store(&first)
+			s.firstSignal.Store(&first)
 		}
 		end()
 		s.guard.Point("shutdown.signal")
 		if !ok {
 			return
 		}
-		second, ok := s.next(s.signals)
+		second, ok := s.nextSignal(s.signals)
 		for ok && second == syscall.SIGHUP { // a closing terminal sends SIGHUP twice
-			second, ok = s.next(s.signals)
+			second, ok = s.nextSignal(s.signals)
 		}
 		if ok {
 			signal.Stop(s.signals) // from now on, a signal has the system's default effect
-			s.second.Store(&second)
+			s.secondSignal.Store(&second)
 			close(hurry)
 		}
 	})
 	return s
 }
 
-// AlsoHangup adds SIGHUP to the signals that end the process. It is used for an edge without a
+// HandleHangup adds SIGHUP to the signals that end the process. It is used for an edge without a
 // configuration file, which should drain when its terminal is closed. A process that was started
 // with SIGHUP ignored (nohup) still ignores it.
-func (s *Shutdown) AlsoHangup() {
+func (s *Shutdown) HandleHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
 	}
 }
 
-func (s *Shutdown) next(signals <-chan os.Signal) (syscall.Signal, bool) {
+func (s *Shutdown) nextSignal(signals <-chan os.Signal) (syscall.Signal, bool) {
 	select {
 	case sig := <-signals:
 		number, _ := sig.(syscall.Signal)
@@ -103,7 +103,7 @@ func (s *Shutdown) next(signals <-chan os.Signal) (syscall.Signal, bool) {
 func (s *Shutdown) Stop() {
 	s.once.Do(func() {
 		signal.Stop(s.signals)
-		signal.Stop(s.quit)
+		signal.Stop(s.quitSignals)
 		close(s.stopped)
 	})
 }
@@ -111,7 +111,7 @@ func (s *Shutdown) Stop() {
 // Err returns an *InterruptedError if a second signal has ended calls. cut is the number of these
 // calls.
 func (s *Shutdown) Err(cut int64) error {
-	if sig := s.second.Load(); sig != nil && cut > 0 {
+	if sig := s.secondSignal.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (e *InterruptedError) Error() string {
 func (e *InterruptedError) Logged() bool { return true }
 
 // ExitCode returns the code that a shell reports: 130 for SIGINT and 143 for SIGTERM.
-func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
+func (e *InterruptedError) ExitCode() int { return signalExitBase + int(e.Signal) }
 
-// If a signal ends a process, the exit code is exitSignal plus the signal number.
-const exitSignal = 128
+// If a signal ends a process, the exit code is signalExitBase plus the signal number.
+const signalExitBase = 128

@@ -9,7 +9,7 @@ import (
 // TestSecondSignal checks that the first signal starts a drain and the second signal shortens it. A
 // second SIGHUP is ignored, because a closing terminal sends SIGHUP twice.
 func TestSecondSignal(t *testing.T) {
-	s := OnSignals(func(code int) { t.Errorf("exit with %d", code) })
+	s := HandleSignals(func(code int) { t.Errorf("exit with %d", code) })
 	defer s.Stop()
 	s.signals <- syscall.SIGHUP
 	<-s.Context.Done()

@@ -13,7 +13,7 @@ import (
 func TestTurnedAway(t *testing.T) {
 	core, logged := observer.New(zap.WarnLevel)
 	log, start := zap.New(core), time.Unix(1_700_000_000, 0)
-	var away turnedAway
+	var away rejectionMonitor
 	for _, step := range []struct {
 		after    time.Duration
 		rejected uint64
@@ -30,10 +30,10 @@ func TestTurnedAway(t *testing.T) {
 		{300 * time.Second, 10, false, 2, 7},
 	} {
 		now := start.Add(step.after)
-		away.look(step.rejected, now, 100, 100, log)
+		away.logNewRejections(step.rejected, now, 100, 100, log)
 		all := logged.All()
-		if away.recent(now) != step.recent || len(all) != step.lines {
-			t.Errorf("after %s: recent %t, %d lines; want %t, %d", step.after, away.recent(now), len(all), step.recent, step.lines)
+		if away.hasRecentRejections(now) != step.recent || len(all) != step.lines {
+			t.Errorf("after %s: recent %t, %d lines; want %t, %d", step.after, away.hasRecentRejections(now), len(all), step.recent, step.lines)
 		}
 		if n := len(all); n > 0 && all[n-1].ContextMap()["turned_away"] != step.number {
 			t.Errorf("after %s: %v, want %d", step.after, all[n-1].ContextMap(), step.number)

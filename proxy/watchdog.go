@@ -14,10 +14,10 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// stayWatched sends requests to the public listener, and notifies the service manager's watchdog
+// startWatchdog sends requests to the public listener, and notifies the service manager's watchdog
 // after each response. The service manager therefore restarts a process that is running but does
 // not respond to clients.
-func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
+func (e *Edge) startWatchdog(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // half, as sd_watchdog_enabled(3) recommends
 	if interval <= 0 {
 		return func() {}
@@ -29,7 +29,7 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 		defer tick.Stop()
 		for {
 			e.guard.Point(guard.Watchdog)
-			if e.ending.draining.Load() || answers(e.opts.Public, e.opts.Certificate != nil, interval, e.listener.OwnHeader) {
+			if e.shutdown.draining.Load() || listenerResponds(e.opts.Public, e.opts.Certificate != nil, interval, e.listener.LocalProxyHeader) {
 				listen.NotifyAlive()
 			}
 			select {
@@ -42,9 +42,9 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener responds in time to a request on a new connection. Before the
+// listenerResponds reports whether a listener responds in time to a request on a new connection. Before the
 // request, it sends the bytes that header returns for the connection's local address.
-func answers(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
+func listenerResponds(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
 	scheme := "http"
 	if secure {
 		scheme = "https"
@@ -54,7 +54,7 @@ func answers(ln net.Listener, secure bool, within time.Duration, header func(fro
 	defer fasthttp.ReleaseResponse(res)
 	base, socket := baseURL(ln, scheme), ""
 	if unixsocket.Is(base) {
-		socket, _, _ = unixsocket.URL(base) // the socket is open, so its path is valid
+		socket, _, _ = unixsocket.ParseURL(base) // the socket is open, so its path is valid
 		base = scheme + "://localhost"
 	}
 	req.SetRequestURI(base + "/health")

@@ -25,18 +25,18 @@ func TestWatchdogBehindProxies(t *testing.T) {
 	server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
 	go server.Serve(l)
 	t.Cleanup(func() { _ = server.Shutdown() })
-	at := socketAt{ln}
-	if !answers(at, false, time.Minute, l.OwnHeader) {
+	at := unixAddrListener{ln}
+	if !listenerResponds(at, false, time.Minute, l.LocalProxyHeader) {
 		t.Error("the edge does not answer itself")
 	}
-	if answers(at, false, time.Minute, func(net.Addr) []byte { return nil }) {
+	if listenerResponds(at, false, time.Minute, func(net.Addr) []byte { return nil }) {
 		t.Error("a request without the header is answered")
 	}
 }
 
-// socketAt is a Unix socket listener whose address has the same form as in the configuration.
-type socketAt struct{ net.Listener }
+// unixAddrListener is a Unix socket listener whose address has the same form as in the configuration.
+type unixAddrListener struct{ net.Listener }
 
-func (l socketAt) Addr() net.Addr {
+func (l unixAddrListener) Addr() net.Addr {
 	return &net.UnixAddr{Net: "unix", Name: "unix:" + l.Listener.Addr().String()}
 }

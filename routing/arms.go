@@ -22,25 +22,25 @@ import (
 // arm. 0 means all targets.
 type Arms uint32
 
-const rest Arms = 1
+const noArm Arms = 1
 
-// share is an arm's range of call numbers: from <= n < to.
-type share struct {
+// armRange is an arm's range of call numbers: from <= n < to.
+type armRange struct {
 	tier     int
 	name     string
 	from, to uint64
 }
 
-// armOf returns the number of a deployment's arm in the route, counting from 1, or 0 if the
+// assignArm returns the number of a deployment's arm in the route, counting from 1, or 0 if the
 // deployment has no share.
-func armOf(r *Route, d *config.Deployment) uint8 {
+func assignArm(r *Route, d *config.Deployment) uint8 {
 	if d.Traffic == nil {
 		return 0
 	}
-	if i := slices.IndexFunc(r.arms, func(s share) bool { return s.name == d.Arm }); i >= 0 {
+	if i := slices.IndexFunc(r.arms, func(s armRange) bool { return s.name == d.Arm }); i >= 0 {
 		return uint8(i + 1)
 	}
-	s := share{tier: d.Tier, name: d.Arm}
+	s := armRange{tier: d.Tier, name: d.Arm}
 	sum := 0.0 // sum of the shares of earlier arms in the tier
 	for i := range r.arms {
 		if r.arms[i].tier == d.Tier {
@@ -56,39 +56,39 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 	return uint8(len(r.arms))
 }
 
-// SharesCalls reports whether the route has arms. If so, Query.Arms must be set.
-func SharesCalls(r *Route) bool { return r.arms != nil }
+// HasArms reports whether the route has arms. If so, Query.Arms must be set.
+func HasArms(r *Route) bool { return r.arms != nil }
 
-// CallNumber returns a number for a conversation of a key. The number is a hash of the key and the
+// ConversationHash returns a number for a conversation of a key. The number is a hash of the key and the
 // start of the first turn, so it is the same for all turns and at every edge. If the conversation
 // is unknown, the number is a hash of the key alone.
-func CallNumber(key string, begin []byte) uint64 {
-	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
+func ConversationHash(key string, begin []byte) uint64 {
+	return splitmix64(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
-// ArmsOf returns Query.Arms for a call, given its number and its key's tiers. The result contains
+// SelectArms returns Query.Arms for a call, given its number and its key's tiers. The result contains
 // at most one arm in each tier, and bit 0.
-func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
+func SelectArms(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
 	}
-	set := rest
-	number = mix(number ^ r.seed)
+	set := noArm
+	number = splitmix64(number ^ r.seed)
 	for i := range r.arms {
 		s := &r.arms[i]
-		of := func(t Target) bool { return int(t.arm) == i+1 && t.OpenTo(tiers) }
+		of := func(t Target) bool { return int(t.armNumber) == i+1 && t.IsOpenToTiers(tiers) }
 		if s.from <= number && number < s.to && slices.ContainsFunc(r.targets, of) {
-			set |= rest << (i + 1)
+			set |= noArm << (i + 1)
 		}
 	}
 	return set
 }
 
-// InShare reports whether a call with this number is in the given percentage of the route's calls.
+// IsInShare reports whether a call with this number is in the given percentage of the route's calls.
 // For the same percentage, it always selects the same conversations. The selection is independent
 // of the arms.
-func InShare(r *Route, number uint64, part config.Percent) bool {
-	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
+func IsInShare(r *Route, number uint64, part config.Percent) bool {
+	return float64(splitmix64(splitmix64(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
 
 // Arm is an arm of a route and its share of the calls.
@@ -98,8 +98,8 @@ type Arm struct {
 	Share float64 `json:"share"` // 0 to 1
 }
 
-// ArmsIn returns the route's arms.
-func ArmsIn(r *Route) (all []Arm) {
+// ListArms returns the route's arms.
+func ListArms(r *Route) (all []Arm) {
 	for _, s := range r.arms {
 		all = append(all, Arm{s.name, s.tier, float64(s.to-s.from) / math.MaxUint64})
 	}
@@ -114,21 +114,21 @@ func ArmNames(r *Route) (names []string) {
 	return names
 }
 
-// Missed reports whether a call went to a target outside its arm. own is the call's arm, or "" if
+// MissedArm reports whether a call went to a target outside its arm. own is the call's arm, or "" if
 // the call has none.
-func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
+func MissedArm(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
 			return s.name, true
 		}
 	}
-	return "", !t.of(arms)
+	return "", !t.isInArms(arms)
 }
 
-// Own returns the arm of a call, or "". It considers only the first tier that the call's key may
+// CallArm returns the arm of a call, or "". It considers only the first tier that the call's key may
 // use.
-func Own(r *Route, arms Arms, tiers uint8) string {
-	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
+func CallArm(r *Route, arms Arms, tiers uint8) string {
+	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.IsOpenToTiers(tiers) })
 	for i := range r.arms {
 		if s := &r.arms[i]; first >= 0 && s.tier == r.targets[first].Tier && arms>>(i+1)&1 != 0 {
 			return s.name
@@ -137,7 +137,7 @@ func Own(r *Route, arms Arms, tiers uint8) string {
 	return ""
 }
 
-// Reaches reports whether the query may use the target even while other targets take calls.
-func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
+// MayUseArm reports whether the query may use the target even while other targets take calls.
+func (q *Query) MayUseArm(t *Target) bool { return t.isInArms(q.Arms) }
 
-func (t *Target) of(set Arms) bool { return set == 0 || set>>t.arm&1 != 0 }
+func (t *Target) isInArms(set Arms) bool { return set == 0 || set>>t.armNumber&1 != 0 }

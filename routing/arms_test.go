@@ -13,17 +13,17 @@ import (
 	"penstock/upstreams"
 )
 
-// arm returns a deployment with a share of the calls.
-func arm(upstream string, percent config.Percent, tier int) config.Deployment {
+// armDeployment returns a deployment with a share of the calls.
+func armDeployment(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// numberOf finds a call number that belongs to the named arm of r or, if the name is empty, to no
+// numberInArm finds a call number that belongs to the named arm of r or, if the name is empty, to no
 // arm.
-func numberOf(t testing.TB, r *Route, name string) uint64 {
+func numberInArm(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
-		if armNamed(r, ArmsOf(r, n, 0)) == name {
+		if armNamed(r, SelectArms(r, n, 0)) == name {
 			return n
 		}
 	}
@@ -32,7 +32,7 @@ func numberOf(t testing.TB, r *Route, name string) uint64 {
 }
 
 func armNamed(r *Route, set Arms) string {
-	for i, a := range ArmsIn(r) {
+	for i, a := range ListArms(r) {
 		if set>>(i+1)&1 != 0 {
 			return a.Name
 		}
@@ -51,11 +51,11 @@ func TestArms(t *testing.T) {
 	at := func(upstream string, tier int) config.Deployment {
 		return config.Deployment{Upstream: upstream, Tier: tier}
 	}
-	two := []config.Deployment{at("a", 0), arm("b", 10, 0)}
-	pair := []config.Deployment{at("a", 0), arm("b", 10, 0), {Upstream: "c", Traffic: two[1].Traffic, Arm: "b"}}
-	three := []config.Deployment{at("a", 0), arm("b", 10, 0), arm("c", 10, 0)}
-	cloud := []config.Deployment{at("a", 0), arm("b", 10, 0), at("c", 1)}
-	both := []config.Deployment{at("a", 0), at("c", 1), arm("d", 10, 1)}
+	two := []config.Deployment{at("a", 0), armDeployment("b", 10, 0)}
+	pair := []config.Deployment{at("a", 0), armDeployment("b", 10, 0), {Upstream: "c", Traffic: two[1].Traffic, Arm: "b"}}
+	three := []config.Deployment{at("a", 0), armDeployment("b", 10, 0), armDeployment("c", 10, 0)}
+	cloud := []config.Deployment{at("a", 0), armDeployment("b", 10, 0), at("c", 1)}
+	both := []config.Deployment{at("a", 0), at("c", 1), armDeployment("d", 10, 1)}
 	for name, c := range map[string]struct {
 		deployments []config.Deployment
 		state       map[string]string
@@ -103,7 +103,7 @@ func TestArms(t *testing.T) {
 				m.Policy = policy
 				r := lookup(t, table(t, p, m), "m")
 				q := Query{
-					Now: t0, Overflow: !c.queue, Busy: c.busy, Arms: ArmsOf(r, numberOf(t, r, c.of), 0), Prefix: []uint64{1, 2, 3},
+					Now: t0, Overflow: !c.queue, Busy: c.busy, Arms: SelectArms(r, numberInArm(t, r, c.of), 0), Prefix: []uint64{1, 2, 3},
 				}
 				for name, s := range c.state {
 					u := p.Upstream(name)[0]
@@ -128,7 +128,7 @@ func TestArms(t *testing.T) {
 				} else if err == nil {
 					got = target.Upstream.Name()
 					l.Release(upstreams.OutcomeOK)
-					own, missed := Missed(r, q.Arms, target)
+					own, missed := MissedArm(r, q.Arms, target)
 					if want := c.of == "b" && target.Arm != "b" || c.of == "" && target.Arm != ""; missed != want || missed && own != c.of {
 						t.Errorf("at %s, a call of %q misses %q, %v", got, c.of, own, missed)
 					}
@@ -154,18 +154,18 @@ func TestShares(t *testing.T) {
 		second := config.Percent(rapid.Float64Range(0, 40).Draw(rt, "second"))
 		more := min(100-second, first+config.Percent(rapid.Float64Range(0, 40).Draw(rt, "more")))
 		shares := func(first config.Percent) *Route {
-			return lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", first, 0), arm("c", second, 0))), "m")
+			return lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, armDeployment("b", first, 0), armDeployment("c", second, 0))), "m")
 		}
 		r, again, wider := shares(first), shares(first), shares(more)
 		n := map[string]int{}
 		seed := rapid.Uint64().Draw(rt, "seed")
 		for i := range uint64(calls) {
-			number := CallNumber("key", fmt.Appendf(nil, "%d %d", seed, i))
-			of := armNamed(r, ArmsOf(r, number, 0))
-			if n[of]++; of != armNamed(again, ArmsOf(again, number, 0)) {
+			number := ConversationHash("key", fmt.Appendf(nil, "%d %d", seed, i))
+			of := armNamed(r, SelectArms(r, number, 0))
+			if n[of]++; of != armNamed(again, SelectArms(again, number, 0)) {
 				rt.Fatal("two edges differ")
 			}
-			if of == "b" && armNamed(wider, ArmsOf(wider, number, 0)) != "b" {
+			if of == "b" && armNamed(wider, SelectArms(wider, number, 0)) != "b" {
 				rt.Fatal("a call has left an arm that has grown")
 			}
 		}
@@ -186,15 +186,15 @@ func TestArmsNeedConsent(t *testing.T) {
 	p := plan(t, upstream("a", 1), away)
 	f := &config.File{
 		Upstreams: []config.Upstream{upstream("a", 1), away},
-		Models:    []config.Model{tiered("m", config.Deployment{Upstream: "a"}, arm("away", 100, 0))},
+		Models:    []config.Model{tiered("m", config.Deployment{Upstream: "a"}, armDeployment("away", 100, 0))},
 	}
-	table, err := Build(f, p, nil)
+	table, err := BuildTable(f, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := lookup(t, table, "m")
 	for tiers, want := range map[uint8]string{0: "", 1: "away", 2: ""} {
-		if got := armNamed(r, ArmsOf(r, 1, tiers)); got != want {
+		if got := armNamed(r, SelectArms(r, 1, tiers)); got != want {
 			t.Errorf("with the tiers %b the call is of %q, want %q", tiers, got, want)
 		}
 	}
@@ -204,13 +204,13 @@ func TestArmsNeedConsent(t *testing.T) {
 // slots count only if there are no other slots.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
-	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")
+	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, armDeployment("b", 10, 0))), "m")
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
 		t.Errorf("Capacity = %+v, want a total of 3", c)
 	}
 	b := p.Upstream("b")[0]
 	for name, want := range map[string]int{"": 0, "b": 5} {
-		if got := r.Room(b, &Query{Now: t0, Arms: ArmsOf(r, numberOf(t, r, name), 0)}); got.Slots != want || got.None {
+		if got := r.UsableSlots(b, &Query{Now: t0, Arms: SelectArms(r, numberInArm(t, r, name), 0)}); got.Slots != want || got.None {
 			t.Errorf("a call of %q finds %+v", name, got)
 		}
 	}
@@ -218,7 +218,7 @@ func TestCapacityOfArms(t *testing.T) {
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 5 {
 		t.Errorf("Capacity = %+v, want a total of 5", c)
 	}
-	if got := r.Room(b, &Query{Now: t0, Arms: ArmsOf(r, numberOf(t, r, ""), 0)}); got.Slots != 5 {
+	if got := r.UsableSlots(b, &Query{Now: t0, Arms: SelectArms(r, numberInArm(t, r, ""), 0)}); got.Slots != 5 {
 		t.Errorf("as a last resort it finds %+v", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"penstock/upstreams"
 )
 
-// live creates upstreams that share one engine, which answers every probe, and waits until they are
+// probedPlan creates upstreams that share one engine, which answers every probe, and waits until they are
 // up.
-func live(t testing.TB, names ...string) *upstreams.Plan {
+func probedPlan(t testing.TB, names ...string) *upstreams.Plan {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
@@ -45,21 +45,21 @@ func live(t testing.TB, names ...string) *upstreams.Plan {
 	defer cancel()
 	set.WaitProbed(ctx, p)
 	for _, name := range names {
-		if u := p.Upstream(name)[0]; !u.EligibleIn(upstreams.StateUp, upstreams.At(time.Now())) || !u.Models.Serves("served-m") {
+		if u := p.Upstream(name)[0]; !u.IsEligibleIn(upstreams.StateUp, upstreams.MomentOf(time.Now())) || !u.Models.Serves("served-m") {
 			t.Fatalf("%s is %s, want it up and serving served-m", name, u.State())
 		}
 	}
 	return p
 }
 
-// fleet returns a route over 32 upstreams that are up.
-func fleet(t testing.TB, policy string) *Route {
+// routeOf32 returns a route over 32 upstreams that are up.
+func routeOf32(t testing.TB, policy string) *Route {
 	t.Helper()
 	var names []string
 	for i := range 32 {
 		names = append(names, fmt.Sprint("u", i))
 	}
-	return lookup(t, table(t, live(t, names...), model("m", policy, names...)), "m")
+	return lookup(t, table(t, probedPlan(t, names...), model("m", policy, names...)), "m")
 }
 
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -80,7 +80,7 @@ func BenchmarkPick(b *testing.B) {
 		{"warm, learned", "", true, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := fleet(b, c.policy)
+			r := routeOf32(b, c.policy)
 			q := Query{Now: time.Now(), Prefix: blocks, Tokens: 5000, Session: 7}
 			if c.learned {
 				q.Now = t0
@@ -89,17 +89,17 @@ func BenchmarkPick(b *testing.B) {
 				}
 			}
 			if c.known {
-				r.directory.learn(blocks[:20], &r.targets[3], 1)
-				r.directory.learn(blocks, &r.targets[7], 7)
+				r.prefixIndex.recordPrompt(blocks[:20], &r.targets[3], 1)
+				r.prefixIndex.recordPrompt(blocks, &r.targets[7], 7)
 			}
 			b.ReportAllocs()
 			from := search{Query: q}
 			for b.Loop() {
 				from.Rand++
-				if r.directory != nil {
-					r.directory.look(q.Prefix, r.targets, &from.known)
+				if r.prefixIndex != nil {
+					r.prefixIndex.lookUp(q.Prefix, r.targets, &from.cached)
 				}
-				if best, _ := r.pick(&from, int(from.Rand%32)); best == nil {
+				if best, _ := r.pickTarget(&from, int(from.Rand%32)); best == nil {
 					b.Fatal("nobody was picked")
 				}
 			}
@@ -112,7 +112,7 @@ func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
 		b.Run(policy, func(b *testing.B) {
-			r := fleet(b, policy)
+			r := routeOf32(b, policy)
 			b.ReportAllocs()
 			q := Query{Now: time.Now(), Prefix: blocks}
 			for b.Loop() {
@@ -130,19 +130,19 @@ func BenchmarkAcquire(b *testing.B) {
 func TestPickDoesNotAllocate(t *testing.T) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
-		r := fleet(t, policy)
+		r := routeOf32(t, policy)
 		q := Query{Now: time.Now(), Prefix: blocks}
 		for _, known := range []bool{false, true} {
-			if known && r.directory != nil {
-				r.directory.learn(blocks, &r.targets[7], 0)
+			if known && r.prefixIndex != nil {
+				r.prefixIndex.recordPrompt(blocks, &r.targets[7], 0)
 			}
 			from := search{Query: q}
 			n := testing.AllocsPerRun(100, func() {
 				from.Rand++
-				if r.directory != nil {
-					r.directory.look(q.Prefix, r.targets, &from.known)
+				if r.prefixIndex != nil {
+					r.prefixIndex.lookUp(q.Prefix, r.targets, &from.cached)
 				}
-				_, _ = r.pick(&from, int(from.Rand%32))
+				_, _ = r.pickTarget(&from, int(from.Rand%32))
 			})
 			if n != 0 {
 				t.Errorf("%s: %v allocations for a pick", policy, n)
@@ -154,7 +154,7 @@ func TestPickDoesNotAllocate(t *testing.T) {
 // TestCapacityCosts checks that summing the capacity of a route allocates nothing per target. The
 // edge computes this sum every second for every model.
 func TestCapacityCosts(t *testing.T) {
-	r := fleet(t, policies[0])
+	r := routeOf32(t, policies[0])
 	now := time.Now()
 	if n := testing.AllocsPerRun(100, func() { r.Capacity(upstreams.PoolText, now) }); n > 8 {
 		t.Errorf("%v allocations for %d targets", n, len(r.targets))

@@ -18,25 +18,25 @@ type Capacity struct {
 // the first tier, and counts arms only if no targets outside arms take calls. If a route has more
 // than one target at an upstream, the upstream counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
-	return r.Sum([]upstreams.Pool{p}, now)
+	return r.PoolsCapacity([]upstreams.Pool{p}, now)
 }
 
-// Sum returns the total capacity of the given pools. If an upstream has one shared pool, it counts
+// PoolsCapacity returns the total capacity of the given pools. If an upstream has one shared pool, it counts
 // once.
-func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
+func (r *Route) PoolsCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
-	r = First(r)
-	r.eachEligible(now, func(u *upstreams.Upstream) {
+	r = FirstTier(r)
+	r.visitEligible(now, func(u *upstreams.Upstream) {
 		own := pools
 		if u.Limits().Shared {
 			own = pools[:1]
 		}
 		for _, p := range own {
-			u.ReadLoad(&l, p, upstreams.At(now))
+			u.ReadLoad(&l, p, upstreams.MomentOf(now))
 			c.Active += l.Active
 			c.Total += l.Limit
-			if hasTurn(r, u, now) {
+			if hasModelTurn(r, u, now) {
 				c.Available += max(0, l.Limit-l.Active)
 			}
 		}
@@ -44,8 +44,8 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasTurn reports whether u takes calls now and its turns admit one of the route's models.
-func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
+// hasModelTurn reports whether u takes calls now and its turns admit one of the route's models.
+func hasModelTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	if u.State() == upstreams.StateBusy {
 		return false
 	}
@@ -65,20 +65,20 @@ func (c Capacity) withUtilization() Capacity {
 	return c
 }
 
-// Ready reports whether any target is up or busy and serves the model.
-func (r *Route) Ready(now time.Time) bool {
+// IsReady reports whether any target is up or busy and serves the model.
+func (r *Route) IsReady(now time.Time) bool {
 	none := func(*upstreams.Upstream) {}
-	return r.visit(now, upstreams.StateUp, 0, none) || r.visit(now, upstreams.StateBusy, 0, none)
+	return r.visitInState(now, upstreams.StateUp, 0, none) || r.visitInState(now, upstreams.StateBusy, 0, none)
 }
 
-// Serving returns the first tier that has an upstream that takes calls now. The upstream may be
+// ServingTier returns the first tier that has an upstream that takes calls now. The upstream may be
 // full. It returns nil if there is no such tier. A route that has no tiers counts as its only tier.
-func Serving(r *Route, now time.Time) *Route {
+func ServingTier(r *Route, now time.Time) *Route {
 	if r.Tiers == nil {
 		return r
 	}
 	for _, tier := range r.Tiers {
-		if tier.Ready(now) {
+		if tier.IsReady(now) {
 			return tier
 		}
 	}
@@ -90,30 +90,30 @@ func Serving(r *Route, now time.Time) *Route {
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
-		if t := &r.targets[i]; t.OpenTo(tiers) {
-			soonest = min(soonest, t.Upstream.NextChance(t.Served, now))
+		if t := &r.targets[i]; t.IsOpenToTiers(tiers) {
+			soonest = min(soonest, t.Upstream.RetryDelay(t.Served, now))
 		}
 	}
 	return soonest
 }
 
-// Room describes the slots that a call may use at one upstream of its route.
-type Room struct {
+// UsableSlots describes the slots that a call may use at one upstream of its route.
+type UsableSlots struct {
 	Slots  int  // slots that the call could acquire
 	Shared bool // all pools share the slots
 	None   bool // Acquire would return ErrNoUpstream
 }
 
-// Room returns the slots that Acquire would find at u for a query. A half-open breaker leaves one
+// UsableSlots returns the slots that Acquire would find at u for a query. A half-open breaker leaves one
 // slot, for the trial.
-func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
-	q := &search{Query: *query, at: upstreams.At(query.Now)}
-	tier, at := opening(r, q)
+func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
+	q := &search{Query: *query, moment: upstreams.MomentOf(query.Now)}
+	tier, at := openTier(r, q)
 	if at < 0 {
-		return Room{None: !starting(r, q)}
+		return UsableSlots{None: !isStarting(r, q)}
 	}
-	state := states[at]
-	room := Room{Shared: u.Limits().Shared}
+	state := statePreference[at]
+	room := UsableSlots{Shared: u.Limits().Shared}
 	for i := range tier.targets {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
@@ -121,42 +121,42 @@ func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
 			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may not have the turn now
 		}
 	}
-	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
+	if u.Breaker.StateAt(q.Now) == upstreams.BreakerHalfOpen {
 		room.Slots = min(1, room.Slots)
 	}
 	return room
 }
 
-// opening returns the tier that a query may use or wait for. Some of the tier's targets may be
+// openTier returns the tier that a query may use or wait for. Some of the tier's targets may be
 // full. at is the index in states of the state that its targets are in, or negative if there is no
 // such tier.
-func opening(r *Route, q *search) (tier *Route, at int) {
-	const stalled = len(states) - 1
+func openTier(r *Route, q *search) (tier *Route, at int) {
+	const stalled = len(statePreference) - 1
 	for _, last := range [...]bool{false, true} {
 		from, to := 0, stalled
-		if q.within = q.Arms; last {
-			q.within, to = 0, len(states)
+		if q.searchArms = q.Arms; last {
+			q.searchArms, to = 0, len(statePreference)
 			if q.Arms == 0 {
 				from = stalled // otherwise the first pass has already checked these states
 			}
 		}
-		for _, tier = range tiersOf(r) {
+		for _, tier = range tiersOrSelf(r) {
 			for at = from; at < to; at++ {
-				if tier.anyAllowed(q, states[at]) {
+				if tier.hasAllowed(q, statePreference[at]) {
 					return tier, at
 				}
 			}
 		}
 	}
-	if q.Needs != 0 && !q.anyway {
-		q.anyway = true
-		return opening(r, q)
+	if q.Needs != 0 && !q.ignoreNeeds {
+		q.ignoreNeeds = true
+		return openTier(r, q)
 	}
-	return First(r), -1
+	return FirstTier(r), -1
 }
 
-// anyAllowed reports whether the query may use at least one target in state s.
-func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
+// hasAllowed reports whether the query may use at least one target in state s.
+func (r *Route) hasAllowed(q *search, s upstreams.State) bool {
 	for i := range r.targets {
 		if q.allows(&r.targets[i], s) {
 			return true
@@ -165,33 +165,35 @@ func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible calls visit for each distinct upstream that a call could use now. Like pick, it
+// visitEligible calls visit for each distinct upstream that a call could use now. Like pick, it
 // considers only targets in the first state for which there is a target. It visits arms only if
 // there are no other targets.
-func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
+func (r *Route) visitEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
-		for _, s := range states[:len(states)-1] {
-			if r.visit(now, s, rest, visit) {
+		for _, s := range statePreference[:len(statePreference)-1] {
+			if r.visitInState(now, s, noArm, visit) {
 				return
 			}
 		}
 	}
-	for _, s := range states {
-		if r.visit(now, s, 0, visit) {
+	for _, s := range statePreference {
+		if r.visitInState(now, s, 0, visit) {
 			return
 		}
 	}
 }
 
-// visit calls visit for the upstreams in one state. Like a pick, it visits an engine that lacks a
+// visitInState calls visit for the upstreams in one state. Like a pick, it visits an engine that lacks a
 // feature needed by all calls of the route only if there are no other engines.
-func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
-	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
-		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
+func (r *Route) visitInState(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
+	return r.visitMatching(of, visit, func(t *Target) bool {
+		return t.canTakeCall(now, s) && !t.model.LacksFeature(t.requiredFeatures, upstreams.MomentOf(now))
+	}) ||
+		r.visitMatching(of, visit, func(t *Target) bool { return t.canTakeCall(now, s) })
 }
 
-func (r *Route) visitThat(of Arms, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
-	takes := func(t *Target) bool { return t.of(of) && that(t) }
+func (r *Route) visitMatching(of Arms, visit func(*upstreams.Upstream), that func(*Target) bool) bool {
+	takes := func(t *Target) bool { return t.isInArms(of) && that(t) }
 	found := false
 next:
 	for i := range r.targets {
@@ -210,9 +212,9 @@ next:
 	return found
 }
 
-// takes reports whether the target is in state s and could take a call now.
-func (t *Target) takes(now time.Time, s upstreams.State) bool {
-	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
+// canTakeCall reports whether the target is in state s and could take a call now.
+func (t *Target) canTakeCall(now time.Time, s upstreams.State) bool {
+	return t.Upstream.IsEligibleIn(s, upstreams.MomentOf(now)) && t.model.Available()
 }
 
 // BytesPerToken returns the average number of bytes of prompt text per token at the model's
@@ -235,24 +237,24 @@ func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
 		t := &r.targets[i]
-		if t.longest > 0 || !t.takes(now, upstreams.StateUp) && !t.takes(now, upstreams.StateBusy) {
+		if t.maxPromptTokens > 0 || !t.canTakeCall(now, upstreams.StateUp) && !t.canTakeCall(now, upstreams.StateBusy) {
 			continue
 		}
-		if n := t.model.Context(); n > 0 && (smallest == 0 || n < smallest) {
+		if n := t.model.ContextLength(); n > 0 && (smallest == 0 || n < smallest) {
 			smallest = n
 		}
 	}
 	return smallest
 }
 
-// TextOnly reports whether all engines that list the model report that it accepts no images. An
+// IsTextOnly reports whether all engines that list the model report that it accepts no images. An
 // engine that has no list, or reports nothing about images, may accept them.
-func (r *Route) TextOnly() bool {
+func (r *Route) IsTextOnly() bool {
 	some := false
 	for i := range r.targets {
 		t := &r.targets[i]
-		switch m, listed := t.Upstream.Models.Find(t.Served); {
-		case listed && (m.Vision || !m.VisionKnown), !listed && t.Upstream.Models.All() == nil:
+		switch m, listed := t.Upstream.Models.ModelInfo(t.Served); {
+		case listed && (m.Vision || !m.VisionKnown), !listed && t.Upstream.Models.ListedModels() == nil:
 			return false
 		case listed:
 			some = true
@@ -261,10 +263,10 @@ func (r *Route) TextOnly() bool {
 	return some
 }
 
-// SeparatePools reports whether any upstream of the route has separate pools for text, vision and
+// HasSeparatePools reports whether any upstream of the route has separate pools for text, vision and
 // audio. It considers only the first tier.
-func (r *Route) SeparatePools() bool {
-	r = First(r)
+func (r *Route) HasSeparatePools() bool {
+	r = FirstTier(r)
 	for i := range r.targets {
 		if !r.targets[i].Upstream.Limits().Shared {
 			return true
@@ -273,59 +275,59 @@ func (r *Route) SeparatePools() bool {
 	return false
 }
 
-// Full returns the error with which a query is refused if every eligible target is at its limit or
+// RefusalError returns the error with which a query is refused if every eligible target is at its limit or
 // must first be woken.
-func (r *Route) Full(q *Query) error { return fullFor(r, &search{Query: *q}) }
+func (r *Route) RefusalError(q *Query) error { return refusalError(r, &search{Query: *q}) }
 
-func fullFor(r *Route, q *search) error {
-	if starting(r, q) {
+func refusalError(r *Route, q *search) error {
+	if isStarting(r, q) {
 		return ErrStarting
 	}
-	tier, _ := opening(r, q)
-	return fullAt(tier, &q.Query)
+	tier, _ := openTier(r, q)
+	return tierFullError(tier, &q.Query)
 }
 
-// fullAt returns the error for a tier whose targets are all full or busy.
-func fullAt(tier *Route, q *Query) error {
+// tierFullError returns the error for a tier whose targets are all full or busy.
+func tierFullError(tier *Route, q *Query) error {
 	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
-	tier.visit(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
+	tier.visitInState(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
 	return full
 }
 
-// starting reports whether none of the route's engines is available but at least one is being woken
+// isStarting reports whether none of the route's engines is available but at least one is being woken
 // or may be woken.
-func starting(r *Route, q *search) (starting bool) {
-	q.at = upstreams.At(q.Now)
+func isStarting(r *Route, q *search) (starting bool) {
+	q.moment = upstreams.MomentOf(q.Now)
 	for i := range r.targets {
 		t := &r.targets[i]
-		in := func(s upstreams.State) bool { return t.Upstream.EligibleIn(s, q.at) }
-		if t.of(q.within) && t.OpenTo(q.Tiers) && slices.ContainsFunc(states[:], in) {
+		in := func(s upstreams.State) bool { return t.Upstream.IsEligibleIn(s, q.moment) }
+		if t.isInArms(q.searchArms) && t.IsOpenToTiers(q.Tiers) && slices.ContainsFunc(statePreference[:], in) {
 			return false
 		}
-		starting = starting || t.wakes(q)
+		starting = starting || t.canWake(q)
 	}
 	return starting
 }
 
-// wakes reports whether the target's engine may be woken, or is being woken, for the query.
-func (t *Target) wakes(q *search) bool {
+// canWake reports whether the target's engine may be woken, or is being woken, for the query.
+func (t *Target) canWake(q *search) bool {
 	u := t.Upstream
 	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady &&
-		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
+		!q.excludes(t) && t.isInArms(q.searchArms) && t.IsOpenToTiers(q.Tiers) && u.Health.Wake.CanWake(q.Now)
 }
 
 // Wake requests that one of the route's engines be woken, unless one is already being woken. It
 // chooses the first engine, in configuration order, that may be woken.
-func (r *Route) Wake(q *Query) { wake(r, &search{Query: *q}) }
+func (r *Route) Wake(q *Query) { wakeEngine(r, &search{Query: *q}) }
 
-func wake(r *Route, q *search) {
+func wakeEngine(r *Route, q *search) {
 	var first *upstreams.Upstream
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.wakes(q) {
+		if !t.canWake(q) {
 			continue
 		}
-		if t.Upstream.Health.Wake.Starting(q.Now) {
+		if t.Upstream.Health.Wake.IsStarting(q.Now) {
 			return
 		}
 		if first == nil {
@@ -333,6 +335,6 @@ func wake(r *Route, q *search) {
 		}
 	}
 	if first != nil {
-		first.Health.Wake.Ask(q.Now)
+		first.Health.Wake.RequestStart(q.Now)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold limits how long before a client's return a slot may be reserved for it.
-const longestHold = 2 * time.Second
+// maxClaimHold limits how long before a client's return a slot may be reserved for it.
+const maxClaimHold = 2 * time.Second
 
-// mostClaims is the maximum number of claims on one model. When this number is reached, other keys
+// maxClaims is the maximum number of claims on one model. When this number is reached, other keys
 // get no claim.
-const mostClaims = 1024
+const maxClaims = 1024
 
-// servedFor is how long a key's last slot affects the order of claims.
-const servedFor = time.Minute
+// servedTTL is how long a key's last slot affects the order of claims.
+const servedTTL = time.Minute
 
 // Claims reserves slots for refused keys at models without a queue. A key gets a claim if it was
 // refused because no slot was free. Without claims, a key that floods the model would take every
@@ -34,8 +34,8 @@ const servedFor = time.Minute
 //
 // If there are no live claims, Acquire needs one atomic load for them.
 type Claims struct {
-	live    atomic.Int64  // number of claims, including those that expired since the last sweep
-	yielded atomic.Uint64 // calls refused even though a slot was free
+	liveCount    atomic.Int64  // number of claims, including those that expired since the last sweep
+	refusedCount atomic.Uint64 // calls refused even though a slot was free
 
 	mu     sync.Mutex
 	groups []*claimGroup
@@ -51,107 +51,107 @@ type claimGroup struct {
 
 // claimant is a key that competes for the slots of a claimGroup.
 type claimant struct {
-	key    string
-	served time.Time      // when the key last got a slot while claims existed, or zero
-	waits  *turns.Account // the key's account in the line; nil without a claim
-	due    time.Time      // when the client returns; zero without a claim
-	hold   time.Duration  // how long before due the claim takes effect
-	floods bool           // the key called again before due
-	rank   int            // class rank of the key's last call
+	key        string
+	lastServed time.Time      // when the key last got a slot while claims existed, or zero
+	account    *turns.Account // the key's account in the line; nil without a claim
+	claimDue   time.Time      // when the client returns; zero without a claim
+	claimHold  time.Duration  // how long before due the claim takes effect
+	isFlooding bool           // the key called again before due
+	classRank  int            // class rank of the key's last call
 }
 
-// grace returns how long after due the claim still counts.
-func (c *claimant) grace() time.Duration { return c.hold / 4 }
+// gracePeriod returns how long after due the claim still counts.
+func (c *claimant) gracePeriod() time.Duration { return c.claimHold / 4 }
 
-func (c *claimant) claims() bool { return !c.due.IsZero() }
+func (c *claimant) hasClaim() bool { return !c.claimDue.IsZero() }
 
-// hasTurn reports whether the claimant goes before another key that has equally many slots. o is
+// precedes reports whether the claimant goes before another key that has equally many slots. o is
 // the other key's entry, or nil if the group has none, and served is its service. wait is the time
 // until the claimant's client is due. A client that returns on time does not wait for late clients.
-func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
-	soon, own := wait <= c.grace()/4, c.waits.Served()
+func (c *claimant) precedes(o *claimant, served float64, wait time.Duration) bool {
+	soon, own := wait <= c.gracePeriod()/4, c.account.Served()
 	switch {
 	case o == nil:
 		return soon && own <= served
-	case o.claims() && !o.floods:
+	case o.hasClaim() && !o.isFlooding:
 		return false
-	case own == served && o.claims():
-		return c.due.Before(o.due)
+	case own == served && o.hasClaim():
+		return c.claimDue.Before(o.claimDue)
 	}
-	return (soon || o.floods) && own <= served
+	return (soon || o.isFlooding) && own <= served
 }
 
-// Yielded returns how many calls were refused although a slot was free.
-func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
+// RefusedForClaims returns how many calls were refused although a slot was free.
+func (c *Claims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
 
-// before() makes upstreams look full if claims reserve their free slots, and reports whether there
+// reserveSlots() makes upstreams look full if claims reserve their free slots, and reports whether there
 // are such upstreams. Queries that ignore claims are not affected. No lock is held between the
 // calls of before and after, because taking a slot may ask a fleet's store. Passing the step
 // between these calls as a function would put the query on the heap.
-func (c *Claims) before(r *Route, q *search) (kept bool) {
-	if c.live.Load() > 0 {
-		c.keep(r, q)
+func (c *Claims) reserveSlots(r *Route, q *search) (kept bool) {
+	if c.liveCount.Load() > 0 {
+		c.markReserved(r, q)
 	}
-	return len(q.full) > 0
+	return len(q.fullUpstreams) > 0
 }
 
-// after adds a claim if the call was refused. If the call got a slot, after ends the key's claim.
-func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
+// recordResult adds a claim if the call was refused. If the call got a slot, after ends the key's claim.
+func (c *Claims) recordResult(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.claim(r, q)
+		c.addClaim(r, q)
 		if kept {
-			c.yielded.Add(1)
+			c.refusedCount.Add(1)
 		}
-	case err == nil && c.live.Load() > 0:
+	case err == nil && c.liveCount.Load() > 0:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.serve(r, q)
+		c.recordServed(r, q)
 	}
 }
 
-// keep marks upstreams as full if claims that go before q reserve their free slots.
-func (c *Claims) keep(r *Route, q *search) {
+// markReserved marks upstreams as full if claims that go before q reserve their free slots.
+func (c *Claims) markReserved(r *Route, q *search) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sweep(q.Now)
+	c.removeExpired(q.Now)
 	for _, g := range c.groups {
-		if !g.keeps(r, &q.Query) {
+		if !g.reservesAllFree(r, &q.Query) {
 			continue
 		}
 		for i := range g.route.targets {
-			if t := &g.route.targets[i]; t.Tier == g.route.targets[0].Tier && t.arm == 0 {
-				q.full = append(q.full, t.Upstream.ID())
+			if t := &g.route.targets[i]; t.Tier == g.route.targets[0].Tier && t.armNumber == 0 {
+				q.fullUpstreams = append(q.fullUpstreams, t.Upstream.ID())
 			}
 		}
 	}
 }
 
-// sweep removes claims whose clients have not returned, and entries that are no longer needed.
-func (c *Claims) sweep(now time.Time) {
+// removeExpired removes claims whose clients have not returned, and entries that are no longer needed.
+func (c *Claims) removeExpired(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
-			if k := &g.keys[i]; k.claims() && now.Sub(k.due) > k.grace() {
+			if k := &g.keys[i]; k.hasClaim() && now.Sub(k.claimDue) > k.gracePeriod() {
 				c.endClaim(k, now)
 			}
 		}
 		g.keys = slices.DeleteFunc(g.keys, func(k claimant) bool {
-			return !k.claims() && now.Sub(k.served) > servedFor
+			return !k.hasClaim() && now.Sub(k.lastServed) > servedTTL
 		})
 	}
 	c.groups = slices.DeleteFunc(c.groups, func(g *claimGroup) bool { return len(g.keys) == 0 })
 }
 
 func (c *Claims) endClaim(k *claimant, now time.Time) {
-	k.waits.Leave(now)
-	k.due, k.floods, k.waits = time.Time{}, false, nil
-	c.live.Add(-1)
+	k.account.EndWait(now)
+	k.claimDue, k.isFlooding, k.account = time.Time{}, false, nil
+	c.liveCount.Add(-1)
 }
 
-// group returns the group of a query's model and pool, or nil.
-func (c *Claims) group(r *Route, q *Query) *claimGroup {
+// findGroup returns the group of a query's model and pool, or nil.
+func (c *Claims) findGroup(r *Route, q *Query) *claimGroup {
 	for _, g := range c.groups {
 		if g.route.ID == r.ID && g.pool == q.Pool {
 			return g
@@ -160,58 +160,58 @@ func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	return nil
 }
 
-// claim adds a claim for the key. If the key already has a claim, because its client returned and
+// addClaim adds a claim for the key. If the key already has a claim, because its client returned and
 // found the pool full again, claim renews it.
-func (c *Claims) claim(r *Route, q *Query) {
-	g := c.group(r, q)
+func (c *Claims) addClaim(r *Route, q *Query) {
+	g := c.findGroup(r, q)
 	if g == nil {
 		g = &claimGroup{pool: q.Pool}
 		c.groups = append(c.groups, g)
 	}
 	g.route = r // the route of the newest configuration
-	k := g.claimant(q.Key)
+	k := g.getOrAddKey(q.Key)
 	switch {
 	case k == nil:
 		return
-	case k.claims() && q.Now.Before(k.due):
-		k.floods = true
+	case k.hasClaim() && q.Now.Before(k.claimDue):
+		k.isFlooding = true
 		return
 	}
-	if !k.claims() {
-		c.live.Add(1)
-		k.waits = r.line.Wait(q.Key, q.Weight, q.Now)
+	if !k.hasClaim() {
+		c.liveCount.Add(1)
+		k.account = r.scheduler.StartWait(q.Key, q.Weight, q.Now)
 	}
-	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
+	k.claimDue, k.claimHold, k.classRank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, maxClaimHold), q.Rank
 }
 
-// serve ends the claim of a key that got a slot, and moves the key behind the others.
-func (c *Claims) serve(r *Route, q *Query) {
-	g := c.group(r, q)
+// recordServed ends the claim of a key that got a slot, and moves the key behind the others.
+func (c *Claims) recordServed(r *Route, q *Query) {
+	g := c.findGroup(r, q)
 	if g == nil {
 		return
 	}
-	k := g.claimant(q.Key)
+	k := g.getOrAddKey(q.Key)
 	if k == nil {
 		return
 	}
-	if k.claims() {
+	if k.hasClaim() {
 		c.endClaim(k, q.Now)
 	}
-	k.served = q.Now
+	k.lastServed = q.Now
 }
 
-// claimant returns the entry for a key, and adds it if necessary. If the group is full, it returns
+// getOrAddKey returns the entry for a key, and adds it if necessary. If the group is full, it returns
 // nil.
-func (g *claimGroup) claimant(key string) *claimant {
-	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
+func (g *claimGroup) getOrAddKey(key string) *claimant {
+	if k := g.findKey(key); k != nil || len(g.keys) >= maxClaims {
 		return k
 	}
 	g.keys = append(g.keys, claimant{key: key})
 	return &g.keys[len(g.keys)-1]
 }
 
-// of returns a key's entry, or nil.
-func (g *claimGroup) of(key string) *claimant {
+// findKey returns a key's entry, or nil.
+func (g *claimGroup) findKey(key string) *claimant {
 	for i := range g.keys {
 		if g.keys[i].key == key {
 			return &g.keys[i]
@@ -220,45 +220,45 @@ func (g *claimGroup) of(key string) *claimant {
 	return nil
 }
 
-// keeps reports whether claims that go before the query reserve all free slots of the group's
+// reservesAllFree reports whether claims that go before the query reserve all free slots of the group's
 // model.
-func (g *claimGroup) keeps(r *Route, q *Query) bool {
-	if !g.shares(r, q) {
+func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
+	if !g.competesWith(r, q) {
 		return false
 	}
 	var own *claimant
 	if g.route.ID == r.ID {
-		own = g.of(q.Key)
+		own = g.findKey(q.Key)
 	}
-	before, held, served := 0, heldBy(g.route, q.Key), g.route.line.ServedOf(q.Key)
+	before, held, served := 0, keySlots(g.route, q.Key), g.route.scheduler.KeyServed(q.Key)
 	for i := range g.keys {
 		c := &g.keys[i]
-		wait := c.due.Sub(q.Now)
-		if !c.claims() || c.key == q.Key || wait > c.hold || c.rank > q.Rank {
+		wait := c.claimDue.Sub(q.Now)
+		if !c.hasClaim() || c.key == q.Key || wait > c.claimHold || c.classRank > q.Rank {
 			continue
 		}
-		theirs := heldBy(g.route, c.key)
-		if theirs < held || q.Rank > c.rank || theirs == held && c.hasTurn(own, served, wait) {
+		theirs := keySlots(g.route, c.key)
+		if theirs < held || q.Rank > c.classRank || theirs == held && c.precedes(own, served, wait) {
 			before++
 		}
 	}
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// shares reports whether a query of route r competes for the slots that the group's claims reserve.
-func (g *claimGroup) shares(r *Route, q *Query) bool {
+// competesWith reports whether a query of route r competes for the slots that the group's claims reserve.
+func (g *claimGroup) competesWith(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&
 			(g.route.ID == r.ID || slices.ContainsFunc(r.targets, func(o Target) bool { return o.Upstream == t.Upstream }))
 	})
 }
 
-// heldBy returns the number of slots that a key occupies at the route's upstreams.
-func heldBy(r *Route, key string) (n int) {
+// keySlots returns the number of slots that a key occupies at the route's upstreams.
+func keySlots(r *Route, key string) (n int) {
 	for i := range r.targets {
 		u := r.targets[i].Upstream
 		if !slices.ContainsFunc(r.targets[:i], func(t Target) bool { return t.Upstream == u }) {
-			n += upstreams.HeldBy(u, key)
+			n += upstreams.SlotsHeldBy(u, key)
 		}
 	}
 	return n

@@ -11,19 +11,19 @@ import (
 	"penstock/upstreams"
 )
 
-// market simulates clients that call one model in closed loops, in virtual time.
-type market struct {
+// loadSimulation simulates clients that call one model in closed loops, in virtual time.
+type loadSimulation struct {
 	t      testing.TB
 	route  *Route
-	loops  []*loop
+	loops  []*closedLoopClient
 	events loopEvents
 	busy   time.Duration // total time that slots were in use
 	refuse bool          // refused calls add no claims
 }
 
-// loop is a client that calls again when its call has ended or, after a refusal, when its pause is
+// closedLoopClient is a client that calls again when its call has ended or, after a refusal, when its pause is
 // over.
-type loop struct {
+type closedLoopClient struct {
 	key           string
 	call, pause   time.Duration // duration of a call, and pause after a refusal
 	next          time.Time
@@ -31,27 +31,27 @@ type loop struct {
 	asked, served int
 }
 
-type loopEvents []*loop
+type loopEvents []*closedLoopClient
 
 func (e loopEvents) Len() int           { return len(e) }
 func (e loopEvents) Less(i, j int) bool { return e[i].next.Before(e[j].next) }
 func (e loopEvents) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *loopEvents) Push(x any)        { *e = append(*e, x.(*loop)) }
+func (e *loopEvents) Push(x any)        { *e = append(*e, x.(*closedLoopClient)) }
 func (e *loopEvents) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
 }
 
-func newMarket(t testing.TB, slots int) *market {
-	return &market{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
+func newMarket(t testing.TB, slots int) *loadSimulation {
+	return &loadSimulation{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
 // add starts n loops of a key, one after another.
-func (c *market) add(n int, key string, call, pause time.Duration) *loop {
-	var first *loop
+func (c *loadSimulation) add(n int, key string, call, pause time.Duration) *closedLoopClient {
+	var first *closedLoopClient
 	for range n {
-		l := &loop{key: key, call: call, pause: pause, next: t0.Add(time.Duration(len(c.loops)) * time.Millisecond)}
+		l := &closedLoopClient{key: key, call: call, pause: pause, next: t0.Add(time.Duration(len(c.loops)) * time.Millisecond)}
 		c.loops = append(c.loops, l)
 		heap.Push(&c.events, l)
 		if first == nil {
@@ -64,7 +64,7 @@ func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 // retryAfter is the Retry-After of refused calls.
 const retryAfter = time.Second
 
-func (c *market) run(d time.Duration) {
+func (c *loadSimulation) run(d time.Duration) {
 	for len(c.events) > 0 && c.events[0].next.Sub(t0) < d {
 		l := c.events[0]
 		now := l.next
@@ -85,7 +85,7 @@ func (c *market) run(d time.Duration) {
 	}
 }
 
-func (c *market) ask(l *loop, now time.Time) {
+func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	q := Query{Key: l.key, Now: now, RetryAfter: retryAfter}
 	if c.refuse {
 		q.RetryAfter = 0
@@ -160,7 +160,7 @@ func TestFloodAloneLosesNothing(t *testing.T) {
 		for _, l := range c.loops {
 			served[refuse] += l.served
 		}
-		if n := c.route.claims.Yielded(); n != 0 {
+		if n := c.route.claims.RefusedForClaims(); n != 0 {
 			t.Errorf("%d calls yielded to nobody", n)
 		}
 	}
@@ -206,11 +206,11 @@ func TestClaimsEnd(t *testing.T) {
 	held := ask("a", 0)
 	ask("b", 0)
 	ask("b", 100*time.Millisecond) // does not add a second claim
-	if n := claims.live.Load(); n != 1 {
+	if n := claims.liveCount.Load(); n != 1 {
 		t.Fatalf("got %d live claims, want 1", n)
 	}
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
-	if ask("c", time.Second) != nil || claims.Yielded() != 1 {
+	if ask("c", time.Second) != nil || claims.RefusedForClaims() != 1 {
 		t.Error("a slot that b has a claim on went to c")
 	}
 	got := ask("b", time.Second)
@@ -218,8 +218,8 @@ func TestClaimsEnd(t *testing.T) {
 		t.Fatal("b's own claim kept it out")
 	}
 	got.ReleaseAt(upstreams.OutcomeOK, t0)
-	if held = ask("a", time.Minute); held == nil || claims.live.Load() != 0 || len(claims.groups) != 1 {
-		t.Errorf("%d claims are left", claims.live.Load())
+	if held = ask("a", time.Minute); held == nil || claims.liveCount.Load() != 0 || len(claims.groups) != 1 {
+		t.Errorf("%d claims are left", claims.liveCount.Load())
 	}
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 }
@@ -258,13 +258,13 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	claims := c.route.claims
 	ask := func(key string, meanwhile func()) {
 		q := Query{Key: key, Now: t0, RetryAfter: retryAfter}
-		kept := claims.before(c.route, &search{Query: q})
+		kept := claims.reserveSlots(c.route, &search{Query: q})
 		meanwhile()
-		claims.after(c.route, &q, kept, &FullError{})
+		claims.recordResult(c.route, &q, kept, &FullError{})
 	}
 	ask("a", func() {}) // adds a claim
 	ask("b", func() { ask("c", func() {}) })
-	if n := claims.live.Load(); n != 3 {
+	if n := claims.liveCount.Load(); n != 3 {
 		t.Errorf("%d claims, want 3", n)
 	}
 }

@@ -12,26 +12,26 @@ import (
 )
 
 // directoryOf returns the directory of a route over some targets.
-func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
+func directoryOf(t *testing.T, names ...string) (*prefixIndex, []Target) {
 	t.Helper()
 	var ups []config.Upstream
 	for _, name := range names {
 		ups = append(ups, upstream(name, 64))
 	}
 	r := lookup(t, table(t, plan(t, ups...), model("m", "", names...)), "m")
-	return r.directory, r.targets
+	return r.prefixIndex, r.targets
 }
 
-// know returns what a directory knows about a prompt.
-func know(d *directory, targets []Target, blocks []uint64) *knowledge {
-	k := new(knowledge)
-	d.look(blocks, targets, k)
+// lookUpPrompt returns what a directory knows about a prompt.
+func lookUpPrompt(d *prefixIndex, targets []Target, blocks []uint64) *cacheMatch {
+	k := new(cacheMatch)
+	d.lookUp(blocks, targets, k)
 	return k
 }
 
-// holdsOf returns how many leading blocks of a prompt a target probably has cached.
-func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
-	n, _ := know(d, targets, blocks).held(targets[i].member)
+// cachedBlocksOf returns how many leading blocks of a prompt a target probably has cached.
+func cachedBlocksOf(d *prefixIndex, targets []Target, i int, blocks []uint64) int {
+	n, _ := lookUpPrompt(d, targets, blocks).cachedBlocks(targets[i].member)
 	return n
 }
 
@@ -39,28 +39,28 @@ func TestDirectory(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b", "c")
 	prompt := randomBlocks(9)
 	for n := range len(prompt) + 1 { // every length, to cover every path of the binary search
-		d.learn(prompt[:n], &targets[0], 1)
+		d.recordPrompt(prompt[:n], &targets[0], 1)
 		for i, want := range []int{n, 0, 0} {
-			if got := holdsOf(d, targets, i, prompt); got != want {
+			if got := cachedBlocksOf(d, targets, i, prompt); got != want {
 				t.Errorf("target %d holds %d of %d blocks, want %d", i, got, n, want)
 			}
 		}
 	}
-	d.learn(prompt[:4], &targets[1], 1)
-	d.learn(prompt[:2], &targets[2], 1)
+	d.recordPrompt(prompt[:4], &targets[1], 1)
+	d.recordPrompt(prompt[:2], &targets[2], 1)
 	longer := append(slices.Clone(prompt), randomBlocks(3)...)
 	for i, want := range []int{9, 4, 2} {
-		if got := holdsOf(d, targets, i, longer); got != want {
+		if got := cachedBlocksOf(d, targets, i, longer); got != want {
 			t.Errorf("target %d holds %d blocks, want %d", i, got, want)
 		}
 	}
-	if k := know(d, targets, longer); k.n != 3 || k.blocks() != 9 {
+	if k := lookUpPrompt(d, targets, longer); k.n != 3 || k.knownBlocks() != 9 {
 		t.Errorf("know = %+v, want 3 targets and 9 blocks", k)
 	}
-	if _, missing := know(d, targets, longer).held(targets[2].member); missing != 7 {
+	if _, missing := lookUpPrompt(d, targets, longer).cachedBlocks(targets[2].member); missing != 7 {
 		t.Errorf("%v blocks are to be read up to where anything is known, want 7", missing)
 	}
-	if k := know(d, targets, randomBlocks(5)); k.n != 0 {
+	if k := lookUpPrompt(d, targets, randomBlocks(5)); k.n != 0 {
 		t.Errorf("%+v of what was never sent", k)
 	}
 }
@@ -74,7 +74,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 		room := [3]int{}
 		for i := range room {
 			room[i] = rapid.IntRange(1, 30).Draw(rt, "room")
-			d.holds[targets[i].member].most = room[i]
+			d.memberCaches[targets[i].member].maxBlocks = room[i]
 		}
 		var prompts [][]uint64
 		block := uint64(0)
@@ -90,7 +90,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 			}
 			prompts = append(prompts, p)
 			at := rapid.IntRange(0, 2).Draw(rt, "at")
-			d.learn(p, &targets[at], rapid.Uint64Range(0, 3).Draw(rt, "session"))
+			d.recordPrompt(p, &targets[at], rapid.Uint64Range(0, 3).Draw(rt, "session"))
 			for _, b := range slices.Backward(p) {
 				if i := slices.Index(lists[at], b); i >= 0 {
 					lists[at] = slices.Delete(lists[at], i, i+1)
@@ -105,8 +105,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 				all[b] = true
 			}
 		}
-		if len(d.blocks) != len(all) || len(all) != int(d.entries.n)-1-len(d.entries.unused) {
-			rt.Fatalf("%d blocks and %d entries, want %d", len(d.blocks), int(d.entries.n)-1-len(d.entries.unused), len(all))
+		if len(d.entryByBlock) != len(all) || len(all) != int(d.entries.n)-1-len(d.entries.freeList) {
+			rt.Fatalf("%d blocks and %d entries, want %d", len(d.entryByBlock), int(d.entries.n)-1-len(d.entries.freeList), len(all))
 		}
 		for _, p := range prompts {
 			for i := range lists {
@@ -114,8 +114,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 				for want < len(p) && slices.Contains(lists[i], p[want]) {
 					want++
 				}
-				if k := know(d, targets, p); k.n < maxParts {
-					if got, _ := k.held(targets[i].member); got != want {
+				if k := lookUpPrompt(d, targets, p); k.n < maxPrefixParts {
+					if got, _ := k.cachedBlocks(targets[i].member); got != want {
 						rt.Fatalf("target %d holds %d of %d blocks, want %d", i, got, len(p), want)
 					}
 				}
@@ -123,11 +123,11 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 		}
 		d.mu.Lock()
 		for i := range targets {
-			d.forget(targets[i].member)
+			d.dropMember(targets[i].member)
 		}
 		d.mu.Unlock()
-		if len(d.blocks) != 0 || int(d.links.n)-1 != len(d.links.unused) {
-			rt.Fatalf("%d blocks are left of nothing", len(d.blocks))
+		if len(d.entryByBlock) != 0 || int(d.links.n)-1 != len(d.links.freeList) {
+			rt.Fatalf("%d blocks are left of nothing", len(d.entryByBlock))
 		}
 	})
 }
@@ -137,47 +137,47 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
-	h := &d.holds[a.member]
-	if h.most != usualBlocks {
-		t.Errorf("%d blocks where nothing is known", h.most)
+	h := &d.memberCaches[a.member]
+	if h.maxBlocks != defaultCacheBlocks {
+		t.Errorf("%d blocks where nothing is known", h.maxBlocks)
 	}
-	a.Upstream.Cache.SetTokens(400_000)
-	d.learn(randomBlocks(1), a, 0)
-	published := 400_000 * usualToken / blockBytes
-	if h.most != published {
-		t.Errorf("%d blocks of 400,000 tokens, want %d", h.most, published)
+	a.Upstream.Cache.SetCapacity(400_000)
+	d.recordPrompt(randomBlocks(1), a, 0)
+	published := 400_000 * defaultBytesPerToken / blockBytes
+	if h.maxBlocks != published {
+		t.Errorf("%d blocks of 400,000 tokens, want %d", h.maxBlocks, published)
 	}
-	d.counted(a, 50_000, 60_000, 10)
-	if h.most != published {
-		t.Errorf("%d blocks, more than the engine has", h.most)
+	d.adjustCacheSize(a, 50_000, 60_000, 10)
+	if h.maxBlocks != published {
+		t.Errorf("%d blocks, more than the engine has", h.maxBlocks)
 	}
-	d.counted(a, 50_000, 49_000, published-1)
-	d.counted(a, 50_000, 0, published)
-	if h.most != published || h.misses != 1 {
-		t.Errorf("%d blocks, %d misses", h.most, h.misses)
+	d.adjustCacheSize(a, 50_000, 49_000, published-1)
+	d.adjustCacheSize(a, 50_000, 0, published)
+	if h.maxBlocks != published || h.misses != 1 {
+		t.Errorf("%d blocks, %d misses", h.maxBlocks, h.misses)
 	}
 	for range 50 { // older prompts are evicted, and newer prompts are cached
-		d.counted(a, 50_000, 10_000, published/2)
-		d.counted(a, 50_000, 49_000, published/3)
+		d.adjustCacheSize(a, 50_000, 10_000, published/2)
+		d.adjustCacheSize(a, 50_000, 49_000, published/3)
 	}
-	if h.most > published*55/100 || h.most < published/2 {
-		t.Errorf("%d blocks where half of %d have survived", h.most, published)
+	if h.maxBlocks > published*55/100 || h.maxBlocks < published/2 {
+		t.Errorf("%d blocks where half of %d have survived", h.maxBlocks, published)
 	}
 	for range 200 {
-		d.counted(a, 50_000, 49_000, h.most)
+		d.adjustCacheSize(a, 50_000, 49_000, h.maxBlocks)
 	}
-	if h.most != published {
-		t.Errorf("%d blocks of %d where all survive", h.most, published)
+	if h.maxBlocks != published {
+		t.Errorf("%d blocks of %d where all survive", h.maxBlocks, published)
 	}
-	a.Upstream.Cache.SetTokens(0)
-	d.learn(randomBlocks(1), a, 0)
-	if h.most != usualBlocks {
-		t.Errorf("%d blocks once it says nothing", h.most)
+	a.Upstream.Cache.SetCapacity(0)
+	d.recordPrompt(randomBlocks(1), a, 0)
+	if h.maxBlocks != defaultCacheBlocks {
+		t.Errorf("%d blocks once it says nothing", h.maxBlocks)
 	}
-	a.Upstream.Cache.SetTokens(1e9)
-	d.learn(randomBlocks(1), a, 0)
-	if h.most != mostBlocks {
-		t.Errorf("%d blocks of an engine that has room for a billion tokens", h.most)
+	a.Upstream.Cache.SetCapacity(1e9)
+	d.recordPrompt(randomBlocks(1), a, 0)
+	if h.maxBlocks != maxCacheBlocks {
+		t.Errorf("%d blocks of an engine that has room for a billion tokens", h.maxBlocks)
 	}
 }
 
@@ -186,21 +186,21 @@ func TestDirectorySize(t *testing.T) {
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
-	both := func() (a, b int) { return holdsOf(d, targets, 0, prompt), holdsOf(d, targets, 1, prompt) }
-	d.learn(prompt, &targets[0], 1)
-	d.learn(prompt, &targets[1], 1)
-	targets[0].Upstream.Cache.Empty()
+	both := func() (a, b int) { return cachedBlocksOf(d, targets, 0, prompt), cachedBlocksOf(d, targets, 1, prompt) }
+	d.recordPrompt(prompt, &targets[0], 1)
+	d.recordPrompt(prompt, &targets[1], 1)
+	targets[0].Upstream.Cache.RecordEmptied()
 	if a, b := both(); a != 0 || b != 20 {
 		t.Errorf("after a restart of the first they hold %d and %d", a, b)
 	}
-	d.learn(prompt, &targets[0], 1)
-	for range missesAtOnce - 1 {
-		d.counted(&targets[0], 5000, 0, 1)
+	d.recordPrompt(prompt, &targets[0], 1)
+	for range cacheLostMisses - 1 {
+		d.adjustCacheSize(&targets[0], 5000, 0, 1)
 	}
 	if a, b := both(); a != 20 || b != 20 {
 		t.Errorf("after few misses they hold %d and %d", a, b)
 	}
-	d.counted(&targets[0], 5000, 0, 1)
+	d.adjustCacheSize(&targets[0], 5000, 0, 1)
 	if a, b := both(); a != 0 || b != 20 {
 		t.Errorf("after a reset of the first they hold %d and %d", a, b)
 	}
@@ -209,7 +209,7 @@ func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 func TestDirectoryOutlivesReload(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	build := func(before *Table, ups ...string) (*Table, *Route) {
-		tab, err := Build(&config.File{Models: []config.Model{model("m", "", ups...)}}, p, before)
+		tab, err := BuildTable(&config.File{Models: []config.Model{model("m", "", ups...)}}, p, before)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,10 +217,10 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 	before, r := build(nil, "a", "b")
 	blocks := randomBlocks(8)
-	r.directory.learn(blocks, &r.targets[0], 1)
-	r.directory.learn(blocks, &r.targets[1], 1)
+	r.prefixIndex.recordPrompt(blocks, &r.targets[0], 1)
+	r.prefixIndex.recordPrompt(blocks, &r.targets[1], 1)
 	_, r = build(before, "b", "c") // in a different order, with a different neighbour
-	if b, c := holdsOf(r.directory, r.targets, 0, blocks), holdsOf(r.directory, r.targets, 1, blocks); b != 8 || c != 0 {
+	if b, c := cachedBlocksOf(r.prefixIndex, r.targets, 0, blocks), cachedBlocksOf(r.prefixIndex, r.targets, 1, blocks); b != 8 || c != 0 {
 		t.Errorf("b holds %d and c %d of 8 blocks", b, c)
 	}
 	if l, _, err := r.Acquire(&Query{Now: t0, Prefix: blocks}); err != nil || l.Upstream().Name() != "b" {
@@ -236,12 +236,12 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	first.Aliases = []string{"n"}
 	before := table(t, p, first)
 	first.Aliases = nil
-	after, err := Build(&config.File{Models: []config.Model{first, model("n", "", "a", "b")}}, p, before)
+	after, err := BuildTable(&config.File{Models: []config.Model{first, model("n", "", "a", "b")}}, p, before)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, n := lookup(t, after, "m"), lookup(t, after, "n")
-	if m.directory != lookup(t, before, "m").directory || n.directory == m.directory || n.rotor == m.rotor {
+	if m.prefixIndex != lookup(t, before, "m").prefixIndex || n.prefixIndex == m.prefixIndex || n.startCounter == m.startCounter {
 		t.Error("the model does not go on with what it had, or another one does")
 	}
 }
@@ -280,13 +280,13 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 // edited from a different conversation with the same prefix.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
-	none := uint8(len(crowds) - 1)
+	none := uint8(len(sharingLevels) - 1)
 	system := randomBlocks(3)
 	with := func(own ...uint64) []uint64 { return append(slices.Clone(system), own...) }
 	crowds := func(prompt []uint64) (all []uint8) {
-		k := know(d, targets, prompt)
+		k := lookUpPrompt(d, targets, prompt)
 		for i := range k.parts[:k.n] {
-			all = append(all, k.parts[i].crowd)
+			all = append(all, k.parts[i].sharingLevel)
 		}
 		return all
 	}
@@ -301,63 +301,63 @@ func TestDirectoryCrowd(t *testing.T) {
 		for i := range turn {
 			prompt = append(prompt, uint64(100+i))
 		}
-		d.learn(prompt, &targets[0], 1)
-		d.learn(append(prompt, uint64(1000+turn)), &targets[0], 1)
+		d.recordPrompt(prompt, &targets[0], 1)
+		d.recordPrompt(append(prompt, uint64(1000+turn)), &targets[0], 1)
 	}
 	expect("one conversation", with(7, 100, 101, 102), none)
 	for id := range uint64(3) {
-		d.learn(with(2000+id), &targets[0], 2+id)
+		d.recordPrompt(with(2000+id), &targets[0], 2+id)
 	}
 	expect("four conversations", with(9, 9), none)
-	d.learn(with(2100), &targets[0], 50)
+	d.recordPrompt(with(2100), &targets[0], 50)
 	expect("five", with(9, 9), 1)
 	for id := range uint64(60) {
-		d.learn(with(2200+id), &targets[0], 0)
+		d.recordPrompt(with(2200+id), &targets[0], 0)
 	}
 	expect("65", with(9, 9), 0)
 	expect("the first conversation, in the middle of them", with(7, 100, 101, 102), 0, none)
 	short := with(5) // prompts that differ by less than a block
-	d.learn(short, &targets[1], 0)
-	for range manyEnds - 1 {
-		d.learn(short, &targets[1], 0)
+	d.recordPrompt(short, &targets[1], 0)
+	for range sharedEndCount - 1 {
+		d.recordPrompt(short, &targets[1], 0)
 	}
 	expect("the short turns of a conversation", short, 0, none)
-	d.learn(short, &targets[1], 0)
+	d.recordPrompt(short, &targets[1], 0)
 	expect("prompts that end alike", short, 0, 0)
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 	system = randomBlocks(3)
 	growing := with(8)
 	for turn := range uint64(30) { // without a session: each turn replaces the end of the one before
-		d.learn(append(slices.Clone(growing), 3000+turn), &targets[0], 0)
+		d.recordPrompt(append(slices.Clone(growing), 3000+turn), &targets[0], 0)
 		growing = append(growing, 4000+turn)
 	}
 	expect("one conversation without a session", growing, none)
 	for id := range uint64(3) {
-		d.learn(with(5000+id), &targets[0], 0)
+		d.recordPrompt(with(5000+id), &targets[0], 0)
 	}
 	expect("four conversations without a session", with(9, 9), none)
-	d.learn(with(5100), &targets[0], 0)
+	d.recordPrompt(with(5100), &targets[0], 0)
 	expect("five conversations without a session", with(9, 9), 1)
 }
 
 // BenchmarkDirectory measures a look-up. A look-up does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
-		r := fleet(b, "")
+		r := routeOf32(b, "")
 		prompt := randomBlocks(n)
-		r.directory.learn(prompt[:n/4], &r.targets[3], 1)
-		r.directory.learn(prompt, &r.targets[7], 2)
+		r.prefixIndex.recordPrompt(prompt[:n/4], &r.targets[3], 1)
+		r.prefixIndex.recordPrompt(prompt, &r.targets[7], 2)
 		b.Run(fmt.Sprint("look/", n), func(b *testing.B) {
-			var k knowledge
+			var k cacheMatch
 			b.ReportAllocs()
 			for b.Loop() {
-				r.directory.look(prompt, r.targets, &k)
+				r.prefixIndex.lookUp(prompt, r.targets, &k)
 			}
 		})
 		b.Run(fmt.Sprint("learn/", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r.directory.learn(prompt, &r.targets[7], 2)
+				r.prefixIndex.recordPrompt(prompt, &r.targets[7], 2)
 			}
 		})
 	}
@@ -370,10 +370,10 @@ func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8
 		d, targets := directoryOf(outer, "a", "b")
-		h := &d.holds[targets[0].member]
+		h := &d.memberCaches[targets[0].member]
 		var want []uint64 // newest block first
 		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
-			h.most = most
+			h.maxBlocks = most
 			way, n := rapid.Uint64Range(1, 3).Draw(t, "way"), rapid.IntRange(1, 12).Draw(t, "blocks")
 			parted := rapid.IntRange(0, n).Draw(t, "parted")
 			prompt := make([]uint64, n)
@@ -382,7 +382,7 @@ func TestOrderOfBlocks(outer *testing.T) {
 					prompt[i] += 100 * way
 				}
 			}
-			d.learn(prompt, &targets[0], 0)
+			d.recordPrompt(prompt, &targets[0], 0)
 			prompt = prompt[:min(n, most)]
 			kept := slices.DeleteFunc(want, func(b uint64) bool { return slices.Contains(prompt, b) })
 			want = append(slices.Clone(prompt), kept...)
@@ -395,7 +395,7 @@ func TestOrderOfBlocks(outer *testing.T) {
 				back = append(back, d.entries.at(d.links.at(i).entry).block)
 			}
 			slices.Reverse(back)
-			if !slices.Equal(got, want) || !slices.Equal(back, want) || h.blocks != len(want) || len(d.blocks) != len(want) {
+			if !slices.Equal(got, want) || !slices.Equal(back, want) || h.blocks != len(want) || len(d.entryByBlock) != len(want) {
 				t.Fatalf("%d after %d: %d, from the other end %d, of %d", got, prompt, want, back, h.blocks)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams"
 )
 
-// described is a profile whose models page contains every field that a route reads.
-var described = config.Engine{
+// describedProfile is a profile whose models page contains every field that a route reads.
+var describedProfile = config.Engine{
 	Name: "described", Names: config.NamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},
 	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
@@ -52,7 +52,7 @@ func probed(t *testing.T, pages ...string) *Route {
 		ups = append(ups, config.Upstream{Name: name, URL: engine.URL, Engine: "described", Concurrency: config.Concurrency{Shared: 4}, Probe: config.Probe{Timeout: config.Duration(time.Minute)}})
 		m.Deployments = append(m.Deployments, config.Deployment{Upstream: name}, config.Deployment{Upstream: name, Served: "n"})
 	}
-	p, err := set.Plan(ups, []config.Model{m}, described)
+	p, err := set.Plan(ups, []config.Model{m}, describedProfile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestFactsOfEngines(t *testing.T) {
 		ready   bool
 		slots   int
 		context int
-		text    bool // expected result of TextOnly
+		text    bool // expected result of IsTextOnly
 	}{
 		"one":                    {[]string{small}, true, 4, 4096, false},
 		"the smaller one":        {[]string{large, small, large}, true, 12, 4096, false},
@@ -101,7 +101,7 @@ func TestFactsOfEngines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, now := probed(t, c.pages...), time.Now()
-			if got := r.Ready(now); got != c.ready {
+			if got := r.IsReady(now); got != c.ready {
 				t.Errorf("Ready = %t, want %t", got, c.ready)
 			}
 			if got := r.Capacity(upstreams.PoolText, now).Total; got != c.slots {
@@ -110,7 +110,7 @@ func TestFactsOfEngines(t *testing.T) {
 			if got := r.ContextLength(now); got != c.context {
 				t.Errorf("context %d, want %d", got, c.context)
 			}
-			if got := r.TextOnly(); got != c.text {
+			if got := r.IsTextOnly(); got != c.text {
 				t.Errorf("text only %t", got)
 			}
 			lease, _, err := r.Acquire(&Query{Now: now})
@@ -134,7 +134,7 @@ func TestBytesPerToken(t *testing.T) {
 	}
 	teach := func(name string, bytes int) {
 		for range 500 {
-			p.Upstream(name)[0].Averages.LearnTokens(bytes, 100)
+			p.Upstream(name)[0].Averages.UpdateBytesPerToken(bytes, 100)
 		}
 	}
 	teach("b", 200)
@@ -151,7 +151,7 @@ func TestBytesPerToken(t *testing.T) {
 // lower the model's context length, and counts as too short for a longer prompt.
 func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
-	r.targets[0].longest, r.byLength = 1000, true
+	r.targets[0].maxPromptTokens, r.hasLengthLimits = 1000, true
 	if got := r.ContextLength(time.Now()); got != 8192 {
 		t.Errorf("context %d, want 8192", got)
 	}

@@ -11,7 +11,7 @@ import (
 // model counts only if there is no other engine. An engine that lacks a special feature still
 // counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
-	chat := upstreams.FeatureOf(config.OpChat)
+	chat := upstreams.OperationFeature(config.OpChat)
 	for name, c := range map[string]struct {
 		needs upstreams.Features
 		left  int
@@ -29,18 +29,18 @@ func TestCapacityWithoutRefusers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l.Needs(c.needs)
+				l.SetFeatures(c.needs)
 				return l
 			}
 			for refused := uint64(1); refused < 100; refused++ {
 				l := lease(b)
-				doubt := l.Refused(upstreams.Refusal{Status: 400, Text: 7, Body: refused})
+				doubt := l.RecordRefusal(upstreams.Refusal{Status: 400, Text: 7, Body: refused})
 				if l.ReleaseAt(upstreams.OutcomeRejected, t0); doubt == nil {
 					continue
 				}
 				l = lease(a)
-				l.Settles(doubt)
-				if l.ReleaseAt(upstreams.OutcomeOK, t0); r.targets[0].model.Lacks(c.needs, upstreams.At(t0)) {
+				l.SetDisputed(doubt)
+				if l.ReleaseAt(upstreams.OutcomeOK, t0); r.targets[0].model.LacksFeature(c.needs, upstreams.MomentOf(t0)) {
 					break
 				}
 			}

@@ -14,27 +14,27 @@ const bytesABlock = 128
 // TestDirectoryMemory checks that the directory uses no more memory than documented, both with the
 // maximum number of blocks and while new blocks replace old ones.
 func TestDirectoryMemory(t *testing.T) {
-	const most = 4 * mostBlocks * bytesABlock
+	const most = 4 * maxCacheBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {
 		r := routeOver(t, config.PolicyLeastLoaded, 8, 8, 8, 8)
 		before := heapInUse()
 		for i := range r.targets {
-			r.targets[i].Upstream.Cache.SetTokens(1e9)
-			for n := range 2 * mostBlocks / 512 {
+			r.targets[i].Upstream.Cache.SetCapacity(1e9)
+			for n := range 2 * maxCacheBlocks / 512 {
 				blocks := make([]uint64, 512)
 				for k := range blocks {
 					id := uint64(n*512 + k + 1)
 					if own {
 						id += uint64(i) << 32
 					}
-					blocks[k] = mix(id)
+					blocks[k] = splitmix64(id)
 				}
-				r.directory.learn(blocks, &r.targets[i], 1)
+				r.prefixIndex.recordPrompt(blocks, &r.targets[i], 1)
 			}
 		}
 		got := heapInUse() - before
-		held := r.directory.holds[0].blocks
-		if held != mostBlocks {
+		held := r.prefixIndex.memberCaches[0].blocks
+		if held != maxCacheBlocks {
 			t.Fatalf("%s: an engine is believed to hold %d blocks", name, held)
 		}
 		t.Logf("%s: %d bytes, at most %d", name, got, most)

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// sharing builds the route of an edge that shares placements with other edges.
-func sharing(t *testing.T, keep *Table, names ...string) *Table {
+// sharingTable builds the route of an edge that shares placements with other edges.
+func sharingTable(t *testing.T, keep *Table, names ...string) *Table {
 	t.Helper()
 	var ups []config.Upstream
 	for _, name := range names {
@@ -18,7 +18,7 @@ func sharing(t *testing.T, keep *Table, names ...string) *Table {
 	}
 	f := &config.File{Models: []config.Model{model("m", config.PolicyLeastLoaded, names...)}}
 	f.Fleet.Store.URL = "redis://store"
-	tab, err := Build(f, plan(t, ups...), keep)
+	tab, err := BuildTable(f, plan(t, ups...), keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func randomBlocks(n int) (all []uint64) {
 	return all
 }
 
-func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstreams.ID {
+func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstreams.ID {
 	t.Helper()
 	l, _, err := tab.Routes()[0].Acquire(&Query{Prefix: prompt, Exclude: not, Now: time.Now(), Rand: rand.Uint64()})
 	if err != nil {
@@ -46,19 +46,19 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 // to the new engine, even if it has never seen the conversation. If later turns of the conversation
 // also go to that engine, its placement is not shared again.
 func TestPlaces(t *testing.T) {
-	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
-	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
+	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
+	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])
 	exchange := func() (told int) {
-		fresh := placesA.TakeFresh(nil)
-		fresh = placesB.TakeFresh(fresh)
-		placesA.Learn(fresh)
-		placesB.Learn(fresh)
+		fresh := placesA.TakeUnshared(nil)
+		fresh = placesB.TakeUnshared(fresh)
+		placesA.AddFromFleet(fresh)
+		placesB.AddFromFleet(fresh)
 		return len(fresh)
 	}
 	for range 50 {
 		prompt := randomBlocks(9)
-		home := send(t, a, prompt)
-		moved := send(t, a, prompt, home) // simulates a failure of home
+		home := acquireAndRelease(t, a, prompt)
+		moved := acquireAndRelease(t, a, prompt, home) // simulates a failure of home
 		if moved == home {
 			t.Fatal("it was excluded")
 		}
@@ -67,7 +67,7 @@ func TestPlaces(t *testing.T) {
 		}
 		for turn := range 3 {
 			prompt = append(prompt, randomBlocks(2)...)
-			if at := send(t, []*Table{b, a, b}[turn], prompt); at != moved {
+			if at := acquireAndRelease(t, []*Table{b, a, b}[turn], prompt); at != moved {
 				t.Fatalf("turn %d goes to %s, the conversation is at %s", turn, at, moved)
 			}
 			if n := exchange(); n != 0 {
@@ -82,7 +82,7 @@ func TestPlaces(t *testing.T) {
 // them began, whether or not the calls name a session.
 func TestPlacesOfFirstConversations(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
-		a, b := sharing(t, nil, "e0", "e1", "e2"), sharing(t, nil, "e0", "e1", "e2")
+		a, b := sharingTable(t, nil, "e0", "e1", "e2"), sharingTable(t, nil, "e0", "e1", "e2")
 		system := randomBlocks(11)
 		prompts, at := make([][]uint64, 6), make([]upstreams.ID, 6)
 		turn := func(tab *Table, i int) (to upstreams.ID, told []Placement) {
@@ -96,7 +96,7 @@ func TestPlacesOfFirstConversations(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.Release(upstreams.OutcomeOK)
-			return l.Upstream().ID(), PlacesOf(tab.Routes()[0]).TakeFresh(nil)
+			return l.Upstream().ID(), RoutePlacements(tab.Routes()[0]).TakeUnshared(nil)
 		}
 		for i := range prompts {
 			prompts[i] = append(prompts[i], system...)
@@ -104,8 +104,8 @@ func TestPlacesOfFirstConversations(t *testing.T) {
 			if at[i], told = turn(a, i); len(told) != 1 {
 				t.Fatalf("sessions %v: %d placements of conversation %d", sessions, len(told), i)
 			}
-			PlacesOf(a.Routes()[0]).Learn(told)
-			PlacesOf(b.Routes()[0]).Learn(told)
+			RoutePlacements(a.Routes()[0]).AddFromFleet(told)
+			RoutePlacements(b.Routes()[0]).AddFromFleet(told)
 		}
 		for n, tab := range []*Table{a, b, b, a} {
 			for i := range prompts {
@@ -124,15 +124,15 @@ func TestPlacesOfFirstConversations(t *testing.T) {
 // TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread. The prefix
 // itself has no placement.
 func TestPlacesOfSharedPrompts(t *testing.T) {
-	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
+	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
-	p := PlacesOf(b.Routes()[0])
-	for range manyPlaced {
-		p.Learn([]Placement{{system[19], a.Routes()[0].targets[1].rank}})
+	p := RoutePlacements(b.Routes()[0])
+	for range sharedBlockCount {
+		p.AddFromFleet([]Placement{{system[19], a.Routes()[0].targets[1].rankHash}})
 	}
 	seen := map[upstreams.ID]bool{}
 	for range 60 {
-		seen[send(t, b, append(system[:20:20], randomBlocks(2)...))] = true
+		seen[acquireAndRelease(t, b, append(system[:20:20], randomBlocks(2)...))] = true
 	}
 	if len(seen) != 4 {
 		t.Errorf("they go to %v", seen)
@@ -143,24 +143,24 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 // and that the number of unshared placements is limited. If there is no store, there are no
 // placements.
 func TestPlacesAreBounded(t *testing.T) {
-	a := sharing(t, nil, "e0", "e1")
-	p := PlacesOf(a.Routes()[0])
+	a := sharingTable(t, nil, "e0", "e1")
+	p := RoutePlacements(a.Routes()[0])
 	prompt := randomBlocks(5)
-	p.Learn([]Placement{{prompt[4], 12345}})
-	send(t, a, prompt)
-	p.TakeFresh(nil)
-	for range 2 * freshMost {
-		p.add(Placement{rand.Uint64(), 1})
+	p.AddFromFleet([]Placement{{prompt[4], 12345}})
+	acquireAndRelease(t, a, prompt)
+	p.TakeUnshared(nil)
+	for range 2 * maxUnsharedPlacements {
+		p.queueUnshared(Placement{rand.Uint64(), 1})
 	}
-	if n := len(p.TakeFresh(nil)); n != freshMost {
+	if n := len(p.TakeUnshared(nil)); n != maxUnsharedPlacements {
 		t.Errorf("%d wait to be told", n)
 	}
-	if again := sharing(t, a, "e0", "e1"); PlacesOf(again.Routes()[0]) != p {
+	if again := sharingTable(t, a, "e0", "e1"); RoutePlacements(again.Routes()[0]) != p {
 		t.Error("a reload has lost the places")
 	}
 	f := &config.File{Models: []config.Model{model("m", config.PolicyLeastLoaded, "e0")}}
-	tab, err := Build(f, plan(t, upstream("e0", 8)), nil)
-	if err != nil || PlacesOf(tab.Routes()[0]) != nil {
+	tab, err := BuildTable(f, plan(t, upstream("e0", 8)), nil)
+	if err != nil || RoutePlacements(tab.Routes()[0]) != nil {
 		t.Errorf("an edge alone tells placements: %v", err)
 	}
 }

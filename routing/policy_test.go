@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// hold acquires n leases on one target of a route and does not release them.
-func hold(t *testing.T, r *Route, target, n int) {
+// acquireLeases acquires n leases on one target of a route and does not release them.
+func acquireLeases(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
 		if _, ok := r.targets[target].Upstream.TryLease("", upstreams.PoolText, 0, t0); !ok {
@@ -19,8 +19,8 @@ func hold(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// fail leases n slots of a target and releases them with OutcomeRefused.
-func fail(t *testing.T, r *Route, target, n int) {
+// failLeases leases n slots of a target and releases them with OutcomeRefused.
+func failLeases(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
 		l, ok := r.targets[target].Upstream.TryLease("", upstreams.PoolText, 0, t0)
@@ -31,9 +31,9 @@ func fail(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// picks sends n calls one after another, each with a different random number, and counts them by
+// countPicks sends n calls one after another, each with a different random number, and counts them by
 // target.
-func picks(t *testing.T, r *Route, n int, q Query) []int {
+func countPicks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
 	got := make([]int, len(r.targets))
 	for i := range n {
@@ -77,11 +77,11 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.FirstToken(1000 * token)
-		l.Answered(21, 200*token, t0)
+		l.RecordFirstToken(1000 * token)
+		l.RecordResponse(21, 200*token, t0)
 		l.ReleaseAt(upstreams.OutcomeOK, t0)
 	}
-	r.learn() // the estimates of the calls above are of the same moment
+	r.initSiblingSpeeds() // the estimates of the calls above are of the same moment
 }
 
 // TestLeastLoadedFollowsSpeed checks that targets receive simultaneous calls in proportion to their
@@ -91,7 +91,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		var all []*upstreams.Lease
 		got := make([]int, len(r.targets))
 		for i := range 40 {
-			l, target, err := r.Acquire(&Query{Now: now, Rand: mix(uint64(i)), Tokens: 100})
+			l, target, err := r.Acquire(&Query{Now: now, Rand: splitmix64(uint64(i)), Tokens: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,13 +136,13 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
 		for i := range 36 {
-			if _, _, err := r.Acquire(&Query{Now: t0, Rand: mix(uint64(i))}); err != nil {
+			if _, _, err := r.Acquire(&Query{Now: t0, Rand: splitmix64(uint64(i))}); err != nil {
 				t.Fatalf("policy %q, call %d: %v", policy, i, err)
 			}
 			least, most := 9, 0
 			for k := range r.targets {
 				var l upstreams.Load
-				r.targets[k].Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.At(t0))
+				r.targets[k].Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.MomentOf(t0))
 				least, most = min(least, l.Active), max(most, l.Active)
 			}
 			if most > least+1 {
@@ -155,16 +155,16 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 // TestRoundRobinPassesOver checks which target is next while other targets are full or failing.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	hold(t, r, 1, 2)
-	if got := picks(t, r, 12, Query{}); got[0]+got[2] != 12 || got[0] == 0 || got[2] == 0 {
+	acquireLeases(t, r, 1, 2)
+	if got := countPicks(t, r, 12, Query{}); got[0]+got[2] != 12 || got[0] == 0 || got[2] == 0 {
 		t.Errorf("with the second one full: %v", got)
 	}
 	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	fail(t, r, 1, 2) // a penalty of two calls at two slots costs four turns, of which each of the other targets gets two
-	if got := picks(t, r, 12, Query{}); got[1] != 0 {
+	failLeases(t, r, 1, 2) // a penalty of two calls at two slots costs four turns, of which each of the other targets gets two
+	if got := countPicks(t, r, 12, Query{}); got[1] != 0 {
 		t.Errorf("with the second one failing: %v", got)
 	}
-	if got := picks(t, r, 12, Query{Exclude: []upstreams.ID{r.targets[0].Upstream.ID(), r.targets[2].Upstream.ID()}}); got[1] != 12 {
+	if got := countPicks(t, r, 12, Query{Exclude: []upstreams.ID{r.targets[0].Upstream.ID(), r.targets[2].Upstream.ID()}}); got[1] != 12 {
 		t.Errorf("with the failing one alone: %v", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 func TestWantsPrefix(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for n, slots := range [][]int{{1}, {1, 1}} {
-			if got := routeOver(t, policy, slots...).WantsPrefix(); got != (policy != config.PolicyRoundRobin && n == 1) {
+			if got := routeOver(t, policy, slots...).UsesPrefix(); got != (policy != config.PolicyRoundRobin && n == 1) {
 				t.Errorf("policy %q, %d targets: %t", policy, n+1, got)
 			}
 		}

@@ -25,7 +25,7 @@ func TestHashBlocks(t *testing.T) {
 	if got := HashBlocks(nil, 1, prompt); got[0] != all[0] || got[1] == all[1] || got[2] == all[2] {
 		t.Errorf("the second block changed: %x", got)
 	}
-	if got := HashBlocks(nil, 1, make([]byte, 2*maxPrompt)); len(got) != maxPrompt/blockBytes {
+	if got := HashBlocks(nil, 1, make([]byte, 2*maxHashedPrompt)); len(got) != maxHashedPrompt/blockBytes {
 		t.Errorf("%d blocks of 2 MiB", len(got))
 	}
 }
@@ -36,7 +36,7 @@ func TestSeedOfOwner(t *testing.T) {
 	for _, model := range []string{"m", "n"} {
 		for _, owner := range []string{"", "key a", "key b"} {
 			for _, tools := range []string{"", "[]"} {
-				seen[Seed(model, owner, []byte(tools))] = true
+				seen[PromptSeed(model, owner, []byte(tools))] = true
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestSeedOfOwner(t *testing.T) {
 func BenchmarkHashBlocks(b *testing.B) {
 	for name, n := range map[string]int{"16KiB": 16 << 10, "128KiB": 128 << 10, "384KiB": 384 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
-			prompt, dst := make([]byte, n), make([]uint64, 0, maxPrompt/blockBytes)
+			prompt, dst := make([]byte, n), make([]uint64, 0, maxHashedPrompt/blockBytes)
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -105,22 +105,22 @@ func TestHashBlocksOfZeros(t *testing.T) {
 func TestHashBlocksUnrolled(t *testing.T) {
 	prompt := make([]byte, 5*blockBytes)
 	for i := range prompt {
-		prompt[i] = byte(mix(uint64(i)))
+		prompt[i] = byte(splitmix64(uint64(i)))
 	}
-	start := [2]chain{{1, 2}, {3, 4}}
+	start := [2]hashState{{1, 2}, {3, 4}}
 	got := make([]uint64, 5)
-	hashBlocks(got, &start, prompt, mixedIn)
+	hashBlocks(got, &start, prompt, hashSalt)
 	for n, hash := range got {
 		want := uint64(0)
 		for i := range start {
 			c := &start[i]
 			for k := range blockBytes / 32 {
 				w := prompt[n*blockBytes+i*blockBytes/2+16*k:]
-				low, high := c.low^word(w), c.high^word(w[8:])
+				low, high := c.low^loadWord(w), c.high^loadWord(w[8:])
 				if k%2 == 0 {
-					low ^= mixedIn
+					low ^= hashSalt
 				} else {
-					high ^= mixedIn
+					high ^= hashSalt
 				}
 				c.high, c.low = bits.Mul64(low, high)
 			}

@@ -11,23 +11,23 @@ import (
 	"penstock/upstreams"
 )
 
-// after is a time at which the breakers opened by the function broken are half-open.
-var after = t0.Add(time.Minute)
+// halfOpenTime is a time at which the breakers opened by the function broken are half-open.
+var halfOpenTime = t0.Add(time.Minute)
 
-// broken opens the breakers of a route's engines by failing enough calls of different keys.
-func broken(t *testing.T, r *Route) *Route {
+// openBreakers opens the breakers of a route's engines by failing enough calls of different keys.
+func openBreakers(t *testing.T, r *Route) *Route {
 	t.Helper()
 	for _, target := range r.targets {
 		u := target.Upstream
-		for i := 0; u.Breaker.Position(t0) == upstreams.BreakerClosed; i++ {
+		for i := 0; u.Breaker.StateAt(t0) == upstreams.BreakerClosed; i++ {
 			l, ok := u.TryLease("", upstreams.PoolText, 0, t0)
 			if !ok {
 				t.Fatalf("no lease after %d failures", i)
 			}
-			l.FailedFor(upstreams.FailureSource{Key: fmt.Sprint("key", i)})
+			l.SetFailureSource(upstreams.FailureSource{Key: fmt.Sprint("key", i)})
 			l.ReleaseAt(upstreams.OutcomeBadResponse, t0)
 		}
-		if p := u.Breaker.Position(after); p != upstreams.BreakerHalfOpen {
+		if p := u.Breaker.StateAt(halfOpenTime); p != upstreams.BreakerHalfOpen {
 			t.Fatalf("the breaker of %s is %v", u.Name(), p)
 		}
 	}
@@ -39,7 +39,7 @@ func broken(t *testing.T, r *Route) *Route {
 func TestLostRace(t *testing.T) {
 	// Each function acts on the picked engine before the call acquires its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
-		l, ok := u.TryLease("", upstreams.PoolText, 0, after)
+		l, ok := u.TryLease("", upstreams.PoolText, 0, halfOpenTime)
 		if !ok {
 			t.Fatal("the other call gets no lease")
 		}
@@ -73,10 +73,10 @@ func TestLostRace(t *testing.T) {
 			}
 			r := lookup(t, table(t, plan(t, ups...), model("m", "", c.engines...)), "m")
 			if c.halfOpen {
-				broken(t, r)
+				openBreakers(t, r)
 			}
 			races := c.races
-			l, _, err := acquire(r, &search{Query: Query{Now: after}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+			l, _, err := acquireTarget(r, &search{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 				if races > 0 {
 					races--
 					for i := range r.targets {
@@ -104,13 +104,13 @@ func TestLostRace(t *testing.T) {
 	}
 	// The winning call's client disconnects immediately, so the trial is free again.
 	t.Run("a trial that is given back", func(t *testing.T) {
-		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
+		r := openBreakers(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
-		l, _, err := acquire(r, &search{Query: Query{Now: after}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+		l, _, err := acquireTarget(r, &search{Query: Query{Now: halfOpenTime}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 			if tries++; tries > 1 {
 				return m.TryLease(key, p, prompt, free, now)
 			}
-			winner, _ := r.targets[0].Upstream.TryLease("", upstreams.PoolText, 0, after)
+			winner, _ := r.targets[0].Upstream.TryLease("", upstreams.PoolText, 0, halfOpenTime)
 			l, ok := m.TryLease(key, p, prompt, free, now)
 			winner.Release(upstreams.OutcomeClientGone)
 			return l, ok
@@ -130,7 +130,7 @@ func TestOneTrialOfMany(t *testing.T) {
 		for _, engine := range engines {
 			ups = append(ups, upstream(engine, 64))
 		}
-		r := broken(t, lookup(t, table(t, plan(t, ups...), model("m", "", engines...)), "m"))
+		r := openBreakers(t, lookup(t, table(t, plan(t, ups...), model("m", "", engines...)), "m"))
 		for round := range 2000 {
 			var leases []*upstreams.Lease
 			var mu sync.Mutex
@@ -140,7 +140,7 @@ func TestOneTrialOfMany(t *testing.T) {
 				done.Go(func() {
 					ready.Done()
 					ready.Wait()
-					l, _, err := r.Acquire(&Query{Now: after})
+					l, _, err := r.Acquire(&Query{Now: halfOpenTime})
 					mu.Lock()
 					defer mu.Unlock()
 					if err == nil {

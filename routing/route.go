@@ -12,20 +12,20 @@ import (
 
 // Target is an upstream of a route, together with the engine's name for the model.
 type Target struct {
-	Upstream *upstreams.Upstream
-	Served   string
-	Tier     int                    // tier of the deployment
-	Arm      string                 // name of the arm, or empty
-	external bool                   // the upstream is outside the organization
-	arm      uint8                  // number of the arm in the route, counting from 1, or 0
-	longest  int                    // maximum prompt length in tokens; 0 means no limit
-	model    *upstreams.ServedModel // the upstream's model with the served name
-	work     upstreams.Features     // features that every call of the route requires
-	// directory is the route's directory, or nil. member is the target's number in the directory.
+	Upstream         *upstreams.Upstream
+	Served           string
+	Tier             int                    // tier of the deployment
+	Arm              string                 // name of the arm, or empty
+	isExternal       bool                   // the upstream is outside the organization
+	armNumber        uint8                  // number of the arm in the route, counting from 1, or 0
+	maxPromptTokens  int                    // maximum prompt length in tokens; 0 means no limit
+	model            *upstreams.ServedModel // the upstream's model with the served name
+	requiredFeatures upstreams.Features     // features that every call of the route requires
+	// prefixIndex is the route's directory, or nil. member is the target's number in the directory.
 	// rank is a hash of the upstream's ID, and is the same at every edge.
-	directory *directory
-	member    member
-	rank      uint64
+	prefixIndex *prefixIndex
+	member      member
+	rankHash    uint64
 }
 
 // Percent is a percentage.
@@ -38,7 +38,7 @@ type Query struct {
 	Key     string   // id of the client's key, or empty
 	Weight  float64  // weight of the key in package turns; 0 if the call takes no turns
 	Tokens  int      // estimated prompt tokens
-	Prefix  []uint64 // HashBlocks of the prompt, if the route WantsPrefix
+	Prefix  []uint64 // HashBlocks of the prompt, if the route UsesPrefix
 	Text    int      // bytes of text covered by Prefix; 0 means the size of its blocks
 	Session uint64   // hash of the session, the same at every edge; 0 if unknown
 	// CacheKey is a hash of the client's cache key, or 0. A client sets the same cache key for
@@ -49,7 +49,7 @@ type Query struct {
 	Busy     bool           // at least one upstream in Exclude was full
 	UpOnly   bool           // use only upstreams that are up, with no last resort
 	Tiers    uint8          // a bit for each tier that the key lists; 0 means no list: all targets except external ones
-	Arms     Arms           // the call's arms, from ArmsOf
+	Arms     Arms           // the call's arms, from SelectArms
 	// Overflow means that the call does not wait for a slot, or has stopped waiting. It may then
 	// use a tier for which When is config.WhenFull if the earlier tiers are full.
 	Overflow bool
@@ -59,22 +59,22 @@ type Query struct {
 	// RetryAfter is the Retry-After that the client gets if the call is refused. The refusal adds a
 	// claim (see Claims). If RetryAfter is 0, the call ignores claims and adds none.
 	RetryAfter time.Duration
-	Rank       int     // rank of the call's class; claims from earlier classes go first
-	Reserve    Percent // share of an upstream's slots, rounded down, that the call must leave free
-	Why        *Why    // receives the reasons for the pick; may be nil
+	Rank       int              // rank of the call's class; claims from earlier classes go first
+	Reserve    Percent          // share of an upstream's slots, rounded down, that the call must leave free
+	Why        *PickExplanation // receives the reasons for the pick; may be nil
 }
 
 // search is the state of one search for a target. It holds a copy of the Query, because a pointer
 // would move each caller's Query to the heap.
 type search struct {
 	Query
-	at         upstreams.Moment // Now, once a pick has begun
-	notStalled bool             // skip stalled upstreams for now
-	anyway     bool             // consider engines that lack a needed feature, because no others take the call
-	within     Arms             // arms whose targets are considered now
-	known      knowledge        // the directory's knowledge about Prefix
+	moment      upstreams.Moment // Now, once a pick has begun
+	skipStalled bool             // skip stalled upstreams for now
+	ignoreNeeds bool             // consider engines that lack a needed feature, because no others take the call
+	searchArms  Arms             // arms whose targets are considered now
+	cached      cacheMatch       // the directory's knowledge about Prefix
 
-	full []upstreams.ID // upstreams whose slots are occupied by other edges of the fleet or reserved by claims
+	fullUpstreams []upstreams.ID // upstreams whose slots are occupied by other edges of the fleet or reserved by claims
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -89,52 +89,52 @@ func (q *Query) excludes(t *Target) bool {
 // allows reports whether the target is in state s, is open to the key, has the model, and was not
 // tried by this call.
 func (q *search) allows(t *Target, s upstreams.State) bool {
-	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
-		(q.anyway || !t.model.Lacks(q.Needs, q.at)) &&
+	return t.isInArms(q.searchArms) && t.Upstream.IsEligibleFor(q.Key, s, q.moment) && t.model.Available() && t.IsOpenToTiers(q.Tiers) &&
+		(q.ignoreNeeds || !t.model.LacksFeature(q.Needs, q.moment)) &&
 		(len(q.Exclude) == 0 || !q.excludes(t))
 }
 
-// OpenTo reports whether calls of a key that has these tiers (Query.Tiers) may use the target.
+// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use the target.
 // Prompts go to an external upstream only if the key lists its tier.
-func (t *Target) OpenTo(tiers uint8) bool {
+func (t *Target) IsOpenToTiers(tiers uint8) bool {
 	if tiers == 0 {
-		return !t.external
+		return !t.isExternal
 	}
 	return tiers>>t.Tier&1 != 0
 }
 
-// Open reports whether calls of a key that has these tiers (Query.Tiers) may use any target of a
+// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use any target of a
 // route.
-func Open(r *Route, tiers uint8) bool {
+func IsOpenToTiers(r *Route, tiers uint8) bool {
 	for i := range r.targets {
-		if r.targets[i].OpenTo(tiers) {
+		if r.targets[i].IsOpenToTiers(tiers) {
 			return true
 		}
 	}
 	return len(r.targets) == 0
 }
 
-// External reports whether a route has an external upstream.
-func External(r *Route) bool {
-	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
+// HasExternal reports whether a route has an external upstream.
+func HasExternal(r *Route) bool {
+	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.isExternal })
 }
 
 // readLoad sets l to the target's load as seen by the query.
 func (t *Target) readLoad(l *upstreams.Load, q *search) {
-	t.Upstream.ReadLoad(l, q.Pool, q.at)
-	t.model.Weigh(l, q.Now)
+	t.Upstream.ReadLoad(l, q.Pool, q.moment)
+	t.model.AdjustLoad(l, q.Now)
 	if q.Reserve > 0 {
 		l.Limit -= int(q.Reserve.Of(int64(l.Limit)))
 		l.Taken = max(l.Taken, l.Active)
 	}
-	if len(q.full) > 0 && slices.Contains(q.full, t.Upstream.ID()) {
+	if len(q.fullUpstreams) > 0 && slices.Contains(q.fullUpstreams, t.Upstream.ID()) {
 		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	}
 }
 
-// states are the states in which targets take calls, in order of preference. A state is used only
+// statePreference are the states in which targets take calls, in order of preference. A state is used only
 // if no target is in an earlier state. A busy target is full for every call.
-var states = [...]upstreams.State{
+var statePreference = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
 
@@ -147,44 +147,44 @@ type Route struct {
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []share // arms of all tiers, or nil
-	seed    uint64  // hash of the ID
-	// byLength is true if some targets get only short prompts.
-	byLength bool
-	policy   policy
-	rotor    *atomic.Uint32
-	claims   *Claims // claims of all routes in the table
-	line     *turns.Line
-	// directory tracks the prompts sent to the targets. It is nil if it cannot affect a pick: there
+	arms    []armRange // arms of all tiers, or nil
+	seed    uint64     // hash of the ID
+	// hasLengthLimits is true if some targets get only short prompts.
+	hasLengthLimits bool
+	policy          policy
+	startCounter    *atomic.Uint32
+	claims          *Claims // claims of all routes in the table
+	scheduler       *turns.Scheduler
+	// prefixIndex tracks the prompts sent to the targets. It is nil if it cannot affect a pick: there
 	// is only one target, or the policy is round_robin.
-	directory *directory
-	siblings  *upstreams.Siblings // speeds of the targets, by position
+	prefixIndex   *prefixIndex
+	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
 // AppendTooShort appends the upstreams that are reserved for prompts shorter than tokens
 // (config.PromptTokens).
 func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
-	if !r.byLength {
+	if !r.hasLengthLimits {
 		return to
 	}
 	for i := range r.targets {
-		if t := &r.targets[i]; t.longest > 0 && tokens > t.longest {
+		if t := &r.targets[i]; t.maxPromptTokens > 0 && tokens > t.maxPromptTokens {
 			to = append(to, t.Upstream.ID())
 		}
 	}
 	return to
 }
 
-// First returns the first tier, or the route itself if it has no tiers.
-func First(r *Route) *Route {
+// FirstTier returns the first tier, or the route itself if it has no tiers.
+func FirstTier(r *Route) *Route {
 	if r.Tiers != nil {
 		return r.Tiers[0]
 	}
 	return r
 }
 
-// tiersOf returns the route's tiers, or the route itself if it has none.
-func tiersOf(r *Route) []*Route {
+// tiersOrSelf returns the route's tiers, or the route itself if it has none.
+func tiersOrSelf(r *Route) []*Route {
 	if r.Tiers != nil {
 		return r.Tiers
 	}
@@ -194,16 +194,16 @@ func tiersOf(r *Route) []*Route {
 // Targets returns the targets by tier, in configuration order. Callers must not modify the slice.
 func (r *Route) Targets() []Target { return r.targets }
 
-// Line returns the line that tracks each key's service at the model.
-func Line(r *Route) *turns.Line { return r.line }
+// TurnScheduler returns the line that tracks each key's service at the model.
+func TurnScheduler(r *Route) *turns.Scheduler { return r.scheduler }
 
-// Wait registers a call that waits for a slot. Targets that keep few models in memory can then load
+// RegisterWait registers a call that waits for a slot. Targets that keep few models in memory can then load
 // the call's model. quit removes the registration.
-func (r *Route) Wait(q *Query) (quit func()) {
+func (r *Route) RegisterWait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
-		if t := &r.targets[i]; t.OpenTo(q.Tiers) && !q.excludes(t) {
-			if quit := t.model.Wait(q.Now); quit != nil {
+		if t := &r.targets[i]; t.IsOpenToTiers(q.Tiers) && !q.excludes(t) {
+			if quit := t.model.BeginWait(q.Now); quit != nil {
 				all = append(all, quit)
 			}
 		}
@@ -215,5 +215,5 @@ func (r *Route) Wait(q *Query) (quit func()) {
 	}
 }
 
-// WantsPrefix reports whether picks use Query.Prefix, Session and CacheKey.
-func (r *Route) WantsPrefix() bool { return r.directory != nil }
+// UsesPrefix reports whether picks use Query.Prefix, Session and CacheKey.
+func (r *Route) UsesPrefix() bool { return r.prefixIndex != nil }

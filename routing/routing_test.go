@@ -41,7 +41,7 @@ func upstream(name string, slots int) config.Upstream {
 
 func table(t testing.TB, p *upstreams.Plan, models ...config.Model) *Table {
 	t.Helper()
-	tab, err := Build(&config.File{Models: models}, p, nil)
+	tab, err := BuildTable(&config.File{Models: models}, p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,14 @@ func TestLookup(t *testing.T) {
 }
 
 func TestBuildUnknownUpstream(t *testing.T) {
-	if _, err := Build(&config.File{Models: []config.Model{model("m", "", "nobody")}}, plan(t, upstream("a", 1)), nil); err == nil {
+	if _, err := BuildTable(&config.File{Models: []config.Model{model("m", "", "nobody")}}, plan(t, upstream("a", 1)), nil); err == nil {
 		t.Fatal("a deployment on an unknown upstream was accepted")
 	}
 }
 
-// spread acquires n leases one after another, each with a different random number, and counts them
+// countAcquired acquires n leases one after another, each with a different random number, and counts them
 // by upstream.
-func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
+func countAcquired(t testing.TB, r *Route, n int, q Query) map[string]int {
 	t.Helper()
 	got := map[string]int{}
 	for i := range n {
@@ -120,7 +120,7 @@ func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
 func TestLeastLoadedFillsEvenlyAndStopsAtTheLimit(t *testing.T) {
 	p := plan(t, upstream("a", 4), upstream("b", 4), upstream("c", 4))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
-	got := spread(t, r, 12, Query{})
+	got := countAcquired(t, r, 12, Query{})
 	for _, name := range []string{"a", "b", "c"} {
 		if got[name] != 4 {
 			t.Errorf("%s has %d leases, want 4", name, got[name])
@@ -141,7 +141,7 @@ func TestLeastLoadedWeighs(t *testing.T) {
 	big.Weight = 3
 	p := plan(t, big, upstream("small", 100))
 	r := lookup(t, table(t, p, model("m", "", "big", "small")), "m")
-	got := spread(t, r, 80, Query{})
+	got := countAcquired(t, r, 80, Query{})
 	if got["big"] < 58 || got["big"] > 62 {
 		t.Errorf("weight 3 against 1 gave %v of 80, want 60 and 20", got)
 	}
@@ -173,7 +173,7 @@ func TestTokensCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := spread(t, r, 10, Query{Tokens: 10})
+	got := countAcquired(t, r, 10, Query{Tokens: 10})
 	if got[long.Upstream().Name()] != 0 {
 		t.Errorf("the engine with a prompt of 100,000 tokens got %d of 10 short calls", got[long.Upstream().Name()])
 	}
@@ -183,7 +183,7 @@ func TestExclude(t *testing.T) {
 	p := plan(t, upstream("a", 9), upstream("b", 9))
 	r := lookup(t, table(t, p, model("m", "", "a", "b")), "m")
 	a := p.Upstream("a")[0].ID()
-	if got := spread(t, r, 5, Query{Exclude: []upstreams.ID{a}}); got["b"] != 5 {
+	if got := countAcquired(t, r, 5, Query{Exclude: []upstreams.ID{a}}); got["b"] != 5 {
 		t.Errorf("excluded upstream was picked: %v", got)
 	}
 	_, _, err := r.Acquire(&Query{Now: t0, Exclude: []upstreams.ID{a, p.Upstream("b")[0].ID()}})
@@ -195,7 +195,7 @@ func TestExclude(t *testing.T) {
 func TestRoundRobin(t *testing.T) {
 	p := plan(t, upstream("a", 99), upstream("b", 99), upstream("c", 99))
 	r := lookup(t, table(t, p, model("m", config.PolicyRoundRobin, "a", "b", "c")), "m")
-	held := spread(t, r, 30, Query{})
+	held := countAcquired(t, r, 30, Query{})
 	for name, n := range held {
 		if n != 10 {
 			t.Errorf("%s got %d of 30", name, n)
@@ -214,7 +214,7 @@ func TestLeastLoadedKeepsConversations(t *testing.T) {
 	home := map[int]string{}
 	for turn := range 5 {
 		for id := range 40 {
-			blocks := HashBlocks(nil, Seed("m", "", nil), conversation(id)[:1000+turn*700])
+			blocks := HashBlocks(nil, PromptSeed("m", "", nil), conversation(id)[:1000+turn*700])
 			l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(turn*1000 + id), Prefix: blocks})
 			if err != nil {
 				t.Fatal(err)
@@ -240,7 +240,7 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	p := plan(t, upstream("a", 2), upstream("b", 2))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b")), "m")
 	blocks := HashBlocks(nil, 1, conversation(1))
-	got := spread(t, r, 4, Query{Prefix: blocks})
+	got := countAcquired(t, r, 4, Query{Prefix: blocks})
 	if got["a"] != 2 || got["b"] != 2 {
 		t.Errorf("four calls of one conversation over two engines of two slots: %v", got)
 	}
@@ -259,7 +259,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.FirstToken(time.Second) // the prefill is complete, and the response continues
+		l.RecordFirstToken(time.Second) // the prefill is complete, and the response continues
 		home[id] = l.Upstream().Name()
 		got[home[id]]++
 	}
@@ -274,7 +274,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.FirstToken(time.Second)
+		l.RecordFirstToken(time.Second)
 		if l.Upstream().Name() != name {
 			t.Errorf("conversation %d moved from %s to %s", id, name, l.Upstream().Name())
 		}
@@ -293,7 +293,7 @@ func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 			got, home, moved := map[string]int{}, map[int]string{}, 0
 			for turn := range 3 {
 				for id := range 400 {
-					q := Query{Now: t0, Rand: mix(uint64(id*10 + turn)), Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)[:own*(turn+1)]...))}
+					q := Query{Now: t0, Rand: splitmix64(uint64(id*10 + turn)), Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)[:own*(turn+1)]...))}
 					l, _, err := r.Acquire(&q)
 					if err != nil {
 						t.Fatal(err)
@@ -354,7 +354,7 @@ func TestLeastLoadedAgreesBetweenEdges(t *testing.T) {
 	choose := func(id int) string {
 		p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 		r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
-		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, Seed("m", "", nil), conversation(id))})
+		l, _, err := r.Acquire(&Query{Now: t0, Rand: uint64(id) * 77, Prefix: HashBlocks(nil, PromptSeed("m", "", nil), conversation(id))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +375,7 @@ func TestCapacity(t *testing.T) {
 	if c := shared.Capacity(upstreams.PoolText, t0); c.Total != 4 {
 		t.Errorf("an upstream with two targets counts %d slots, want 4", c.Total)
 	}
-	if shared.SeparatePools() || !apart.SeparatePools() {
+	if shared.HasSeparatePools() || !apart.HasSeparatePools() {
 		t.Error("separate pools are told wrongly")
 	}
 	if _, _, err := apart.Acquire(&Query{Now: t0, Pool: upstreams.PoolVision}); err != nil {
@@ -386,7 +386,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("text %+v, vision %+v", text, vision)
 	}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
-	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
+	if sum := apart.PoolsCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
 	// The four slots of the shared pool count only once, whichever kinds of calls use them. A call
@@ -395,10 +395,10 @@ func TestCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	both := lookup(t, tab, "both")
-	if sum := both.Sum(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
+	if sum := both.PoolsCapacity(pools, t0); sum.Total != 14 || sum.Active != 2 || sum.Available != 12 {
 		t.Errorf("sum over a shared pool and separate ones: %+v", sum)
 	}
-	if shared.Ready(t0) {
+	if shared.IsReady(t0) {
 		t.Error("a route whose upstream was never probed is called ready")
 	}
 }
@@ -424,7 +424,7 @@ func TestLoadedFirst(t *testing.T) {
 			}
 			where, leases = append(where, l.Upstream().Name()), append(leases, l)
 			var full *FullError
-			if _, _, err := n.Acquire(&Query{Now: time.Now(), Exclude: free(tab, "n")}); !errors.As(err, &full) {
+			if _, _, err := n.Acquire(&Query{Now: time.Now(), Exclude: idleUpstreams(tab, "n")}); !errors.As(err, &full) {
 				t.Errorf("%s: beside calls of another model it gets %v", policy, err)
 			}
 		}
@@ -440,12 +440,12 @@ func TestLoadedFirst(t *testing.T) {
 	}
 }
 
-// free returns the upstreams of a model that have no call.
-func free(tab *Table, id string) (ids []upstreams.ID) {
+// idleUpstreams returns the upstreams of a model that have no call.
+func idleUpstreams(tab *Table, id string) (ids []upstreams.ID) {
 	r, _ := tab.Lookup([]byte(id))
 	var l upstreams.Load
 	for _, t := range r.targets {
-		if t.Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.At(time.Now())); l.Active == 0 {
+		if t.Upstream.ReadLoad(&l, upstreams.PoolText, upstreams.MomentOf(time.Now())); l.Active == 0 {
 			ids = append(ids, t.Upstream.ID())
 		}
 	}

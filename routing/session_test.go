@@ -37,14 +37,14 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 				Session: rapid.Uint64().Draw(rt, "session"), CacheKey: rapid.Uint64().Draw(rt, "key"), Prefix: randomBlocks(6), Tokens: 700,
 				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0,
 			}
-			c, all := choice{r: r, q: &search{Query: q, at: upstreams.At(t0)}, state: r.targets[0].Upstream.State()}, scores{known: known}
-			r.siblings.Known(c.q.at)
+			c, all := targetScan{r: r, q: &search{Query: q, moment: upstreams.MomentOf(t0)}, state: r.targets[0].Upstream.State()}, scores{useTime: known}
+			r.siblingSpeeds.Refresh(c.q.moment)
 			if c.score(&all); all.n != len(r.targets) {
 				rt.Fatalf("scores of %d targets", all.n)
 			}
-			got := at(t, r, q)
-			if i := slices.IndexFunc(all.of[:all.n], func(s scored) bool { return int(s.at) == got }); all.of[i].score > nearTie*all.best.score {
-				rt.Fatalf("target %d of %+v", got, all.of[:all.n])
+			got := pickedIndex(t, r, q)
+			if i := slices.IndexFunc(all.targets[:all.n], func(s targetScore) bool { return int(s.pos) == got }); all.targets[i].score > homeTolerance*all.best.score {
+				rt.Fatalf("target %d of %+v", got, all.targets[:all.n])
 			}
 		})
 	}
@@ -58,15 +58,15 @@ func TestCacheKeyHome(t *testing.T) {
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	homes := map[int]bool{}
 	for key := range uint64(40) {
-		q := Query{CacheKey: mix(key + 1), Prefix: randomBlocks(6), Tokens: 700, Rand: key}
-		home := at(t, r, q)
+		q := Query{CacheKey: splitmix64(key + 1), Prefix: randomBlocks(6), Tokens: 700, Rand: key}
+		home := pickedIndex(t, r, q)
 		homes[home] = true
 		q.Prefix, q.Rand = randomBlocks(9), key+1000
-		if got := at(t, other, q); got != home {
+		if got := pickedIndex(t, other, q); got != home {
 			t.Fatalf("key %d is at home at %d and at %d", key, home, got)
 		}
 		q.Session = 1
-		if session := at(t, r, Query{Session: 1, Prefix: q.Prefix, Tokens: 700}); at(t, r, q) != session {
+		if session := pickedIndex(t, r, Query{Session: 1, Prefix: q.Prefix, Tokens: 700}); pickedIndex(t, r, q) != session {
 			t.Fatal("the key is before the session")
 		}
 	}

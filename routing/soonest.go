@@ -9,89 +9,89 @@ import (
 // and the call waits until the engine runs it.
 
 const (
-	// firstTokens is how many response tokens the estimate includes. It is large enough that the
+	// estimatedTokens is how many response tokens the estimate includes. It is large enough that the
 	// decoding speed matters in addition to the time to first token. The number is small compared
 	// with a response, because clients read the response while it streams.
-	firstTokens = 10
-	// missingWeight is the weight of tokens that this engine would have to read although another
+	estimatedTokens = 10
+	// uncachedWeight is the weight of tokens that this engine would have to read although another
 	// engine has cached them. Such tokens count more than others, because reading them again evicts
 	// other prompts from this engine's cache and delays the queued calls. With a weight of 1, calls
 	// leave an engine with a warm cache too easily. In a test with 64 agents and 8 engines, the
 	// 90th percentile of the time was 4.45 s with a weight of 1.5, and 2.5 s with a weight of 2.
-	missingWeight = 2
-	// nearTie is the factor by which the home of a new conversation may respond later than the best
+	uncachedWeight = 2
+	// homeTolerance is the factor by which the home of a new conversation may respond later than the best
 	// target. The estimates are not more precise than this.
-	nearTie = 1.1
-	// leastTokens is the minimum weight of a prompt while speeds are unknown. Calls with short
+	homeTolerance = 1.1
+	// minPromptWeight is the minimum weight of a prompt while speeds are unknown. Calls with short
 	// prompts are then compared by the batches that they would join.
-	leastTokens = 128
+	minPromptWeight = 128
 )
 
-// need is the number of prompt tokens that engines would have to read.
-type need struct {
-	all   float64
-	block float64 // tokens per block
-	fresh float64 // tokens that no engine has cached
+// promptNeed is the number of prompt tokens that engines would have to read.
+type promptNeed struct {
+	totalTokens    float64
+	tokensPerBlock float64 // tokens per block
+	freshTokens    float64 // tokens that no engine has cached
 }
 
-// needs computes the need of the query's prompt.
-func (q *search) needs() need {
+// promptNeed computes the need of the query's prompt.
+func (q *search) promptNeed() promptNeed {
 	tokens := float64(q.Tokens)
-	if q.known.n == 0 {
-		return need{all: tokens, fresh: tokens}
+	if q.cached.n == 0 {
+		return promptNeed{totalTokens: tokens, freshTokens: tokens}
 	}
 	text := float64(max(q.Text, blockBytes*len(q.Prefix)))
 	if tokens == 0 {
-		tokens = text / usualToken
+		tokens = text / defaultBytesPerToken
 	}
 	block := tokens / text * blockBytes
-	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
+	return promptNeed{tokens, block, max(0, tokens-block*float64(q.cached.knownBlocks()))}
 }
 
-// at returns how many tokens a target would have to read, and their cost. Blocks shared by many
+// costAt returns how many tokens a target would have to read, and their cost. Blocks shared by many
 // conversations cost half as much, or nothing.
-func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
+func (n *promptNeed) costAt(k *cacheMatch, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
-		return n.all, n.all
+		return n.totalTokens, n.totalTokens
 	}
-	held, missing := k.held(t.member)
-	return max(0, n.all-n.block*float64(held)), n.fresh + missingWeight*n.block*missing
+	held, missing := k.cachedBlocks(t.member)
+	return max(0, n.totalTokens-n.tokensPerBlock*float64(held)), n.freshTokens + uncachedWeight*n.tokensPerBlock*missing
 }
 
-// promptAt returns the Prompt with which to acquire a lease at the target.
-func (q *search) promptAt(t *Target) upstreams.Prompt {
-	n := q.needs()
-	uncached, _ := n.at(&q.known, t)
+// leasePrompt returns the Prompt with which to acquire a lease at the target.
+func (q *search) leasePrompt(t *Target) upstreams.Prompt {
+	n := q.promptNeed()
+	uncached, _ := n.costAt(&q.cached, t)
 	p := upstreams.Prompt{Tokens: q.Tokens, Uncached: int(uncached)}
-	if held, _ := q.known.held(t.member); held > 0 {
-		p.Stays = held > q.known.own()
-		p.Age = t.directory.age(q.Prefix[held-1], t.member)
+	if held, _ := q.cached.cachedBlocks(t.member); held > 0 {
+		p.Stays = held > q.cached.sharedBlocks()
+		p.Age = t.prefixIndex.blockAge(q.Prefix[held-1], t.member)
 	}
 	return p
 }
 
-// Counted records the prompt tokens and cached tokens that the engine reported for a lease. These
+// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported for a lease. These
 // counts correct the directory's estimate of the cache size.
-func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
-	if !t.Upstream.Cache.Counted(cached) {
+func (t *Target) RecordPromptTokens(l *upstreams.Lease, tokens, cached int) {
+	if !t.Upstream.Cache.RecordCached(cached) {
 		return
 	}
-	l.Counted(tokens, cached)
+	l.RecordPromptTokens(tokens, cached)
 	// The count is not meaningful if the engine was still reading this prompt for another call. In
 	// that case, the prompt's age is less than the unread tokens.
-	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
+	if p := l.Prompt(); t.prefixIndex != nil && p.Tokens > 0 && p.Age*blockBytes >= l.TokensAhead()*defaultBytesPerToken {
 		share := float64(tokens) / float64(p.Tokens) // q.Tokens was only an estimate
-		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
+		t.prefixIndex.adjustCacheSize(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
-// timeOf estimates the seconds until a call's first tokens arrive. charged is how many prompt
+// estimateSeconds estimates the seconds until a call's first tokens arrive. charged is how many prompt
 // tokens the engine has to read for the call. This time includes reading the queued prompts and the
 // call's prompt, and decoding the first tokens while the engine serves the other calls. If there
 // are more calls than l.Places, some of them wait for running calls to end. A recent failure weighs
 // as much as one call. The weight of an upstream is the factor by which its engine is faster than
 // measured.
-func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
+func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
@@ -99,87 +99,87 @@ func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	places := float64(max(1, l.Places))
 	full := calls / places // its fourth power is small up to one half, and amounts to two calls' time at one
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
-	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
+	return (wait + v.Start + unread*v.Prefill + estimatedTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf is the score that replaces timeOf while speeds are unknown. It multiplies the tokens to
+// loadProduct is the score that replaces estimateSeconds while speeds are unknown. It multiplies the tokens to
 // read by the fill level of the engine, so that neither long prompts nor large batches accumulate
 // at one engine (LMetric, arXiv 2603.15202). The weight scales both factors.
-func productOf(l *upstreams.Load, charged float64) float64 {
+func loadProduct(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
-	return (float64(l.Unread)/l.Weight + charged + leastTokens) * calls * l.Share
+	return (float64(l.Unread)/l.Weight + charged + minPromptWeight) * calls * l.Share
 }
 
-// doubt is the penalty at which an engine's cache no longer counts: two failures, or the slow start
+// distrustPenalty is the penalty at which an engine's cache no longer counts: two failures, or the slow start
 // after an outage.
-const doubt = 2
+const distrustPenalty = 2
 
-// soonest picks the target that has the shortest estimated time, if speeds are known. Otherwise it
+// pickSoonest picks the target that has the shortest estimated time, if speeds are known. Otherwise it
 // picks the target that has the smallest product. A new conversation goes to its home if the home is
 // nearly as good.
-func (c *choice) soonest() (best *Target, eligible bool) {
+func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
 	var all scores
-	all.known = c.r.siblings.Known(c.q.at)
+	all.useTime = c.r.siblingSpeeds.Refresh(c.q.moment)
 	c.score(&all)
 	home := false
-	if key := c.q.homeKey(); all.n > 0 && (key != 0 || c.q.known.place != 0) {
-		best = c.home(key, &all, nearTie*all.best.score)
+	if key := c.q.homeKey(); all.n > 0 && (key != 0 || c.q.cached.placedMember != 0) {
+		best = c.pickHome(key, &all, homeTolerance*all.best.score)
 		home = best != nil
 	}
 	if !home {
-		best = all.best.target(c.r.targets, c.q.Rand)
+		best = all.best.pickRandom(c.r.targets, c.q.Rand)
 	}
 	if c.q.Why != nil && best != nil {
-		c.q.explain(c.r.targets, &all, best, home)
+		c.q.recordReason(c.r.targets, &all, best, home)
 	}
-	return best, all.met
+	return best, all.anyFound
 }
 
 // score visits the targets with free slots. It scores them by time if speeds are known, and by
 // product otherwise.
-func (c *choice) score(all *scores) {
+func (c *targetScan) score(all *scores) {
 	var speed upstreams.Speed
-	need := c.q.needs()
-	w := c.turn(c.start)
+	need := c.q.promptNeed()
+	w := c.iterate(c.start)
 	for t := w.next(); t != nil; t = w.next() {
-		all.met = true
+		all.anyFound = true
 		if w.load.Taken >= w.load.Limit {
 			continue
 		}
-		uncached, charged := need.at(&c.q.known, t)
-		if w.load.Penalty >= doubt {
-			charged = need.all
+		uncached, charged := need.costAt(&c.q.cached, t)
+		if w.load.Penalty >= distrustPenalty {
+			charged = need.totalTokens
 		}
 		var score float64
-		if all.known {
-			c.r.siblings.Speed(w.at, &speed)
-			score = timeOf(&w.load, &speed, charged)
+		if all.useTime {
+			c.r.siblingSpeeds.ReadSpeed(w.pos, &speed)
+			score = estimateSeconds(&w.load, &speed, charged)
 		} else {
-			score = productOf(&w.load, charged)
+			score = loadProduct(&w.load, charged)
 		}
-		all.add(w.at, need.all-uncached, score)
+		all.add(w.pos, need.totalTokens-uncached, score)
 	}
 }
 
-// scores holds the scores of up to maxEqual targets.
+// scores holds the scores of up to maxEqualTargets targets.
 type scores struct {
-	best  lowest
-	known bool // the scores are times rather than products
-	met   bool // the query may use at least one target, even if that target is full
-	n     int
-	of    [maxEqual]scored
+	best     lowestScores
+	useTime  bool // the scores are times rather than products
+	anyFound bool // the query may use at least one target, even if that target is full
+	n        int
+	targets  [maxEqualTargets]targetScore
 }
 
-type scored struct {
-	at    uint16 // position of the target
-	held  int32  // prompt tokens that the engine has cached
-	score float64
+type targetScore struct {
+	pos          uint16 // position of the target
+	cachedTokens int32  // prompt tokens that the engine has cached
+	score        float64
 }
 
 func (s *scores) add(at int, held, score float64) {
-	s.best.show(at, score)
-	if s.n < maxEqual {
-		s.of[s.n] = scored{uint16(at), int32(held), score}
+	s.best.addScore(at, score)
+	if s.n < maxEqualTargets {
+		s.targets[s.n] = targetScore{uint16(at), int32(held), score}
 		s.n++
 	}
 }
@@ -190,9 +190,9 @@ func (s *scores) add(at int, held, score float64) {
 // would then all go to one engine. If an engine has the conversation cached, or nothing
 // distinguishes it from others, homeKey returns 0.
 func (q *search) homeKey() uint64 {
-	own := q.known.own()
+	own := q.cached.sharedBlocks()
 	switch {
-	case q.known.blocks() > own:
+	case q.cached.knownBlocks() > own:
 		return 0
 	case q.Session != 0:
 		return q.Session
@@ -204,21 +204,21 @@ func (q *search) homeKey() uint64 {
 	return 0
 }
 
-// home chooses among the targets with a score of at most latest. It returns the target to which
+// pickHome chooses among the targets with a score of at most latest. It returns the target to which
 // other edges sent the conversation, if there is one. Otherwise, it returns the target that ranks
 // first for the key (rendezvous hashing). All edges that use the same engines compute the same
 // ranks, so they agree without communication.
-func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
+func (c *targetScan) pickHome(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
-	for i := range all.of[:all.n] {
-		t := &c.r.targets[all.of[i].at]
-		if all.of[i].score > latest {
+	for i := range all.targets[:all.n] {
+		t := &c.r.targets[all.targets[i].pos]
+		if all.targets[i].score > latest {
 			continue
 		}
-		if int16(t.member)+1 == c.q.known.place {
+		if int16(t.member)+1 == c.q.cached.placedMember {
 			return t
 		}
-		if rank := mix(key ^ t.rank); key != 0 && (best == nil || rank < first) {
+		if rank := splitmix64(key ^ t.rankHash); key != 0 && (best == nil || rank < first) {
 			best, first = t, rank
 		}
 	}

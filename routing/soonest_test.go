@@ -13,7 +13,7 @@ import (
 // TestTimeOf checks each term of the estimated time until an upstream sends the first tokens.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
-	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
+	tokens := func(calls float64) float64 { return estimatedTokens * (0.02 + 0.001*calls) }
 	own := 0.1 + 0.5
 	for name, c := range map[string]struct {
 		load upstreams.Load
@@ -32,7 +32,7 @@ func TestTimeOf(t *testing.T) {
 		if c.load.Weight == 0 {
 			c.load.Weight = 1
 		}
-		if got := timeOf(&c.load, &v, 500); math.Abs(got-c.want) > 0.001 {
+		if got := estimateSeconds(&c.load, &v, 500); math.Abs(got-c.want) > 0.001 {
 			t.Errorf("%s: %v s, want %v s", name, got, c.want)
 		}
 	}
@@ -45,26 +45,26 @@ func TestProductOf(t *testing.T) {
 		charged float64
 		want    float64
 	}{
-		"idle":                 {upstreams.Load{Share: 1, Weight: 1}, 1000 - leastTokens, 1000},
-		"no prompt":            {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 0, 4 * leastTokens},
-		"a batch":              {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 1000 - leastTokens, 4000},
-		"prompts ahead":        {upstreams.Load{Share: 1, Weight: 1, Active: 1, Unread: 4000}, 1000 - leastTokens, 10000},
-		"more places":          {upstreams.Load{Share: 0.25, Weight: 1, Active: 3}, 1000 - leastTokens, 1000},
-		"others' and failures": {upstreams.Load{Share: 1, Weight: 1, Usual: 2, Others: 9, Penalty: 3}, 1000 - leastTokens, 6000},
-		"weight":               {upstreams.Load{Share: 0.5, Weight: 2, Active: 1, Unread: 4000}, 1000 - leastTokens, 3000},
+		"idle":                 {upstreams.Load{Share: 1, Weight: 1}, 1000 - minPromptWeight, 1000},
+		"no prompt":            {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 0, 4 * minPromptWeight},
+		"a batch":              {upstreams.Load{Share: 1, Weight: 1, Active: 3}, 1000 - minPromptWeight, 4000},
+		"prompts ahead":        {upstreams.Load{Share: 1, Weight: 1, Active: 1, Unread: 4000}, 1000 - minPromptWeight, 10000},
+		"more places":          {upstreams.Load{Share: 0.25, Weight: 1, Active: 3}, 1000 - minPromptWeight, 1000},
+		"others' and failures": {upstreams.Load{Share: 1, Weight: 1, Usual: 2, Others: 9, Penalty: 3}, 1000 - minPromptWeight, 6000},
+		"weight":               {upstreams.Load{Share: 0.5, Weight: 2, Active: 1, Unread: 4000}, 1000 - minPromptWeight, 3000},
 	} {
-		if got := productOf(&c.load, c.charged); math.Abs(got-c.want) > 0.001 {
+		if got := loadProduct(&c.load, c.charged); math.Abs(got-c.want) > 0.001 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-func at(t *testing.T, r *Route, q Query) int {
+func pickedIndex(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
 	from := search{Query: q}
-	r.directory.look(q.Prefix, r.targets, &from.known)
-	best, eligible := r.pick(&from, 0)
+	r.prefixIndex.lookUp(q.Prefix, r.targets, &from.cached)
+	best, eligible := r.pickTarget(&from, 0)
 	if !eligible || best == nil {
 		return -1
 	}
@@ -95,14 +95,14 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 				if learned {
 					answered(t, r, i, speedNeeds, 200*time.Microsecond)
 				}
-				r.directory.learn(prompt[:c.known[i]], &r.targets[i], 1)
+				r.prefixIndex.recordPrompt(prompt[:c.known[i]], &r.targets[i], 1)
 				if c.unread[i] > 0 {
 					if _, ok := r.targets[i].Upstream.TryLease("", upstreams.PoolText, c.unread[i], t0); !ok {
 						t.Fatal("no slot")
 					}
 				}
 			}
-			if got := at(t, r, Query{Prefix: prompt, Tokens: n * 128}); got != c.want {
+			if got := pickedIndex(t, r, Query{Prefix: prompt, Tokens: n * 128}); got != c.want {
 				t.Errorf("%s, speeds known %t: target %d, want %d", name, learned, got, c.want)
 			}
 		}
@@ -141,23 +141,23 @@ func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}
 	for id := range uint64(40) {
-		session := mix(id + 1)
+		session := splitmix64(id + 1)
 		q := Query{Session: session, Prefix: randomBlocks(6), Tokens: 700, Rand: id}
-		home := at(t, edges[0], q)
+		home := pickedIndex(t, edges[0], q)
 		homes[home]++
 		q.Prefix, q.Rand = randomBlocks(9), id+1000 // simulates a restart and a different history
-		if got := at(t, edges[1], q); got != home {
+		if got := pickedIndex(t, edges[1], q); got != home {
 			t.Fatalf("session %d is at home at %d and at %d", id, home, got)
 		}
 		busy := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
-		hold(t, busy, home, 1)
-		if at(t, busy, q) == home {
+		acquireLeases(t, busy, home, 1)
+		if pickedIndex(t, busy, q) == home {
 			t.Errorf("session %d goes to its home though that is busy", id)
 		}
 		other := &busy.targets[(home+1)%4]
-		busy.directory.learn(q.Prefix, other, session)
+		busy.prefixIndex.recordPrompt(q.Prefix, other, session)
 		q.Prefix = append(q.Prefix, 1)
-		if got := at(t, busy, q); got != (home+1)%4 {
+		if got := pickedIndex(t, busy, q); got != (home+1)%4 {
 			t.Errorf("session %d goes to %d, and %d knows it", id, got, (home+1)%4)
 		}
 	}
@@ -165,7 +165,7 @@ func TestSessionHome(t *testing.T) {
 		t.Errorf("homes of 40 sessions: %v", homes)
 	}
 	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session, the prompt determines the home
-	if a, b := at(t, edges[0], q), at(t, edges[1], q); a != b {
+	if a, b := pickedIndex(t, edges[0], q), pickedIndex(t, edges[1], q); a != b {
 		t.Errorf("at home at %d and at %d", a, b)
 	}
 }
@@ -184,7 +184,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 		system := randomBlocks(160) // about 20 thousand tokens
 		got := [4]int{}
 		for id := range uint64(400) {
-			q := Query{Now: t0, Rand: mix(id), Prefix: append(slices.Clone(system), randomBlocks(2)...), Tokens: 162 * 128, Session: mix(id + 1)}
+			q := Query{Now: t0, Rand: splitmix64(id), Prefix: append(slices.Clone(system), randomBlocks(2)...), Tokens: 162 * 128, Session: splitmix64(id + 1)}
 			if oneKey {
 				q.Session, q.CacheKey = 0, 7
 			}
@@ -212,7 +212,7 @@ func TestEditsDoNotMakeACrowd(t *testing.T) {
 	past := randomBlocks(160)
 	first := -1
 	for turn := range 40 {
-		q := Query{Now: t0, Rand: mix(uint64(turn)), Prefix: append(slices.Clone(past), randomBlocks(2)...), Tokens: 162 * 128, Session: 5}
+		q := Query{Now: t0, Rand: splitmix64(uint64(turn)), Prefix: append(slices.Clone(past), randomBlocks(2)...), Tokens: 162 * 128, Session: 5}
 		l, target, err := r.Acquire(&q)
 		if err != nil {
 			t.Fatal(err)

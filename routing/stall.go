@@ -7,25 +7,25 @@ import (
 	"penstock/upstreams"
 )
 
-// stallsLately is how long a stall counts as recent.
-const stallsLately = 30 * time.Second
+// recentStallWindow is how long a stall counts as recent.
+const recentStallWindow = 30 * time.Second
 
-// Stall decides what to do about a stalled upstream, considering all routes. A route's last target
-// stays in service. If more than half of a route's targets would stall within stallsLately, a
+// DecideStall decides what to do about a stalled upstream, considering all routes. A route's last target
+// stays in service. If more than half of a route's targets would stall within recentStallWindow, a
 // generation probe decides. In that case, a fault in the edge or a burst of long prompts is more
 // likely than a fault in each engine.
-func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
+func (t *Table) DecideStall(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
-		if all, others, lately, own := stalls(r, u, now); own {
-			decision = max(decision, stallOf(all, others, lately))
+		if all, others, lately, own := countStalls(r, u, now); own {
+			decision = max(decision, decideRouteStall(all, others, lately))
 		}
 	}
 	return decision
 }
 
-// stallOf decides for one route. all, others and lately are the results of stalls.
-func stallOf(all, others, lately int) upstreams.Stall {
+// decideRouteStall decides for one route. all, others and lately are the results of stalls.
+func decideRouteStall(all, others, lately int) upstreams.StallDecision {
 	switch {
 	case others == 0:
 		return upstreams.StallStay
@@ -35,9 +35,9 @@ func stallOf(all, others, lately int) upstreams.Stall {
 	return upstreams.StallOut
 }
 
-// stalls counts the route's upstreams: all of them, those except u that take calls, and those that
+// countStalls counts the route's upstreams: all of them, those except u that take calls, and those that
 // stalled recently. own reports whether the route contains u.
-func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
+func countStalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]
 		if slices.ContainsFunc(r.targets[:i], func(earlier Target) bool { return earlier.Upstream == t.Upstream }) {
@@ -48,9 +48,9 @@ func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately
 		switch {
 		case t.Upstream == u:
 			own = true
-		case stalled && now.Sub(since) < stallsLately:
+		case stalled && now.Sub(since) < recentStallWindow:
 			lately++
-		case t.takes(now, upstreams.StateUp):
+		case t.canTakeCall(now, upstreams.StateUp):
 			others++
 		}
 	}

@@ -9,7 +9,7 @@ import (
 func TestStallOf(t *testing.T) {
 	for _, c := range []struct {
 		all, others, lately int
-		want                upstreams.Stall
+		want                upstreams.StallDecision
 	}{
 		{1, 0, 0, upstreams.StallStay},
 		{2, 1, 0, upstreams.StallOut},
@@ -22,8 +22,8 @@ func TestStallOf(t *testing.T) {
 		{10, 5, 4, upstreams.StallOut},
 		{10, 4, 5, upstreams.StallConfirm},
 	} {
-		if got := stallOf(c.all, c.others, c.lately); got != c.want {
-			t.Errorf("stallOf(%+v) = %v, want %v", c, got, c.want)
+		if got := decideRouteStall(c.all, c.others, c.lately); got != c.want {
+			t.Errorf("decideRouteStall(%+v) = %v, want %v", c, got, c.want)
 		}
 	}
 }
@@ -32,14 +32,14 @@ func TestStallOf(t *testing.T) {
 func TestStallOfRoutes(t *testing.T) {
 	r := probed(t, `{"id":"m"},{"id":"n"}`, `{"id":"m"},{"id":"n"}`, "")
 	a, b := r.targets[0].Upstream, r.targets[2].Upstream
-	if got := (&Table{routes: []*Route{r}}).Stall(a, t0); got != upstreams.StallOut {
+	if got := (&Table{routes: []*Route{r}}).DecideStall(a, t0); got != upstreams.StallOut {
 		t.Errorf("one of two that take calls: %v", got)
 	}
 	alone := &Route{targets: []Target{r.targets[0], r.targets[4]}}
-	if got := (&Table{routes: []*Route{r, alone}}).Stall(a, t0); got != upstreams.StallStay {
+	if got := (&Table{routes: []*Route{r, alone}}).DecideStall(a, t0); got != upstreams.StallStay {
 		t.Errorf("the last one of a route: %v", got)
 	}
-	if got := (&Table{routes: []*Route{r, alone}}).Stall(b, t0); got != upstreams.StallOut {
+	if got := (&Table{routes: []*Route{r, alone}}).DecideStall(b, t0); got != upstreams.StallOut {
 		t.Errorf("the last one of another's route: %v", got)
 	}
 }

@@ -23,7 +23,7 @@ type Resolver interface {
 
 // Table maps every public model name to its Route. It is immutable and safe for concurrent use.
 type Table struct {
-	exact    map[string]*Route
+	byName   map[string]*Route
 	patterns []pattern // longest prefix first
 	routes   []*Route  // in configuration order
 	Claims   *Claims   // claims of all routes
@@ -35,10 +35,10 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. The routes inherit the state of keep (rotating start, directory,
+// BuildTable compiles the models of f. The routes inherit the state of keep (rotating start, directory,
 // claims), which may be nil. Build returns an error only if f was not validated.
-func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
-	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
+func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
+	t := &Table{byName: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
 		t.Claims = keep.Claims
 	}
@@ -54,12 +54,12 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 		}
 		route.claims = t.Claims
 		t.routes = append(t.routes, route)
-		t.exact[m.ID] = route
+		t.byName[m.ID] = route
 		for _, alias := range m.Aliases {
 			if prefix, ok := strings.CutSuffix(alias, "*"); ok {
 				t.patterns = append(t.patterns, pattern{prefix, route})
 			} else {
-				t.exact[alias] = route
+				t.byName[alias] = route
 			}
 		}
 	}
@@ -67,21 +67,21 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before returns the model's previous route. The new route keeps its state. t may be nil.
-func (t *Table) before(id string) *Route {
+// previousRoute returns the model's previous route. The new route keeps its state. t may be nil.
+func (t *Table) previousRoute(id string) *Route {
 	if t != nil {
-		if r, ok := t.exact[id]; ok && r.ID == id {
+		if r, ok := t.byName[id]; ok && r.ID == id {
 			return r
 		}
 	}
-	return &Route{rotor: new(atomic.Uint32), line: new(turns.Line)}
+	return &Route{startCounter: new(atomic.Uint32), scheduler: new(turns.Scheduler)}
 }
 
 func newRoute(f *config.File, index int, external map[string]bool, r Resolver, keep *Table) (*Route, error) {
 	m := &f.Models[index]
-	before := keep.before(m.ID)
+	before := keep.previousRoute(m.ID)
 	route := &Route{
-		ID: m.ID, Index: index, policy: policyOf(m.Policy), rotor: before.rotor, line: before.line, seed: xxhash.Sum64String(m.ID),
+		ID: m.ID, Index: index, policy: parsePolicy(m.Policy), startCounter: before.startCounter, scheduler: before.scheduler, seed: xxhash.Sum64String(m.ID),
 	}
 	when := map[int]string{}
 	for _, d := range m.Deployments {
@@ -93,42 +93,42 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		if served == "" {
 			served = m.ID
 		}
-		arm := armOf(route, &d)
+		arm := assignArm(route, &d)
 		for _, u := range ups {
 			t := Target{
-				Upstream: u, Served: served, Tier: d.Tier, external: external[d.Upstream],
-				Arm: d.Arm, arm: arm, longest: d.PromptTokens.Max, model: u.Models.Entry(served), work: upstreams.FeatureOfKind(m.Kind),
+				Upstream: u, Served: served, Tier: d.Tier, isExternal: external[d.Upstream],
+				Arm: d.Arm, armNumber: arm, maxPromptTokens: d.PromptTokens.Max, model: u.Models.Entry(served), requiredFeatures: upstreams.KindFeature(m.Kind),
 			}
 			route.targets = append(route.targets, t)
-			route.byLength = route.byLength || t.longest > 0
+			route.hasLengthLimits = route.hasLengthLimits || t.maxPromptTokens > 0
 		}
 		when[d.Tier] = d.When
 	}
 	if route.policy != policyRoundRobin && len(route.targets) > 1 {
 		var err error
-		if route.directory, err = newDirectory(route.targets, before.directory, f.Fleet.Shared()); err != nil {
+		if route.prefixIndex, err = newPrefixIndex(route.targets, before.prefixIndex, f.Fleet.HasStore()); err != nil {
 			return nil, err
 		}
 	}
-	split(route, when)
-	route.learn()
+	splitTiers(route, when)
+	route.initSiblingSpeeds()
 	for _, tier := range route.Tiers {
-		tier.learn()
+		tier.initSiblingSpeeds()
 	}
 	return route, nil
 }
 
-// learn makes the route's targets learn from each other how fast they are.
-func (r *Route) learn() {
+// initSiblingSpeeds makes the route's targets learn from each other how fast they are.
+func (r *Route) initSiblingSpeeds() {
 	models := make([]*upstreams.ServedModel, len(r.targets))
 	for i := range r.targets {
 		models[i] = r.targets[i].model
 	}
-	r.siblings = upstreams.NewSiblings(models)
+	r.siblingSpeeds = upstreams.NewSiblingSpeeds(models)
 }
 
-// split sorts a route's targets by tier, and creates the tiers if there is more than one.
-func split(r *Route, when map[int]string) {
+// splitTiers sorts a route's targets by tier, and creates the tiers if there is more than one.
+func splitTiers(r *Route, when map[int]string) {
 	slices.SortStableFunc(r.targets, func(a, b Target) int { return cmp.Compare(a.Tier, b.Tier) })
 	if r.targets[len(r.targets)-1].Tier == r.targets[0].Tier {
 		return
@@ -150,10 +150,10 @@ func split(r *Route, when map[int]string) {
 // without its variant in brackets, and both take precedence over a pattern. A longer pattern takes
 // precedence over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
-	if r, ok := t.exact[string(model)]; ok {
+	if r, ok := t.byName[string(model)]; ok {
 		return r, true
 	}
-	if r, ok := t.exact[string(config.WithoutVariant(model))]; ok {
+	if r, ok := t.byName[string(config.WithoutVariant(model))]; ok {
 		return r, true
 	}
 	for i := range t.patterns {

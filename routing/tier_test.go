@@ -115,7 +115,7 @@ func TestCapacityOfTiers(t *testing.T) {
 	}
 	want := func(tier int) {
 		t.Helper()
-		full, ok := errors.AsType[*FullError](r.Full(&Query{Now: t0}))
+		full, ok := errors.AsType[*FullError](r.RefusalError(&Query{Now: t0}))
 		if total := r.Tiers[tier].Capacity(upstreams.PoolText, t0).Total; !ok || full.Capacity.Total != total {
 			t.Errorf("%+v, want %d", full, total)
 		}
@@ -154,7 +154,7 @@ func TestTiersProperty(t *testing.T) {
 		m := tiered("m", deployments...)
 		m.Policy = rapid.SampledFrom(policies).Draw(rt, "policy")
 		p := plan(t, ups...)
-		tab, err := Build(&config.File{Upstreams: ups, Models: []config.Model{m}}, p, nil)
+		tab, err := BuildTable(&config.File{Upstreams: ups, Models: []config.Model{m}}, p, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -185,13 +185,13 @@ func TestTiersProperty(t *testing.T) {
 				if rapid.Bool().Draw(rt, "again") {
 					q.Exclude = append(q.Exclude, any().ID())
 				}
-				want := expected(r, &q)
+				want := expectedTier(r, &q)
 				wait := q
 				wait.Overflow = false
-				may := expected(r, &wait)
+				may := expectedTier(r, &wait)
 				for i := range r.targets {
 					t := &r.targets[i]
-					room := r.Room(t.Upstream, &wait)
+					room := r.UsableSlots(t.Upstream, &wait)
 					if room.None != (may == none) || (room.Slots > 0) != (may == t.Tier && slotsFree(t, &q) > 0) {
 						rt.Fatalf("%s, tier %d: %+v while a call that waits may go to %d", t.Upstream.Name(), t.Tier, room, may)
 					}
@@ -200,7 +200,7 @@ func TestTiersProperty(t *testing.T) {
 				got := none
 				if err == nil {
 					got = target.Tier
-					if q.Tiers == 0 && target.external {
+					if q.Tiers == 0 && target.isExternal {
 						rt.Fatal("the call left the house")
 					}
 					leases = append(leases, l)
@@ -221,13 +221,13 @@ const (
 	allFull = -2
 )
 
-// expected applies the documented rule that determines the tier of a call.
-func expected(r *Route, q *Query) int {
+// expectedTier applies the documented rule that determines the tier of a call.
+func expectedTier(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {
 		takes, slots, when := false, 0, ""
 		for i := range r.targets {
-			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) && open(t, q) {
+			if t := &r.targets[i]; t.Tier == tier && t.Upstream.Mode() == upstreams.ModeReady && !q.excludes(t) && mayUseExternal(t, q) {
 				takes, slots = true, slots+slotsFree(t, q)
 			}
 		}
@@ -251,18 +251,18 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open applies the consent rule. Prompts go to an external upstream only if the key lists the
+// mayUseExternal applies the consent rule. Prompts go to an external upstream only if the key lists the
 // upstream's tier.
-func open(t *Target, q *Query) bool {
-	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
+func mayUseExternal(t *Target, q *Query) bool {
+	return q.Tiers == 0 && !t.isExternal || q.Tiers&(1<<t.Tier) != 0
 }
 
 func slotsFree(t *Target, q *Query) int {
-	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) || !open(t, q) {
+	if t.Upstream.Mode() != upstreams.ModeReady || q.excludes(t) || !mayUseExternal(t, q) {
 		return 0
 	}
 	var l upstreams.Load
-	t.Upstream.ReadLoad(&l, q.Pool, upstreams.At(q.Now))
+	t.Upstream.ReadLoad(&l, q.Pool, upstreams.MomentOf(q.Now))
 	return l.Limit - l.Taken
 }
 
@@ -273,7 +273,7 @@ func TestConsent(t *testing.T) {
 	cloud.External = true
 	p := plan(t, house, cloud)
 	build := func(deployments ...config.Deployment) *Route {
-		tab, err := Build(&config.File{Upstreams: []config.Upstream{house, cloud}, Models: []config.Model{tiered("m", deployments...)}}, p, nil)
+		tab, err := BuildTable(&config.File{Upstreams: []config.Upstream{house, cloud}, Models: []config.Model{tiered("m", deployments...)}}, p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,8 +26,8 @@ func (r Reason) Meaning() string { return reasonMeanings[r] }
 // maxEstimates is the maximum number of targets in a Why.
 const maxEstimates = 8
 
-// Why explains a pick to an operator.
-type Why struct {
+// PickExplanation explains a pick to an operator.
+type PickExplanation struct {
 	Reason Reason // empty if there was no choice
 	// Estimates contains the estimates for targets with free slots, best first. If the route has at
 	// most maxEstimates targets, the picked one is included.
@@ -42,14 +42,14 @@ type Estimate struct {
 	Cached  int // estimated number of prompt tokens that the engine has cached
 }
 
-// explain records why a pick chose best.
-func (q *search) explain(targets []Target, s *scores, best *Target, home bool) {
+// recordReason records why a pick chose best.
+func (q *search) recordReason(targets []Target, s *scores, best *Target, home bool) {
 	w := q.Why
-	var top [maxEstimates]scored // the lowest scores, in ascending order
+	var top [maxEstimates]targetScore // the lowest scores, in ascending order
 	n, held := 0, 0
-	for _, a := range s.of[:s.n] {
-		if &targets[a.at] == best {
-			held = int(a.held)
+	for _, a := range s.targets[:s.n] {
+		if &targets[a.pos] == best {
+			held = int(a.cachedTokens)
 		}
 		at := n
 		for at > 0 && top[at-1].score > a.score {
@@ -66,7 +66,7 @@ func (q *search) explain(targets []Target, s *scores, best *Target, home bool) {
 		w.Reason = ReasonOnly
 	case home:
 		w.Reason = ReasonHome
-	case !s.known:
+	case !s.useTime:
 		w.Reason = ReasonUnmeasured
 	case held > 0:
 		w.Reason = ReasonCached
@@ -75,8 +75,8 @@ func (q *search) explain(targets []Target, s *scores, best *Target, home bool) {
 	}
 	w.Estimates = w.Estimates[:0]
 	for _, a := range top[:n] {
-		e := Estimate{Upstream: targets[a.at].Upstream.Name(), Cached: int(a.held)}
-		if s.known {
+		e := Estimate{Upstream: targets[a.pos].Upstream.Name(), Cached: int(a.cachedTokens)}
+		if s.useTime {
 			e.Seconds = a.score
 		}
 		w.Estimates = append(w.Estimates, e)

@@ -34,7 +34,7 @@ func TestWhy(t *testing.T) {
 				answered(t, r, i, speedNeeds, 200*time.Microsecond)
 			}
 		}
-		r.directory.learn(prompt[:c.known], &r.targets[1], 1)
+		r.prefixIndex.recordPrompt(prompt[:c.known], &r.targets[1], 1)
 		for i := range c.full {
 			for range 2 {
 				if _, ok := r.targets[i].Upstream.TryLease("", upstreams.PoolText, 100, t0); !ok {
@@ -42,7 +42,7 @@ func TestWhy(t *testing.T) {
 				}
 			}
 		}
-		q := Query{Now: t0, Prefix: prompt, Tokens: 40 * 128, Text: 40 * blockBytes, Session: c.session, Why: new(Why)}
+		q := Query{Now: t0, Prefix: prompt, Tokens: 40 * 128, Text: 40 * blockBytes, Session: c.session, Why: new(PickExplanation)}
 		_, best, err := r.Acquire(&q)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestWhy(t *testing.T) {
 // earlier pick.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
-	w := new(Why)
+	w := new(PickExplanation)
 	for i := range 3 {
 		_, _, err := r.Acquire(&Query{Now: t0, Why: w})
 		if (err == nil) != (i < 2) || (w.Reason != "") != (i < 2) {
@@ -84,7 +84,7 @@ func TestWhyWithoutAPick(t *testing.T) {
 func TestWhyInTiers(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, config.Deployment{Upstream: "b", Tier: 1})), "m")
-	w := new(Why)
+	w := new(PickExplanation)
 	want := func(name string) {
 		t.Helper()
 		if w.Reason != ReasonOnly || len(w.Estimates) != 1 || w.Estimates[0].Upstream != name {
@@ -104,10 +104,10 @@ func TestWhyInTiers(t *testing.T) {
 		t.Cleanup(func() { l.Release(upstreams.OutcomeOK) })
 		return nil, false
 	}
-	if _, _, err := acquire(First(r), &q, lost); err == nil {
+	if _, _, err := acquireTarget(FirstTier(r), &q, lost); err == nil {
 		t.Fatal("the first tier has a slot")
 	}
-	if _, _, err := descend(r, &q); err != nil {
+	if _, _, err := acquireFromTiers(r, &q); err != nil {
 		t.Fatal(err)
 	}
 	want("b")

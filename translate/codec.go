@@ -32,8 +32,8 @@ type Stream interface {
 	// is not done still waits for usage or [DONE]. Some engines never send either, so the caller
 	// should not wait long.
 	Done() bool
-	// Held returns roughly how many bytes the stream buffers, for the reply memory budget.
-	Held() int
+	// BufferedBytes returns roughly how many bytes the stream buffers, for the reply memory budget.
+	BufferedBytes() int
 	// Markup returns the markup word at the start of the answer's text, if any.
 	Markup() Markup
 	// Usage returns the token counts so far, whether reported by the engine or estimated.

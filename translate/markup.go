@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered describes the features that a request offers to the model.
-type Offered struct{ Tools bool }
+// OfferedFeatures describes the features that a request offers to the model.
+type OfferedFeatures struct{ Tools bool }
 
 // Markup identifies a word of the model's internal markup at the start of an answer's text. 0 means
 // that the text starts with no such word. If clients can see the word, the engine has no parser for
@@ -16,38 +16,38 @@ type Markup uint8
 
 // A tool call word is suspect if the request offers tools. A reasoning word is always suspect,
 // because models may reason without being asked to.
-var leaks = [...]struct {
+var markupWords = [...]struct {
 	text      string
-	of        Offered
+	of        OfferedFeatures
 	reasoning bool
 }{
 	{},
-	{"<tool_call>", Offered{Tools: true}, false},          // Hermes, Qwen
-	{"<tool_calls>", Offered{Tools: true}, false},         // MiniMax M1, Jamba
-	{"<function=", Offered{Tools: true}, false},           // Qwen3-Coder, Llama 3.1
-	{"<function_call>", Offered{Tools: true}, false},      // Gemma, Granite
-	{"<|tool_call", Offered{Tools: true}, false},          // Phi-4, Granite, Kimi
-	{"<|python_tag|>", Offered{Tools: true}, false},       // Llama 3
-	{"[TOOL_CALLS]", Offered{Tools: true}, false},         // Mistral
-	{"<minimax:tool_call>", Offered{Tools: true}, false},  // MiniMax M2
-	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}, false}, // DeepSeek
-	{"<think>", Offered{}, true},                          // DeepSeek, Qwen
-	{"</think>", Offered{}, true},                         // the same models, if their template opened the reasoning
-	{"<|channel|>", Offered{Tools: true}, true},           // gpt-oss
+	{"<tool_call>", OfferedFeatures{Tools: true}, false},          // Hermes, Qwen
+	{"<tool_calls>", OfferedFeatures{Tools: true}, false},         // MiniMax M1, Jamba
+	{"<function=", OfferedFeatures{Tools: true}, false},           // Qwen3-Coder, Llama 3.1
+	{"<function_call>", OfferedFeatures{Tools: true}, false},      // Gemma, Granite
+	{"<|tool_call", OfferedFeatures{Tools: true}, false},          // Phi-4, Granite, Kimi
+	{"<|python_tag|>", OfferedFeatures{Tools: true}, false},       // Llama 3
+	{"[TOOL_CALLS]", OfferedFeatures{Tools: true}, false},         // Mistral
+	{"<minimax:tool_call>", OfferedFeatures{Tools: true}, false},  // MiniMax M2
+	{"<｜tool▁calls▁begin｜>", OfferedFeatures{Tools: true}, false}, // DeepSeek
+	{"<think>", OfferedFeatures{}, true},                          // DeepSeek, Qwen
+	{"</think>", OfferedFeatures{}, true},                         // the same models, if their template opened the reasoning
+	{"<|channel|>", OfferedFeatures{Tools: true}, true},           // gpt-oss
 }
 
 // String returns the markup word.
-func (m Markup) String() string { return leaks[m].text }
+func (m Markup) String() string { return markupWords[m].text }
 
-// Suspect reports whether the engine should have removed the word.
-func (m Markup) Suspect(o Offered) bool {
-	of := leaks[m].of
-	return of.Tools && o.Tools || leaks[m].reasoning
+// IsSuspect reports whether the engine should have removed the word.
+func (m Markup) IsSuspect(o OfferedFeatures) bool {
+	of := markupWords[m].of
+	return of.Tools && o.Tools || markupWords[m].reasoning
 }
 
-// Opening looks for markup at the start of an answer's text. It nearly always needs only the first
+// MarkupDetector looks for markup at the start of an answer's text. It nearly always needs only the first
 // piece.
-type Opening struct {
+type MarkupDetector struct {
 	text   [32]byte // longer than any markup word
 	n      uint8
 	Done   bool
@@ -55,7 +55,7 @@ type Opening struct {
 }
 
 // Add reads the next piece.
-func (o *Opening) Add(v jsonx.Value) {
+func (o *MarkupDetector) Add(v jsonx.Value) {
 	if !v.HasText() {
 		return
 	}
@@ -67,7 +67,7 @@ func (o *Opening) Add(v jsonx.Value) {
 }
 
 // AddText reads the next piece, which must not contain JSON escapes.
-func (o *Opening) AddText(text []byte) {
+func (o *MarkupDetector) AddText(text []byte) {
 	if o.n == 0 {
 		text = bytes.TrimLeft(text, " \t\r\n")
 	}
@@ -81,8 +81,8 @@ func (o *Opening) AddText(text []byte) {
 	o.n += uint8(copy(o.text[o.n:], text))
 	begun := o.text[:o.n]
 	o.Done = true
-	for i := 1; i < len(leaks); i++ {
-		switch word := leaks[i].text; {
+	for i := 1; i < len(markupWords); i++ {
+		switch word := markupWords[i].text; {
 		case bytes.HasPrefix(begun, []byte(word)):
 			o.Markup = Markup(i)
 			return

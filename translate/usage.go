@@ -58,9 +58,9 @@ func (u Usage) Plus(o Usage) Usage {
 	return o
 }
 
-// GoOn returns the usage of an answer that one engine started, with usage u, and another engine
+// ContinueWith returns the usage of an answer that one engine started, with usage u, and another engine
 // continued, with usage next. The prompt is counted once.
-func (u Usage) GoOn(next Usage) Usage {
+func (u Usage) ContinueWith(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {
 		u.Prompt, u.Cached = max(next.Prompt-u.Completion, 0), 0
@@ -109,8 +109,8 @@ func ReadCount(v jsonx.Value) (n int, ok bool) {
 	return int(min(i, MaxCount)), true
 }
 
-// Count is ReadCount, but returns 0 if v is not a count.
-func Count(v jsonx.Value) int {
+// CountOrZero is ReadCount, but returns 0 if v is not a count.
+func CountOrZero(v jsonx.Value) int {
 	n, _ := ReadCount(v)
 	return n
 }

@@ -19,15 +19,15 @@ type Averages struct {
 // responses report. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
-// usualBytesPerToken is the starting value. In most models, a token of English text has about four
+// initialBytesPerToken is the starting value. In most models, a token of English text has about four
 // bytes.
-const usualBytesPerToken = 4
+const initialBytesPerToken = 4
 
-// LearnTokens updates BytesPerToken with a prompt's text size in bytes and the token count that the
+// UpdateBytesPerToken updates BytesPerToken with a prompt's text size in bytes and the token count that the
 // engine reported for it.
-func (a *Averages) LearnTokens(bytes, tokens int) {
+func (a *Averages) UpdateBytesPerToken(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
-		a.bytesPerToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
+		a.bytesPerToken.update(min(32, max(0.25, float64(bytes)/float64(tokens))), initialBytesPerToken, 0.05)
 	}
 }
 
@@ -39,9 +39,9 @@ type average struct{ bits atomic.Uint64 }
 
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// learn moves the average towards v by the given weight. The first call starts the average at the
+// update moves the average towards v by the given weight. The first call starts the average at the
 // value start, or at v if start is 0.
-func (a *average) learn(v, start, weight float64) {
+func (a *average) update(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
 		from := math.Float64frombits(old)
@@ -77,141 +77,141 @@ func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*cal
 // a linear function of the number of concurrent calls.
 type speedometer struct {
 	mu sync.Mutex
-	measured
+	speedSamples
 }
 
-// measured is what the calls of one engine, or of several, have shown.
-type measured struct {
-	prompts samples // x: number of uncached tokens; y: seconds; z: 1 if longer than speedPrompt
-	ahead   samples // x: number of calls; y: number of unread tokens
-	answers samples // x: number of calls; y: seconds per token; z: seconds per response
-	long    int     // number of sampled prompts longer than speedPrompt
+// speedSamples is what the calls of one engine, or of several, have shown.
+type speedSamples struct {
+	prefillFit  fitSamples // x: number of uncached tokens; y: seconds; z: 1 if longer than longPromptTokens
+	unreadFit   fitSamples // x: number of calls; y: number of unread tokens
+	outputFit   fitSamples // x: number of calls; y: seconds per token; z: seconds per response
+	longPrompts int        // number of sampled prompts longer than longPromptTokens
 }
 
-// samples holds the sums for a linear fit. Older samples decay.
-type samples struct {
+// fitSamples holds the sums for a linear fit. Older samples decay.
+type fitSamples struct {
 	n, x, y, xx, xy, z float64
-	at                 Moment
+	newestAt           Moment
 }
 
 const (
-	// speedMemory is the number of recent samples that dominate the sums.
-	speedMemory = 64
-	// speedTime is the time constant of the decay by age. An idle engine may become faster, so its
+	// sampleMemory is the number of recent samples that dominate the sums.
+	sampleMemory = 64
+	// sampleDecayTime is the time constant of the decay by age. An idle engine may become faster, so its
 	// speed is measured again once the old samples have decayed.
-	speedTime = 5 * time.Minute
-	// speedSamples is the minimum total weight of samples for a known speed of an engine or a fleet.
-	speedSamples = 2.5
-	// speedLong is the minimum number of prompts with more than speedPrompt uncached tokens, at all
+	sampleDecayTime = 5 * time.Minute
+	// minSampleWeight is the minimum total weight of samples for a known speed of an engine or a fleet.
+	minSampleWeight = 2.5
+	// minLongPrompts is the minimum number of prompts with more than longPromptTokens uncached tokens, at all
 	// engines of a model together, before the speed counts as known. Short prompts reveal only the
 	// fixed start time. If only short prompts are measured, the tokens per second of two equal
 	// engines can differ by a factor of three.
-	speedLong   = 10
-	speedPrompt = 500
-	// speedShown is the minimum number of such prompts at an engine whose own speed is shown to the
+	minLongPrompts   = 10
+	longPromptTokens = 500
+	// minShownLongPrompts is the minimum number of such prompts at an engine whose own speed is shown to the
 	// operator.
-	speedShown = 3
-	// startDoubt is the weight, in samples, of the assumption that the start time is zero. Without
+	minShownLongPrompts = 3
+	// zeroStartWeight is the weight, in samples, of the assumption that the start time is zero. Without
 	// this assumption, prompts of equal length would not reveal a speed.
-	startDoubt = 2
-	// speedMost is the lower bound for the time per token, in seconds. It prevents an infinite
+	zeroStartWeight = 2
+	// minTokenTime is the lower bound for the time per token, in seconds. It prevents an infinite
 	// speed if the engine caches more than assumed.
-	speedMost = 1e-6
-	// speedAnswer is the minimum number of output tokens that a response needs to be measured.
-	speedAnswer = 8
+	minTokenTime = 1e-6
+	// minAnswerTokens is the minimum number of output tokens that a response needs to be measured.
+	minAnswerTokens = 8
 )
 
-func (s *samples) add(x, y, z float64, at Moment) {
-	keep := (1 - 1.0/speedMemory) * math.Exp(-float64(max(0, at-s.at))/float64(speedTime))
-	if s.at = max(s.at, at); s.n == 0 {
-		s.at, keep = at, 0
+func (s *fitSamples) add(x, y, z float64, at Moment) {
+	keep := (1 - 1.0/sampleMemory) * math.Exp(-float64(max(0, at-s.newestAt))/float64(sampleDecayTime))
+	if s.newestAt = max(s.newestAt, at); s.n == 0 {
+		s.newestAt, keep = at, 0
 	}
 	s.n, s.x, s.y = s.n*keep+1, s.x*keep+x, s.y*keep+y
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// agedTo returns the samples with the weights that they have at the given time.
-func (s *samples) agedTo(now Moment) samples {
-	by := math.Exp(-float64(max(0, now-s.at)) / float64(speedTime))
-	return samples{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.at}
+// decayedTo returns the samples with the weights that they have at the given time.
+func (s *fitSamples) decayedTo(now Moment) fitSamples {
+	by := math.Exp(-float64(max(0, now-s.newestAt)) / float64(sampleDecayTime))
+	return fitSamples{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.newestAt}
 }
 
-// line fits y over x. If all samples have the same x, the line is nearly horizontal. at0 and slope
+// fitLine fits y over x. If all samples have the same x, the line is nearly horizontal. at0 and slope
 // are not negative.
-func (s *samples) line() (at0, slope float64) {
+func (s *fitSamples) fitLine() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
 	slope = max(0, min(slope, y/max(1, x)))
 	return y - slope*x, slope
 }
 
-// lineFromZero fits y over x, with the prior that y = 0 at x = 0. doubt is the weight of that
+// fitLineFromZero fits y over x, with the prior that y = 0 at x = 0. doubt is the weight of that
 // prior, in samples. at0 is not negative.
-func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
+func (s *fitSamples) fitLineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when the
+// recordPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when the
 // call acquired its slot; it includes the call.
-func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
+func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLoad, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if aged := m.prompts.agedTo(at); aged.n < speedSamples && m.long >= speedLong {
-		m.long = 0
+	if aged := m.prefillFit.decayedTo(at); aged.n < minSampleWeight && m.longPrompts >= minLongPrompts {
+		m.longPrompts = 0
 	}
 	long := 0.0
-	if tokens > speedPrompt {
-		m.long++
+	if tokens > longPromptTokens {
+		m.longPrompts++
 		long = 1
 	}
-	m.prompts.add(float64(tokens), took.Seconds(), long, at)
-	m.ahead.add(met.calls, float64(met.unread), 0, at)
+	m.prefillFit.add(float64(tokens), took.Seconds(), long, at)
+	m.unreadFit.add(met.calls, float64(met.unread), 0, at)
 }
 
-// wroteAnswer records a response: its token count, the time from the first token to the last, and
+// recordAnswer records a response: its token count, the time from the first token to the last, and
 // the average number of concurrent calls.
-func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
-	if tokens < speedAnswer || took <= 0 {
+func (m *speedometer) recordAnswer(took time.Duration, tokens int, calls float64, at Moment) {
+	if tokens < minAnswerTokens || took <= 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answers.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
+	m.outputFit.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
 }
 
-// shown returns what the engine has shown, with the weights of the given time.
-func (m *speedometer) shown(now Moment) measured {
+// decayedSamples returns what the engine has shown, with the weights of the given time.
+func (m *speedometer) decayedSamples(now Moment) speedSamples {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return measured{m.prompts.agedTo(now), m.ahead.agedTo(now), m.answers.agedTo(now), m.long}
+	return speedSamples{m.prefillFit.decayedTo(now), m.unreadFit.decayedTo(now), m.outputFit.decayedTo(now), m.longPrompts}
 }
 
-// suffices reports whether the samples, with at least the given number of long prompts, show a speed.
-func (e *measured) suffices(long int) bool {
-	return e.long >= long && min(e.prompts.n, e.answers.n) >= speedSamples
+// isSufficient reports whether the samples, with at least the given number of long prompts, show a speed.
+func (e *speedSamples) isSufficient(long int) bool {
+	return e.longPrompts >= long && min(e.prefillFit.n, e.outputFit.n) >= minSampleWeight
 }
 
-// speed computes the speed that the samples show. A part of it without samples stays 0.
-func (e *measured) speed() (v Speed) {
-	if e.prompts.n > 0 {
-		v.Start, v.Prefill = e.prompts.lineFromZero(startDoubt)
-		v.Prefill = max(speedMost, v.Prefill)
-		v.Unread = e.ahead.y / e.ahead.x
+// computeSpeed computes the speed that the samples show. A part of it without samples stays 0.
+func (e *speedSamples) computeSpeed() (v Speed) {
+	if e.prefillFit.n > 0 {
+		v.Start, v.Prefill = e.prefillFit.fitLineFromZero(zeroStartWeight)
+		v.Prefill = max(minTokenTime, v.Prefill)
+		v.Unread = e.unreadFit.y / e.unreadFit.x
 	}
-	if e.answers.n > 0 {
-		v.Token, v.Beside = e.answers.line()
-		v.Answer = e.answers.z / e.answers.n
+	if e.outputFit.n > 0 {
+		v.Token, v.Beside = e.outputFit.fitLine()
+		v.Answer = e.outputFit.z / e.outputFit.n
 	}
 	return v
 }
 
-// approach moves v towards o, by one share for what prompts have shown and one for what answers have
+// moveTowards moves v towards o, by one share for what prompts have shown and one for what answers have
 // shown.
-func (v *Speed) approach(o *Speed, prompts, answers float64) {
+func (v *Speed) moveTowards(o *Speed, prompts, answers float64) {
 	v.Start += (o.Start - v.Start) * prompts
 	v.Prefill += (o.Prefill - v.Prefill) * prompts
 	v.Unread += (o.Unread - v.Unread) * prompts
@@ -220,90 +220,90 @@ func (v *Speed) approach(o *Speed, prompts, answers float64) {
 	v.Answer += (o.Answer - v.Answer) * answers
 }
 
-// Siblings estimates the speeds of the engines of a model. An engine that has shown little is
+// SiblingSpeeds estimates the speeds of the engines of a model. An engine that has shown little is
 // assumed to be as fast as the others: their average weighs as much as one sample of its own. So the
 // first long prompt of an engine decides half of its estimate, and an engine that gets no calls is
 // tried again when its samples have decayed. Siblings is safe for concurrent use.
-type Siblings struct {
-	models  []*ServedModel
-	speeds  []sharedSpeed
-	renewed atomic.Int64 // time of the last estimate (Moment); 0 before the first
-	known   atomic.Bool
+type SiblingSpeeds struct {
+	models    []*ServedModel
+	speeds    []atomicSpeed
+	updatedAt atomic.Int64 // time of the last estimate (Moment); 0 before the first
+	isKnown   atomic.Bool
 
-	mu  sync.Mutex
-	own []ownSpeed // speeds that the engines have shown themselves; used only during a renewal
+	mu        sync.Mutex
+	ownSpeeds []weightedSpeed // speeds that the engines have shown themselves; used only during a renewal
 }
 
-type sharedSpeed struct{ start, prefill, token, beside, answer, unread atomic.Uint64 }
+type atomicSpeed struct{ start, prefill, token, beside, answer, unread atomic.Uint64 }
 
-// ownSpeed is a speed with the weights of the prompts and answers that have shown it, in samples.
-type ownSpeed struct {
+// weightedSpeed is a speed with the weights of the prompts and answers that have shown it, in samples.
+type weightedSpeed struct {
 	Speed
-	prompts, answers float64
+	promptWeight, answerWeight float64
 }
 
 const (
-	// siblingSamples is the weight, in samples, of the engines' average in the estimate of each.
-	siblingSamples = 1
-	// speedShort is the weight of a prompt of at most speedPrompt tokens. It hardly shows a speed.
-	speedShort = 0.01
-	// speedRenewal is how long the estimates are used. Making them takes a few microseconds.
-	speedRenewal = 100 * time.Millisecond
+	// siblingWeight is the weight, in samples, of the engines' average in the estimate of each.
+	siblingWeight = 1
+	// shortPromptWeight is the weight of a prompt of at most longPromptTokens tokens. It hardly shows a speed.
+	shortPromptWeight = 0.01
+	// speedRefreshInterval is how long the estimates are used. Making them takes a few microseconds.
+	speedRefreshInterval = 100 * time.Millisecond
 )
 
-// NewSiblings returns the estimates for these models, which are one model at different upstreams.
-func NewSiblings(models []*ServedModel) *Siblings {
+// NewSiblingSpeeds returns the estimates for these models, which are one model at different upstreams.
+func NewSiblingSpeeds(models []*ServedModel) *SiblingSpeeds {
 	n := len(models)
-	return &Siblings{models: models, speeds: make([]sharedSpeed, n), own: make([]ownSpeed, n)}
+	return &SiblingSpeeds{models: models, speeds: make([]atomicSpeed, n), ownSpeeds: make([]weightedSpeed, n)}
 }
 
-// Known renews the estimates if they are old, and reports whether there are any. There are none
+// Refresh renews the estimates if they are old, and reports whether there are any. There are none
 // before all engines together have shown a speed.
-func (s *Siblings) Known(now Moment) bool {
-	if old := s.renewed.Load(); (old == 0 || int64(now)-old >= int64(speedRenewal)) && s.mu.TryLock() {
-		s.renewed.Store(int64(now))
-		s.renew(now)
+func (s *SiblingSpeeds) Refresh(now Moment) bool {
+	if old := s.updatedAt.Load(); (old == 0 || int64(now)-old >= int64(speedRefreshInterval)) && s.mu.TryLock() {
+		s.updatedAt.Store(int64(now))
+		s.recompute(now)
 		s.mu.Unlock()
 	}
-	return s.known.Load()
+	return s.isKnown.Load()
 }
 
-func (s *Siblings) renew(now Moment) {
-	var all measured
-	var average ownSpeed
+func (s *SiblingSpeeds) recompute(now Moment) {
+	var all speedSamples
+	var average weightedSpeed
 	for i, m := range s.models {
-		e := m.speed.shown(now)
-		all.long += e.long
-		all.prompts.n += e.prompts.n
-		all.answers.n += e.answers.n
-		o := &s.own[i]
-		o.Speed, o.prompts, o.answers = e.speed(), e.prompts.z+speedShort*(e.prompts.n-e.prompts.z), e.answers.n
-		average.prompts, average.answers = average.prompts+o.prompts, average.answers+o.answers
-		average.approach(&o.Speed, o.prompts/max(average.prompts, 1e-9), o.answers/max(average.answers, 1e-9))
+		e := m.speed.decayedSamples(now)
+		all.longPrompts += e.longPrompts
+		all.prefillFit.n += e.prefillFit.n
+		all.outputFit.n += e.outputFit.n
+		o := &s.ownSpeeds[i]
+		o.Speed, o.promptWeight, o.answerWeight = e.computeSpeed(), e.prefillFit.z+shortPromptWeight*(e.prefillFit.n-e.prefillFit.z), e.outputFit.n
+		average.promptWeight, average.answerWeight = average.promptWeight+o.promptWeight, average.answerWeight+o.answerWeight
+		average.moveTowards(&o.Speed, o.promptWeight/max(average.promptWeight, 1e-9), o.answerWeight/max(average.answerWeight, 1e-9))
 	}
-	for i := range s.own {
-		o := &s.own[i]
-		o.approach(&average.Speed, siblingSamples/(siblingSamples+o.prompts), siblingSamples/(siblingSamples+o.answers))
-		s.speeds[i].write(&o.Speed)
+	for i := range s.ownSpeeds {
+		o := &s.ownSpeeds[i]
+		o.moveTowards(&average.Speed, siblingWeight/(siblingWeight+o.promptWeight), siblingWeight/(siblingWeight+o.answerWeight))
+		s.speeds[i].store(&o.Speed)
 	}
-	s.known.Store(all.suffices(speedLong))
+	s.isKnown.Store(all.isSufficient(minLongPrompts))
 }
 
-// Speed stores the estimate for the i-th model in v. There is one if Known has returned true.
-func (s *Siblings) Speed(i int, v *Speed) { s.speeds[i].read(v) }
+// ReadSpeed stores the estimate for the i-th model in v. There is one if Known has returned true.
+func (s *SiblingSpeeds) ReadSpeed(i int, v *Speed) { s.speeds[i].load(v) }
 
-func (s *sharedSpeed) write(v *Speed) {
-	store(&s.start, v.Start)
-	store(&s.prefill, v.Prefill)
-	store(&s.unread, v.Unread)
-	store(&s.token, v.Token)
-	store(&s.beside, v.Beside)
-	store(&s.answer, v.Answer)
+func (s *atomicSpeed) store(v *Speed) {
+	storeFloat(&s.start, v.Start)
+	storeFloat(&s.prefill, v.Prefill)
+	storeFloat(&s.unread, v.Unread)
+	storeFloat(&s.token, v.Token)
+	storeFloat(&s.beside, v.Beside)
+	storeFloat(&s.answer, v.Answer)
 }
 
-func (s *sharedSpeed) read(v *Speed) {
-	v.Start, v.Prefill, v.Unread = load(&s.start), load(&s.prefill), load(&s.unread)
-	v.Token, v.Beside, v.Answer = load(&s.token), load(&s.beside), load(&s.answer)
+func (s *atomicSpeed) load(v *Speed) {
+	v.Start, v.Prefill, v.Unread = loadFloat(&s.start), loadFloat(&s.prefill), loadFloat(&s.unread)
+	v.Token, v.Beside, v.Answer = loadFloat(&s.token), loadFloat(&s.beside), loadFloat(&s.answer)
 }
 
 // ModelSpeed is an engine's speed for a model, in tokens per second, as shown to the operator.
@@ -314,18 +314,18 @@ type ModelSpeed struct {
 	samples float64
 }
 
-// speedsOf returns the known speeds of an engine's models. The model with the most recent samples
+// modelSpeeds returns the known speeds of an engine's models. The model with the most recent samples
 // is first.
-func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
+func modelSpeeds(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for served, m := range s.entries {
-		e := m.speed.shown(now)
-		if !e.suffices(speedShown) {
+		e := m.speed.decayedSamples(now)
+		if !e.isSufficient(minShownLongPrompts) {
 			continue
 		}
-		v := e.speed()
-		all = append(all, ModelSpeed{served, 1 / v.Prefill, 1 / v.TokenTime(1), e.answers.n})
+		v := e.computeSpeed()
+		all = append(all, ModelSpeed{served, 1 / v.Prefill, 1 / v.TokenTime(1), e.outputFit.n})
 	}
 	slices.SortFunc(all, func(a, b ModelSpeed) int {
 		return cmp.Or(cmp.Compare(b.samples, a.samples), cmp.Compare(a.Served, b.Served))
@@ -333,6 +333,6 @@ func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	return all
 }
 
-func store(at *atomic.Uint64, v float64) { at.Store(math.Float64bits(v)) }
+func storeFloat(at *atomic.Uint64, v float64) { at.Store(math.Float64bits(v)) }
 
-func load(at *atomic.Uint64) float64 { return math.Float64frombits(at.Load()) }
+func loadFloat(at *atomic.Uint64) float64 { return math.Float64frombits(at.Load()) }

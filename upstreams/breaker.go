@@ -12,127 +12,127 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Breaker is the state of an upstream's circuit breaker.
-type Breaker uint8
+// BreakerState is the state of an upstream's circuit breaker.
+type BreakerState uint8
 
 // A closed breaker admits every call and an open breaker admits none. A half-open breaker admits
 // one call at a time.
 const (
-	BreakerClosed Breaker = iota
+	BreakerClosed BreakerState = iota
 	BreakerOpen
 	BreakerHalfOpen
 )
 
 // String returns closed, open or half-open.
-func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
+func (b BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
 // CircuitBreaker takes an engine out of service if its probes succeed but its calls fail. Routing
 // reads only the atomics.
 type CircuitBreaker struct {
-	openUntil atomic.Int64             // time (ticks) until which no call is admitted, or breakerClosed
-	trial     atomic.Bool              // a trial is running
-	barred    atomic.Pointer[[]string] // keys whose calls cannot be the trial
-	doubted   atomic.Bool              // the last call failed
+	openUntil      atomic.Int64             // time (ticks) until which no call is admitted, or breakerClosed
+	trialRunning   atomic.Bool              // a trial is running
+	barredKeys     atomic.Pointer[[]string] // keys whose calls cannot be the trial
+	lastCallFailed atomic.Bool              // the last call failed
 
 	mu      sync.Mutex // never held during I/O
 	circuit circuit
 	timer   *time.Timer // starts a trial probe; nil until the breaker first opens
 
-	hooks   *hooks
-	missing func() // called when the breaker becomes half-open
+	hooks      *hooks
+	onHalfOpen func() // called when the breaker becomes half-open
 }
 
 // breakerClosed is the value of openUntil while the breaker is closed.
 const breakerClosed = math.MinInt64
 
-// Position returns the breaker's state at the given time.
-func (b *CircuitBreaker) Position(now time.Time) Breaker {
+// StateAt returns the breaker's state at the given time.
+func (b *CircuitBreaker) StateAt(now time.Time) BreakerState {
 	switch until := b.openUntil.Load(); {
 	case until == breakerClosed:
 		return BreakerClosed
-	case ticks(now) < until:
+	case momentTicks(now) < until:
 		return BreakerOpen
 	}
 	return BreakerHalfOpen
 }
 
-// Bars reports whether calls of the key cannot be the trial, because failures of that key opened
+// BarsKey reports whether calls of the key cannot be the trial, because failures of that key opened
 // the breaker or kept it open.
-func (b *CircuitBreaker) Bars(key string) bool {
+func (b *CircuitBreaker) BarsKey(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
 	}
-	barred := b.barred.Load()
+	barred := b.barredKeys.Load()
 	return barred != nil && slices.Contains(*barred, key)
 }
 
-// Doubted reports whether calls have failed since the last success. While Doubted returns true,
+// HasFailures reports whether calls have failed since the last success. While Doubted returns true,
 // callers hash each request body, because the hash is needed as evidence if the call fails.
-func (b *CircuitBreaker) Doubted() bool { return b.doubted.Load() }
+func (b *CircuitBreaker) HasFailures() bool { return b.lastCallFailed.Load() }
 
-// passes reports whether the breaker is closed, or half-open without a running trial.
-func (b *CircuitBreaker) passes(now Moment) bool {
+// admitsCalls reports whether the breaker is closed, or half-open without a running trial.
+func (b *CircuitBreaker) admitsCalls(now Moment) bool {
 	until := b.openUntil.Load()
-	return until == breakerClosed || int64(now) >= until && !b.trial.Load()
+	return until == breakerClosed || int64(now) >= until && !b.trialRunning.Load()
 }
 
-// admit reports whether the key's call may proceed, and whether the call is the trial. A
+// admitCall reports whether the key's call may proceed, and whether the call is the trial. A
 // compare-and-swap ensures that at most one call is the trial.
-func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
+func (b *CircuitBreaker) admitCall(key string, now time.Time) (trial, ok bool) {
 	until := b.openUntil.Load()
 	if until == breakerClosed {
 		return false, true
 	}
-	ok = ticks(now) >= until && !b.Bars(key) && b.trial.CompareAndSwap(false, true)
+	ok = momentTicks(now) >= until && !b.BarsKey(key) && b.trialRunning.CompareAndSwap(false, true)
 	return ok, ok
 }
 
-// outcome records the outcome of a call. It reports whether a generation probe should confirm the
+// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm the
 // failure.
-func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
+func (b *CircuitBreaker) recordOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if trial {
-		defer b.trial.Store(false)
+		defer b.trialRunning.Store(false)
 	}
-	generate = b.circuit.outcome(o, by, trial, now)
+	generate = b.circuit.recordOutcome(o, by, trial, now)
 	cause := "calls fail"
-	if !b.circuit.open {
+	if !b.circuit.isOpen {
 		cause = "a call went well"
 	}
-	b.publish(cause, now)
+	b.publishState(cause, now)
 	return generate
 }
 
-func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause string, now time.Time) {
+func (b *CircuitBreaker) recordGeneration(g engine.Generation, trial bool, cause string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.circuit.generation(g, trial, now)
-	b.publish(cause, now)
+	b.circuit.recordGeneration(g, trial, now)
+	b.publishState(cause, now)
 }
 
-// passTrial closes the breaker while the trial still runs.
-func (b *CircuitBreaker) passTrial(now time.Time) {
+// closeDuringTrial closes the breaker while the trial still runs.
+func (b *CircuitBreaker) closeDuringTrial(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer b.trial.Store(false)
+	defer b.trialRunning.Store(false)
 	b.circuit.close(now)
-	b.publish("a trial goes on well", now)
+	b.publishState("a trial goes on well", now)
 }
 
-// publish copies the circuit's state to the atomics, and logs a change. The caller holds mu.
-func (b *CircuitBreaker) publish(cause string, now time.Time) {
+// publishState copies the circuit's state to the atomics, and logs a change. The caller holds mu.
+func (b *CircuitBreaker) publishState(cause string, now time.Time) {
 	c := &b.circuit
-	if doubted := c.failures > 0; doubted != b.doubted.Load() {
-		b.doubted.Store(doubted)
+	if doubted := c.failures > 0; doubted != b.lastCallFailed.Load() {
+		b.lastCallFailed.Store(doubted)
 	}
 	until, was := int64(breakerClosed), b.openUntil.Load()
-	if c.open {
-		until = ticks(c.openUntil)
+	if c.isOpen {
+		until = momentTicks(c.openUntil)
 	}
-	if c.open || was != breakerClosed {
-		barred := c.barred // a copy, because the circuit replaces its slice
-		b.barred.Store(&barred)
+	if c.isOpen || was != breakerClosed {
+		barred := c.barredKeys // a copy, because the circuit replaces its slice
+		b.barredKeys.Store(&barred)
 	}
 	if until == was {
 		return
@@ -141,66 +141,66 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	if b.timer != nil {
 		b.timer.Stop()
 	}
-	if c.open {
-		b.timer = time.AfterFunc(c.openUntil.Sub(now), b.halfOpen)
+	if c.isOpen {
+		b.timer = time.AfterFunc(c.openUntil.Sub(now), b.wakeForTrial)
 	}
-	b.hooks.room()
+	b.hooks.wakeWaiting()
 	if (until == breakerClosed) != (was == breakerClosed) {
 		level, event, remedy := zap.InfoLevel, "breaker_closed", zap.Skip()
-		if c.open {
+		if c.isOpen {
 			level, event, remedy = zap.WarnLevel, "breaker_open", zap.String("remedy", "penstock explain PenstockBreakerOpen")
 		}
 		b.hooks.log.Log(level, "upstream breaker", zap.String("event", event), zap.String("cause", cause), remedy)
 	}
 }
 
-// halfOpen wakes waiting calls, because one of them may now be the trial.
-func (b *CircuitBreaker) halfOpen() {
+// wakeForTrial wakes waiting calls, because one of them may now be the trial.
+func (b *CircuitBreaker) wakeForTrial() {
 	defer b.hooks.guard.Catch(guardRoom, nil)
-	defer b.missing()
+	defer b.onHalfOpen()
 	b.hooks.guard.Point(guardRoom)
-	b.hooks.room()
+	b.hooks.wakeWaiting()
 }
 
-// trialMissing reports whether the breaker is half-open and calls of some keys cannot be the trial.
-func (b *CircuitBreaker) trialMissing() bool {
-	until, barred := b.openUntil.Load(), b.barred.Load()
-	return until != breakerClosed && ticks(time.Now()) >= until && barred != nil && len(*barred) > 0
+// needsTrialProbe reports whether the breaker is half-open and calls of some keys cannot be the trial.
+func (b *CircuitBreaker) needsTrialProbe() bool {
+	until, barred := b.openUntil.Load(), b.barredKeys.Load()
+	return until != breakerClosed && momentTicks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// lookLater stores timer if a trial is missing, and stops timer otherwise.
-func (b *CircuitBreaker) lookLater(timer *time.Timer) {
+// setTrialTimer stores timer if a trial is missing, and stops timer otherwise.
+func (b *CircuitBreaker) setTrialTimer(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.trialMissing() {
+	if b.needsTrialProbe() {
 		b.timer = timer
 	} else {
 		timer.Stop()
 	}
 }
 
-// doubt returns the number of consecutive failures, and whether a generation probe should follow
+// consecutiveFailures returns the number of consecutive failures, and whether a generation probe should follow
 // soon.
-func (b *CircuitBreaker) doubt() (failures int, look bool) {
+func (b *CircuitBreaker) consecutiveFailures() (failures int, look bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.circuit.failures, b.circuit.inDoubt()
+	return b.circuit.failures, b.circuit.isInDoubt()
 }
 
-// headStart returns how long only other clients may send the trial. After that time, the trial may
+// trialDelay returns how long only other clients may send the trial. After that time, the trial may
 // be a generation probe or a call of the barred client.
-func (b *CircuitBreaker) headStart() time.Duration {
+func (b *CircuitBreaker) trialDelay() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.circuit.unprobed {
+	if b.circuit.cannotProbe {
 		return unprobedHeadStart
 	}
 	return trialHeadStart
 }
 
-// broken reports whether any response has broken off since the last success.
-func (b *CircuitBreaker) broken() bool {
+// hasBrokenResponse reports whether any response has broken off since the last success.
+func (b *CircuitBreaker) hasBrokenResponse() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.circuit.broken
+	return b.circuit.responseBroken
 }

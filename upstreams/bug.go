@@ -2,8 +2,8 @@
 
 package upstreams
 
-// bug reports a violated invariant that the program survives. In a build with `-tags testing`, bug
+// reportBug reports a violated invariant that the program survives. In a build with `-tags testing`, bug
 // panics. In other builds, it does nothing.
-func bug(string) {}
+func reportBug(string) {}
 
 const testingBuild = false

@@ -2,6 +2,6 @@
 
 package upstreams
 
-func bug(what string) { panic("BUG: " + what) }
+func reportBug(what string) { panic("BUG: " + what) }
 
 const testingBuild = true

@@ -42,16 +42,16 @@ func TestBusyInARoute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan.Upstream("a")[0].Bring(c.a)
-			plan.Upstream("b")[0].Bring(c.b)
+			plan.Upstream("a")[0].SetState(c.a)
+			plan.Upstream("b")[0].SetState(c.b)
 			model := config.Model{ID: "m", Policy: policy, Deployments: []config.Deployment{{Upstream: "a", Served: "s"}, {Upstream: "b", Served: "s"}}}
-			table, err := routing.Build(&config.File{Models: []config.Model{model}}, plan, nil)
+			table, err := routing.BuildTable(&config.File{Models: []config.Model{model}}, plan, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r, now := table.Routes()[0], time.Now()
-			if got := r.Capacity(upstreams.PoolText, now); got.Total != c.total || got.Available != c.free || r.Ready(now) != c.ready {
-				t.Errorf("%s, %v and %v: %+v, ready %t", policy, c.a, c.b, got, r.Ready(now))
+			if got := r.Capacity(upstreams.PoolText, now); got.Total != c.total || got.Available != c.free || r.IsReady(now) != c.ready {
+				t.Errorf("%s, %v and %v: %+v, ready %t", policy, c.a, c.b, got, r.IsReady(now))
 			}
 			for range 3 {
 				lease, target, err := r.Acquire(&routing.Query{Now: now})
@@ -68,7 +68,7 @@ func TestBusyInARoute(t *testing.T) {
 					t.Errorf("%s, %v and %v: %d do not answer their probes", policy, c.a, c.b, full.Silent)
 				}
 			}
-			room := r.Room(plan.Upstream("a")[0], &routing.Query{Now: now})
+			room := r.UsableSlots(plan.Upstream("a")[0], &routing.Query{Now: now})
 			if room.None == (c.full || c.goes != "") || c.a == busy && room.Slots > 0 {
 				t.Errorf("%s, %v and %v: Room = %+v, want none: %t", policy, c.a, c.b, room, !c.full && c.goes == "")
 			}

@@ -20,29 +20,29 @@ func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
 	}
-	late := failed(http1.Timeout, http1.ReasonTimeout, http1.ClockAnswer)
-	unaccepted := failed(http1.Timeout, http1.ReasonTimeout, http1.ClockConnect)
+	late := failed(http1.KindTimeout, http1.ReasonTimeout, http1.ClockAnswer)
+	unaccepted := failed(http1.KindTimeout, http1.ReasonTimeout, http1.ClockConnect)
 	for name, c := range map[string]struct {
 		r    probeResult
-		want verdict
+		want probeVerdict
 	}{
-		"good":                           {probeResult{good: true}, verdictGood},
-		"good beside work":               {probeResult{good: true, working: true, flows: true}, verdictGood},
-		"another status":                 {probeResult{status: 503, working: true}, verdictBad},
+		"good":                           {probeResult{isHealthy: true}, verdictGood},
+		"good beside work":               {probeResult{isHealthy: true, hasCalls: true, hasProgressed: true}, verdictGood},
+		"another status":                 {probeResult{status: 503, hasCalls: true}, verdictBad},
 		"late, idle":                     {probeResult{err: late}, verdictBad},
-		"late beside work":               {probeResult{err: late, working: true}, verdictWaits},
-		"late beside answers":            {probeResult{err: late, working: true, flows: true}, verdictFlows},
-		"late after the last answer":     {probeResult{err: late, flows: true}, verdictFlows},
-		"not accepted":                   {probeResult{err: unaccepted, working: true, flows: true}, verdictBad},
-		"not accepted by a living host":  {probeResult{err: unaccepted, working: true, lives: true}, verdictWaits},
-		"refused beside work":            {probeResult{err: errRefused, working: true, flows: true}, verdictGone},
-		"reset":                          {probeResult{err: failed(http1.Unreachable, http1.ReasonReset, "")}, verdictGone},
-		"closed before an answer":        {probeResult{err: failed(http1.Unreachable, http1.ReasonEOF, "")}, verdictGone},
-		"a name that does not resolve":   {probeResult{err: failed(http1.Unreachable, http1.ReasonDNS, ""), working: true}, verdictBad},
-		"asleep":                         {probeResult{err: errAsleep, working: true}, verdictBad},
-		"no HTTP":                        {probeResult{err: failed(http1.BadResponse, http1.ReasonInvalid, ""), working: true}, verdictBad},
-		"a page that is too large":       {probeResult{err: http1.ErrPageTooLarge, working: true}, verdictBad},
-		"another error, whatever it was": {probeResult{err: errors.New("other"), working: true}, verdictBad},
+		"late beside work":               {probeResult{err: late, hasCalls: true}, verdictBusy},
+		"late beside answers":            {probeResult{err: late, hasCalls: true, hasProgressed: true}, verdictProgress},
+		"late after the last answer":     {probeResult{err: late, hasProgressed: true}, verdictProgress},
+		"not accepted":                   {probeResult{err: unaccepted, hasCalls: true, hasProgressed: true}, verdictBad},
+		"not accepted by a living host":  {probeResult{err: unaccepted, hasCalls: true, hostResponds: true}, verdictBusy},
+		"refused beside work":            {probeResult{err: errRefused, hasCalls: true, hasProgressed: true}, verdictUnreachable},
+		"reset":                          {probeResult{err: failed(http1.KindUnreachable, http1.ReasonReset, "")}, verdictUnreachable},
+		"closed before an answer":        {probeResult{err: failed(http1.KindUnreachable, http1.ReasonEOF, "")}, verdictUnreachable},
+		"a name that does not resolve":   {probeResult{err: failed(http1.KindUnreachable, http1.ReasonDNS, ""), hasCalls: true}, verdictBad},
+		"asleep":                         {probeResult{err: errAsleep, hasCalls: true}, verdictBad},
+		"no HTTP":                        {probeResult{err: failed(http1.KindBadResponse, http1.ReasonInvalid, ""), hasCalls: true}, verdictBad},
+		"a page that is too large":       {probeResult{err: http1.ErrPageTooLarge, hasCalls: true}, verdictBad},
+		"another error, whatever it was": {probeResult{err: errors.New("other"), hasCalls: true}, verdictBad},
 	} {
 		if got := c.r.verdict(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -54,17 +54,17 @@ func TestVerdict(t *testing.T) {
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
-		want busyEnd
+		want busyVerdict
 	}{
-		"at first":                        {busyFacts{}, busyStays},
-		"nothing for less than a minute":  {busyFacts{still: time.Minute - 1}, busyStays},
-		"for a minute":                    {busyFacts{still: time.Minute}, busyDead},
-		"its answers take 10 s":           {busyFacts{still: time.Minute, longest: 10 * time.Second}, busyDead},
-		"its answers take 30 s":           {busyFacts{still: time.Minute, longest: 30 * time.Second}, busyStays},
-		"for longer than three of them":   {busyFacts{still: 90 * time.Second, longest: 30 * time.Second}, busyDead},
-		"something came":                  {busyFacts{works: true, still: time.Hour}, busyWorks},
-		"its counters stand":              {busyFacts{stands: true, still: 20 * time.Second}, busyStalls},
-		"for longer than it may be still": {busyFacts{stands: true, still: time.Minute}, busyDead},
+		"at first":                        {busyFacts{}, busyContinues},
+		"nothing for less than a minute":  {busyFacts{silentFor: time.Minute - 1}, busyContinues},
+		"for a minute":                    {busyFacts{silentFor: time.Minute}, busyDown},
+		"its answers take 10 s":           {busyFacts{silentFor: time.Minute, longestWaitedResponse: 10 * time.Second}, busyDown},
+		"its answers take 30 s":           {busyFacts{silentFor: time.Minute, longestWaitedResponse: 30 * time.Second}, busyContinues},
+		"for longer than three of them":   {busyFacts{silentFor: 90 * time.Second, longestWaitedResponse: 30 * time.Second}, busyDown},
+		"something came":                  {busyFacts{hasProgressed: true, silentFor: time.Hour}, busyUp},
+		"its counters stand":              {busyFacts{countersStuck: true, silentFor: 20 * time.Second}, busyStalled},
+		"for longer than it may be still": {busyFacts{countersStuck: true, silentFor: time.Minute}, busyDown},
 	} {
 		if got := c.f.verdict(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -85,7 +85,7 @@ func TestBusyUnheard(t *testing.T) {
 		{59 * time.Second, 40 * time.Second, false},
 		{60 * time.Second, 40 * time.Second, true},
 	} {
-		if got := (busyFacts{still: c.still, longest: c.longest}).unheard(); got != c.want {
+		if got := (busyFacts{silentFor: c.still, longestWaitedResponse: c.longest}).retryElsewhere(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)
 		}
 	}
@@ -98,37 +98,37 @@ func TestBusyUnheard(t *testing.T) {
 		{40 * time.Second, 30 * time.Second, false}, // responses from this engine are usually slow
 		{45 * time.Second, 30 * time.Second, true},
 	} {
-		if got := (busyFacts{still: c.still, usual: c.longest}).suspect(); got != c.want {
+		if got := (busyFacts{silentFor: c.still, longestResponse: c.longest}).isSuspect(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: suspect is %t", c.still, c.longest, got)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.WarnLevel)
 		r := busyRig(t, Options{Log: zap.New(core)}, 1)
-		r.until(t, StateBusy)
-		r.waits(t)
+		r.waitForState(t, StateBusy)
+		r.markWaiting(t)
 		suspected := func() int { return lines.FilterField(zap.String("event", "upstream_suspect")).Len() }
-		pass(4 * time.Second)
+		sleepAndSettle(4 * time.Second)
 		if s := r.Status(time.Now()); s.Unheard != 0 || suspected() != 0 {
 			t.Errorf("suspected after %v s, %d warnings", s.Unheard, suspected())
 		}
-		pass(9 * time.Second)
+		sleepAndSettle(9 * time.Second)
 		if s := r.Status(time.Now()); s.State != "busy" || s.Unheard < 9 || s.Unheard > 20 || suspected() != 1 {
 			t.Errorf("%s, nothing for %v s, %d warnings", s.State, s.Unheard, suspected())
 		}
-		pass(7 * time.Second)
-		if r.Health.Unheard() {
+		sleepAndSettle(7 * time.Second)
+		if r.Health.ShouldRetryElsewhere() {
 			t.Error("calls leave it within half a minute")
 		}
-		pass(15 * time.Second)
-		if s := r.Status(time.Now()); !r.Health.Unheard() || s.State != "busy" || s.Unheard < 30 || s.Unheard > 40 {
+		sleepAndSettle(15 * time.Second)
+		if s := r.Status(time.Now()); !r.Health.ShouldRetryElsewhere() || s.State != "busy" || s.Unheard < 30 || s.Unheard > 40 {
 			t.Errorf("%s, nothing for %v s", s.State, s.Unheard)
 		}
 		if n := lines.FilterMessageSnippet("does not answer its probes").Len(); n != 1 {
 			t.Errorf("%d warnings about unanswered probes, want 1", n)
 		}
 		r.played.set(http.StatusOK, 0)
-		if r.until(t, StateUp); r.Health.Unheard() {
+		if r.waitForState(t, StateUp); r.Health.ShouldRetryElsewhere() {
 			t.Error("doubtful while up")
 		}
 	})
@@ -141,10 +141,10 @@ func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	return r
 }
 
-// until waits for the upstream to reach a state, and returns the elapsed time.
-func (r *stallRig) until(t *testing.T, s State) time.Duration {
+// waitForState waits for the upstream to reach a state, and returns the elapsed time.
+func (r *stallRig) waitForState(t *testing.T, s State) time.Duration {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < 10*time.Minute; sleepAndSettle(100 * time.Millisecond) {
 		if r.State() == s {
 			return time.Since(begun)
 		}
@@ -153,11 +153,11 @@ func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	return 0
 }
 
-func (r *stallRig) waits(t *testing.T) {
+func (r *stallRig) markWaiting(t *testing.T) {
 	for _, l := range r.leases {
 		l.model = r.Models.Entry("m")
-		l.Waits(1)
-		t.Cleanup(func() { l.Waits(-1) })
+		l.AddWaiting(1)
+		t.Cleanup(func() { l.AddWaiting(-1) })
 	}
 }
 
@@ -167,11 +167,11 @@ func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
 		r := busyRig(t, Options{Log: zap.New(core)}, 1)
-		if at := r.until(t, StateBusy); at > 4*time.Second {
+		if at := r.waitForState(t, StateBusy); at > 4*time.Second {
 			t.Errorf("busy after %v", at)
 		}
-		r.waits(t)
-		pass(45 * time.Second)
+		r.markWaiting(t)
+		sleepAndSettle(45 * time.Second)
 		if _, ok := r.TryLease("", PoolText, 1, time.Now()); ok || r.State() != StateBusy {
 			t.Fatalf("state %v, a lease: %t; want busy without a lease", r.State(), ok)
 		}
@@ -179,7 +179,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%d taken, %d active of %d", l.Taken, l.Active, l.Limit)
 		}
 		r.played.set(http.StatusOK, 0)
-		if at := r.until(t, StateUp); at > 12*time.Second {
+		if at := r.waitForState(t, StateUp); at > 12*time.Second {
 			t.Errorf("up after %v", at)
 		}
 		if _, ok := r.TryLease("", PoolText, 1, time.Now()); !ok {
@@ -201,15 +201,15 @@ func TestBusy(t *testing.T) {
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
-		r.until(t, StateBusy)
+		r.waitForState(t, StateBusy)
 		now := time.Now().Add(time.Millisecond)
-		l := looker{heard: heard{at: now}}
-		r.probing.prober.judgeBusy(&l, now)
+		l := progressChecker{progress: progressTracker{progressedAt: now}}
+		r.probeControl.prober.judgeBusy(&l, now)
 		if s := r.State(); s != StateBusy {
 			t.Errorf("%v after the first look", s)
 		}
-		l.heard.at = now.Add(lookEvery)
-		r.probing.prober.judgeBusy(&l, l.heard.at)
+		l.progress.progressedAt = now.Add(checkInterval)
+		r.probeControl.prober.judgeBusy(&l, l.progress.progressedAt)
 		if s := r.State(); s != StateUp {
 			t.Errorf("%v after a sign of work", s)
 		}
@@ -231,32 +231,32 @@ func TestBusyToDown(t *testing.T) {
 		"refused":              {0, func(r *stallRig) { r.played.set(0, 0) }, 0, 12 * time.Second},
 		"its calls have left":  {0, func(r *stallRig) { r.endAs(OutcomeClientGone) }, 0, 20 * time.Second},
 		"one of two has left":  {0, func(r *stallRig) { r.leases[0].Release(OutcomeClientGone); r.leases = r.leases[1:] }, 56 * time.Second, 61 * time.Second},
-		"some answers in vain": {0, func(r *stallRig) { r.client.answers.Came(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
+		"some answers in vain": {0, func(r *stallRig) { r.client.answerWatch.RecordBytes(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
 		"a generation probe":   {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, lines := observer.New(zap.WarnLevel)
 				r := busyRig(t, Options{Log: zap.New(core)}, 2)
-				r.Models.Entry("m").answers.learn(c.longest, At(time.Now()))
-				r.until(t, StateBusy)
+				r.Models.Entry("m").responses.record(c.longest, MomentOf(time.Now()))
+				r.waitForState(t, StateBusy)
 				if c.then == nil || c.least > 0 {
-					r.waits(t)
+					r.markWaiting(t)
 				}
 				if c.then != nil {
 					c.then(r)
 				}
-				if at := r.until(t, StateDown); at < c.least || at > c.most {
+				if at := r.waitForState(t, StateDown); at < c.least || at > c.most {
 					t.Errorf("down after %v, want %v to %v", at, c.least, c.most)
 				}
 				if told := lines.FilterMessageSnippet("for too long").FilterFieldKey("remedy").Len(); told != min(1, int(c.least)) {
 					t.Errorf("%d lines say what to do about the silence", told)
 				}
-				if silent := c.least > 0; r.Health.Silent() != silent {
+				if silent := c.least > 0; r.Health.IsSilent() != silent {
 					t.Errorf("silent: %t, want %t", !silent, silent)
 				}
 				r.played.set(http.StatusOK, 0)
-				if r.until(t, StateUp); r.Health.Silent() {
+				if r.waitForState(t, StateUp); r.Health.IsSilent() {
 					t.Error("silent while up")
 				}
 			})
@@ -275,22 +275,22 @@ func (r *stallRig) endAs(o Outcome) {
 // silence limit.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
-		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
+		"an answer is read": func(r *stallRig) { r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x")) },
 		"a call has ended":  func(r *stallRig) { r.leases[0].Release(OutcomeOK); r.leases = r.leases[1:] },
 		"one was refused":   func(r *stallRig) { r.leases[0].Release(OutcomeRejected); r.leases = r.leases[1:] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := busyRig(t, Options{}, 2)
-				r.until(t, StateBusy)
-				r.waits(t)
-				pass(50 * time.Second)
+				r.waitForState(t, StateBusy)
+				r.markWaiting(t)
+				sleepAndSettle(50 * time.Second)
 				sign(r)
-				if at := r.until(t, StateUp); at > 2*time.Second {
+				if at := r.waitForState(t, StateUp); at > 2*time.Second {
 					t.Errorf("up after %v", at)
 				}
-				r.until(t, StateBusy)
-				pass(40 * time.Second)
+				r.waitForState(t, StateBusy)
+				sleepAndSettle(40 * time.Second)
 				if r.State() != StateBusy {
 					t.Errorf("%v 90 s after the first call", r.State())
 				}
@@ -311,13 +311,13 @@ func TestBusyCounts(t *testing.T) {
 			r.played.mu.Lock()
 			r.played.well = time.Hour
 			r.played.mu.Unlock()
-			r.until(t, StateBusy)
-			r.waits(t)
+			r.waitForState(t, StateBusy)
+			r.markWaiting(t)
 			for i := range 300 {
 				if moves {
 					r.counts(101 + i)
 				}
-				pass(time.Second)
+				sleepAndSettle(time.Second)
 				if s := r.State(); s == StateDown || moves && s == StateStalled {
 					t.Fatalf("counters move: %t, %v after %d s", moves, s, i)
 				} else if s == StateStalled {
@@ -341,13 +341,13 @@ func TestStoppedAfterStall(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
 		r.counts(100)
 		r.answers(20)
-		r.waits(t)
-		r.until(t, StateStalled)
+		r.markWaiting(t)
+		r.waitForState(t, StateStalled)
 		r.played.set(http.StatusOK, time.Hour)
-		if at := r.until(t, StateDown); at > 12*time.Second {
+		if at := r.waitForState(t, StateDown); at > 12*time.Second {
 			t.Errorf("down after %v", at)
 		}
-		if !r.Health.Silent() {
+		if !r.Health.IsSilent() {
 			t.Error("its calls are not told")
 		}
 	})
@@ -355,16 +355,16 @@ func TestStoppedAfterStall(t *testing.T) {
 
 // TestAnswerTimes checks that the longest response is forgotten after some time.
 func TestAnswerTimes(t *testing.T) {
-	var a answerTimes
+	var a responseTimes
 	now := Moment(0)
 	for _, c := range []struct{ after, took, want time.Duration }{
 		{0, time.Second, time.Second},
 		{time.Minute, 40 * time.Second, 40 * time.Second},
 		{time.Minute, time.Second, 40 * time.Second},
-		{answersFor, 2 * time.Second, 2 * time.Second},
+		{longestResponseAge, 2 * time.Second, 2 * time.Second},
 	} {
 		now += Moment(c.after)
-		if a.learn(c.took, now); a.longest.Load() != int64(c.want) {
+		if a.record(c.took, now); a.longest.Load() != int64(c.want) {
 			t.Errorf("after %v: %v, want %v", c.took, time.Duration(a.longest.Load()), c.want)
 		}
 	}

@@ -16,8 +16,8 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 		emptied uint32
 	}{{100, 0}, {500, 0}, {500, 0}, {3, 1}, {40, 1}, {2, 2}} {
 		now = now.Add(10 * time.Second)
-		if u.count(now, c.sum); u.Cache.Emptied() != c.emptied {
-			t.Errorf("count %d, %v: emptied %d times, want %d", i, c.sum, u.Cache.Emptied(), c.emptied)
+		if u.recordCounters(now, c.sum); u.Cache.EmptiedCount() != c.emptied {
+			t.Errorf("count %d, %v: emptied %d times, want %d", i, c.sum, u.Cache.EmptiedCount(), c.emptied)
 		}
 	}
 }
@@ -30,7 +30,7 @@ func TestCacheCounts(t *testing.T) {
 		cached int
 		counts bool
 	}{{0, false}, {0, false}, {16, true}, {0, true}} {
-		if c.Counted(step.cached) != step.counts {
+		if c.RecordCached(step.cached) != step.counts {
 			t.Errorf("answer %d: Counted(%v) = %v, want %v", i, step.cached, !step.counts, step.counts)
 		}
 	}

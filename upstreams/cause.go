@@ -53,24 +53,24 @@ type CauseMeaning struct {
 }
 
 // Meaning explains the cause in a sentence. It returns "" for an unknown cause.
-func (c Cause) Meaning() string { return c.explained().Meaning }
+func (c Cause) Meaning() string { return c.meaningEntry().Meaning }
 
-// Words explains the cause in a few words. It returns "" for an unknown cause.
-func (c Cause) Words() string { return c.explained().Words }
+// ShortMeaning explains the cause in a few words. It returns "" for an unknown cause.
+func (c Cause) ShortMeaning() string { return c.meaningEntry().Words }
 
-func (c Cause) explained() CauseMeaning {
-	for i := range causes {
-		if causes[i].Cause == c {
-			return causes[i]
+func (c Cause) meaningEntry() CauseMeaning {
+	for i := range causeMeanings {
+		if causeMeanings[i].Cause == c {
+			return causeMeanings[i]
 		}
 	}
 	return CauseMeaning{}
 }
 
 // Causes returns all causes, connection failures first.
-func Causes() []CauseMeaning { return causes }
+func Causes() []CauseMeaning { return causeMeanings }
 
-var causes = []CauseMeaning{
+var causeMeanings = []CauseMeaning{
 	{http1.ReasonConnect, "no connection", "The connection was refused or could not be made."},
 	{http1.ReasonDNS, "its name does not resolve", "The upstream's name did not resolve, or not in time."},
 	{http1.ReasonTLS, "TLS handshake failed", "The TLS handshake failed."},

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// The breaker reacts to breakerRow consecutive failures. If the failures are independent, it
+	// The breaker reacts to openAfterFailures consecutive failures. If the failures are independent, it
 	// opens without a generation probe.
-	breakerRow = 5
-	// doubtRow consecutive failures trigger a generation probe after doubtPause.
-	doubtRow   = 2
-	doubtPause = 500 * time.Millisecond
-	// The breaker also reacts if the share of failed calls reaches breakerShare and the window has
-	// at least breakerVolume outcomes.
-	breakerShare  = 0.5
-	breakerVolume = 20
-	windowSeconds = 10
+	openAfterFailures = 5
+	// doubtAfterFailures consecutive failures trigger a generation probe after doubtProbePause.
+	doubtAfterFailures = 2
+	doubtProbePause    = 500 * time.Millisecond
+	// The breaker also reacts if the share of failed calls reaches openFailureShare and the window has
+	// at least minWindowOutcomes outcomes.
+	openFailureShare  = 0.5
+	minWindowOutcomes = 20
+	windowSeconds     = 10
 
 	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
 	// coolDownMax. A single trial may succeed on a failing engine. The pause therefore returns to
@@ -26,7 +26,7 @@ const (
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
 	// If the breaker opens again within relapse after closing, this counts as a failed trial.
-	relapse = 15 * time.Second
+	relapseTime = 15 * time.Second
 )
 
 // circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the verdicts
@@ -40,92 +40,94 @@ const (
 // independent. A 404 without a reason may be the request's fault at every engine, so it is never
 // evidence: only a probe that also gets a 404 opens the breaker.
 type circuit struct {
-	open           bool
+	isOpen         bool
 	openUntil      time.Time
-	reopened       int       // failed trials, and openings soon after a closing
+	failedTrials   int       // failed trials, and openings soon after a closing
 	closedAt       time.Time // zero if the breaker has never closed
-	barred         []string  // keys whose failures opened the breaker or kept it open; their calls cannot be the trial
-	tried          []string  // keys whose trials have failed since the breaker opened
+	barredKeys     []string  // keys whose failures opened the breaker or kept it open; their calls cannot be the trial
+	triedKeys      []string  // keys whose trials have failed since the breaker opened
 	failures       int       // consecutive failures
 	rowEvidence    evidence  // evidence of the consecutive failures
-	window         window
+	window         outcomeWindow
 	windowEvidence evidence // evidence of the failures in the window
-	broken         bool     // a response broke off, and no call has succeeded since
-	// unprobed is true if no generation probe is possible: no model of the upstream has a probe, or
+	responseBroken bool     // a response broke off, and no call has succeeded since
+	// cannotProbe is true if no generation probe is possible: no model of the upstream has a probe, or
 	// the engine rejects the probe. Then only calls decide.
-	unprobed bool
+	cannotProbe bool
 }
 
-// outcome records the outcome of a call. It reports whether a generation probe should confirm the
+// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm the
 // failure. trial is true if the half-open breaker admitted this call.
-func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
-	if c.open && !trial {
+func (c *circuit) recordOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
+	if c.isOpen && !trial {
 		return false // the call began before the breaker opened, so its outcome is outdated
 	}
 	switch {
 	case o == OutcomeOK:
-		c.failures, c.unprobed, c.broken = 0, false, false
+		c.failures, c.cannotProbe, c.responseBroken = 0, false, false
 		c.rowEvidence.clear()
 		c.window.add(false, now)
 		if trial {
 			c.close(now)
 		}
-	case o.Failed():
+	case o.IsFailure():
 		c.failures++
-		c.broken = c.broken || by.Begun
+		c.responseBroken = c.responseBroken || by.Begun
 		c.window.add(true, now)
 		c.windowEvidence.expire(now)
 		if !by.NotFound {
 			c.rowEvidence.add(by, now)
 			c.windowEvidence.add(by, now)
 		}
-		return c.judge(by, trial, now)
+		return c.judgeFailure(by, trial, now)
 	}
 	return false
 }
 
-// inDoubt reports whether to send a generation probe soon, even though fewer than breakerRow
+// isInDoubt reports whether to send a generation probe soon, even though fewer than openAfterFailures
 // consecutive calls have failed. Routing avoids such an engine, so it may take a long time until
 // the next failure.
-func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
+func (c *circuit) isInDoubt() bool {
+	return c.failures >= doubtAfterFailures && !c.isOpen && !c.cannotProbe
+}
 
-// judge decides after a failure whether to open the breaker or to send a generation probe.
-func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
+// judgeFailure decides after a failure whether to open the breaker or to send a generation probe.
+func (c *circuit) judgeFailure(by FailureSource, trial bool, now time.Time) (generate bool) {
 	switch {
-	case c.open && trial:
+	case c.isOpen && trial:
 		c.failTrial(by.Key, now)
 		return false
-	case c.open:
+	case c.isOpen:
 		return false
 	}
-	inRow, inWindow := c.failures >= breakerRow, c.window.tripped(now)
+	inRow, inWindow := c.failures >= openAfterFailures, c.window.shareExceeded(now)
 	switch {
-	case inRow && c.rowEvidence.enough(c.unprobed):
+	case inRow && c.rowEvidence.opensBreaker(c.cannotProbe):
 		c.trip(c.rowEvidence.keys(), now)
-	case inWindow && c.windowEvidence.enough(c.unprobed):
+	case inWindow && c.windowEvidence.opensBreaker(c.cannotProbe):
 		c.trip(c.windowEvidence.keys(), now)
 	default:
-		return (inRow || inWindow) && !c.unprobed
+		return (inRow || inWindow) && !c.cannotProbe
 	}
 	return false
 }
 
-// generation records the result of a generation probe. trial is true if the half-open breaker
+// recordGeneration records the result of a generation probe. trial is true if the half-open breaker
 // admitted this probe.
-func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
+func (c *circuit) recordGeneration(g engine.Generation, trial bool, now time.Time) {
 	switch {
-	case g == engine.GenerationOK && c.open && trial:
+	case g == engine.GenerationOK && c.isOpen && trial:
 		c.close(now)
-	case g == engine.GenerationOK && !c.open:
-		c.acquit(now)
-	case g == engine.GenerationFailed && !c.open:
-		c.unprobed = false
+	case g == engine.GenerationOK && !c.isOpen:
+		c.probeSucceeded(now)
+	case g == engine.GenerationFailed && !c.isOpen:
+		c.cannotProbe = false
 		c.trip(nil, now) // no client's failure opened the breaker, so a call of any key may be the trial
 	case g == engine.GenerationFailed && trial:
 		c.reopen(now)
 	case g == engine.GenerationRejected:
-		c.unprobed, c.barred = true, nil
-		if !c.open && c.failures >= breakerRow && c.rowEvidence.enough(true) {
+		c.cannotProbe, c.barredKeys = true, nil
+		if !c.isOpen && c.failures >= openAfterFailures && c.rowEvidence.opensBreaker(true) {
 			c.trip(nil, now)
 		}
 	}
@@ -133,101 +135,101 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 
 // trip opens the breaker. Calls of the barred keys cannot be the trial.
 func (c *circuit) trip(barred []string, now time.Time) {
-	if c.unprobed {
+	if c.cannotProbe {
 		barred = nil // otherwise no call could be the trial
 	}
-	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // the breaker closed too early
+	if !c.isOpen && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapseTime {
+		c.failedTrials++ // the breaker closed too early
 	} else {
-		c.reopened = 0
+		c.failedTrials = 0
 	}
-	c.open, c.barred, c.tried = true, barred, nil
-	c.openUntil = now.Add(c.wait())
+	c.isOpen, c.barredKeys, c.triedKeys = true, barred, nil
+	c.openUntil = now.Add(c.openTime())
 }
 
-// wait returns how long the breaker stays open.
-func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
+// openTime returns how long the breaker stays open.
+func (c *circuit) openTime() time.Duration { return min(coolDownMax, coolDown<<min(c.failedTrials, 8)) }
 
 // failTrial handles a failed trial and bars its key from the next trial. If no generation probe is
 // possible, the key may send another trial after unprobedHeadStart. A second failed trial of the
 // same key does not lengthen the pause, because it is not new evidence. After each pause, other
 // clients again have unprobedHeadStart to send the trial.
 func (c *circuit) failTrial(key string, now time.Time) {
-	if !slices.Contains(c.barred, key) {
-		c.barred = append(slices.Clone(c.barred), key) // clone: routing reads the old slice
+	if !slices.Contains(c.barredKeys, key) {
+		c.barredKeys = append(slices.Clone(c.barredKeys), key) // clone: routing reads the old slice
 	}
-	if c.unprobed && slices.Contains(c.tried, key) {
+	if c.cannotProbe && slices.Contains(c.triedKeys, key) {
 		c.openUntil = now.Add(coolDown)
 		return
 	}
-	c.tried = append(c.tried, key)
+	c.triedKeys = append(c.triedKeys, key)
 	c.reopen(now)
 }
 
 func (c *circuit) reopen(now time.Time) {
-	c.reopened++
-	c.openUntil = now.Add(c.wait())
+	c.failedTrials++
+	c.openUntil = now.Add(c.openTime())
 }
 
 // close closes the breaker and clears all failures.
 func (c *circuit) close(now time.Time) {
-	c.open, c.barred, c.tried, c.closedAt = false, nil, nil, now
-	c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
-	c.window, c.windowEvidence = window{}, evidence{}
+	c.isOpen, c.barredKeys, c.triedKeys, c.closedAt = false, nil, nil, now
+	c.failures, c.rowEvidence, c.cannotProbe, c.responseBroken = 0, evidence{}, false, false
+	c.window, c.windowEvidence = outcomeWindow{}, evidence{}
 }
 
-// acquit handles a successful generation probe while the breaker is closed. It resets the failure
+// probeSucceeded handles a successful generation probe while the breaker is closed. It resets the failure
 // count, so that the same failures do not trigger another probe. Recent evidence is kept, because
 // one probe does not outvote five independent failures.
-func (c *circuit) acquit(now time.Time) {
-	c.failures, c.unprobed = 0, false
-	c.window = window{}
+func (c *circuit) probeSucceeded(now time.Time) {
+	c.failures, c.cannotProbe = 0, false
+	c.window = outcomeWindow{}
 	c.rowEvidence.expire(now)
 	c.windowEvidence.expire(now)
 }
 
-// window counts outcomes in one-second buckets over the last windowSeconds.
-type window struct {
+// outcomeWindow counts outcomes in one-second buckets over the last windowSeconds.
+type outcomeWindow struct {
 	buckets [windowSeconds]struct {
-		second     int64
-		all, wrong int
+		second                   int64
+		totalCount, failureCount int
 	}
 }
 
-func (w *window) add(wrong bool, now time.Time) {
-	second := ticks(now) / int64(time.Second)
+func (w *outcomeWindow) add(wrong bool, now time.Time) {
+	second := momentTicks(now) / int64(time.Second)
 	b := &w.buckets[((second%windowSeconds)+windowSeconds)%windowSeconds]
 	if b.second != second {
-		b.second, b.all, b.wrong = second, 0, 0
+		b.second, b.totalCount, b.failureCount = second, 0, 0
 	}
-	b.all++
+	b.totalCount++
 	if wrong {
-		b.wrong++
+		b.failureCount++
 	}
 }
 
-func (w *window) tripped(now time.Time) bool {
-	oldest := ticks(now)/int64(time.Second) - windowSeconds
+func (w *outcomeWindow) shareExceeded(now time.Time) bool {
+	oldest := momentTicks(now)/int64(time.Second) - windowSeconds
 	all, wrong := 0, 0
 	for i := range w.buckets {
 		if b := &w.buckets[i]; b.second > oldest {
-			all, wrong = all+b.all, wrong+b.wrong
+			all, wrong = all+b.totalCount, wrong+b.failureCount
 		}
 	}
-	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
+	return all >= minWindowOutcomes && float64(wrong) >= openFailureShare*float64(all)
 }
 
-// evidence holds up to breakerRow independent failures. The zero value is empty.
+// evidence holds up to openAfterFailures independent failures. The zero value is empty.
 type evidence struct {
-	independent [breakerRow]failureRecord
+	independent [openAfterFailures]failureRecord
 	n           int
-	bodies      [breakerRow]failureRecord // failures with distinct request bodies; an unknown body counts as distinct
+	bodies      [openAfterFailures]failureRecord // failures with distinct request bodies; an unknown body counts as distinct
 	bodyCount   int
 }
 
 type failureRecord struct {
 	FailureSource
-	at time.Time
+	failedAt time.Time
 }
 
 // clear drops all failures. It first checks whether there are any, because the struct is large and
@@ -246,7 +248,7 @@ func (e *evidence) add(f FailureSource, at time.Time) {
 		e.bodies[e.bodyCount] = t
 		e.bodyCount++
 	}
-	depends := func(old failureRecord) bool { return !f.independentOf(old.FailureSource) }
+	depends := func(old failureRecord) bool { return !f.isIndependentOf(old.FailureSource) }
 	if e.n < len(e.independent) && !slices.ContainsFunc(e.independent[:e.n], depends) {
 		e.independent[e.n] = t
 		e.n++
@@ -254,15 +256,15 @@ func (e *evidence) add(f FailureSource, at time.Time) {
 }
 
 func (e *evidence) expire(now time.Time) {
-	old := func(t failureRecord) bool { return now.Sub(t.at) >= windowSeconds*time.Second }
+	old := func(t failureRecord) bool { return now.Sub(t.failedAt) >= windowSeconds*time.Second }
 	e.n = len(slices.DeleteFunc(e.independent[:e.n], old))
 	e.bodyCount = len(slices.DeleteFunc(e.bodies[:e.bodyCount], old))
 }
 
-// enough reports whether the evidence opens the breaker without a generation probe. If no probe is
+// opensBreaker reports whether the evidence opens the breaker without a generation probe. If no probe is
 // possible, failures with distinct bodies are enough for clients without keys, because the edge
 // cannot tell these clients apart. A single repeated request never opens the breaker.
-func (e *evidence) enough(unprobed bool) bool {
+func (e *evidence) opensBreaker(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||
 		unprobed && e.bodyCount == len(e.bodies) && !slices.ContainsFunc(e.bodies[:], keyed)

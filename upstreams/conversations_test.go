@@ -50,15 +50,15 @@ func (c *conversations) start() {
 	c.read, c.started = append(c.read, 0), append(c.started, c.now)
 }
 
-// tell makes the edges share placements for the duration of the test.
-func (c *conversations) tell() {
+// sharePlacements makes the edges share placements for the duration of the test.
+func (c *conversations) sharePlacements() {
 	for i, r := range c.edges {
-		p := routing.PlacesOf(r)
-		c.stream = p.TakeFresh(c.stream)
-		p.Learn(c.stream[c.read[i]:])
+		p := routing.RoutePlacements(r)
+		c.stream = p.TakeUnshared(c.stream)
+		p.AddFromFleet(c.stream[c.read[i]:])
 		c.read[i] = len(c.stream)
 	}
-	c.in(fleetTold, c.tell)
+	c.in(fleetTold, c.sharePlacements)
 }
 
 // restart restarts the edges one after another. Restarted edges have lost their state.
@@ -121,13 +121,13 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch simulates conversations for a while. It returns the share of later turns that went to the
+// simulate simulates conversations for a while. It returns the share of later turns that went to the
 // same engine as the previous turn. young is that share for edges that started less than five
 // seconds ago.
-func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
+func (c *conversations) simulate(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
-	c.tell()
+	c.sharePlacements()
 	c.begin(busy)
 	c.run(2 * time.Minute)
 	c.follows, c.same, c.young, c.stayed = 0, 0, 0, 0
@@ -145,16 +145,16 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 // other's calls, but not how much of the prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
-	one, _ := newConversations(t, 1, 7).watch(t, 0.6)
+	one, _ := newConversations(t, 1, 7).simulate(t, 0.6)
 	if one < 0.96 {
 		t.Errorf("one edge: %.2f %% of the follow-ups went where the one before did", 100*one)
 	}
 	c := newConversations(t, 4, 7)
 	c.restart(10 * time.Second)
-	if share, young := c.watch(t, 0.6); share < one-0.01 || young < one-0.01 {
+	if share, young := c.simulate(t, 0.6); share < one-0.01 || young < one-0.01 {
 		t.Errorf("%.2f %% of the follow-ups went where the one before did, %.1f %% through a fresh edge; %.2f %% with one edge", 100*share, 100*young, 100*one)
 	}
-	if share, _ := newConversations(t, 16, 7).watch(t, 0.6); share < one-0.01 {
+	if share, _ := newConversations(t, 16, 7).simulate(t, 0.6); share < one-0.01 {
 		t.Errorf("16 edges: %.2f %% of the follow-ups went where the one before did, %.2f %% with one edge", 100*share, 100*one)
 	}
 }
@@ -163,8 +163,8 @@ func TestConversationsStay(t *testing.T) {
 // if the engines are so full that some conversations must move.
 func TestConversationsOfOneEdge(t *testing.T) {
 	t.Parallel()
-	one, _ := newConversations(t, 1, 7).watch(t, 0.8)
-	if four, _ := newConversations(t, 4, 7).watch(t, 0.8); four < one-0.01 {
+	one, _ := newConversations(t, 1, 7).simulate(t, 0.8)
+	if four, _ := newConversations(t, 4, 7).simulate(t, 0.8); four < one-0.01 {
 		t.Errorf("%.2f %% of the follow-ups went where the one before did, %.2f %% with one edge", 100*four, 100*one)
 	}
 }

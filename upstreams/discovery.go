@@ -35,16 +35,16 @@ type endpoint struct {
 	concurrency int     // replaces the configured concurrency unless 0
 }
 
-func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
+func (e *endpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
 	st := &settings{
-		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
-		found: *e,
+		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: newProbeSettings(&spec.Probe),
+		endpoint: *e,
 	}
 	if e.concurrency > 0 {
 		st.spec.Concurrency = config.Concurrency{Shared: e.concurrency}
 	}
 	open := cmp.Or(spec.Engine, config.EngineAuto) == config.EngineAuto
-	if _, err := p.profiles.Initial(e.engine); open && err == nil && e.engine != "" {
+	if _, err := p.profiles.InitialProfile(e.engine); open && err == nil && e.engine != "" {
 		st.spec.Engine = e.engine
 	}
 	return st
@@ -54,31 +54,31 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 // discovery. A discovery runs in the background, keeps the last successful result, and requests a
 // new plan when the result changes.
 type discovery struct {
-	name string              // the query, for the operator
-	find dns.Name            // nil if pods are watched
-	pods *kubernetes.Watcher // nil if names are looked up
+	name     string              // the query, for the operator
+	resolver dns.Name            // nil if pods are watched
+	pods     *kubernetes.Watcher // nil if names are looked up
 
-	mu       sync.Mutex
-	every    time.Duration
-	current  []endpoint      // in a stable order
-	keys     map[string]bool // keys of current; true if the endpoint reports that it is ready
-	answered bool            // at least one look-up has succeeded
-	failing  time.Time       // when look-ups began to fail; zero if the last one succeeded
-	good     time.Time       // when a look-up last succeeded; zero if never
-	trouble  string          // why look-ups fail
-	failed   uint64          // failed look-ups
-	cancel   context.CancelFunc
+	mu            sync.Mutex
+	interval      time.Duration
+	endpoints     []endpoint      // in a stable order
+	readyKeys     map[string]bool // keys of current; true if the endpoint reports that it is ready
+	hasSucceeded  bool            // at least one look-up has succeeded
+	failingSince  time.Time       // when look-ups began to fail; zero if the last one succeeded
+	lastSuccess   time.Time       // when a look-up last succeeded; zero if never
+	failureText   string          // why look-ups fail
+	failedLookups uint64          // failed look-ups
+	cancel        context.CancelFunc
 
-	series *metrics.Set // guarded by the set's mutex
-	shown  string       // source name in the metrics; guarded by the set's mutex
+	series      *metrics.Set // guarded by the set's mutex
+	metricsName string       // source name in the metrics; guarded by the set's mutex
 }
 
 // discoveryKey returns the key under which upstreams share a discovery. The key is empty for an
 // upstream without discovery.
 func discoveryKey(spec *config.Upstream, base string) string {
 	switch r := spec.Resolve; {
-	case spec.Kubernetes.Set():
-		return "kubernetes " + portOf(base) + " " + spec.Kubernetes.String()
+	case spec.Kubernetes.IsSet():
+		return "kubernetes " + urlPort(base) + " " + spec.Kubernetes.String()
 	case r.SRV != "":
 		return "srv " + r.SRV
 	case r.Every > 0:
@@ -87,7 +87,7 @@ func discoveryKey(spec *config.Upstream, base string) string {
 	return ""
 }
 
-func portOf(base string) string {
+func urlPort(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
 		return ""
@@ -97,24 +97,24 @@ func portOf(base string) string {
 
 // newDiscovery returns the discovery of an upstream, or nil if it needs none.
 func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
-	d := &discovery{every: spec.Resolve.Every.D()}
-	if spec.Kubernetes.Set() {
-		port, _ := strconv.Atoi(portOf(base))
+	d := &discovery{interval: spec.Resolve.Every.D()}
+	if spec.Kubernetes.IsSet() {
+		port, _ := strconv.Atoi(urlPort(base))
 		d.pods = kubernetes.New(&spec.Kubernetes, port, kubernetes.Options{Log: s.o.Log, Guard: s.o.Guard})
 		d.name = d.pods.String()
 	} else if name := spec.Resolve.SRV; name != "" {
-		d.find = dns.NewService(name)
-		d.name = d.find.String()
+		d.resolver = dns.NewService(name)
+		d.name = d.resolver.String()
 	} else if u, err := url.Parse(base); err == nil { // base is already normalised
-		d.find = dns.Host(u.Hostname())
-		d.name = d.find.String()
+		d.resolver = dns.Host(u.Hostname())
+		d.name = d.resolver.String()
 	}
 	return d
 }
 
-// lookUp waits for the first result of every discovery that the specs need. New discoveries run in
+// awaitDiscoveries waits for the first result of every discovery that the specs need. New discoveries run in
 // parallel.
-func (p *Plan) lookUp(specs []config.Upstream) {
+func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range specs {
@@ -133,7 +133,7 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 			d = p.set.newDiscovery(&specs[i], base)
 			all.Go(func() {
 				defer p.set.o.Guard.Catch(guardAddresses, nil)
-				d.lookup(context.Background(), p.set)
+				d.refresh(context.Background(), p.set)
 			})
 		}
 		p.discoveries[key] = d
@@ -150,26 +150,26 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *disco
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.every = spec.Resolve.Every.D()
-	if len(d.current) == 0 {
+	d.interval = spec.Resolve.Every.D()
+	if len(d.endpoints) == 0 {
 		return []endpoint{{origin: d.name}}, d
 	}
-	return slices.Clone(d.current), d
+	return slices.Clone(d.endpoints), d
 }
 
-// lookup queries once and reports whether the result has changed. A failure, or an empty result
+// refresh queries once and reports whether the result has changed. A failure, or an empty result
 // from a name server, changes nothing.
-func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
+func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	s.o.Guard.Point(guardAddresses)
 	if d.pods != nil {
-		return d.pods.Sync(ctx) == nil && d.store(d.podEndpoints())
+		return d.pods.Sync(ctx) == nil && d.storeResult(d.podEndpoints())
 	}
-	found, err := d.find.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
+	found, err := d.resolver.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
 		if ctx.Err() != context.Canceled {
-			if d.fail("the name does not resolve") {
+			if d.recordFailure("the name does not resolve") {
 				s.o.Log.Warn("upstream's name does not resolve: the addresses that it had, if any, stay in use",
 					zap.String("source", d.name))
 			}
@@ -180,32 +180,32 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	for _, e := range found {
 		out = append(out, endpoint{key: e.Address, label: e.Address, address: e.Address, origin: d.name, weight: e.Weight})
 	}
-	return d.store(out, nil)
+	return d.storeResult(out, nil)
 }
 
-// fail records a failed look-up. It reports whether the previous look-up succeeded.
-func (d *discovery) fail(trouble string) (first bool) {
+// recordFailure records a failed look-up. It reports whether the previous look-up succeeded.
+func (d *discovery) recordFailure(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failed++
-	if d.trouble, first = trouble, d.failing.IsZero(); first {
-		d.failing = time.Now()
+	d.failedLookups++
+	if d.failureText, first = trouble, d.failingSince.IsZero(); first {
+		d.failingSince = time.Now()
 	}
 	return first
 }
 
-// store stores a successful result, and reports whether it differs from the previous one. ready
+// storeResult stores a successful result, and reports whether it differs from the previous one. ready
 // contains the keys of the ready endpoints, or is nil if readiness is unknown.
-func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
+func (d *discovery) storeResult(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
 		keys[found[i].key] = ready[found[i].key]
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	changed = !slices.Equal(found, d.current) || d.pods != nil && !d.answered
-	d.current, d.keys, d.answered = found, keys, true
-	d.good, d.failing, d.trouble = time.Now(), time.Time{}, ""
+	changed = !slices.Equal(found, d.endpoints) || d.pods != nil && !d.hasSucceeded
+	d.endpoints, d.readyKeys, d.hasSucceeded = found, keys, true
+	d.lastSuccess, d.failingSince, d.failureText = time.Now(), time.Time{}, ""
 	return changed
 }
 
@@ -225,7 +225,7 @@ func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 
 // start runs the discovery in the background. The caller holds the set's mutex.
 func (d *discovery) start(s *Set) {
-	d.show(s)
+	d.registerMetrics(s)
 	ctx, cancel := context.WithCancel(context.Background())
 	d.mu.Lock()
 	d.cancel = cancel
@@ -234,8 +234,8 @@ func (d *discovery) start(s *Set) {
 		go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.run(ctx, s) })
 		return
 	}
-	go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.pods.Run(ctx, func() { d.podsChanged(ctx, s) }) })
-	if d.pods.Pooled() {
+	go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.pods.Run(ctx, func() { d.handlePodsChange(ctx, s) }) })
+	if d.pods.HasPool() {
 		go s.o.Guard.Loop(ctx.Done(), guardAddresses, func() { d.pods.RunPool(ctx) })
 	}
 }
@@ -243,8 +243,8 @@ func (d *discovery) start(s *Set) {
 func (d *discovery) run(ctx context.Context, s *Set) {
 	for {
 		d.mu.Lock()
-		every := d.every
-		if len(d.current) == 0 {
+		every := d.interval
+		if len(d.endpoints) == 0 {
 			every = min(every, 5*time.Second)
 		}
 		d.mu.Unlock()
@@ -255,34 +255,34 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 			return
 		case <-timer.C:
 		}
-		if d.lookup(ctx, s) && ctx.Err() == nil && s.o.OnAddresses != nil {
+		if d.refresh(ctx, s) && ctx.Err() == nil && s.o.OnAddresses != nil {
 			s.o.OnAddresses()
 		}
 	}
 }
 
-// podsChanged handles an event from the cluster. A deleted pod gets no new calls, even before a
+// handlePodsChange handles an event from the cluster. A deleted pod gets no new calls, even before a
 // plan omits it. Pods whose readiness has changed are probed immediately.
-func (d *discovery) podsChanged(ctx context.Context, s *Set) {
+func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
-	before := d.keys
+	before := d.readyKeys
 	d.mu.Unlock()
 	found, ready := d.podEndpoints()
-	changed := d.store(found, ready)
+	changed := d.storeResult(found, ready)
 	s.mu.Lock()
 	for _, u := range s.byID {
 		st := u.settings.Load()
-		if st.source != d {
+		if st.discovery != d {
 			continue
 		}
-		follow(u, st)
-		now, here := ready[st.found.key]
-		if was, known := before[st.found.key]; here && known && was != now {
+		updatePodGone(u, st)
+		now, here := ready[st.endpoint.key]
+		if was, known := before[st.endpoint.key]; here && known && was != now {
 			if !now {
-				u.Health.distrust()
+				u.Health.markSuspect()
 			}
-			u.probing.kick()
+			u.probeControl.probeNow()
 		}
 	}
 	s.mu.Unlock()
@@ -291,24 +291,24 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	}
 }
 
-// follow stops calls to an upstream while its discovery does not list its pod.
-func follow(u *Upstream, st *settings) {
-	d := st.source
-	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
-	if u.ending.leaving.Swap(leaving) && !leaving {
-		u.hooks.room()
+// updatePodGone stops calls to an upstream while its discovery does not list its pod.
+func updatePodGone(u *Upstream, st *settings) {
+	d := st.discovery
+	leaving := d != nil && d.pods != nil && d.isPodGone(st.endpoint.key)
+	if u.removal.podGone.Swap(leaving) && !leaving {
+		u.hooks.wakeWaiting()
 	}
 }
 
-// lacks reports whether the pod with this key is gone. The placeholder endpoint counts as gone if a
+// isPodGone reports whether the pod with this key is gone. The placeholder endpoint counts as gone if a
 // look-up succeeded and found no pods.
-func (d *discovery) lacks(key string) bool {
+func (d *discovery) isPodGone(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if key == "" {
-		return d.answered && len(d.current) == 0
+		return d.hasSucceeded && len(d.endpoints) == 0
 	}
-	_, here := d.keys[key]
+	_, here := d.readyKeys[key]
 	return !here
 }
 
@@ -327,8 +327,8 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// Found is the result of Discover.
-type Found struct {
+// DiscoveryResult is the result of Discover.
+type DiscoveryResult struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // the query
 	Engines  []FoundEngine `json:"engines"`
@@ -345,7 +345,7 @@ type FoundEngine struct {
 
 // Discover looks up an upstream's engines once, as a starting edge would. It returns nil for an
 // upstream without discovery.
-func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
+func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *DiscoveryResult {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
 		return nil
@@ -353,12 +353,12 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 	d := (&Set{o: Options{Log: zap.NewNop()}}).newDiscovery(spec, base)
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	out := &Found{Upstream: spec.Name, Source: d.name, Engines: []FoundEngine{}}
+	out := &DiscoveryResult{Upstream: spec.Name, Source: d.name, Engines: []FoundEngine{}}
 	if d.pods == nil {
 		if r == nil {
 			r = &dns.Resolver{Host: net.DefaultResolver.LookupHost, SRV: lookupSRV}
 		}
-		found, err := d.find.Find(ctx, r)
+		found, err := d.resolver.Find(ctx, r)
 		for _, e := range found {
 			out.Engines = append(out.Engines, FoundEngine{Address: e.Address, Weight: e.Weight})
 		}
@@ -413,13 +413,13 @@ func (s *Set) Discoveries(now time.Time) []Discovery {
 func (d *discovery) status(now time.Time) Discovery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := Discovery{Source: d.name, Targets: len(d.current), Age: age(d.good, now), Trouble: d.trouble, Failed: d.failed}
-	if !d.failing.IsZero() {
-		st.Stale = now.Sub(d.failing).Seconds()
+	st := Discovery{Source: d.name, Targets: len(d.endpoints), Age: secondsSince(d.lastSuccess, now), Trouble: d.failureText, Failed: d.failedLookups}
+	if !d.failingSince.IsZero() {
+		st.Stale = now.Sub(d.failingSince).Seconds()
 	}
 	if d.pods != nil {
 		p := d.pods.Status()
-		st.Age, st.Trouble, st.Failed = age(p.Listed, now), p.Trouble, p.Failed
+		st.Age, st.Trouble, st.Failed = secondsSince(p.Listed, now), p.Trouble, p.Failed
 		if p.Trouble != "" {
 			st.Stale = now.Sub(p.Failing).Seconds()
 		}
@@ -427,13 +427,13 @@ func (d *discovery) status(now time.Time) Discovery {
 	return st
 }
 
-// show registers the metrics of the discovery. The caller holds the set's mutex.
-func (d *discovery) show(s *Set) {
+// registerMetrics registers the metrics of the discovery. The caller holds the set's mutex.
+func (d *discovery) registerMetrics(s *Set) {
 	name := d.name
-	for n := 2; s.shows(name); n++ { // another discovery has the same source
+	for n := 2; s.usesMetricsName(name); n++ { // another discovery has the same source
 		name = d.name + " #" + strconv.Itoa(n)
 	}
-	d.shown, d.series = name, metrics.NewSet()
+	d.metricsName, d.series = name, metrics.NewSet()
 	for metric, read := range map[string]func(Discovery) float64{
 		"penstock_discovery_targets":       func(d Discovery) float64 { return float64(d.Targets) },
 		"penstock_discovery_stale_seconds": func(d Discovery) float64 { return d.Stale },
@@ -444,10 +444,10 @@ func (d *discovery) show(s *Set) {
 	s.o.Register(d.series)
 }
 
-// shows reports whether a discovery's metrics use this source name.
-func (s *Set) shows(name string) bool {
+// usesMetricsName reports whether a discovery's metrics use this source name.
+func (s *Set) usesMetricsName(name string) bool {
 	for _, d := range s.discoveries {
-		if d.shown == name {
+		if d.metricsName == name {
 			return true
 		}
 	}

@@ -58,14 +58,14 @@ func (k *kubeTest) named(label string) *Upstream {
 	return nil
 }
 
-// takes reports whether a pick finds the upstream and can lease it.
-func takes(u *Upstream) bool {
+// canLease reports whether a pick finds the upstream and can lease it.
+func canLease(u *Upstream) bool {
 	now := time.Now()
 	l, leased := u.TryLease("", PoolText, 1, now)
 	if leased {
 		l.Release(OutcomeOK)
 	}
-	return leased && u.EligibleIn(StateUp, At(now))
+	return leased && u.IsEligibleIn(StateUp, MomentOf(now))
 }
 
 // TestPodIsDeleted checks that a pod gets no new calls once its deletion event has arrived, even
@@ -77,7 +77,7 @@ func TestPodIsDeleted(t *testing.T) {
 		t.Fatalf("%d upstreams, want 1", len(ups))
 	}
 	u := k.named("a@vllm-0")
-	eventually(t, "up", func() bool { return takes(u) })
+	eventually(t, "up", func() bool { return canLease(u) })
 	st := u.Status(time.Now())
 	if st.Origin != "pod llm/vllm-0" || u.Limits().Text != 7 || u.settings.Load().weight != 3 || u.settings.Load().spec.Engine != "vllm" {
 		t.Errorf("%s has %+v, weight %v, engine %s", st.Origin, u.Limits(), u.settings.Load().weight, u.settings.Load().spec.Engine)
@@ -86,15 +86,15 @@ func TestPodIsDeleted(t *testing.T) {
 	if !ok {
 		t.Fatal("no lease")
 	}
-	k.api.Put(kubeapi.Pods, kubeapi.Deleting(a))
-	eventually(t, "no new call", func() bool { return !takes(u) && u.State() == StateRetiring })
+	k.api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
+	eventually(t, "no new call", func() bool { return !canLease(u) && u.State() == StateRetiring })
 	if why := u.Obstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
 		t.Errorf("Obstacle = %q with %d calls, want one that names Kubernetes, with 1 call", why, u.slots.inFlight())
 	}
 	<-k.changed
 	after := apply(t, k.set, k.spec).Upstream("a")
-	if len(after) != 1 || after[0].Label() != "a" || takes(after[0]) {
-		t.Errorf("without pods there is %s, which takes calls: %v", after[0].Label(), takes(after[0]))
+	if len(after) != 1 || after[0].Label() != "a" || canLease(after[0]) {
+		t.Errorf("without pods there is %s, which takes calls: %v", after[0].Label(), canLease(after[0]))
 	}
 	if len(k.set.All()) != 2 {
 		t.Error("the upstream is gone before its call")
@@ -107,7 +107,7 @@ func TestPodIsDeleted(t *testing.T) {
 	if u = k.named("a@vllm-0"); !strings.Contains(string(u.ID()), "u1:") {
 		t.Errorf("the pod that was replaced is %s", u.ID())
 	}
-	eventually(t, "up again", func() bool { return takes(u) })
+	eventually(t, "up again", func() bool { return canLease(u) })
 }
 
 // TestPodIsDeletedDuringAPlan checks that a deletion event takes effect if it arrives between a
@@ -117,20 +117,20 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	k := startKube(t, a)
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
-	eventually(t, "up", func() bool { return takes(u) })
+	eventually(t, "up", func() bool { return canLease(u) })
 	plan, err := k.set.Plan([]config.Upstream{k.spec}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.api.Delete(kubeapi.Pods, "vllm-0")
-	eventually(t, "no new call", func() bool { return !takes(u) })
+	eventually(t, "no new call", func() bool { return !canLease(u) })
 	k.set.Commit(plan)
-	if takes(u) {
+	if canLease(u) {
 		t.Error("an older plan brings the pod back")
 	}
 	k.spec.Kubernetes = config.Kubernetes{}
 	apply(t, k.set, k.spec)
-	if plain := k.named("a"); plain.ending.leaving.Load() {
+	if plain := k.named("a"); plain.removal.podGone.Load() {
 		t.Error("an upstream without Kubernetes waits for pods")
 	}
 }
@@ -140,26 +140,26 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
-	k.api.Away(true)
+	k.api.SetUnavailable(true)
 	apply(t, k.set, k.spec)
 	byName := k.named("a")
-	eventually(t, "up by its name", func() bool { return takes(byName) })
+	eventually(t, "up by its name", func() bool { return canLease(byName) })
 	if d := k.set.Discoveries(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
 		t.Errorf("Discoveries = %+v, want 1 in trouble without an answer", d)
 	}
-	k.api.Away(false)
+	k.api.SetUnavailable(false)
 	<-k.changed
-	if !takes(byName) {
+	if !canLease(byName) {
 		t.Error("the name takes no calls before the pods do")
 	}
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
-	eventually(t, "up", func() bool { return takes(u) })
+	eventually(t, "up", func() bool { return canLease(u) })
 	eventually(t, "no trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble == "" })
-	k.api.Away(true)
+	k.api.SetUnavailable(true)
 	eventually(t, "trouble", func() bool { return k.set.Discoveries(time.Now())[0].Trouble != "" })
 	apply(t, k.set, k.spec)
-	if d := k.set.Discoveries(time.Now())[0]; !takes(u) || d.Targets != 1 || d.Age < 0 || d.Source != "pods llm/app=vllm:"+portOf(k.spec.URL) {
+	if d := k.set.Discoveries(time.Now())[0]; !canLease(u) || d.Targets != 1 || d.Age < 0 || d.Source != "pods llm/app=vllm:"+urlPort(k.spec.URL) {
 		t.Errorf("without an API server: %+v", d)
 	}
 }
@@ -168,19 +168,19 @@ func TestKubernetesIsAway(t *testing.T) {
 // ready. A pod whose readiness changes is probed immediately.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
-	k := startKube(t, kubeapi.Unready(a))
+	k := startKube(t, kubeapi.UnreadyPod(a))
 	k.spec.Probe.Interval = config.Duration(time.Hour)
 	apply(t, k.set, k.spec)
 	u := k.named("a@vllm-0")
-	eventually(t, "up although it is not ready", func() bool { return takes(u) })
-	probed := func() time.Time { return u.Health.read().probedAt }
-	for _, p := range []kubeapi.Object{a, kubeapi.Unready(a)} {
+	eventually(t, "up although it is not ready", func() bool { return canLease(u) })
+	probed := func() time.Time { return u.Health.factsSnapshot().probedAt }
+	for _, p := range []kubeapi.Object{a, kubeapi.UnreadyPod(a)} {
 		before := probed()
 		k.api.Put(kubeapi.Pods, p)
 		eventually(t, "a probe", func() bool { return probed().After(before) })
 	}
-	if !takes(u) || len(k.changed) != 0 {
-		t.Errorf("it takes calls: %v, %d plans", takes(u), len(k.changed))
+	if !canLease(u) || len(k.changed) != 0 {
+		t.Errorf("it takes calls: %v, %d plans", canLease(u), len(k.changed))
 	}
 }
 
@@ -221,21 +221,21 @@ func TestResolveSRV(t *testing.T) {
 	}
 	d := plan.discoveries["srv _http._tcp.vllm"]
 	records[0] = &net.SRV{Target: "a.test.", Port: 8001, Weight: 3}
-	if !d.lookup(t.Context(), s) {
+	if !d.refresh(t.Context(), s) {
 		t.Error("another weight is no change")
 	}
 	failure = errors.New("no such name")
-	if d.lookup(t.Context(), s) || len(d.current) != 2 {
+	if d.refresh(t.Context(), s) || len(d.endpoints) != 2 {
 		t.Error("a name that does not resolve changed the endpoints")
 	}
-	d.lookup(t.Context(), s)
+	d.refresh(t.Context(), s)
 	if n := lines.Len(); n != 1 {
 		t.Errorf("%d lines of two look-ups that failed", n)
 	}
 	failure = nil
-	d.lookup(t.Context(), s)
+	d.refresh(t.Context(), s)
 	failure = errors.New("no such name")
-	d.lookup(t.Context(), s)
+	d.refresh(t.Context(), s)
 	if n := lines.Len(); n != 2 {
 		t.Errorf("%d lines once it has failed again", n)
 	}
@@ -245,7 +245,7 @@ func TestResolveSRV(t *testing.T) {
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}
-	find := func(u config.Upstream, r *dns.Resolver) *Found {
+	find := func(u config.Upstream, r *dns.Resolver) *DiscoveryResult {
 		u.Name = "a"
 		return Discover(t.Context(), &u, r)
 	}
@@ -254,7 +254,7 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("no pods: %+v", f)
 	}
 	api.Put(kubeapi.Pods, kubeapi.Pod("vllm-0", "u0", "10.0.0.1", "app=vllm"))
-	api.Put(kubeapi.Pods, kubeapi.Unready(kubeapi.Pod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
+	api.Put(kubeapi.Pods, kubeapi.UnreadyPod(kubeapi.Pod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
 	want := []FoundEngine{{Address: "10.0.0.1:8000", Pod: "vllm-0"}, {Address: "10.0.0.2:8000", Pod: "vllm-1", NotReady: true}}
 	if f := find(kube, nil); f.Trouble != "" || !slices.Equal(f.Engines, want) {
 		t.Errorf("engines of pods = %+v, want %+v", f, want)

@@ -72,13 +72,13 @@
 //
 // An upstream in drain or maintenance, or a retired one, gets no new calls. Its running calls
 // continue until Options.DrainTime. When that time has passed, each call is handed over if another
-// upstream can take it (HandsOver).
+// upstream can take it (ShouldHandOver).
 //
 // If a model disappears from an engine, only the target for that model goes out of service. The
 // prober reads the engine's model list with every fifth probe. While a routed model is missing, the
 // prober reads the list with every probe. A 404 for a model takes the target out immediately and
 // starts a probe (model_404.go). While the list contains the model, no client can take the target
-// out more than once. The edge logs each loss and return of a model. NextChance returns the time of
+// out more than once. The edge logs each loss and return of a model. RetryDelay returns the time of
 // the next probe, for Retry-After.
 //
 // If the engine's model list determines the published models (`discover`), every probe reads the

@@ -9,8 +9,8 @@ import (
 
 // Test helpers. They replace probes, and commits that would start probes.
 
-// Bring forces a state as if probes had found it.
-func (u *Upstream) Bring(s State) { u.bring(s) }
+// SetState forces a state as if probes had found it.
+func (u *Upstream) SetState(s State) { u.bring(s) }
 
 // SetConcurrency changes the slot limits as a reload would.
 func (u *Upstream) SetConcurrency(c config.Concurrency) {
@@ -21,30 +21,30 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 }
 
 // SetGhosts marks n of the slots as ghosts, as if the engine's reports had revealed them.
-func (u *Upstream) SetGhosts(n int) { u.slots.setSeen(n, 0) }
+func (u *Upstream) SetGhosts(n int) { u.slots.setObserved(n, 0) }
 
 // Load returns the load that ReadLoad reads.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
-	u.ReadLoad(&l, p, At(now))
+	u.ReadLoad(&l, p, MomentOf(now))
 	return l
 }
 
-// ModelBack reverts ModelGone, as if the engine's list contained the model again.
+// ModelBack reverts RecordModelGone, as if the engine's list contained the model again.
 func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
-// Tell records a report of the engine's work, as if a probe had read it.
-func (u *Upstream) Tell(running, waiting int, now time.Time) {
-	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.elsewhere.Load().inFlight(PoolText, true), At: now}, 0, now)
+// RecordLoad records a report of the engine's work, as if a probe had read it.
+func (u *Upstream) RecordLoad(running, waiting int, now time.Time) {
+	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.others.Load().inFlight(PoolText, true), At: now}, 0, now)
 }
 
 // book records a report, as if a probe had read it.
 func (u *Upstream) book(r *Report, batch int, now time.Time) {
-	(&prober{up: u}).bookReport(r, batch, now)
+	(&prober{up: u}).storeReport(r, batch, now)
 }
 
 // newest returns the newest report, or false if there is none or it has expired.
 func (r *reports) newest(now time.Time) (Report, bool) {
-	if last := r.last.Load(); last.fresh(At(now)) {
+	if last := r.last.Load(); last.isFresh(MomentOf(now)) {
 		return last.Report, true
 	}
 	return Report{}, false

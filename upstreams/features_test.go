@@ -48,26 +48,26 @@ func TestSuspicion(t *testing.T) {
 		for _, word := range strings.Fields(c.script) {
 			switch {
 			case word == "o":
-				s.answered()
+				s.recordSuccess()
 			case word == "P":
-				if s.refused('P', true) {
+				if s.recordRefusal('P', true) {
 					asks++
 				}
 			case word == "~":
 				now += Moment(s.pause)
-				if s.out && now >= s.until {
-					s.retry()
+				if s.isLacking && now >= s.retryAt {
+					s.startTrial()
 				}
 			case word < "a":
-				s.confirmed(uint64(word[0]-'0'), now)
+				s.recordSiblingAccept(uint64(word[0]-'0'), now)
 			default:
-				if s.refused(uint64(word[0]), false) {
+				if s.recordRefusal(uint64(word[0]), false) {
 					asks++
 				}
 			}
 		}
-		if asks != c.asks || s.out != c.out {
-			t.Errorf("%s: %d asked, out %t; want %d, %t", name, asks, s.out, c.asks, c.out)
+		if asks != c.asks || s.isLacking != c.out {
+			t.Errorf("%s: %d asked, out %t; want %d, %t", name, asks, s.isLacking, c.asks, c.out)
 		}
 	}
 }
@@ -81,15 +81,15 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "events") {
 			switch rapid.IntRange(0, 3).Draw(t, "event") {
 			case 0:
-				if s.answered() {
+				if s.recordSuccess() {
 					s = suspicion{}
 					clear(bodies)
 				}
 			case 1:
-				s.refused(rapid.Uint64Range(1, 3).Draw(t, "text"), rapid.Bool().Draw(t, "plain"))
+				s.recordRefusal(rapid.Uint64Range(1, 3).Draw(t, "text"), rapid.Bool().Draw(t, "plain"))
 			default:
 				body := rapid.Uint64Range(0, 4).Draw(t, "body")
-				if bodies[body] = true; s.confirmed(body, 0) && len(bodies) < bodiesNeeded {
+				if bodies[body] = true; s.recordSiblingAccept(body, 0) && len(bodies) < minAcceptedBodies {
 					t.Fatalf("taken for %d bodies", len(bodies))
 				}
 			}
@@ -100,13 +100,13 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 // TestBlamed checks that a refusal is attributed to the call's special features, or to its
 // operation if it has none.
 func TestBlamed(t *testing.T) {
-	chat := FeatureOf(config.OpChat)
+	chat := OperationFeature(config.OpChat)
 	for needs, want := range map[Features]string{
 		chat: "chat", chat | FeatureTools: "tools", chat | FeatureImages | FeatureSchema: "json_schema images",
-		FeatureOf(config.OpEmbeddings): "embeddings", FeatureOf("no operation"): "",
+		OperationFeature(config.OpEmbeddings): "embeddings", OperationFeature("no operation"): "",
 	} {
 		var names []string
-		needs.blamed().each(func(f Features) { names = append(names, f.name()) })
+		needs.suspectFeatures().each(func(f Features) { names = append(names, f.featureName()) })
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%b: %s, want %s", needs, got, want)
 		}
@@ -116,15 +116,15 @@ func TestBlamed(t *testing.T) {
 // TestLackingPause checks that an engine is tried again soon, and then less and less often while it
 // refuses.
 func TestLackingPause(t *testing.T) {
-	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
+	s, now := suspicion{acceptedBodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
-		if !s.confirmed(3, now) || s.until-now != Moment(want) {
-			t.Errorf("taken for %v, want %v", time.Duration(s.until-now), want)
+		if !s.recordSiblingAccept(3, now) || s.retryAt-now != Moment(want) {
+			t.Errorf("taken for %v, want %v", time.Duration(s.retryAt-now), want)
 		}
-		now = s.until
-		s.retry()
+		now = s.retryAt
+		s.startTrial()
 	}
-	if !s.answered() {
+	if !s.recordSuccess() {
 		t.Error("its trial has passed, and it is suspected")
 	}
 }
@@ -137,22 +137,22 @@ func TestLacking(t *testing.T) {
 	u.bring(StateUp)
 	m, other := u.Models.Entry("m"), u.Models.Entry("n")
 	now := time.Now()
-	chat := FeatureOf(config.OpChat)
-	call := func(needs Features, o Outcome, body uint64, path bool) *Doubt {
+	chat := OperationFeature(config.OpChat)
+	call := func(needs Features, o Outcome, body uint64, path bool) *DisputedRefusal {
 		l, ok := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
 		if !ok {
 			t.Fatal("no lease")
 		}
-		l.Needs(needs)
+		l.SetFeatures(needs)
 		defer l.Release(o)
 		if o == OutcomeRejected {
-			return l.Refused(Refusal{Status: 400, Text: 7, Body: body, Path: path})
+			return l.RecordRefusal(Refusal{Status: 400, Text: 7, Body: body, Path: path})
 		}
 		return nil
 	}
-	answers := func(d *Doubt, o Outcome) {
+	answers := func(d *DisputedRefusal, o Outcome) {
 		l, _ := other.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
-		l.Settles(d)
+		l.SetDisputed(d)
 		l.ReleaseAt(o, now)
 	}
 	take := func() {
@@ -171,47 +171,47 @@ func TestLacking(t *testing.T) {
 	}
 	call(chat, OutcomeOK, 1, false)
 	take()
-	if !m.Lacks(chat|FeatureTools, At(now)) || m.Lacks(chat, At(now)) || m.Lacks(chat|FeatureForcedTool, At(now)) || other.Lacks(FeatureTools, At(now)) {
-		t.Errorf("Lacking = %+v, want tools alone, and chat served", Lacking(u, now))
+	if !m.LacksFeature(chat|FeatureTools, MomentOf(now)) || m.LacksFeature(chat, MomentOf(now)) || m.LacksFeature(chat|FeatureForcedTool, MomentOf(now)) || other.LacksFeature(FeatureTools, MomentOf(now)) {
+		t.Errorf("Lacking = %+v, want tools alone, and chat served", LackedFeatures(u, now))
 	}
-	if all := Lacking(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
+	if all := LackedFeatures(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
 		t.Errorf("Lacking = %+v, want tools with status 400 and its flag", all)
 	}
-	now = now.Add(lackingLeast)
-	if m.Lacks(FeatureTools, At(now)) {
+	now = now.Add(minLackPause)
+	if m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Fatal("it is not tried again")
 	}
-	if all := Lacking(u, now); len(all) != 1 || all[0].Retry != 0 || len(RefusingNow(u, now)) != 0 {
-		t.Errorf("during its trial it shows %+v and %+v, want that it lacks tools", all, RefusingNow(u, now))
+	if all := LackedFeatures(u, now); len(all) != 1 || all[0].Retry != 0 || len(RefusedFeatures(u, now)) != 0 {
+		t.Errorf("during its trial it shows %+v and %+v, want that it lacks tools", all, RefusedFeatures(u, now))
 	}
 	d := call(chat|FeatureTools, OutcomeRejected, 9, false)
 	if d == nil {
 		t.Fatal("its trial is not asked elsewhere")
 	}
-	if answers(d, OutcomeOK); !m.Lacks(FeatureTools, At(now)) {
+	if answers(d, OutcomeOK); !m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Error("its trial has failed, and it lacks nothing")
 	}
-	now = now.Add(lackingLeast)
-	if !m.Lacks(FeatureTools, At(now)) {
+	now = now.Add(minLackPause)
+	if !m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Error("it is tried again as soon as the first time")
 	}
-	now = now.Add(lackingLeast)
-	if m.Lacks(FeatureTools, At(now)) {
+	now = now.Add(minLackPause)
+	if m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Fatal("it is not tried again")
 	}
-	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.watched.Load() != 0 || Lacking(u, now) != nil {
+	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.suspectedFeatures.Load() != 0 || LackedFeatures(u, now) != nil {
 		t.Error("its trial has passed, and it is suspected")
 	}
 	for range 11 {
 		d = call(chat|FeatureTools, OutcomeRejected, 1, false)
 	}
-	if answers(d, OutcomeRejected); m.lacking.watched.Load() != 0 {
+	if answers(d, OutcomeRejected); m.lacking.suspectedFeatures.Load() != 0 {
 		t.Error("its sibling refuses, too, and it is suspected")
 	}
 	take()
 	u.bring(StateDown)
 	u.bring(StateUp)
-	if m.Lacks(FeatureTools, At(now)) {
+	if m.LacksFeature(FeatureTools, MomentOf(now)) {
 		t.Error("it was started anew, and lacks what it lacked")
 	}
 }
@@ -225,11 +225,11 @@ func TestRefusing(t *testing.T) {
 	u.recognised(mustProfile(t, "vllm"))
 	u.bring(StateUp)
 	m, now := u.Models.Entry("m"), time.Now()
-	call := func(o Outcome, text uint64) (d *Doubt) {
+	call := func(o Outcome, text uint64) (d *DisputedRefusal) {
 		l, _ := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
-		l.Needs(FeatureOf(config.OpChat) | FeatureForcedTool)
+		l.SetFeatures(OperationFeature(config.OpChat) | FeatureForcedTool)
 		if o == OutcomeRejected {
-			d = l.Refused(Refusal{Status: 400, Text: text, Body: 1})
+			d = l.RecordRefusal(Refusal{Status: 400, Text: text, Body: 1})
 		}
 		l.Release(o)
 		return d
@@ -239,24 +239,24 @@ func TestRefusing(t *testing.T) {
 	}
 	call(OutcomeRejected, 7)
 	call(OutcomeRejected, 7)
-	if all := RefusingNow(u, now); all != nil {
+	if all := RefusedFeatures(u, now); all != nil {
 		t.Errorf("refusals in different words: %+v", all)
 	}
 	for range 4 {
 		call(OutcomeRejected, 7)
 	}
-	all := RefusingNow(u, now)
+	all := RefusedFeatures(u, now)
 	if len(all) != 1 || all[0].Served != "m" || all[0].Feature != "forced_tool" || all[0].Status != 400 || all[0].Refused != 6 || all[0].Answers != 10 ||
 		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
 		t.Errorf("Lacking = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
 	}
-	if all := RefusingNow(u, now.Add(refusingFor+time.Minute)); all != nil {
+	if all := RefusedFeatures(u, now.Add(refusalRecentTime+time.Minute)); all != nil {
 		t.Errorf("long after the last refusal: %+v", all)
 	}
 	for range 3 {
 		call(OutcomeOK, 0)
 	}
-	if all := RefusingNow(u, now); all != nil {
+	if all := RefusedFeatures(u, now); all != nil {
 		t.Errorf("among good answers: %+v", all)
 	}
 }

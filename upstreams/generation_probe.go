@@ -24,12 +24,12 @@ import (
 // because they are not client calls.
 
 const (
-	// generationPause is the minimum interval between two generation probes of an upstream.
-	generationPause = time.Second
-	// generationLimit is the timeout of a probe, even if the failed call had a longer timeout. If
-	// the engine may first have to load the model, the timeout is generationLoading.
-	generationLimit   = 10 * time.Second
-	generationLoading = time.Minute
+	// minGenerationInterval is the minimum interval between two generation probes of an upstream.
+	minGenerationInterval = time.Second
+	// generationTimeout is the timeout of a probe, even if the failed call had a longer timeout. If
+	// the engine may first have to load the model, the timeout is generationLoadTimeout.
+	generationTimeout     = 10 * time.Second
+	generationLoadTimeout = time.Minute
 )
 
 // LastGeneration is the result of the newest generation probe.
@@ -44,47 +44,47 @@ type LastGeneration struct {
 type generationProber struct {
 	up *Upstream
 
-	mu      sync.Mutex
-	last    work          // model and kind of the last failed call
-	limit   time.Duration // timeout of that call for its first token
-	lost    bool          // that call got a 404 without a reason
-	running bool
-	doubted int // consecutive failures when lookLater last ran; 0 if no probe is scheduled
-	begun   time.Time
-	newest  *LastGeneration // immutable
+	mu                sync.Mutex
+	lastFailed        probeTarget   // model and kind of the last failed call
+	lastTimeout       time.Duration // timeout of that call for its first token
+	lost              bool          // that call got a 404 without a reason
+	isRunning         bool
+	scheduledFailures int // consecutive failures when lookLater last ran; 0 if no probe is scheduled
+	startedAt         time.Time
+	lastResult        *LastGeneration // immutable
 }
 
-// failed records a failed call. The next probe uses its model and kind. After a 404 without a
+// recordFailed records a failed call. The next probe uses its model and kind. After a 404 without a
 // reason, the probe uses the upstream's chat model if there is one, because an engine that lacks
 // only a part of its work must stay in service.
-func (g *generationProber) failed(by FailureSource) {
+func (g *generationProber) recordFailed(by FailureSource) {
 	g.mu.Lock()
-	g.last, g.limit, g.lost = work{by.Served, by.Kind}, by.Limit, by.NotFound
+	g.lastFailed, g.lastTimeout, g.lost = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
 	if by.NotFound {
-		g.last = work{}
+		g.lastFailed = probeTarget{}
 	}
 	g.mu.Unlock()
 }
 
-// work is a served model name and the kind of the model.
-type work struct {
+// probeTarget is a served model name and the kind of the model.
+type probeTarget struct {
 	served, kind string
 }
 
-// generation returns the requests of a generation probe. If the kind of the last failed call can be
+// generationSteps returns the requests of a generation probe. If the kind of the last failed call can be
 // probed, the probe uses that call's model. Otherwise (images), the probe uses the upstream's chat
 // model, or another of its models. Five failed calls of one client must not take the engine out
 // without a probe.
-func (s *settings) generation(
-	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
+func (s *settings) generationSteps(
+	last probeTarget, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
-	if last.served != "" || len(s.works) == 0 {
+	if last.served != "" || len(s.probeTargets) == 0 {
 		if steps = engine.GenerationSteps(last.kind, profile, last.served, toEnd); len(steps) > 0 {
 			return last.served, steps
 		}
 	}
 	for _, chat := range []bool{true, false} {
-		for _, w := range s.works {
+		for _, w := range s.probeTargets {
 			if isChat := w.kind == "" || w.kind == config.KindChat; isChat != chat || !models.Serves(w.served) {
 				continue
 			}
@@ -104,35 +104,35 @@ func (s *settings) generation(
 //   - No model of the upstream can be probed.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
-	p, s := u.probing.current(), u.State()
-	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.takesCalls() && s != StateBusy {
+	p, s := u.probeControl.current(), u.State()
+	if p == nil || p.generate == nil || u.Mode() != ModeReady || !s.acceptsCalls() && s != StateBusy {
 		return false
 	}
-	profile, toEnd := u.engine.Load(), u.Breaker.broken()
+	profile, toEnd := u.engine.Load(), u.Breaker.hasBrokenResponse()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.running || now.Sub(g.begun) < generationPause {
+	if g.isRunning || now.Sub(g.startedAt) < minGenerationInterval {
 		return false
 	}
-	served, steps := u.settings.Load().generation(g.last, profile, &u.Models, toEnd)
-	if number, told := Priority(u, 0); told {
+	served, steps := u.settings.Load().generationSteps(g.lastFailed, profile, &u.Models, toEnd)
+	if number, told := EnginePriority(u, 0); told {
 		engine.WithPriority(steps, number)
 	}
 	if len(steps) == 0 {
-		u.Breaker.generation(engine.GenerationRejected, trial, "calls fail", now)
+		u.Breaker.recordGeneration(engine.GenerationRejected, trial, "calls fail", now)
 		return false
 	}
 	turn, ok := u.Models.takeTurn(served, now)
 	if !ok {
 		return false
 	}
-	g.running, g.begun = true, now
-	limit := generationLimit
-	if profile.Has(config.QuirkLoadsOnDemand) {
-		limit = generationLoading
+	g.isRunning, g.startedAt = true, now
+	limit := generationTimeout
+	if profile.HasQuirk(config.QuirkLoadsOnDemand) {
+		limit = generationLoadTimeout
 	}
-	if g.limit > 0 && !toEnd {
-		limit = min(limit, g.limit)
+	if g.lastTimeout > 0 && !toEnd {
+		limit = min(limit, g.lastTimeout)
 	}
 	go u.hooks.guard.Once(guardGeneration, func() {
 		defer turn.Leave(time.Now())
@@ -148,15 +148,15 @@ func (g *generationProber) run(
 	defer func() { // ensures the release even if book panics
 		u.set.freeSlot(u, pool)
 		if trial { // wake calls that were barred during the trial
-			u.hooks.room()
+			u.hooks.wakeWaiting()
 		}
 	}()
-	defer func() { g.book(result, trial) }()
+	defer func() { g.recordResult(result, trial) }()
 	u.hooks.guard.Point(guardGeneration)
 	for i := range steps {
-		begun, reads := time.Now(), u.client.answers.Looks()
+		begun, reads := time.Now(), u.client.answerWatch.Observe()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
-		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
+		progressed := u.client.answerWatch.Observe() != reads || u.Progress.ProgressedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
 			result.Verdict = engine.GenerationRefused // the probe was queued behind calls that make progress
@@ -167,10 +167,10 @@ func (g *generationProber) run(
 	}
 }
 
-func (g *generationProber) book(result engine.GenerationResult, trial bool) {
+func (g *generationProber) recordResult(result engine.GenerationResult, trial bool) {
 	u, now := g.up, time.Now()
 	if trial {
-		defer u.Breaker.trial.Store(false)
+		defer u.Breaker.trialRunning.Store(false)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,63 +179,63 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	}
 	u.series.generated[result.Verdict].Inc()
 	if result.Verdict == engine.GenerationOK {
-		u.Progress.Moved(now)
+		u.Progress.RecordProgress(now)
 	}
-	g.running = false
-	g.newest = &LastGeneration{
+	g.isRunning = false
+	g.lastResult = &LastGeneration{
 		At: now, Result: result.Verdict.String(), Reason: result.Reason, Status: result.Status,
-		Milliseconds: float64(now.Sub(g.begun).Microseconds()) / 1000,
+		Milliseconds: float64(now.Sub(g.startedAt).Microseconds()) / 1000,
 	}
-	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
+	u.Breaker.recordGeneration(result.Verdict, trial, "generation probe: "+g.lastResult.Result, now)
 }
 
-// failsSince reports whether the newest probe was sent after the given time and failed.
-func (g *generationProber) failsSince(then time.Time) bool {
-	last := g.result()
+// failedSince reports whether the newest probe was sent after the given time and failed.
+func (g *generationProber) failedSince(then time.Time) bool {
+	last := g.lastGeneration()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
 
-// alone reports whether a running generation probe is the engine's only call.
-func (g *generationProber) alone() bool {
+// isOnlyCall reports whether a running generation probe is the engine's only call.
+func (g *generationProber) isOnlyCall() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.running && g.up.slots.inFlight() == 1 && g.up.slots.fleet.elsewhere.Load().all() == 0
+	return g.isRunning && g.up.slots.inFlight() == 1 && g.up.slots.fleet.others.Load().totalCalls() == 0
 }
 
-func (g *generationProber) result() *LastGeneration {
+func (g *generationProber) lastGeneration() *LastGeneration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.newest
+	return g.lastResult
 }
 
-// lookLater schedules lookAtDoubt if the breaker is in doubt.
-func (g *generationProber) lookLater() {
-	failures, wanted := g.up.Breaker.doubt()
-	if !wanted || g.up.probing.current() == nil {
+// scheduleDoubtProbe schedules probeDoubt if the breaker is in doubt.
+func (g *generationProber) scheduleDoubtProbe() {
+	failures, wanted := g.up.Breaker.consecutiveFailures()
+	if !wanted || g.up.probeControl.current() == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.doubted == 0 {
-		g.doubted = failures
-		time.AfterFunc(doubtPause, g.lookAtDoubt)
+	if g.scheduledFailures == 0 {
+		g.scheduledFailures = failures
+		time.AfterFunc(doubtProbePause, g.probeDoubt)
 	}
 }
 
-// lookAtDoubt sends a generation probe if the breaker is still in doubt and a slot is free. While
+// probeDoubt sends a generation probe if the breaker is still in doubt and a slot is free. While
 // calls still run or fail, it waits for their outcomes.
-func (g *generationProber) lookAtDoubt() {
+func (g *generationProber) probeDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
 	u := g.up
-	failures, wanted := u.Breaker.doubt()
+	failures, wanted := u.Breaker.consecutiveFailures()
 	g.mu.Lock()
-	more := failures != g.doubted || u.slots.inFlight() != 0
-	g.doubted = 0
+	more := failures != g.scheduledFailures || u.slots.inFlight() != 0
+	g.scheduledFailures = 0
 	g.mu.Unlock()
 	switch {
-	case !wanted || u.ending.retiring.Load():
+	case !wanted || u.removal.isRetiring.Load():
 	case more:
-		g.lookLater()
+		g.scheduleDoubtProbe()
 	case u.slots.tryTake(PoolText, 0) && !g.start(PoolText, false):
 		u.set.freeSlot(u, PoolText)
 	}
@@ -252,9 +252,9 @@ const (
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.retrialLater() // in case the probe is not sent or is inconclusive
+	defer g.rescheduleTrial() // in case the probe is not sent or is inconclusive
 	u := g.up
-	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
+	if !g.needsTrialProbe() || !u.Breaker.trialRunning.CompareAndSwap(false, true) {
 		return
 	}
 	taken := u.slots.tryTake(PoolText, 0)
@@ -262,28 +262,28 @@ func (g *generationProber) probeTrial() {
 		return
 	}
 	if taken {
-		u.set.giveBack(u, PoolText, true)
+		u.set.returnUnusedSlot(u, PoolText, true)
 	} else {
-		u.Breaker.trial.Store(false)
+		u.Breaker.trialRunning.Store(false)
 	}
-	u.hooks.room() // wake calls that were barred during the trial
+	u.hooks.wakeWaiting() // wake calls that were barred during the trial
 }
 
-// trialLater schedules probeTrial if some keys' calls cannot be the trial.
-func (g *generationProber) trialLater() {
-	if g.trialMissing() {
-		g.up.Breaker.lookLater(time.AfterFunc(g.up.Breaker.headStart(), g.probeTrial))
-	}
-}
-
-// retrialLater schedules another attempt if the breaker is still half-open.
-func (g *generationProber) retrialLater() {
-	if g.trialMissing() {
-		g.up.Breaker.lookLater(time.AfterFunc(generationPause, g.up.Breaker.halfOpen))
+// scheduleTrial schedules probeTrial if some keys' calls cannot be the trial.
+func (g *generationProber) scheduleTrial() {
+	if g.needsTrialProbe() {
+		g.up.Breaker.setTrialTimer(time.AfterFunc(g.up.Breaker.trialDelay(), g.probeTrial))
 	}
 }
 
-// trialMissing reports whether the half-open breaker needs a probe as its trial.
-func (g *generationProber) trialMissing() bool {
-	return g.up.Breaker.trialMissing() && !g.up.ending.retiring.Load() && g.up.probing.current() != nil
+// rescheduleTrial schedules another attempt if the breaker is still half-open.
+func (g *generationProber) rescheduleTrial() {
+	if g.needsTrialProbe() {
+		g.up.Breaker.setTrialTimer(time.AfterFunc(minGenerationInterval, g.up.Breaker.wakeForTrial))
+	}
+}
+
+// needsTrialProbe reports whether the half-open breaker needs a probe as its trial.
+func (g *generationProber) needsTrialProbe() bool {
+	return g.up.Breaker.needsTrialProbe() && !g.up.removal.isRetiring.Load() && g.up.probeControl.current() != nil
 }

@@ -21,27 +21,27 @@ import (
 // requires more than a first token. This lasts until a response completes.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
+		u, _ := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationOK })
 		var sent []string
-		u.probing.mu.Lock()
-		u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+		u.probeControl.mu.Lock()
+		u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 			sent = append(sent, string(s.Body)+" "+limit.String())
 			return engine.GenerationResult{Verdict: engine.GenerationFailed}
 		}
-		u.probing.mu.Unlock()
+		u.probeControl.mu.Unlock()
 		fail := func(begun bool) {
 			for range 5 {
 				if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
-					l.FailedFor(FailureSource{Key: "a", Served: "m", Sent: true, Begun: begun, Limit: 2 * time.Second})
+					l.SetFailureSource(FailureSource{Key: "a", Served: "m", Sent: true, Begun: begun, Limit: 2 * time.Second})
 					l.Release(OutcomeBadResponse)
 				}
 			}
 			synctest.Wait()
 		}
 		fail(true)
-		pass(coolDown)
+		sleepAndSettle(coolDown)
 		fail(false) // the trial
-		pass(2*coolDown + 2*trialHeadStart)
+		sleepAndSettle(2*coolDown + 2*trialHeadStart)
 		if len(sent) != 2 {
 			t.Fatalf("%d probes, want 2", len(sent))
 		}
@@ -55,7 +55,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 			t.Fatal("no trial")
 		}
 		l.Release(OutcomeOK)
-		pass(generationPause)
+		sleepAndSettle(minGenerationInterval)
 		fail(false)
 		if len(sent) != 3 || !strings.Contains(sent[2], `"max_tokens":1,`) || !strings.HasSuffix(sent[2], " 2s") {
 			t.Error(sent[2:])
@@ -63,14 +63,14 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating returns an upstream whose generation probes get their verdicts from verdict, which is
+// generationUpstream returns an upstream whose generation probes get their verdicts from verdict, which is
 // called with the number of the probe.
-func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
+func generationUpstream(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
-	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
+	u, sent = probedUpstream(t, &scriptedEngine{code: 200}, "vllm"), new(atomic.Int64)
 	synctest.Wait()
-	u.probing.mu.Lock()
-	u.probing.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+	u.probeControl.mu.Lock()
+	u.probeControl.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 		n := sent.Add(1)
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -79,7 +79,7 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 		}
 		return engine.GenerationResult{Verdict: verdict(n)}
 	}
-	u.probing.mu.Unlock()
+	u.probeControl.mu.Unlock()
 	return u, sent
 }
 
@@ -102,21 +102,21 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.engine, c.told, c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				u := watched(t, &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}, c.engine)
+				u := probedUpstream(t, &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}, c.engine)
 				synctest.Wait()
 				settings := *u.settings.Load()
 				settings.spec.Priorities = c.told
 				u.settings.Store(&settings)
 				var sent []byte
-				u.probing.mu.Lock()
-				u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
+				u.probeControl.mu.Lock()
+				u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
 					sent = s.Body
 					return engine.GenerationResult{Verdict: engine.GenerationOK}
 				}
-				u.probing.mu.Unlock()
+				u.probeControl.mu.Unlock()
 				for range 5 {
 					if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
-						l.FailedFor(FailureSource{Key: "a", Served: "m", Kind: c.kind, Sent: true, Limit: 2 * time.Second})
+						l.SetFailureSource(FailureSource{Key: "a", Served: "m", Kind: c.kind, Sent: true, Limit: 2 * time.Second})
 						l.Release(OutcomeBadResponse)
 					}
 				}
@@ -141,7 +141,7 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 // and that probes are sent at most once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
+		u, sent := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationOK })
 		u.failAlone(t, 4)
 		synctest.Wait()
 		if sent.Load() != 0 {
@@ -152,23 +152,23 @@ func TestProbeGeneration(t *testing.T) {
 		if sent.Load() != 1 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes under way in %d slots", sent.Load(), u.slots.inFlight())
 		}
-		pass(200 * time.Millisecond)
-		if u.slots.inFlight() != 0 || u.Breaker.Doubted() {
-			t.Errorf("%d slots are held, doubted %t", u.slots.inFlight(), u.Breaker.Doubted())
+		sleepAndSettle(200 * time.Millisecond)
+		if u.slots.inFlight() != 0 || u.Breaker.HasFailures() {
+			t.Errorf("%d slots are held, doubted %t", u.slots.inFlight(), u.Breaker.HasFailures())
 		}
 		u.failAlone(t, 20)
 		synctest.Wait()
 		if sent.Load() != 1 {
 			t.Error("a second probe within a second")
 		}
-		pass(time.Second)
+		sleepAndSettle(time.Second)
 		u.failAlone(t, 1)
 		synctest.Wait()
 		if sent.Load() != 2 {
 			t.Error("no probe after a second, with the row still there")
 		}
-		pass(200 * time.Millisecond)
-		if u.Breaker.Position(time.Now()) != BreakerClosed {
+		sleepAndSettle(200 * time.Millisecond)
+		if u.Breaker.StateAt(time.Now()) != BreakerClosed {
 			t.Error("one client has opened the breaker")
 		}
 		if st := u.Status(time.Now()); st.GenerationProbes["ok"] != 2 || st.Generation == nil || st.Generation.Result != "ok" || st.Generation.Milliseconds != 100 {
@@ -181,44 +181,44 @@ func TestProbeGeneration(t *testing.T) {
 // the engine and no other call arrives.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generating(t, func(n int64) engine.Generation {
+		u, sent := generationUpstream(t, func(n int64) engine.Generation {
 			return []engine.Generation{engine.GenerationOK, engine.GenerationFailed}[n-1]
 		})
 		u.failAlone(t, 1)
-		pass(10 * doubtPause)
+		sleepAndSettle(10 * doubtProbePause)
 		if sent.Load() != 0 {
 			t.Fatal("a probe after one failure")
 		}
 		u.failAlone(t, 1)
-		pass(doubtPause - time.Millisecond)
+		sleepAndSettle(doubtProbePause - time.Millisecond)
 		u.failAlone(t, 1)
-		pass(2 * time.Millisecond)
+		sleepAndSettle(2 * time.Millisecond)
 		if sent.Load() != 0 {
 			t.Fatal("a probe while calls come")
 		}
-		pass(doubtPause - 2*time.Millisecond)
+		sleepAndSettle(doubtProbePause - 2*time.Millisecond)
 		if sent.Load() != 0 {
 			t.Fatal("a probe before its time")
 		}
-		pass(time.Millisecond)
+		sleepAndSettle(time.Millisecond)
 		if sent.Load() != 1 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes in %d slots", sent.Load(), u.slots.inFlight())
 		}
-		pass(generationPause)
-		if u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.Doubted() || u.slots.inFlight() != 0 {
+		sleepAndSettle(minGenerationInterval)
+		if u.Breaker.StateAt(time.Now()) != BreakerClosed || u.Breaker.HasFailures() || u.slots.inFlight() != 0 {
 			t.Fatal("the probe passed, and the engine is in doubt")
 		}
 		u.failAlone(t, 2)
 		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeOK)
-		pass(2 * doubtPause)
+		sleepAndSettle(2 * doubtProbePause)
 		if sent.Load() != 1 {
 			t.Fatal("a probe after a success")
 		}
 		u.failAlone(t, 2)
-		pass(2 * doubtPause)
-		if sent.Load() != 2 || u.Breaker.Position(time.Now()) != BreakerOpen {
-			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
+		sleepAndSettle(2 * doubtProbePause)
+		if sent.Load() != 2 || u.Breaker.StateAt(time.Now()) != BreakerOpen {
+			t.Errorf("%d probes, breaker %v", sent.Load(), u.Breaker.StateAt(time.Now()))
 		}
 	})
 }
@@ -227,47 +227,47 @@ func TestProbeDoubt(t *testing.T) {
 // generation probe becomes that trial, whichever clients send calls in the meantime.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generating(t, func(n int64) engine.Generation {
+		u, sent := generationUpstream(t, func(n int64) engine.Generation {
 			return []engine.Generation{engine.GenerationFailed, engine.GenerationFailed, engine.GenerationRefused, engine.GenerationOK}[n-1]
 		})
 		u.failAlone(t, 5)
-		pass(200 * time.Millisecond)
-		if u.Breaker.Position(time.Now()) != BreakerOpen {
+		sleepAndSettle(200 * time.Millisecond)
+		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the probe has failed, but the breaker is not open")
 		}
-		pass(coolDown)
+		sleepAndSettle(coolDown)
 		if sent.Load() != 1 {
 			t.Fatal("a probe where any call may be the trial")
 		}
 		u.failAlone(t, 1) // the trial
-		if u.Breaker.Position(time.Now()) != BreakerOpen {
+		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the trial has failed, but the breaker is not open")
 		}
-		pass(2*coolDown + trialHeadStart/2)
+		sleepAndSettle(2*coolDown + trialHeadStart/2)
 		if sent.Load() != 1 {
 			t.Fatal("other clients' calls have no time to be the trial")
 		}
-		pass(trialHeadStart)
+		sleepAndSettle(trialHeadStart)
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		pass(time.Second) // the probe has also failed
-		if u.Breaker.Position(time.Now()) != BreakerOpen {
+		sleepAndSettle(time.Second) // the probe has also failed
+		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
-		pass(4*coolDown - 500*time.Millisecond) // no slot was free
-		if sent.Load() != 3 || u.Breaker.Position(time.Now()) != BreakerHalfOpen {
-			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
+		sleepAndSettle(4*coolDown - 500*time.Millisecond) // no slot was free
+		if sent.Load() != 3 || u.Breaker.StateAt(time.Now()) != BreakerHalfOpen {
+			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.StateAt(time.Now()))
 		}
 		now := time.Now()
-		if _, ok := u.TryLease("client1", PoolText, 0, now); ok || u.EligibleFor("client1", StateUp, At(now)) || !u.EligibleFor("client2", StateUp, At(now)) {
+		if _, ok := u.TryLease("client1", PoolText, 0, now); ok || u.IsEligibleFor("client1", StateUp, MomentOf(now)) || !u.IsEligibleFor("client2", StateUp, MomentOf(now)) {
 			t.Error("the client whose trial failed may be the next one, or another may not")
 		}
-		pass(2 * time.Second)
-		if sent.Load() != 4 || u.Breaker.Position(time.Now()) != BreakerClosed || u.Breaker.trial.Load() || u.slots.inFlight() != 0 {
-			t.Errorf("%d probes, breaker %v, trial %t, %d in flight", sent.Load(), u.Breaker.Position(time.Now()), u.Breaker.trial.Load(), u.slots.inFlight())
+		sleepAndSettle(2 * time.Second)
+		if sent.Load() != 4 || u.Breaker.StateAt(time.Now()) != BreakerClosed || u.Breaker.trialRunning.Load() || u.slots.inFlight() != 0 {
+			t.Errorf("%d probes, breaker %v, trial %t, %d in flight", sent.Load(), u.Breaker.StateAt(time.Now()), u.Breaker.trialRunning.Load(), u.slots.inFlight())
 		}
-		pass(time.Minute)
+		sleepAndSettle(time.Minute)
 		if sent.Load() != 4 {
 			t.Error("probes go on behind a closed breaker")
 		}
@@ -278,11 +278,11 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 // when its upstream retires.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
+		u, sent := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationFailed })
 		u.failAlone(t, 5)
 		synctest.Wait()
-		u.ending.retiring.Store(true)
-		u.probing.stop()
+		u.removal.isRetiring.Store(true)
+		u.probeControl.stop()
 		synctest.Wait()
 		if sent.Load() != 1 || u.slots.inFlight() != 0 || u.series.generated[engine.GenerationAborted].Get() != 1 || u.Breaker.openUntil.Load() != breakerClosed {
 			t.Errorf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
@@ -298,7 +298,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 		status  int
 		answers int // chunks of another call's response that arrive during the probe
 		others  string
-		want    Breaker
+		want    BreakerState
 	}{
 		{name: "silence", status: 200, want: BreakerOpen},
 		{name: "a stream goes on", status: 200, answers: 1, want: BreakerClosed},
@@ -309,28 +309,28 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				played := &playedEngine{code: 200, pages: map[string]string{}}
+				played := &scriptedEngine{code: 200, pages: map[string]string{}}
 				if c.others != "" {
 					played.pages["/metrics"] = c.others
 				}
-				u := watched(t, played, "vllm")
+				u := probedUpstream(t, played, "vllm")
 				synctest.Wait()
 				l, ok := u.TryLease("", PoolText, 0, time.Now())
 				if !ok {
 					t.Fatal("no lease")
 				}
-				u.probing.mu.Lock()
-				u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+				u.probeControl.mu.Lock()
+				u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 					for range c.answers {
-						u.client.answers.Came(c.status, []byte("x"))
+						u.client.answerWatch.RecordBytes(c.status, []byte("x"))
 					}
 					time.Sleep(limit)
 					return engine.GenerationResult{Verdict: engine.GenerationFailed, Reason: http1.ReasonTimeout}
 				}
-				u.probing.mu.Unlock()
+				u.probeControl.mu.Unlock()
 				u.failAlone(t, 5)
-				pass(generationLimit + 100*time.Millisecond)
-				if got := u.Breaker.Position(time.Now()); got != c.want {
+				sleepAndSettle(generationTimeout + 100*time.Millisecond)
+				if got := u.Breaker.StateAt(time.Now()); got != c.want {
 					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
 				}
 				l.Release(OutcomeOK)
@@ -344,26 +344,26 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
 		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
-			l.FailedFor(FailureSource{Key: key, Body: uint64(i+1) + uint64(key[0])<<8, Served: served, Kind: kind, Sent: true})
+			l.SetFailureSource(FailureSource{Key: key, Body: uint64(i+1) + uint64(key[0])<<8, Served: served, Kind: kind, Sent: true})
 			l.Release(OutcomeBadResponse)
 		}
 	}
 	synctest.Wait()
 }
 
-// askedFor records the requests of generation probes.
-type askedFor struct {
+// probeRequests records the requests of generation probes.
+type probeRequests struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (a *askedFor) add(s string) {
+func (a *probeRequests) add(s string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.list = append(a.list, s)
 }
 
-func (a *askedFor) all() []string {
+func (a *probeRequests) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.list)
@@ -371,27 +371,27 @@ func (a *askedFor) all() []string {
 
 // working returns an upstream with the given models, and a record of the requests of its generation
 // probes. The probes fail if fails is set.
-func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
+func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *probeRequests) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, asked = p.Upstream("a")[0], new(askedFor)
-	u.probing.replace(newProber(u, (&playedEngine{code: 200}).get, func() {}))
-	u.probing.prober.start(func() {})
-	prober := u.probing.current()
+	u, asked = p.Upstream("a")[0], new(probeRequests)
+	u.probeControl.replace(newProber(u, (&scriptedEngine{code: 200}).get, func() {}))
+	u.probeControl.prober.start(func() {})
+	prober := u.probeControl.current()
 	t.Cleanup(func() { prober.stop(); <-prober.done })
 	synctest.Wait()
-	u.probing.mu.Lock()
-	u.probing.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
+	u.probeControl.mu.Lock()
+	u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
 		asked.add(s.Path + " " + string(s.Body))
 		if fails.Load() {
 			return engine.GenerationResult{Verdict: engine.GenerationFailed}
 		}
 		return engine.GenerationResult{Verdict: engine.GenerationOK}
 	}
-	u.probing.mu.Unlock()
+	u.probeControl.mu.Unlock()
 	return u, asked
 }
 
@@ -424,7 +424,7 @@ func TestProbeAmongKinds(t *testing.T) {
 				var fails atomic.Bool
 				u, asked := working(t, c.models, &fails)
 				u.failWork("t", c.served, c.kind, 9)
-				pass(2 * doubtPause)
+				sleepAndSettle(2 * doubtProbePause)
 				if l, ok := u.TryLease("u", PoolText, 0, time.Now()); !ok {
 					t.Error("another client's call has no engine")
 				} else {
@@ -436,11 +436,11 @@ func TestProbeAmongKinds(t *testing.T) {
 				case len(all) == 0, !strings.HasPrefix(all[0], path+" "), !strings.Contains(all[0], `"model":"`+served+`"`):
 					t.Errorf("asked %q, want %q", all, c.asks)
 				}
-				pass(generationPause)
+				sleepAndSettle(minGenerationInterval)
 				fails.Store(true)
 				u.failWork("t", c.served, c.kind, 9)
-				pass(2 * doubtPause)
-				if got, want := u.Breaker.Position(time.Now()) != BreakerClosed, c.asks != ""; got != want {
+				sleepAndSettle(2 * doubtProbePause)
+				if got, want := u.Breaker.StateAt(time.Now()) != BreakerClosed, c.asks != ""; got != want {
 					t.Errorf("the edge's own request fails, too: out %t, want %t", got, want)
 				}
 			})
@@ -457,29 +457,29 @@ func TestTrialWithoutProbe(t *testing.T) {
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			u.failWork(key, "flux", config.KindImage, 1)
 		}
-		if u.Breaker.Position(time.Now()) != BreakerOpen {
+		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("five clients: not open")
 		}
-		pass(coolDown + 2*trialHeadStart)
+		sleepAndSettle(coolDown + 2*trialHeadStart)
 		u.failWork("a", "flux", config.KindImage, 1) // the trial
-		pass(2 * coolDown)
+		sleepAndSettle(2 * coolDown)
 		for range 5 {
-			if !u.EligibleFor("b", StateUp, At(time.Now())) || u.EligibleFor("a", StateUp, At(time.Now())) {
+			if !u.IsEligibleFor("b", StateUp, MomentOf(time.Now())) || u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
 				t.Fatal("another client's call may not be the trial, or the same client's may")
 			}
-			pass(unprobedHeadStart)
-			if !u.EligibleFor("a", StateUp, At(time.Now())) {
+			sleepAndSettle(unprobedHeadStart)
+			if !u.IsEligibleFor("a", StateUp, MomentOf(time.Now())) {
 				t.Fatal("no other call has come, and there is no trial")
 			}
 			u.failWork("a", "flux", config.KindImage, 1)
-			pass(coolDown)
+			sleepAndSettle(coolDown)
 		}
 		l, ok := u.TryLease("b", PoolText, 0, time.Now())
 		if !ok {
 			t.Fatal("no trial for another client")
 		}
 		l.Release(OutcomeOK)
-		if u.Breaker.Position(time.Now()) != BreakerClosed {
+		if u.Breaker.StateAt(time.Now()) != BreakerClosed {
 			t.Error("its trial has passed, and the breaker is not closed")
 		}
 	})

@@ -34,8 +34,8 @@ func TestPanicOfRoom(t *testing.T) {
 	set.Commit(plan)
 	defer set.Close(context.Background())
 	u := plan.Upstream("up")[0]
-	waitUntil(t, func() bool { return g.Panics(guardProbe) > 0 && u.State() == StateUp })
-	waitUntil(t, func() bool { return u.Health.read().check != nil })
+	waitUntil(t, func() bool { return g.PanicCount(guardProbe) > 0 && u.State() == StateUp })
+	waitUntil(t, func() bool { return u.Health.factsSnapshot().lastCheck != nil })
 
 	release := func(client int, o Outcome) {
 		defer func() { _ = recover() }()
@@ -43,7 +43,7 @@ func TestPanicOfRoom(t *testing.T) {
 		if !ok {
 			t.Fatal("there is no lease")
 		}
-		l.FailedFor(FailureSource{Key: strconv.Itoa(client)})
+		l.SetFailureSource(FailureSource{Key: strconv.Itoa(client)})
 		l.Release(o)
 	}
 	for i := range 20 { // until the breaker opens
@@ -52,11 +52,11 @@ func TestPanicOfRoom(t *testing.T) {
 		}
 		release(i, OutcomeBadResponse)
 	}
-	waitUntil(t, func() bool { return g.Panics(guardRoom) > 0 }) // the breaker's pause is over
+	waitUntil(t, func() bool { return g.PanicCount(guardRoom) > 0 }) // the breaker's pause is over
 	for i := range 3 {
 		release(i, OutcomeOK) // the trial closes the breaker, whose callback panics
 	}
-	if n := u.slots.inUse.Load(); n != 0 || u.slots.tokens[PoolText].Load() != 0 || u.Breaker.trial.Load() {
-		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.slots.tokens[PoolText].Load(), u.Breaker.trial.Load())
+	if n := u.slots.inUse.Load(); n != 0 || u.slots.tokens[PoolText].Load() != 0 || u.Breaker.trialRunning.Load() {
+		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.slots.tokens[PoolText].Load(), u.Breaker.trialRunning.Load())
 	}
 }

@@ -15,9 +15,9 @@ func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// machines contains an upstream's two state machines. One decides whether the upstream is up, the
+// stateMachines contains an upstream's two state machines. One decides whether the upstream is up, the
 // other whether calls may pass.
-type machines struct {
+type stateMachines struct {
 	liveness liveness
 	circuit  circuit
 }
@@ -98,10 +98,10 @@ func TestHealth(t *testing.T) {
 		{"trials go through once probes pass", "+ b b b b b - - - + + 1.1", StateUp, "half-open"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := machines{liveness: liveness{fall: 3, rise: 2}}
+			h := stateMachines{liveness: liveness{fall: 3, rise: 2}}
 			now := at(0)
 			for _, word := range strings.Fields(c.script) {
-				play(t, &h, word, &now)
+				playStep(t, &h, word, &now)
 			}
 			if h.liveness.state != c.state {
 				t.Errorf("state %v, want %v", h.liveness.state, c.state)
@@ -113,15 +113,15 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// play plays one word of a script and reports whether the word demands a generation probe. A letter
+// playStep plays one word of a script and reports whether the word demands a generation probe. A letter
 // may be followed by @KEY and then /BODY, which name the source of the call. If they are missing,
 // each call counts as coming from a different client. "p" is a generation probe, and "P" is a
 // generation probe as the trial. The result follows the letter: + ok, - failed, 0 rejected, ~
 // refused.
-func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
+func playStep(t *testing.T, h *stateMachines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
-		h.circuit.generation(verdict, word[0] == 'P', *now)
+		h.circuit.recordGeneration(verdict, word[0] == 'P', *now)
 		return false
 	}
 	played++
@@ -138,12 +138,12 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 	by.NotFound = strings.ToLower(word) == "n"
 	switch o, known := outcomes[strings.ToLower(word)]; {
 	case strings.Contains("+-!~=", word):
-		h.liveness.probe(map[string]verdict{
-			"+": verdictGood, "-": verdictBad, "!": verdictGone, "~": verdictWaits, "=": verdictFlows,
+		h.liveness.recordProbe(map[string]probeVerdict{
+			"+": verdictGood, "-": verdictBad, "!": verdictUnreachable, "~": verdictBusy, "=": verdictProgress,
 		}[word])
 	case known:
-		h.liveness.outcome(o, by)
-		return h.circuit.outcome(o, by, word != strings.ToLower(word), *now)
+		h.liveness.recordOutcome(o, by)
+		return h.circuit.recordOutcome(o, by, word != strings.ToLower(word), *now)
 	default:
 		d, err := time.ParseDuration(word + "s")
 		if err != nil {
@@ -218,23 +218,23 @@ func TestBreakerEvidence(t *testing.T) {
 		{"one client's lost connections leave the engine up", "+ u@a u@a u@a", 0, "closed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := machines{liveness: liveness{fall: 3, rise: 2, state: StateUp}}
+			h := stateMachines{liveness: liveness{fall: 3, rise: 2, state: StateUp}}
 			now, asks := at(0), 0
 			for _, word := range strings.Fields(c.script) {
-				if play(t, &h, word, &now) {
+				if playStep(t, &h, word, &now) {
 					asks++
 				}
 			}
-			if got := h.breaker(now); got != c.breaker || asks != c.asks || strings.Join(h.circuit.barred, " ") != c.barred || h.liveness.state != StateUp {
-				t.Errorf("%v, breaker %s, %d probes asked for, barred %q; want %s, %d, %q", h.liveness.state, got, asks, h.circuit.barred, c.breaker, c.asks, c.barred)
+			if got := h.breaker(now); got != c.breaker || asks != c.asks || strings.Join(h.circuit.barredKeys, " ") != c.barred || h.liveness.state != StateUp {
+				t.Errorf("%v, breaker %s, %d probes asked for, barred %q; want %s, %d, %q", h.liveness.state, got, asks, h.circuit.barredKeys, c.breaker, c.asks, c.barred)
 			}
 		})
 	}
 }
 
-func (h *machines) breaker(now time.Time) string {
+func (h *stateMachines) breaker(now time.Time) string {
 	switch {
-	case !h.circuit.open:
+	case !h.circuit.isOpen:
 		return "closed"
 	case now.Before(h.circuit.openUntil):
 		return "open"
@@ -246,28 +246,28 @@ func (h *machines) breaker(now time.Time) string {
 // doubt, and then immediately.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
-	h.probe(verdictGood)
+	h.recordProbe(verdictGood)
 	for o, want := range map[Outcome]bool{
 		OutcomeUnreachable: true, OutcomeTimeout: true,
 		OutcomeOK: false, OutcomeBadResponse: false, OutcomeRefused: false, OutcomeRejected: false, OutcomeClientGone: false,
 	} {
 		fresh := h
-		if got := fresh.outcome(o, FailureSource{}); got != want {
+		if got := fresh.recordOutcome(o, FailureSource{}); got != want {
 			t.Errorf("outcome(%v) = %t, want %t", o, got, want)
 		}
 	}
 }
 
 func TestWindowForgets(t *testing.T) {
-	var w window
-	for i := range 3 * breakerVolume {
+	var w outcomeWindow
+	for i := range 3 * minWindowOutcomes {
 		w.add(true, at(time.Duration(i)*time.Millisecond))
 	}
-	if !w.tripped(at(time.Second)) || w.tripped(at(11*time.Second)) {
+	if !w.shareExceeded(at(time.Second)) || w.shareExceeded(at(11*time.Second)) {
 		t.Error("the window does not slide")
 	}
 	w.add(false, at(20*time.Second)) // reuses an old bucket
-	if w.tripped(at(20 * time.Second)) {
+	if w.shareExceeded(at(20 * time.Second)) {
 		t.Error("an old bucket was counted again")
 	}
 }

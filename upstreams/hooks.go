@@ -35,25 +35,25 @@ func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
 // hooks holds the callbacks and the log that an upstream's parts share.
 type hooks struct {
-	log   *zap.Logger // every entry includes the upstream's name
-	guard Guard
-	room  func() // wakes calls that wait for a slot; a part's lock may be held
-	found func() // called when the engine's model list changes; a part's lock may be held
-	// account returns the fleet's exact slot account, or nil if there is no fleet.
-	account func() SlotAccount
+	log           *zap.Logger // every entry includes the upstream's name
+	guard         Guard
+	wakeWaiting   func() // wakes calls that wait for a slot; a part's lock may be held
+	modelsChanged func() // called when the engine's model list changes; a part's lock may be held
+	// slotAccount returns the fleet's exact slot account, or nil if there is no fleet.
+	slotAccount func() SlotAccount
 }
 
 // Moment is a time on the monotonic clock, for comparisons while picking an upstream. A step of the
 // wall clock therefore cannot keep a breaker open.
 type Moment = instant.Time
 
-// At converts a time to a Moment.
-func At(t time.Time) Moment { return instant.Of(t) }
+// MomentOf converts a time to a Moment.
+func MomentOf(t time.Time) Moment { return instant.FromTime(t) }
 
-func ticks(t time.Time) int64 { return int64(At(t)) }
+func momentTicks(t time.Time) int64 { return int64(MomentOf(t)) }
 
-// age returns the seconds since at, or -1 if at is zero.
-func age(at, now time.Time) float64 {
+// secondsSince returns the seconds since at, or -1 if at is zero.
+func secondsSince(at, now time.Time) float64 {
 	if at.IsZero() {
 		return -1
 	}

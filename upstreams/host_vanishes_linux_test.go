@@ -29,7 +29,7 @@ type busyEngine struct {
 
 const busyCalls = 8
 
-func occupy(t *testing.T) *busyEngine {
+func startBusyEngine(t *testing.T) *busyEngine {
 	t.Helper()
 	ending := make(chan bool)
 	w := &busyEngine{end: sync.OnceFunc(func() { close(ending) }), lost: make(chan error, busyCalls)}
@@ -42,7 +42,7 @@ func occupy(t *testing.T) *busyEngine {
 			case !ok:
 				return
 			case r.Method == "GET":
-				p.Send(rawserver.Sized(`{"data":[]}`))
+				p.Send(rawserver.SizedResponse(`{"data":[]}`))
 				continue
 			case r.URL.Path == "/body":
 				p.Send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc")
@@ -56,7 +56,7 @@ func occupy(t *testing.T) *busyEngine {
 				p.Send("def")
 				continue
 			}
-			p.Send(rawserver.Sized("abcdef"))
+			p.Send(rawserver.SizedResponse("abcdef"))
 		}
 	})
 	t.Cleanup(w.end)
@@ -106,7 +106,7 @@ func (w *busyEngine) call(path string) error {
 	}
 	var body []byte
 	for p := make([]byte, 10); ; {
-		x.Wait(time.Time{}) // the client reads slowly
+		x.WaitReadable(time.Time{}) // the client reads slowly
 		n, err := x.Read(p, time.Time{})
 		switch body = append(body, p[:n]...); {
 		case errors.Is(err, io.EOF) && string(body) == "abcdef":
@@ -122,7 +122,7 @@ func (w *busyEngine) call(path string) error {
 // kernel alone would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
-	w := occupy(t)
+	w := startBusyEngine(t)
 	time.Sleep(100 * time.Millisecond) // all data is acknowledged, so only HostWatch can notice
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
@@ -139,8 +139,8 @@ func TestHostVanishes(t *testing.T) {
 			if !errors.Is(err, http1.ErrHostVanished) || !errors.Is(err, syscall.ETIMEDOUT) || f.Reason != http1.ReasonSilent || !f.Sent {
 				t.Errorf("failure = %v, sent %v; want the host vanished after the request was sent", err, f.Sent)
 			}
-			if f.Kind != http1.Unreachable && f.Kind != http1.BadResponse {
-				t.Errorf("kind = %v, want %v or %v", f.Kind, http1.Unreachable, http1.BadResponse)
+			if f.Kind != http1.KindUnreachable && f.Kind != http1.KindBadResponse {
+				t.Errorf("kind = %v, want %v or %v", f.Kind, http1.KindUnreachable, http1.KindBadResponse)
 			}
 		case <-time.After(30 * time.Second):
 			t.Fatal("a call waits on")
@@ -160,7 +160,7 @@ func TestHostIsThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := occupy(t)
+			w := startBusyEngine(t)
 			change(t, w)
 			eventually(t, "down", func() bool { return w.up.State() == StateDown })
 			select {

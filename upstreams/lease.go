@@ -13,33 +13,33 @@ import (
 // a request with Exchange, and calls Release exactly once. Leases are not pooled. A second Release
 // is harmless and counted. If leases were pooled, a second Release could free another call's slot.
 type Lease struct {
-	_         noCopy
-	held      atomic.Bool
-	trial     atomic.Bool    // the call is the trial of a half-open breaker, still undecided
-	failedFor *FailureSource // the source of the failure, if the call failed
-	pool      Pool
-	holder    uint8 // see slots.holders
-	up        *Upstream
-	model     *ServedModel     // nil if the lease is for no particular model
-	place     *residency.Model // the turn that the call has entered; nil if the upstream has no turns
-	prompt    Prompt
-	weight    int64         // the call's uncached tokens, as counted in the upstream's load
-	unread    int64         // prompt tokens, cached or not, until the first token; then 0
-	uncached  int64         // like unread, but only the uncached tokens
-	reading   time.Duration // prefill time; 0 if not measured
-	met       met
-	needs     Features
-	doubt     *Doubt         // settled when the call ends; may be nil
-	loading   bool           // the model may still be loading
-	buffers   bool           // see Buffers
-	exchange  http1.Exchange // embedded by value to save an allocation
+	_              noCopy
+	isHeld         atomic.Bool
+	isTrial        atomic.Bool    // the call is the trial of a half-open breaker, still undecided
+	failureSource  *FailureSource // the source of the failure, if the call failed
+	pool           Pool
+	holderBucket   uint8 // see slots.holders
+	up             *Upstream
+	model          *ServedModel     // nil if the lease is for no particular model
+	turn           *residency.Model // the turn that the call has entered; nil if the upstream has no turns
+	prompt         Prompt
+	loadTokens     int64         // the call's uncached tokens, as counted in the upstream's load
+	unreadTokens   int64         // prompt tokens, cached or not, until the first token; then 0
+	unreadUncached int64         // like unread, but only the uncached tokens
+	prefillTime    time.Duration // prefill time; 0 if not measured
+	startLoad      startLoad
+	features       Features
+	disputed       *DisputedRefusal // settled when the call ends; may be nil
+	mayBeLoading   bool             // the model may still be loading
+	buffers        bool             // see Buffers
+	exchange       http1.Exchange   // embedded by value to save an allocation
 }
 
-// met is the load at the upstream when the call acquired its slot, including the call itself.
-type met struct {
-	at     Moment
-	calls  float64 // see callsAt
-	unread int64   // prompt tokens not read yet
+// startLoad is the load at the upstream when the call acquired its slot, including the call itself.
+type startLoad struct {
+	startedAt Moment
+	calls     float64 // see estimatedCalls
+	unread    int64   // prompt tokens not read yet
 }
 
 // Prompt describes a call's prompt.
@@ -66,80 +66,80 @@ func (*noCopy) Unlock() {}
 // the call. It counts in the upstream's load while the lease is held. Compare-and-swap enforces the
 // limit and the single trial, so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
-	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
+	return acquireLease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// lease does the work of TryLease for a call that must leave free percent of the slots unused.
-func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
-	if !u.State().takesCalls() || u.Mode() != ModeReady {
+// acquireLease does the work of TryLease for a call that must leave free percent of the slots unused.
+func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
+	if !u.State().acceptsCalls() || u.Mode() != ModeReady {
 		return nil, false
 	}
-	trial, ok := u.Breaker.admit(key, now)
+	trial, ok := u.Breaker.admitCall(key, now)
 	if !ok {
 		return nil, false
 	}
 	if !u.slots.tryTake(p, free) {
 		if trial {
-			u.Breaker.trial.Store(false)
-			u.hooks.room() // wake calls that the trial barred
+			u.Breaker.trialRunning.Store(false)
+			u.hooks.wakeWaiting() // wake calls that the trial barred
 		}
 		return nil, false
 	}
 	if u.State() == StateRetiring { // Retire may rely on this slot's release to remove the upstream
-		u.set.giveBack(u, p, trial)
+		u.set.returnUnusedSlot(u, p, trial)
 		return nil, false
 	}
-	if !prompt.Stays && u.slots.fleet.elsewhere.Load() != nil {
+	if !prompt.Stays && u.slots.fleet.others.Load() != nil {
 		u.slots.fleet.placed.Add(1)
 	}
-	l := &Lease{up: u, pool: p, holder: holderOf(key), prompt: prompt, weight: int64(max(0, prompt.Uncached))}
-	u.slots.holders[l.holder].Add(1)
-	l.held.Store(true)
-	l.trial.Store(trial)
-	u.slots.tokens[p].Add(l.weight)
-	l.unread, l.uncached = int64(max(0, prompt.Tokens)), l.weight
-	u.Progress.Unread(l.unread)
-	at := At(now)
-	l.met = met{at, callsAt(u, at), u.slots.unread.Add(l.uncached)}
-	if l.met.unread == l.uncached {
-		u.slots.reads.Store(int64(l.met.at))
+	l := &Lease{up: u, pool: p, holderBucket: holderBucket(key), prompt: prompt, loadTokens: int64(max(0, prompt.Uncached))}
+	u.slots.holderCounts[l.holderBucket].Add(1)
+	l.isHeld.Store(true)
+	l.isTrial.Store(trial)
+	u.slots.tokens[p].Add(l.loadTokens)
+	l.unreadTokens, l.unreadUncached = int64(max(0, prompt.Tokens)), l.loadTokens
+	u.Progress.AddUnread(l.unreadTokens)
+	at := MomentOf(now)
+	l.startLoad = startLoad{at, estimatedCalls(u, at), u.slots.unreadTokens.Add(l.unreadUncached)}
+	if l.startLoad.unread == l.unreadUncached {
+		u.slots.promptStart.Store(int64(l.startLoad.startedAt))
 	}
 	return l, true
 }
 
-// enter enters the turn of the lease's model. If it is another model's turn, enter gives the slot
+// enterTurn enters the turn of the lease's model. If it is another model's turn, enter gives the slot
 // back and returns false.
-func (l *Lease) enter(now time.Time) bool {
-	place := l.model.place.Load()
+func (l *Lease) enterTurn(now time.Time) bool {
+	place := l.model.turn.Load()
 	if place == nil {
 		return true
 	}
-	if l.up.Models.enter(place, now) {
-		l.place = place
+	if l.up.Models.enterTurn(place, now) {
+		l.turn = place
 		return true
 	}
-	l.held.Store(false)
-	l.up.slots.holders[l.holder].Add(-1)
-	l.up.slots.tokens[l.pool].Add(-l.weight)
-	l.read()
-	if l.trial.Swap(false) {
-		l.up.Breaker.trial.Store(false)
-		l.up.hooks.room()
+	l.isHeld.Store(false)
+	l.up.slots.holderCounts[l.holderBucket].Add(-1)
+	l.up.slots.tokens[l.pool].Add(-l.loadTokens)
+	l.finishPrefill()
+	if l.isTrial.Swap(false) {
+		l.up.Breaker.trialRunning.Store(false)
+		l.up.hooks.wakeWaiting()
 	}
 	l.up.set.freeSlot(l.up, l.pool)
 	return false
 }
 
-// leave leaves the turn of the lease's model, if the upstream has turns.
-func (l *Lease) leave(o Outcome, now time.Time) {
-	if l.place == nil {
+// leaveTurn leaves the turn of the lease's model, if the upstream has turns.
+func (l *Lease) leaveTurn(o Outcome, now time.Time) {
+	if l.turn == nil {
 		return
 	}
 	if o == OutcomeOK {
-		l.place.Loaded(0)
+		l.turn.RecordLoaded(0)
 	}
-	l.place.Leave(now)
-	l.up.Models.awaitTurn(now)
+	l.turn.Leave(now)
+	l.up.Models.scheduleTurnChange(now)
 }
 
 // Upstream returns the upstream of the lease.
@@ -149,131 +149,131 @@ func (l *Lease) Upstream() *Upstream { return l.up }
 // may abort the exchange, and the caller must Close it. Its connection uses the upstream's current
 // settings. Call Exchange at most once, and Again to get more exchanges.
 func (l *Lease) Exchange() *http1.Exchange {
-	if !l.held.Load() {
-		bug("exchange of a lease that was released")
+	if !l.isHeld.Load() {
+		reportBug("exchange of a lease that was released")
 	}
-	l.exchange.Begin(l.up.client.transport.Load(), &l.up.client.answers)
+	l.exchange.Begin(l.up.client.transport.Load(), &l.up.client.answerWatch)
 	return &l.exchange
 }
 
-// Again returns another exchange, so that a holder can repeat a request without giving up its slot.
+// NewExchange returns another exchange, so that a holder can repeat a request without giving up its slot.
 // The previous exchange must be closed.
-func (l *Lease) Again() *http1.Exchange {
-	if !l.held.Load() {
-		bug("exchange of a lease that was released")
+func (l *Lease) NewExchange() *http1.Exchange {
+	if !l.isHeld.Load() {
+		reportBug("exchange of a lease that was released")
 	}
 	x := &http1.Exchange{}
-	x.Begin(l.up.client.transport.Load(), &l.up.client.answers)
+	x.Begin(l.up.client.transport.Load(), &l.up.client.answerWatch)
 	return x
 }
 
-// longTrial is how long a trial must stream after its first token to succeed.
-const longTrial = 3 * time.Second
+// longTrialTime is how long a trial must stream after its first token to succeed.
+const longTrialTime = 3 * time.Second
 
-// FirstToken records the time from sending the request to receiving the first content. A trial
-// succeeds when it completes. It also succeeds when it has streamed for longTrial after the first
+// RecordFirstToken records the time from sending the request to receiving the first content. A trial
+// succeeds when it completes. It also succeeds when it has streamed for longTrialTime after the first
 // token, so that a long stream does not block all other calls.
-func (l *Lease) FirstToken(ttft time.Duration) {
-	if l.loading {
-		l.model.answered.Store(time.Now().UnixNano())
+func (l *Lease) RecordFirstToken(ttft time.Duration) {
+	if l.mayBeLoading {
+		l.model.lastLoaded.Store(time.Now().UnixNano())
 	}
-	if l.place == nil || !l.place.Cold() { // otherwise the time includes loading the model
-		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
+	if l.turn == nil || !l.turn.IsCold() { // otherwise the time includes loading the model
+		l.up.Averages.ttft.update(ttft.Seconds(), 0, 0.1)
 		// Engines read prompts one after another. The prefill of this prompt therefore began no
 		// earlier than the first token of the previous call.
-		at := int64(l.met.at) + int64(ttft)
-		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
-		if !l.loading {
-			l.up.Progress.FirstToken(ttft, l.unread)
-			l.reading = max(time.Nanosecond, d)
+		at := int64(l.startLoad.startedAt) + int64(ttft)
+		d := time.Duration(at - max(int64(l.startLoad.startedAt), l.up.slots.promptStart.Swap(at)))
+		if !l.mayBeLoading {
+			l.up.Progress.RecordFirstToken(ttft, l.unreadTokens)
+			l.prefillTime = max(time.Nanosecond, d)
 		}
 	} else {
-		l.place.Loaded(ttft)
+		l.turn.RecordLoaded(ttft)
 	}
-	l.read()
-	if l.trial.Load() {
-		time.AfterFunc(longTrial, l.passLongTrial)
+	l.finishPrefill()
+	if l.isTrial.Load() {
+		time.AfterFunc(longTrialTime, l.passLongTrial)
 	}
 }
 
 // Prompt returns the prompt passed at acquisition.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// Ahead returns how many prompt tokens the engine still had to read when the call was sent, not
+// TokensAhead returns how many prompt tokens the engine still had to read when the call was sent, not
 // counting this call's prompt.
-func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
+func (l *Lease) TokensAhead() int { return int(l.startLoad.unread) - max(0, l.prompt.Uncached) }
 
-// Counted records the prompt tokens and cached tokens that the engine reported. Call it before
+// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported. Call it before
 // Answered.
-func (l *Lease) Counted(tokens, cached int) {
+func (l *Lease) RecordPromptTokens(tokens, cached int) {
 	uncached := max(0, tokens-cached)
-	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.weight)
-	l.weight = int64(uncached)
+	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.loadTokens)
+	l.loadTokens = int64(uncached)
 }
 
-// Answered records a complete response: its token count, and the time from the first token to the
+// RecordResponse records a complete response: its token count, and the time from the first token to the
 // last. at is the time of the last token.
-func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
+func (l *Lease) RecordResponse(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
 	}
 	places := float64(l.up.slots.limits.Load().places[l.pool])
-	if l.reading > 0 && l.met.calls <= places { // otherwise the call queued at the engine
-		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
+	if l.prefillTime > 0 && l.startLoad.calls <= places { // otherwise the call queued at the engine
+		l.model.speed.recordPrompt(l.prefillTime, l.loadTokens, l.startLoad, MomentOf(at))
 	}
-	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
-	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
+	calls := (l.startLoad.calls + estimatedCalls(l.up, MomentOf(at))) / 2
+	l.model.speed.recordAnswer(took, tokens, min(calls, places), MomentOf(at))
 }
 
-// callsAt estimates the number of calls at the engine: calls from this edge, from the fleet, and
+// estimatedCalls estimates the number of calls at the engine: calls from this edge, from the fleet, and
 // the average number from other clients.
-func callsAt(u *Upstream, now Moment) float64 {
-	_, usual := u.reports.others(now)
-	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
+func estimatedCalls(u *Upstream, now Moment) float64 {
+	_, usual := u.reports.otherRequests(now)
+	return float64(u.slots.inFlight()+u.slots.fleet.others.Load().inFlight(PoolText, true)) + usual
 }
 
-// read records that the engine has read the prompt, or that the call has ended.
-func (l *Lease) read() {
-	l.up.Progress.Unread(-l.unread)
-	l.up.slots.unread.Add(-l.uncached)
-	l.unread, l.uncached = 0, 0
-	if l.loading {
-		l.loading = false
-		l.up.Progress.Buffers(-1)
+// finishPrefill records that the engine has read the prompt, or that the call has ended.
+func (l *Lease) finishPrefill() {
+	l.up.Progress.AddUnread(-l.unreadTokens)
+	l.up.slots.unreadTokens.Add(-l.unreadUncached)
+	l.unreadTokens, l.unreadUncached = 0, 0
+	if l.mayBeLoading {
+		l.mayBeLoading = false
+		l.up.Progress.AddBuffering(-1)
 	}
 }
 
-// load records that the engine may first have to load the model. Until the model is loaded, the
+// markLoading records that the engine may first have to load the model. Until the model is loaded, the
 // engine may be silent.
-func (l *Lease) load() {
-	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
-		l.loading = true
-		l.up.Progress.Buffers(1)
+func (l *Lease) markLoading() {
+	if l.up.engine.Load().HasQuirk(config.QuirkLoadsOnDemand) && l.model.mayBeLoading() {
+		l.mayBeLoading = true
+		l.up.Progress.AddBuffering(1)
 	}
 }
 
-// Loads reports whether the engine is probably still loading the model for this call.
-func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
+// IsLoading reports whether the engine is probably still loading the model for this call.
+func (l *Lease) IsLoading() bool { return l.mayBeLoading && l.model.mayBeLoading() }
 
-// Buffers records that the engine may buffer the whole response, so silence does not mean a stall.
-func (l *Lease) Buffers() {
+// MarkBuffering records that the engine may buffer the whole response, so silence does not mean a stall.
+func (l *Lease) MarkBuffering() {
 	if !l.buffers {
 		l.buffers = true
-		l.up.Progress.Buffers(1)
+		l.up.Progress.AddBuffering(1)
 	}
 }
 
 // passLongTrial closes the breaker if this call is still the trial.
 func (l *Lease) passLongTrial() {
 	defer l.up.hooks.guard.Catch(guardRoom, nil)
-	if l.trial.CompareAndSwap(true, false) {
-		l.up.Breaker.passTrial(time.Now())
+	if l.isTrial.CompareAndSwap(true, false) {
+		l.up.Breaker.closeDuringTrial(time.Now())
 	}
 }
 
-// FailedFor sets the source of a failure. Call it before Release. If no source is set, the failure
+// SetFailureSource sets the source of a failure. Call it before Release. If no source is set, the failure
 // counts as that of a call without a key.
-func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
+func (l *Lease) SetFailureSource(f FailureSource) { l.failureSource = &f }
 
 // Release frees the slot, records the outcome and wakes calls that wait for a slot. Call it exactly
 // once, from any goroutine, after the exchange has ended. A second call only increments a counter,
@@ -282,23 +282,23 @@ func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
 // ReleaseAt is like Release, but takes the current time from the caller.
 func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
-	if !l.held.CompareAndSwap(true, false) {
+	if !l.isHeld.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
-		bug("lease released twice")
+		reportBug("lease released twice")
 		return
 	}
-	l.up.slots.holders[l.holder].Add(-1)
-	l.up.slots.tokens[l.pool].Add(-l.weight)
-	if l.loading && o == OutcomeOK {
-		l.model.answered.Store(now.UnixNano())
+	l.up.slots.holderCounts[l.holderBucket].Add(-1)
+	l.up.slots.tokens[l.pool].Add(-l.loadTokens)
+	if l.mayBeLoading && o == OutcomeOK {
+		l.model.lastLoaded.Store(now.UnixNano())
 	}
-	l.read()
+	l.finishPrefill()
 	if l.buffers {
-		l.up.Progress.Buffers(-1)
+		l.up.Progress.AddBuffering(-1)
 	}
 	var by FailureSource
-	if l.failedFor != nil {
-		by = *l.failedFor
+	if l.failureSource != nil {
+		by = *l.failureSource
 	}
 	passedOn := false
 	defer func() { // release the slot even if book panics
@@ -308,41 +308,41 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	}()
 	l.up.series.attempts[o].Inc()
 	if o == OutcomeOK && l.model != nil {
-		at := At(now)
-		l.model.answers.learn(time.Duration(at-l.met.at), at)
-		l.model.lacking.answered(l.model, l.needs)
+		at := MomentOf(now)
+		l.model.responses.record(time.Duration(at-l.startLoad.startedAt), at)
+		l.model.lacking.recordSuccess(l.model, l.features)
 	}
-	if l.doubt != nil {
-		l.doubt.resolve(o, At(now))
+	if l.disputed != nil {
+		l.disputed.resolve(o, MomentOf(now))
 	}
-	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
+	if o == OutcomeTimeout && l.model != nil && l.model.mayBeLoading() {
 		o = OutcomeClientGone // a timeout while the engine loads the model is not a failure
-		l.up.probing.kick()
+		l.up.probeControl.probeNow()
 	}
-	l.leave(o, now)
-	passedOn = l.book(o, by, l.trial.Swap(false), now) && l.up.generations.start(l.pool, false)
+	l.leaveTurn(o, now)
+	passedOn = l.reportOutcome(o, by, l.isTrial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-// book reports the outcome to the breaker, the passive health check and the penalty. It reports
+// reportOutcome reports the outcome to the breaker, the passive health check and the penalty. It reports
 // whether a generation probe should confirm the failure.
-func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
+func (l *Lease) reportOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // an engine that fails fast must not look idle
-		u.penalty.charge(At(now))
+	if o.IsFailure() || o == OutcomeRefused || o == OutcomeModelGone { // an engine that fails fast must not look idle
+		u.penalty.addFailure(MomentOf(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {
-		u.reports.abandon()
+		u.reports.countAbandoned()
 	}
-	if o.Failed() {
-		u.generations.failed(by)
+	if o.IsFailure() {
+		u.generations.recordFailed(by)
 	}
-	look := u.Health.outcome(o, by, now)
-	generate = u.Breaker.outcome(o, by, trial, now)
-	if !generate && u.Breaker.Doubted() {
-		u.generations.lookLater()
+	look := u.Health.recordOutcome(o, by, now)
+	generate = u.Breaker.recordOutcome(o, by, trial, now)
+	if !generate && u.Breaker.HasFailures() {
+		u.generations.scheduleDoubtProbe()
 	}
 	if look {
-		u.probing.kick()
+		u.probeControl.probeNow()
 	}
 	return generate
 }

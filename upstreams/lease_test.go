@@ -46,15 +46,15 @@ func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 func (u *Upstream) bring(s State) {
 	u.Health.mu.Lock()
 	defer u.Health.mu.Unlock()
-	u.Health.facts.machine.become(s)
-	u.Health.publish("test", time.Now())
+	u.Health.facts.liveness.setState(s)
+	u.Health.publishState("test", time.Now())
 }
 
 // recognised sets the detected engine, as if a probe had found it.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
-	u.slots.recognise(p)
-	u.Models.recognise(p)
+	u.slots.setProfile(p)
+	u.Models.setProfile(p)
 }
 
 // failFor acquires a lease for client number client and releases it with the outcome o.
@@ -65,7 +65,7 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	if !ok {
 		t.Fatal("no lease")
 	}
-	l.FailedFor(FailureSource{Key: key, Served: "m", Sent: true})
+	l.SetFailureSource(FailureSource{Key: key, Served: "m", Sent: true})
 	l.Release(o)
 }
 
@@ -110,7 +110,7 @@ func TestLeaseAccounting(t *testing.T) {
 				i := rapid.IntRange(0, len(held[p])-1).Draw(t, "which")
 				l := held[p][i]
 				held[p] = append(held[p][:i:i], held[p][i+1:]...)
-				tokens[p] -= l.weight
+				tokens[p] -= l.loadTokens
 				l.Release(OutcomeOK)
 				if !testingBuild {
 					l.Release(OutcomeOK) // changes nothing
@@ -130,7 +130,7 @@ func TestLeaseAccounting(t *testing.T) {
 					t.Fatalf("in-flight %d, held %d", got, total())
 				}
 				for p := range poolCount {
-					if got := inPool(u.slots.inUse.Load(), p); got != len(held[p]) {
+					if got := callsInPool(u.slots.inUse.Load(), p); got != len(held[p]) {
 						t.Fatalf("%v: in-flight %d, held %d", p, got, len(held[p]))
 					}
 					if got := u.slots.tokens[p].Load(); got != tokens[p] {
@@ -190,18 +190,18 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 // half-open breaker.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
-	for i := range breakerRow {
+	for i := range openAfterFailures {
 		u.failFor(t, i, OutcomeBadResponse)
 	}
 	now := time.Now()
-	if u.EligibleIn(StateUp, At(now)) || u.Breaker.Position(now) != BreakerOpen {
-		t.Fatalf("still eligible, breaker %v", u.Breaker.Position(now))
+	if u.IsEligibleIn(StateUp, MomentOf(now)) || u.Breaker.StateAt(now) != BreakerOpen {
+		t.Fatalf("still eligible, breaker %v", u.Breaker.StateAt(now))
 	}
 	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Fatal("a lease while open")
 	}
 	later := now.Add(coolDown + time.Millisecond)
-	if !u.EligibleIn(StateUp, At(later)) || u.Breaker.Position(later) != BreakerHalfOpen {
+	if !u.IsEligibleIn(StateUp, MomentOf(later)) || u.Breaker.StateAt(later) != BreakerHalfOpen {
 		t.Fatal("not half-open")
 	}
 	var got atomic.Int32
@@ -216,16 +216,16 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if got.Load() != 1 || u.EligibleIn(StateUp, At(later)) {
+	if got.Load() != 1 || u.IsEligibleIn(StateUp, MomentOf(later)) {
 		t.Fatalf("%d trials, want 1 and then none", got.Load())
 	}
 	trial.Load().Release(OutcomeClientGone) // this outcome is inconclusive
 	l, ok := u.TryLease("", PoolText, 0, later)
-	if !ok || u.Breaker.Position(later) != BreakerHalfOpen {
+	if !ok || u.Breaker.StateAt(later) != BreakerHalfOpen {
 		t.Fatal("no second trial")
 	}
 	l.Release(OutcomeOK)
-	if u.Breaker.Position(later) != BreakerClosed || !u.EligibleIn(StateUp, At(later)) {
+	if u.Breaker.StateAt(later) != BreakerClosed || !u.IsEligibleIn(StateUp, MomentOf(later)) {
 		t.Error("the trial did not close the breaker")
 	}
 }
@@ -235,42 +235,42 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
-		for i := range breakerRow {
+		for i := range openAfterFailures {
 			u.failFor(t, i, OutcomeBadResponse)
 		}
 		trial := func(open time.Duration) *Lease {
 			t.Helper()
-			pass(open - time.Millisecond)
-			if u.Breaker.Position(time.Now()) != BreakerOpen {
+			sleepAndSettle(open - time.Millisecond)
+			if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 				t.Fatalf("not open for %v", open)
 			}
-			pass(time.Millisecond)
+			sleepAndSettle(time.Millisecond)
 			l, ok := u.TryLease("another", PoolText, 0, time.Now())
 			if !ok {
 				t.Fatal("no trial")
 			}
-			l.FirstToken(time.Millisecond)
-			if u.Breaker.Position(time.Now()) != BreakerHalfOpen || u.EligibleIn(StateUp, At(time.Now())) {
+			l.RecordFirstToken(time.Millisecond)
+			if u.Breaker.StateAt(time.Now()) != BreakerHalfOpen || u.IsEligibleIn(StateUp, MomentOf(time.Now())) {
 				t.Fatal("the first token has decided the trial")
 			}
 			return l
 		}
 		trial(coolDown).Release(OutcomeBadResponse)
 		l := trial(2 * coolDown)
-		pass(longTrial - time.Millisecond)
+		sleepAndSettle(longTrialTime - time.Millisecond)
 		l.Release(OutcomeBadResponse)
 		l = trial(4 * coolDown)
-		pass(longTrial)
-		if u.Breaker.Position(time.Now()) != BreakerClosed || !u.EligibleIn(StateUp, At(time.Now())) {
+		sleepAndSettle(longTrialTime)
+		if u.Breaker.StateAt(time.Now()) != BreakerClosed || !u.IsEligibleIn(StateUp, MomentOf(time.Now())) {
 			t.Error("a long stream keeps everyone else out")
 		}
 		l.Release(OutcomeBadResponse)
-		if u.Breaker.Position(time.Now()) != BreakerClosed {
+		if u.Breaker.StateAt(time.Now()) != BreakerClosed {
 			t.Error("one failure after closing opened it")
 		}
-		for i := range breakerRow {
+		for i := range openAfterFailures {
 			u.failFor(t, i, OutcomeBadResponse)
-			if u.Breaker.Position(time.Now()) == BreakerOpen {
+			if u.Breaker.StateAt(time.Now()) == BreakerOpen {
 				break
 			}
 		}
@@ -283,8 +283,8 @@ func TestTrialEndsWell(t *testing.T) {
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
-	for i := range breakerRow {
-		(&Lease{up: u}).book(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
+	for i := range openAfterFailures {
+		(&Lease{up: u}).reportOutcome(OutcomeTimeout, FailureSource{Key: strconv.Itoa(i)}, false, time.Now())
 	}
 	later := time.Now().Add(coolDown + time.Millisecond)
 	if _, ok := u.TryLease("", PoolText, 0, later); ok {
@@ -304,8 +304,8 @@ func TestStatesAndLeases(t *testing.T) {
 		eligible, pending bool
 	}{{StatePending, false, true}, {StateUp, true, false}, {StateDown, false, false}} {
 		u.bring(c.state)
-		if u.EligibleIn(StateUp, At(now)) != c.eligible || u.EligibleIn(StatePending, At(now)) != c.pending {
-			t.Errorf("%v: eligible %t, pending %t", c.state, u.EligibleIn(StateUp, At(now)), u.EligibleIn(StatePending, At(now)))
+		if u.IsEligibleIn(StateUp, MomentOf(now)) != c.eligible || u.IsEligibleIn(StatePending, MomentOf(now)) != c.pending {
+			t.Errorf("%v: eligible %t, pending %t", c.state, u.IsEligibleIn(StateUp, MomentOf(now)), u.IsEligibleIn(StatePending, MomentOf(now)))
 		}
 		l, ok := u.TryLease("", PoolText, 0, now)
 		if ok != (c.state != StateDown) {
@@ -316,7 +316,7 @@ func TestStatesAndLeases(t *testing.T) {
 		}
 	}
 	u.bring(StateUp)
-	u.ending.retiring.Store(true)
+	u.removal.isRetiring.Store(true)
 	if _, ok := u.TryLease("", PoolText, 0, now); ok || u.State() != StateRetiring {
 		t.Error("a lease on a retiring upstream")
 	}
@@ -329,7 +329,7 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set
 	s.byID[u.identity.id] = u
-	if !u.Breaker.trial.CompareAndSwap(false, true) || !u.slots.tryTake(PoolText, 0) {
+	if !u.Breaker.trialRunning.CompareAndSwap(false, true) || !u.slots.tryTake(PoolText, 0) {
 		t.Fatal("no slot")
 	}
 	nobody, err := s.Plan(nil, nil)
@@ -337,23 +337,23 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Retire(nobody)
-	if u.ending.removed.Load() || len(s.All()) != 1 {
+	if u.removal.isRemoved.Load() || len(s.All()) != 1 {
 		t.Fatal("gone with a slot taken")
 	}
-	s.giveBack(u, PoolText, true)
-	if u.slots.inFlight() != 0 || u.Breaker.trial.Load() || !u.ending.removed.Load() || len(s.All()) != 0 {
-		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.slots.inFlight(), u.Breaker.trial.Load(), u.ending.removed.Load(), len(s.All()))
+	s.returnUnusedSlot(u, PoolText, true)
+	if u.slots.inFlight() != 0 || u.Breaker.trialRunning.Load() || !u.removal.isRemoved.Load() || len(s.All()) != 0 {
+		t.Errorf("%d in flight, trial %t, gone %t, %d upstreams in the set", u.slots.inFlight(), u.Breaker.trialRunning.Load(), u.removal.isRemoved.Load(), len(s.All()))
 	}
 }
 
 func TestPickPathDoesNotAllocate(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "m"}}, nil), time.Now())
-	u.penalty.charge(At(time.Now()))
+	u.penalty.addFailure(MomentOf(time.Now()))
 	now := time.Now()
 	var sink float64
 	if n := testing.AllocsPerRun(100, func() {
-		if u.EligibleIn(StateUp, At(now)) && u.Models.Serves("m") {
+		if u.IsEligibleIn(StateUp, MomentOf(now)) && u.Models.Serves("m") {
 			l := u.Load(PoolText, now)
 			sink += l.Penalty
 		}
@@ -375,7 +375,7 @@ func BenchmarkLook(b *testing.B) {
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if u.EligibleIn(StateUp, At(now)) && u.Models.Serves("m") {
+		if u.IsEligibleIn(StateUp, MomentOf(now)) && u.Models.Serves("m") {
 			_ = u.Load(PoolText, now)
 		}
 	}

@@ -12,7 +12,7 @@ type Load struct {
 	Active int     // this edge's leases plus Elsewhere, summed over all pools if they share the limit
 	Taken  int     // occupied slots: Active, or Limit if busy; with a SlotAccount, without Elsewhere
 	Others int     // requests of the engine's other clients, from its last fresh report
-	Usual  float64 // average of Others over othersTime, used for routing
+	Usual  float64 // average of Others over othersAverageTime, used for routing
 	// Elsewhere is the number of calls that the fleet's other edges have reported.
 	Elsewhere int
 	Limit     int     // slots minus ghosts
@@ -30,32 +30,32 @@ type Load struct {
 // the cost of each read.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
-	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
-	l.Weight, l.Unread, l.Reading = c.weight, u.slots.unread.Load(), max(0, time.Duration(int64(now)-u.slots.reads.Load()).Seconds())
+	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.activeCalls(word, p), c.netSlots[p], c.places[p], c.share[p], 0
+	l.Weight, l.Unread, l.Reading = c.weight, u.slots.unreadTokens.Load(), max(0, time.Duration(int64(now)-u.slots.promptStart.Load()).Seconds())
 	l.Taken = l.Active
 	l.Tokens = u.slots.tokens[p].Load()
 	if c.Shared {
 		l.Tokens = u.slots.tokens[PoolText].Load() + u.slots.tokens[PoolVision].Load() + u.slots.tokens[PoolAudio].Load()
 	}
-	l.Others, l.Usual = u.reports.others(now)
-	if v := u.slots.fleet.elsewhere.Load(); v != nil {
-		v.weigh(l, c, p, u.slots.fleet.placed.Load())
+	l.Others, l.Usual = u.reports.otherRequests(now)
+	if v := u.slots.fleet.others.Load(); v != nil {
+		v.addToLoad(l, c, p, u.slots.fleet.placed.Load())
 	}
-	if u.Health.now() == StateBusy {
+	if u.Health.currentState() == StateBusy {
 		l.Taken = max(l.Taken, l.Limit)
 	}
-	l.Penalty = u.penalty.at(now)
-	if at := u.Health.returned.Load(); at != 0 {
-		l.Penalty += slowStart(int64(now)-at, l.Limit)
+	l.Penalty = u.penalty.valueAt(now)
+	if at := u.Health.cameUpAt.Load(); at != 0 {
+		l.Penalty += slowStartLoad(int64(now)-at, l.Limit)
 	}
 }
 
 // penalty counts failures and refusals as load, so that an upstream that fails fast does not look
 // idle.
-type penalty struct{ newest atomic.Pointer[decaying] }
+type penalty struct{ current atomic.Pointer[decayingValue] }
 
-// decaying is a quantity that halves every halfLife.
-type decaying struct {
+// decayingValue is a quantity that halves every halfLife.
+type decayingValue struct {
 	value float64
 	since Moment
 }
@@ -63,37 +63,37 @@ type decaying struct {
 // halfLife is chosen so that a failure weighs as much as a call of a few seconds.
 const halfLife = 5 * time.Second
 
-// penaltyMax is the maximum penalty, in calls. After an outage under load, a higher penalty would
+// maxPenalty is the maximum penalty, in calls. After an outage under load, a higher penalty would
 // keep calls away from a recovered upstream for a minute.
-const penaltyMax = 64
+const maxPenalty = 64
 
 // A penalty older than decayed is below 0.002 calls and counts as zero.
-const decayed = Moment(15 * halfLife)
+const penaltyLifetime = Moment(15 * halfLife)
 
-func (d *decaying) at(now Moment) float64 {
-	if d == nil || now-d.since > decayed {
+func (d *decayingValue) valueAt(now Moment) float64 {
+	if d == nil || now-d.since > penaltyLifetime {
 		return 0
 	}
 	return d.value * math.Exp2(-float64(max(0, now-d.since))/float64(halfLife))
 }
 
-func (p *penalty) at(now Moment) float64 {
-	if d := p.newest.Load(); d != nil {
-		return d.at(now)
+func (p *penalty) valueAt(now Moment) float64 {
+	if d := p.current.Load(); d != nil {
+		return d.valueAt(now)
 	}
 	return 0
 }
 
-func (p *penalty) charge(now Moment) {
+func (p *penalty) addFailure(now Moment) {
 	for {
-		old := p.newest.Load()
-		if p.newest.CompareAndSwap(old, &decaying{min(penaltyMax, old.at(now)+1), now}) {
+		old := p.current.Load()
+		if p.current.CompareAndSwap(old, &decayingValue{min(maxPenalty, old.valueAt(now)+1), now}) {
 			return
 		}
 	}
 }
 
-func (p *penalty) clear() { p.newest.Store(nil) }
+func (p *penalty) clear() { p.current.Store(nil) }
 
 // After an upstream comes up from down, a quarter of its slots count as taken. This share falls to
 // zero over slowStartTime, so the upstream gets gradually more calls. The limit is unaffected, so a
@@ -103,7 +103,7 @@ const (
 	slowStartShare = 0.25
 )
 
-func slowStart(since int64, limit int) float64 {
+func slowStartLoad(since int64, limit int) float64 {
 	left := 1 - float64(since)/float64(slowStartTime)
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
@@ -114,8 +114,8 @@ type Work struct {
 	Down     bool           // at least one of the edges reports the upstream as down
 }
 
-// Here is the work of this edge at an upstream.
-type Here struct {
+// LocalWork is the work of this edge at an upstream.
+type LocalWork struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
@@ -124,70 +124,70 @@ type Here struct {
 	Placed int64
 }
 
-// Here appends this edge's work at every upstream to dst. The edge reports it to the other edges of
+// LocalWork appends this edge's work at every upstream to dst. The edge reports it to the other edges of
 // a fleet.
-func (s *Set) Here(dst []Here) []Here {
+func (s *Set) LocalWork(dst []LocalWork) []LocalWork {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, u := range s.byID {
-		h := Here{ID: u.identity.id, Upstream: u, Placed: u.slots.fleet.placed.Load()}
-		h.Work.Down = u.Health.now() == StateDown
+		h := LocalWork{ID: u.identity.id, Upstream: u, Placed: u.slots.fleet.placed.Load()}
+		h.Work.Down = u.Health.currentState() == StateDown
 		word := u.slots.inUse.Load()
 		for p := range poolCount {
-			h.Work.InFlight[p] = inPool(word, p)
+			h.Work.InFlight[p] = callsInPool(word, p)
 		}
 		dst = append(dst, h)
 	}
 	return dst
 }
 
-// Elsewhere is the work that the other edges of the fleet have reported.
-type Elsewhere struct {
+// OtherEdgesWork is the work that the other edges of the fleet have reported.
+type OtherEdgesWork struct {
 	Edges int // live edges, including this one
 	Works map[ID]Work
 	// Placed contains this edge's Here.Placed for each upstream, as of the report.
 	Placed map[ID]int64
 }
 
-// Share makes every upstream count the work of other edges, so that all edges enforce a common
+// SetOtherEdges makes every upstream count the work of other edges, so that all edges enforce a common
 // limit. If another edge newly reports that an upstream is down, Share probes the upstream
 // immediately. Only probes of this edge can take the upstream down.
-func (s *Set) Share(e *Elsewhere) {
+func (s *Set) SetOtherEdges(e *OtherEdgesWork) {
 	for _, u := range s.All() {
-		v := &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
-		before := u.slots.setElsewhere(v, 0)
-		if v.Down && (before == nil || !before.Down) && u.Health.now() == StateUp && u.Mode() != ModeMaintenance {
-			u.probing.kick()
+		v := &otherEdges{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
+		before := u.slots.setOtherEdges(v, 0)
+		if v.Down && (before == nil || !before.Down) && u.Health.currentState() == StateUp && u.Mode() != ModeMaintenance {
+			u.probeControl.probeNow()
 		}
-		if before != nil && v.fewer(before) {
-			u.hooks.room()
+		if before != nil && v.hasFewerCalls(before) {
+			u.hooks.wakeWaiting()
 		}
 	}
 }
 
-// Divide undoes Share: it divides each limit by the given number of edges, and this edge uses one
+// DivideSlots undoes Share: it divides each limit by the given number of edges, and this edge uses one
 // part.
-func (s *Set) Divide(edges int) {
+func (s *Set) DivideSlots(edges int) {
 	for _, u := range s.All() {
-		u.slots.setElsewhere(nil, edges)
+		u.slots.setOtherEdges(nil, edges)
 	}
 }
 
-// DownElsewhere reports whether another edge of the fleet reports the upstream as down.
-func DownElsewhere(u *Upstream) bool {
-	v := u.slots.fleet.elsewhere.Load()
+// IsDownElsewhere reports whether another edge of the fleet reports the upstream as down.
+func IsDownElsewhere(u *Upstream) bool {
+	v := u.slots.fleet.others.Load()
 	return v != nil && v.Down
 }
 
-// elsewhere is the reported work of other edges at one upstream. It is immutable.
-type elsewhere struct {
+// otherEdges is the reported work of other edges at one upstream. It is immutable.
+type otherEdges struct {
 	Work
 	edges  int
 	placed int64 // fleetSlots.placed at the time of the report
 }
 
 // inFlight returns the calls that count against the pool's limit.
-func (v *elsewhere) inFlight(p Pool, shared bool) int {
+func (v *otherEdges) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
 	}
@@ -197,8 +197,8 @@ func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	return v.InFlight[p]
 }
 
-// fewer reports whether v has fewer calls in any pool than before.
-func (v *elsewhere) fewer(before *elsewhere) bool {
+// hasFewerCalls reports whether v has fewer calls in any pool than before.
+func (v *otherEdges) hasFewerCalls(before *otherEdges) bool {
 	for p := range poolCount {
 		if v.InFlight[p] < before.InFlight[p] {
 			return true
@@ -210,69 +210,69 @@ func (v *elsewhere) fewer(before *elsewhere) bool {
 // SlotAccount counts the calls at an upstream exactly, across all edges of a fleet. It is safe for
 // concurrent use.
 type SlotAccount interface {
-	// Take acquires a slot if fewer than limit slots are in use. It may wait for the fleet's store.
-	Take(limit int, now time.Time) bool
-	Give()
+	// AcquireSlot acquires a slot if fewer than limit slots are in use. It may wait for the fleet's store.
+	AcquireSlot(limit int, now time.Time) bool
+	ReleaseSlot()
 }
 
 // fleetSlots holds the part of an upstream's slot state that depends on other edges.
 type fleetSlots struct {
-	elsewhere atomic.Pointer[elsewhere] // nil if unknown; then each edge uses a part of the slots
-	edges     atomic.Int64              // number of edges that share the slots; 0 means as configured
-	placed    atomic.Int64              // see Here.Placed
-	drawn     atomic.Int64              // number of slots acquired from the account
-	account   atomic.Pointer[SlotAccount]
+	others       atomic.Pointer[otherEdges] // nil if unknown; then each edge uses a part of the slots
+	edges        atomic.Int64               // number of edges that share the slots; 0 means as configured
+	placed       atomic.Int64               // see Here.Placed
+	accountSlots atomic.Int64               // number of slots acquired from the account
+	account      atomic.Pointer[SlotAccount]
 }
 
-// draw acquires a slot from the account, if there is one.
-func (f *fleetSlots) draw(c *capacity) bool {
+// takeFromAccount acquires a slot from the account, if there is one.
+func (f *fleetSlots) takeFromAccount(c *capacity) bool {
 	a := f.account.Load()
 	if a == nil {
 		return true
 	}
-	if !(*a).Take(c.Text, time.Now()) {
+	if !(*a).AcquireSlot(c.Text, time.Now()) {
 		return false
 	}
-	f.drawn.Add(1)
+	f.accountSlots.Add(1)
 	return true
 }
 
-// giveBack returns a slot to the account. A reload may have switched the account on or off since
+// returnToAccount returns a slot to the account. A reload may have switched the account on or off since
 // the slot was acquired, so drawn counts the slots that came from the account.
-func (f *fleetSlots) giveBack() {
-	for n := f.drawn.Load(); n > 0; n = f.drawn.Load() {
-		if f.drawn.CompareAndSwap(n, n-1) {
-			(*f.account.Load()).Give()
+func (f *fleetSlots) returnToAccount() {
+	for n := f.accountSlots.Load(); n > 0; n = f.accountSlots.Load() {
+		if f.accountSlots.CompareAndSwap(n, n-1) {
+			(*f.account.Load()).ReleaseSlot()
 			return
 		}
 	}
 }
 
-// setElsewhere stores the reported work of other edges. If v is nil, it stores how many edges share
+// setOtherEdges stores the reported work of other edges. If v is nil, it stores how many edges share
 // the slots. It returns the previous work.
-func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
-	before = s.fleet.elsewhere.Swap(v)
+func (s *slots) setOtherEdges(v *otherEdges, edges int) (before *otherEdges) {
+	before = s.fleet.others.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.renew()
+		s.updateLimits()
 	}
 	return before
 }
 
-// parts returns the number of edges that share the slots. If the work of the other edges is known
+// slotDivisor returns the number of edges that share the slots. If the work of the other edges is known
 // or an account counts the slots, it returns 1, because each edge may then use all slots that the
 // other edges leave free. Otherwise it returns the number of live edges or, if that is unknown, the
 // configured number. The caller holds mu.
-func (s *slots) parts(l Limits, configured int) int {
-	if l.Exact || s.fleet.elsewhere.Load() != nil {
+func (s *slots) slotDivisor(l Limits, configured int) int {
+	if l.Exact || s.fleet.others.Load() != nil {
 		return 1
 	}
 	return cmp.Or(int(s.fleet.edges.Load()), configured)
 }
 
-// weigh adds the work of other edges to the load l.
-func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
+// addToLoad adds the work of other edges to the load l.
+func (v *otherEdges) addToLoad(l *Load, c *capacity, p Pool, placed int64) {
 	if v == nil {
 		return
 	}

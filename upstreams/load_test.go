@@ -25,7 +25,7 @@ func TestLimitsOf(t *testing.T) {
 		{"nobody knows", config.Concurrency{}, 0, generic, Limits{true, 16, 16, 16, "default", false}},
 		{"absurd", config.Concurrency{Shared: 1 << 30}, 0, generic, Limits{true, slotMax, slotMax, slotMax, "config", false}},
 	} {
-		if got := limitsOf(c.conf, c.reported, c.profile); got != c.want {
+		if got := newLimits(c.conf, c.reported, c.profile); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 1})
 		u.slots.configure(&c.upstream, 1, mustProfile(t, "llamacpp"))
 		u.slots.setReported(c.reported)
-		u.slots.setSeen(c.ghosts, 0)
+		u.slots.setObserved(c.ghosts, 0)
 		text, vision := u.Load(PoolText, time.Now()), u.Load(PoolVision, time.Now())
 		if text.Limit != c.text || vision.Limit != c.vision || u.Limits().Source != c.source {
 			t.Errorf("%s: %d text, %d vision, from %s", c.name, text.Limit, vision.Limit, u.Limits().Source)
@@ -76,13 +76,13 @@ func TestSlotsByTheEdgesSeen(t *testing.T) {
 		}
 	}
 	limit("nothing is known", 6)
-	u.slots.setElsewhere(nil, 1)
+	u.slots.setOtherEdges(nil, 1)
 	limit("the only one", 12)
-	u.slots.setElsewhere(nil, 4)
+	u.slots.setOtherEdges(nil, 4)
 	limit("one of four", 3)
-	u.slots.setElsewhere(&elsewhere{edges: 4}, 0)
+	u.slots.setOtherEdges(&otherEdges{edges: 4}, 0)
 	limit("the edges share", 12)
-	u.slots.setElsewhere(nil, 3)
+	u.slots.setOtherEdges(nil, 3)
 	limit("one of three", 4)
 }
 
@@ -124,7 +124,7 @@ func TestUsualOthers(t *testing.T) {
 		t.Errorf("the first report: %v", usual())
 	}
 	for _, every := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
-		for d := every; d <= othersTime; d += every {
+		for d := every; d <= othersAverageTime; d += every {
 			now = now.Add(every)
 			u.book(&Report{At: now}, 0, now)
 		}
@@ -161,7 +161,7 @@ func TestOthers(t *testing.T) {
 		t.Errorf("others %d, want 0", got)
 	}
 	u.book(&Report{Load: engine.Load{Running: 5}, At: now}, 0, now)
-	if got := u.Load(PoolText, now.Add(freshIntervals*defaultInterval+time.Millisecond)).Others; got != 0 {
+	if got := u.Load(PoolText, now.Add(reportFreshIntervals*defaultInterval+time.Millisecond)).Others; got != 0 {
 		t.Errorf("others %d from a stale report", got)
 	}
 	if _, fresh := u.reports.newest(now.Add(time.Minute)); fresh {
@@ -180,15 +180,15 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, 0)
 	for range 4 {
-		u.penalty.charge(At(now))
+		u.penalty.addFailure(MomentOf(now))
 	}
 	near(0, 4)
 	near(halfLife, 2)
 	near(10*halfLife, 0.004)
 	for range 1000 {
-		u.penalty.charge(At(now))
+		u.penalty.addFailure(MomentOf(now))
 	}
-	near(0, penaltyMax)
+	near(0, maxPenalty)
 	u.bring(StateDown)
 	u.bring(StateUp) // after the outage, only the slow start counts
 	now = time.Now()
@@ -248,9 +248,9 @@ func TestGhosts(t *testing.T) {
 	now := time.Now()
 	g.abandonedNow++
 	g.judgeReport(g.beginReport(now), 1, now)
-	g.judgeReport(g.beginReport(now), 1, now.Add(ghostLife+time.Second))
+	g.judgeReport(g.beginReport(now), 1, now.Add(ghostMemory+time.Second))
 	if got := g.confirmed; got != 0 {
-		t.Errorf("%d ghosts after %v", got, ghostLife)
+		t.Errorf("%d ghosts after %v", got, ghostMemory)
 	}
 }
 
@@ -275,16 +275,16 @@ func TestPlacesSeen(t *testing.T) {
 		now := time.Now()
 		for i, s := range c.steps {
 			p.judgeReport(s.running, s.waiting, now)
-			if p.now != s.want {
-				t.Errorf("%s: step %d: %d places, want %d", c.name, i, p.now, s.want)
+			if p.current != s.want {
+				t.Errorf("%s: step %d: %d places, want %d", c.name, i, p.current, s.want)
 			}
 			now = now.Add(2 * time.Second)
 		}
 	}
-	p := placeTracker{lasting: 10, at: time.Now()}
-	p.judgeReport(0, 0, p.at.Add(placesTime))
-	if p.now != 27 {
-		t.Errorf("%d places some time after a queue at 10", p.now)
+	p := placeTracker{estimate: 10, reportedAt: time.Now()}
+	p.judgeReport(0, 0, p.reportedAt.Add(placesGrowthTime))
+	if p.current != 27 {
+		t.Errorf("%d places some time after a queue at 10", p.current)
 	}
 }
 
@@ -303,11 +303,11 @@ func TestPlacesWeigh(t *testing.T) {
 	if l := u.Load(PoolText, now); l.Places != 4 || l.Share != 0.25 || l.Limit != 16 {
 		t.Errorf("Load = %+v, want 4 places, share 0.25 and limit 16", l)
 	}
-	u.slots.setSeen(1, 4)
+	u.slots.setObserved(1, 4)
 	if l := u.Load(PoolText, now); l.Places != 3 || l.Limit != 15 {
 		t.Errorf("with a ghost in one of them: %+v", l)
 	}
-	u.slots.setSeen(0, 40)
+	u.slots.setObserved(0, 40)
 	if l := u.Load(PoolText, now); l.Places != 16 {
 		t.Errorf("more than there are slots: %+v", l)
 	}
@@ -353,15 +353,15 @@ func TestAverages(t *testing.T) {
 		t.Error("defaults")
 	}
 	for range 300 {
-		u.Averages.LearnTokens(600, 200)
+		u.Averages.UpdateBytesPerToken(600, 200)
 	}
-	u.Averages.LearnTokens(0, 5)
-	u.Averages.LearnTokens(5, 0)
+	u.Averages.UpdateBytesPerToken(0, 5)
+	u.Averages.UpdateBytesPerToken(5, 0)
 	if got := u.Averages.BytesPerToken(); math.Abs(got-3) > 0.01 {
 		t.Errorf("bytes per token %v", got)
 	}
 	l, _ := u.TryLease("", PoolText, 0, time.Now())
-	l.FirstToken(200 * time.Millisecond)
+	l.RecordFirstToken(200 * time.Millisecond)
 	l.Release(OutcomeOK)
 	if got := u.Averages.TTFT(); got != 200*time.Millisecond {
 		t.Errorf("TTFT = %v, want 200 ms", got)
@@ -371,23 +371,23 @@ func TestAverages(t *testing.T) {
 // speedOf computes the speed that a speedometer's own samples show. It returns false if there are too
 // few.
 func speedOf(m *speedometer, v *Speed, now Moment) bool {
-	e := m.shown(now)
-	if !e.suffices(speedLong) {
+	e := m.decayedSamples(now)
+	if !e.isSufficient(minLongPrompts) {
 		return false
 	}
-	*v = e.speed()
+	*v = e.computeSpeed()
 	return true
 }
 
 // TestSpeedometer checks that a speedometer distinguishes a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
-	now := At(time.Now())
+	now := MomentOf(time.Now())
 	learn := func(m *speedometer, slowness float64, calls ...float64) {
 		for range 20 {
 			for _, n := range calls {
 				now += Moment(time.Second)
-				m.readPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), met{calls: n, unread: int64(n * 1000)}, now)
-				m.wroteAnswer(time.Duration(100*slowness*(20+n)*float64(time.Millisecond)), 101, n, now)
+				m.recordPrompt(time.Duration(n*200*slowness*float64(time.Millisecond)), int64(n*1000), startLoad{calls: n, unread: int64(n * 1000)}, now)
+				m.recordAnswer(time.Duration(100*slowness*(20+n)*float64(time.Millisecond)), 101, n, now)
 			}
 		}
 	}
@@ -426,11 +426,11 @@ func TestSpeedometer(t *testing.T) {
 	}
 	var none speedometer
 	for range 9 {
-		none.readPrompt(0, 10, met{calls: 1}, now)
-		none.readPrompt(time.Second, 0, met{calls: 1}, now)
-		none.wroteAnswer(time.Second, speedAnswer-1, 1, now)
+		none.recordPrompt(0, 10, startLoad{calls: 1}, now)
+		none.recordPrompt(time.Second, 0, startLoad{calls: 1}, now)
+		none.recordAnswer(time.Second, minAnswerTokens-1, 1, now)
 	}
-	if none.prompts.n != 0 || none.answers.n != 0 {
+	if none.prefillFit.n != 0 || none.outputFit.n != 0 {
 		t.Error("it has learned from what shows nothing")
 	}
 }
@@ -439,13 +439,13 @@ func TestSpeedometer(t *testing.T) {
 // look slow. Two engines read equally fast, but one of them receives only short prompts. Fewer than
 // ten long prompts do not yield a speed. Enough prompts of equal length do.
 func TestSpeedometerFixedStart(t *testing.T) {
-	now := At(time.Now())
+	now := MomentOf(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
 		for i := range prompts {
 			now += Moment(time.Second)
 			n := tokens[i%len(tokens)]
-			m.readPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, met{calls: 1, unread: n}, now)
-			m.wroteAnswer(time.Second, 51, 1, now)
+			m.recordPrompt(300*time.Millisecond+time.Duration(n)*100*time.Microsecond, n, startLoad{calls: 1, unread: n}, now)
+			m.recordAnswer(time.Second, 51, 1, now)
 		}
 		ok = speedOf(m, &v, now)
 		return v, ok
@@ -498,41 +498,41 @@ func TestSiblings(t *testing.T) {
 		"its own alone":           {0, 10, 0, true, 0.99, 1.01},
 	} {
 		models := []*ServedModel{{}, {}}
-		now := At(time.Now())
+		now := MomentOf(time.Now())
 		reads := func(m *ServedModel, n int, slow float64) {
 			for i := range n {
 				tokens := 4000 * (1 + i%2)
 				took := time.Duration(slow * float64(tokens) * 100e3)
-				m.speed.readPrompt(took, int64(tokens), met{calls: 1, unread: int64(tokens)}, now)
-				m.speed.wroteAnswer(time.Duration(slow)*time.Second, 51, 1, now)
+				m.speed.recordPrompt(took, int64(tokens), startLoad{calls: 1, unread: int64(tokens)}, now)
+				m.speed.recordAnswer(time.Duration(slow)*time.Second, 51, 1, now)
 			}
 		}
 		reads(models[1], c.own, 3)
 		now += Moment(c.age * float64(time.Minute))
 		reads(models[0], c.others, 1)
-		s := NewSiblings(models)
-		if s.Known(now) != c.known {
+		s := NewSiblingSpeeds(models)
+		if s.Refresh(now) != c.known {
 			t.Errorf("%s: a speed is known: %t", name, !c.known)
 		}
 		if !c.known {
 			continue
 		}
 		var other, own Speed
-		s.Speed(0, &other)
-		s.Speed(1, &own)
+		s.ReadSpeed(0, &other)
+		s.ReadSpeed(1, &own)
 		if by := own.Prefill / other.Prefill; by < c.least || by > c.most {
 			t.Errorf("%s: %.2f times slower, want %.2f to %.2f", name, by, c.least, c.most)
 		}
 		for range 20 { // short prompts hardly show the speed
-			models[1].speed.readPrompt(time.Second, speedPrompt, met{calls: 1, unread: speedPrompt}, now)
+			models[1].speed.recordPrompt(time.Second, longPromptTokens, startLoad{calls: 1, unread: longPromptTokens}, now)
 		}
 		before := own
-		s.Known(now)
-		if s.Speed(1, &own); own != before {
+		s.Refresh(now)
+		if s.ReadSpeed(1, &own); own != before {
 			t.Errorf("%s: estimated again at once", name)
 		}
-		s.Known(now + Moment(speedRenewal))
-		if s.Speed(1, &own); c.own > 0 && own == before {
+		s.Refresh(now + Moment(speedRefreshInterval))
+		if s.ReadSpeed(1, &own); c.own > 0 && own == before {
 			t.Errorf("%s: not estimated again", name)
 		}
 	}
@@ -553,36 +553,36 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 	var v Speed
 	for i := range 5 {
-		if speedOf(&m.speed, &v, At(now)) {
+		if speedOf(&m.speed, &v, MomentOf(now)) {
 			t.Fatalf("%d prompts show a speed", 2*i)
 		}
 		first, second := take(), take()
-		if first.Ahead() != 0 || second.Ahead() != 1000 {
-			t.Errorf("%d and %d tokens ahead", first.Ahead(), second.Ahead())
+		if first.TokensAhead() != 0 || second.TokensAhead() != 1000 {
+			t.Errorf("%d and %d tokens ahead", first.TokensAhead(), second.TokensAhead())
 		}
-		first.FirstToken(time.Second)
-		second.FirstToken(3 * time.Second)
+		first.RecordFirstToken(time.Second)
+		second.RecordFirstToken(3 * time.Second)
 		for _, l := range []*Lease{first, second} {
 			if l == second {
-				l.Counted(9000, 7000) // less of the prompt was cached than assumed
+				l.RecordPromptTokens(9000, 7000) // less of the prompt was cached than assumed
 			}
-			l.Answered(101, 3*time.Second, now)
+			l.RecordResponse(101, 3*time.Second, now)
 			l.Release(OutcomeOK)
 		}
 		now = now.Add(time.Minute)
 	}
-	if !speedOf(&m.speed, &v, At(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
+	if !speedOf(&m.speed, &v, MomentOf(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
 		t.Errorf("Speed = %+v, want 1 ms a prompt token and 30 ms an answer token", v)
 	}
 	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Abs(s[0].Prompt-1000) > 10 {
 		t.Errorf("Speeds = %+v, want 1 of m with 1000 prompt tokens a second", s)
 	}
 	before := v
-	u.slots.setSeen(0, 1)
+	u.slots.setObserved(0, 1)
 	_, late := take(), take()
-	late.FirstToken(time.Minute)
-	late.Answered(101, 3*time.Second, now)
-	if speedOf(&m.speed, &v, At(now)); v.Prefill != before.Prefill {
+	late.RecordFirstToken(time.Minute)
+	late.RecordResponse(101, 3*time.Second, now)
+	if speedOf(&m.speed, &v, MomentOf(now)); v.Prefill != before.Prefill {
 		t.Errorf("a call that waited for a place: %+v", v)
 	}
 }
@@ -595,7 +595,7 @@ func TestLeaseBooksUncachedTokens(t *testing.T) {
 	look := func(what string, tokens, unread int64) {
 		t.Helper()
 		var l Load
-		if u.ReadLoad(&l, PoolText, At(now)); l.Tokens != tokens || l.Unread != unread {
+		if u.ReadLoad(&l, PoolText, MomentOf(now)); l.Tokens != tokens || l.Unread != unread {
 			t.Errorf("%s: %d tokens, %d unread; want %d, %d", what, l.Tokens, l.Unread, tokens, unread)
 		}
 	}
@@ -604,9 +604,9 @@ func TestLeaseBooksUncachedTokens(t *testing.T) {
 		t.Fatal("no slot")
 	}
 	look("sent", 700, 700)
-	l.FirstToken(time.Second)
+	l.RecordFirstToken(time.Second)
 	look("read", 700, 0)
-	l.Counted(5100, 100)
+	l.RecordPromptTokens(5100, 100)
 	look("counted", 5000, 0)
 	l.Release(OutcomeOK)
 	look("ended", 0, 0)

@@ -26,8 +26,8 @@ func TestLogLevels(t *testing.T) {
 		u.failFor(t, client, OutcomeBadResponse)
 	}
 	u.Breaker.mu.Lock()
-	u.Breaker.circuit.open = false
-	u.Breaker.publish("test", time.Now())
+	u.Breaker.circuit.isOpen = false
+	u.Breaker.publishState("test", time.Now())
 	u.Breaker.mu.Unlock()
 	u.bring(StateDown)
 	u.bring(StateUp)

@@ -17,52 +17,52 @@ type series struct {
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	shown      atomic.Pointer[metrics.Set] // same as set, for code without the mutex
-	set        *metrics.Set                // nil once removed
-	registered bool
+	currentSet   atomic.Pointer[metrics.Set] // same as set, for code without the mutex
+	set          *metrics.Set                // nil once removed
+	isRegistered bool
 }
 
 var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
 
-// count adds fates, the number of abandoned calls by fate, to the counters.
-func (s *series) count(fates [fateCount]int) {
+// countFates adds fates, the number of abandoned calls by fate, to the counters.
+func (s *series) countFates(fates [fateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)
 	}
 }
 
-// show creates the metrics set. All label values are configured names or constants, so the number
+// createMetrics creates the metrics set. All label values are configured names or constants, so the number
 // of series is bounded.
-func (s *series) show(u *Upstream) {
+func (s *series) createMetrics(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
-	s.shown.Store(set)
+	s.currentSet.Store(set)
 	label := "{upstream=" + strconv.Quote(u.identity.label)
 	gauge := func(name string, read func(now time.Time) float64) {
 		set.NewGauge("penstock_upstream_"+name, func() float64 { return read(time.Now()) })
 	}
 	gauge("up"+label+"}", func(time.Time) float64 {
 		s := u.State()
-		return truth(s == StateUp || s == StateStalled || s == StateBusy)
+		return boolToFloat(s == StateUp || s == StateStalled || s == StateBusy)
 	})
-	gauge("stalled"+label+"}", func(time.Time) float64 { return truth(u.State() == StateStalled) })
-	gauge("busy"+label+"}", func(time.Time) float64 { return truth(u.State() == StateBusy) })
+	gauge("stalled"+label+"}", func(time.Time) float64 { return boolToFloat(u.State() == StateStalled) })
+	gauge("busy"+label+"}", func(time.Time) float64 { return boolToFloat(u.State() == StateBusy) })
 	gauge("still_seconds"+label+"}", func(now time.Time) float64 { return u.Progress.Facts(now).Still.Seconds() })
-	gauge("progress_counted"+label+"}", func(now time.Time) float64 { return truth(u.Progress.Facts(now).Counts) })
-	gauge("breaker_open"+label+"}", func(now time.Time) float64 { return truth(u.Breaker.Position(now) != BreakerClosed) })
+	gauge("progress_counted"+label+"}", func(now time.Time) float64 { return boolToFloat(u.Progress.Facts(now).Counts) })
+	gauge("breaker_open"+label+"}", func(now time.Time) float64 { return boolToFloat(u.Breaker.StateAt(now) != BreakerClosed) })
 	for p := range poolCount {
 		pool := label + ",pool=" + strconv.Quote(p.String()) + "}"
-		gauge("inflight"+pool, func(time.Time) float64 { return float64(inPool(u.slots.inUse.Load(), p)) })
-		gauge("limit"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().net[p]) })
+		gauge("inflight"+pool, func(time.Time) float64 { return float64(callsInPool(u.slots.inUse.Load(), p)) })
+		gauge("limit"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().netSlots[p]) })
 		gauge("places"+pool, func(time.Time) float64 { return float64(u.slots.limits.Load().places[p]) })
 	}
-	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return now.Sub(u.Health.read().changed).Seconds() })
-	gauge("admitted"+label+"}", func(time.Time) float64 { return truth(u.Mode() == ModeReady) })
+	gauge("state_seconds"+label+"}", func(now time.Time) float64 { return now.Sub(u.Health.factsSnapshot().changedAt).Seconds() })
+	gauge("admitted"+label+"}", func(time.Time) float64 { return boolToFloat(u.Mode() == ModeReady) })
 	reported := func(name string, read func(r *Report) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
-			if r := u.reports.last.Load(); r.fresh(At(now)) {
+			if r := u.reports.last.Load(); r.isFresh(MomentOf(now)) {
 				return read(&r.Report)
 			}
 			return -1
@@ -72,20 +72,20 @@ func (s *series) show(u *Upstream) {
 	reported("waiting", func(r *Report) float64 { return float64(r.Waiting) })
 	reported("kv_usage_ratio", func(r *Report) float64 { return r.KVUsage })
 	gauge("others"+label+"}", func(now time.Time) float64 {
-		others, _ := u.reports.others(At(now))
+		others, _ := u.reports.otherRequests(MomentOf(now))
 		return float64(others)
 	})
 	gauge("ghosts"+label+"}", func(time.Time) float64 { return float64(u.slots.ghostCount()) })
-	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 { return age(u.Health.read().probedAt, now) })
+	gauge("probe_age_seconds"+label+"}", func(now time.Time) float64 { return secondsSince(u.Health.factsSnapshot().probedAt, now) })
 	gauge("report_age_seconds"+label+"}", func(now time.Time) float64 {
 		if r := u.reports.last.Load(); r != nil {
-			return age(r.At, now)
+			return secondsSince(r.At, now)
 		}
 		return -1
 	})
 	speed := func(name string, read func(v *ModelSpeed) float64) {
 		gauge(name+label+"}", func(now time.Time) float64 {
-			if all := speedsOf(&u.Models, At(now)); len(all) > 0 {
+			if all := modelSpeeds(&u.Models, MomentOf(now)); len(all) > 0 {
 				return read(&all[0])
 			}
 			return -1
@@ -93,25 +93,25 @@ func (s *series) show(u *Upstream) {
 	}
 	speed("prompt_tokens_per_second", func(v *ModelSpeed) float64 { return v.Prompt })
 	speed("answer_tokens_per_second", func(v *ModelSpeed) float64 { return v.Answer })
-	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.Surplus()) })
+	gauge("surplus_total"+label+"}", func(time.Time) float64 { return float64(u.client.hosts.SurplusCount()) })
 	for o := range outcomeCount {
-		counter(set, &s.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
+		newOrRevivedCounter(set, &s.attempts[o], "penstock_upstream_attempts_total"+label+",result="+strconv.Quote(o.String())+"}")
 	}
 	for f := range fateCount {
-		counter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
+		newOrRevivedCounter(set, &s.abandoned[f], "penstock_upstream_abandoned_total"+label+",slot="+strconv.Quote(f.String())+"}")
 	}
 	for i, result := range wakeResults {
-		counter(set, &s.wakes[i], "penstock_upstream_wakes_total"+label+",result="+strconv.Quote(result)+"}")
+		newOrRevivedCounter(set, &s.wakes[i], "penstock_upstream_wakes_total"+label+",result="+strconv.Quote(result)+"}")
 	}
 	for g := range engine.GenerationCount {
 		name := "penstock_upstream_generation_probes_total" + label + ",result=" + strconv.Quote(g.String()) + "}"
-		counter(set, &s.generated[g], name)
+		newOrRevivedCounter(set, &s.generated[g], name)
 	}
 }
 
-// counter creates the counter *c. A revived upstream keeps its counters. In that case, counter
+// newOrRevivedCounter creates the counter *c. A revived upstream keeps its counters. In that case, counter
 // exposes the existing counter as a gauge with this name.
-func counter(set *metrics.Set, c **metrics.Counter, name string) {
+func newOrRevivedCounter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)
 		return
@@ -120,7 +120,7 @@ func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	set.NewGauge(name, func() float64 { return float64(before.Get()) })
 }
 
-func truth(b bool) float64 {
+func boolToFloat(b bool) float64 {
 	if b {
 		return 1
 	}

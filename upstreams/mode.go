@@ -14,7 +14,7 @@ import (
 type Mode uint8
 
 // In drain and maintenance, the upstream gets no new calls. Running calls finish there, or move to
-// another upstream after the drain time (HandsOver). In maintenance, the upstream is not probed, so
+// another upstream after the drain time (ShouldHandOver). In maintenance, the upstream is not probed, so
 // that an engine under repair does not fill the log.
 const (
 	ModeReady Mode = iota
@@ -41,14 +41,14 @@ func ParseMode(name string) (Mode, error) {
 type modeSwitch struct {
 	mode atomic.Uint32
 
-	mu      sync.Mutex
-	changed time.Time // zero if never changed
+	mu        sync.Mutex
+	changedAt time.Time // zero if never changed
 }
 
 // handover is the timer for an upstream that gets no new calls. When it fires, running calls should
 // move to other upstreams. Calls that no other upstream can take stay where they are.
 type handover struct {
-	due atomic.Bool
+	isDue atomic.Bool
 
 	mu    sync.Mutex
 	timer *time.Timer // nil while the upstream gets calls
@@ -63,7 +63,7 @@ func (h *handover) start(after time.Duration, hooks *hooks) {
 			defer hooks.guard.Catch(guardRoom, nil)
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.due.Store(h.timer == own)
+			h.isDue.Store(h.timer == own)
 		})
 		h.timer = own
 	}
@@ -76,42 +76,42 @@ func (h *handover) stop() {
 		h.timer.Stop()
 		h.timer = nil
 	}
-	h.due.Store(false)
+	h.isDue.Store(false)
 }
 
-// HandsOver reports whether an upstream's calls should move to another upstream. This is the case
+// ShouldHandOver reports whether an upstream's calls should move to another upstream. This is the case
 // once the drain time of a drained or removed upstream is over.
-func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
+func ShouldHandOver(u *Upstream) bool { return u.removal.handover.isDue.Load() }
 
-// reviewHandover starts or stops the drain time after a change of the mode or configuration.
-func reviewHandover(u *Upstream) {
-	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
-		u.ending.handover.stop()
+// updateHandover starts or stops the drain time after a change of the mode or configuration.
+func updateHandover(u *Upstream) {
+	if after := u.set.o.DrainTime; u.mode.current() == ModeReady && !u.removal.isRetiring.Load() {
+		u.removal.handover.stop()
 	} else if after != nil {
-		u.ending.handover.start(after(), &u.hooks)
+		u.removal.handover.start(after(), &u.hooks)
 	}
 }
 
-func (m *modeSwitch) now() Mode { return Mode(m.mode.Load()) }
+func (m *modeSwitch) current() Mode { return Mode(m.mode.Load()) }
 
 func (m *modeSwitch) set(mode Mode) (before Mode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before = Mode(m.mode.Swap(uint32(mode))); before != mode {
-		m.changed = time.Now()
+		m.changedAt = time.Now()
 	}
 	return before
 }
 
-// age returns the seconds since the last change, or -1 if there was none.
-func (m *modeSwitch) age(now time.Time) float64 {
+// secondsSinceChange returns the seconds since the last change, or -1 if there was none.
+func (m *modeSwitch) secondsSinceChange(now time.Time) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return age(m.changed, now)
+	return secondsSince(m.changedAt, now)
 }
 
 // Mode returns the operator's setting.
-func (u *Upstream) Mode() Mode { return u.mode.now() }
+func (u *Upstream) Mode() Mode { return u.mode.current() }
 
 // SetMode changes the mode. When an upstream leaves maintenance, SetMode probes it immediately.
 func (u *Upstream) SetMode(m Mode) {
@@ -119,11 +119,11 @@ func (u *Upstream) SetMode(m Mode) {
 	if before == m {
 		return
 	}
-	reviewHandover(u)
+	updateHandover(u)
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
-	u.hooks.room()
+	u.hooks.wakeWaiting()
 	if before == ModeMaintenance {
-		u.Health.distrust() // the health state is stale, so a single failed probe must take the upstream down
-		u.probing.kick()
+		u.Health.markSuspect() // the health state is stale, so a single failed probe must take the upstream down
+		u.probeControl.probeNow()
 	}
 }

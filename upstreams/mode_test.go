@@ -25,8 +25,8 @@ func TestHandover(t *testing.T) {
 		at := func(what string, want bool) {
 			t.Helper()
 			synctest.Wait()
-			if got := HandsOver(u); got != want {
-				t.Errorf("%s: HandsOver = %v, want %v", what, got, want)
+			if got := ShouldHandOver(u); got != want {
+				t.Errorf("%s: ShouldHandOver = %v, want %v", what, got, want)
 			}
 		}
 		u.SetMode(ModeDrain)
@@ -46,16 +46,16 @@ func TestHandover(t *testing.T) {
 		u.SetMode(ModeReady)
 		time.Sleep(time.Hour)
 		at("long ready", false)
-		u.ending.retiring.Store(true)
-		reviewHandover(u)
+		u.removal.isRetiring.Store(true)
+		updateHandover(u)
 		at("retired", false)
 		time.Sleep(time.Minute)
 		at("retired for long", true)
 		u.SetMode(ModeDrain)
 		u.SetMode(ModeReady)
 		at("still retired", true)
-		u.ending.retiring.Store(false)
-		reviewHandover(u)
+		u.removal.isRetiring.Store(false)
+		updateHandover(u)
 		at("revived", false)
 	})
 }

@@ -17,59 +17,59 @@ import (
 // contains the model.
 
 const (
-	// missingUnlisted is the duration of an outage if the list cannot end it.
-	missingUnlisted = 30 * time.Second
-	// missingAgain is how long a listed model stays out after its second 404. Each later 404
-	// doubles the duration, up to missingAgainMax. These durations are short, because a 404 may
+	// unlistedOutage is the duration of an outage if the list cannot end it.
+	unlistedOutage = 30 * time.Second
+	// listedOutage is how long a listed model stays out after its second 404. Each later 404
+	// doubles the duration, up to maxListedOutage. These durations are short, because a 404 may
 	// concern only one client's request.
-	missingAgain    = time.Second
-	missingAgainMax = 4 * time.Second
-	// If no 404 occurs during flapsForgotten, the next 404 counts as the first one again.
-	flapsForgotten = 2 * time.Minute
-	// missingSources is the number of independent 404s that outweigh the model list.
-	missingSources = 2
-	// For missingReread after a 404, the prober reads the list every confirmPause.
-	missingReread = 30 * time.Second
+	listedOutage    = time.Second
+	maxListedOutage = 4 * time.Second
+	// If no 404 occurs during flapMemory, the next 404 counts as the first one again.
+	flapMemory = 2 * time.Minute
+	// minMissingSources is the number of independent 404s that outweigh the model list.
+	minMissingSources = 2
+	// For rereadListTime after a 404, the prober reads the list every confirmPause.
+	rereadListTime = 30 * time.Second
 )
 
 // missingModel describes the newest 404 for one served name.
 type missingModel struct {
-	at   time.Time
-	hold time.Duration // the list cannot end the outage before this time has passed
+	at        time.Time
+	minOutage time.Duration // the list cannot end the outage before this time has passed
 }
 
 // missingModels holds the names that are out because of a 404. It is immutable. Only configured
 // names are added to it, so its size is bounded.
 type missingModels map[string]missingModel
 
-// flaps counts the recent outages of one name.
-type flaps struct {
-	last  time.Time // time of the newest 404
-	count int
-	by    evidence // sources of the 404s
+// recentOutages counts the recent outages of one name.
+type recentOutages struct {
+	lastAt  time.Time // time of the newest 404
+	count   int
+	sources evidence // sources of the 404s
 }
 
-// confirmed reports whether more than one client got a 404 for the name. Clients without a key
+// isConfirmed reports whether more than one client got a 404 for the name. Clients without a key
 // cannot be told apart, so distinct request bodies count instead.
-func (r *flaps) confirmed(f FailureSource) bool {
-	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
+func (r *recentOutages) isConfirmed(f FailureSource) bool {
+	return r.sources.n >= minMissingSources || f.Key == "" && r.sources.bodyCount >= minMissingSources
 }
 
-func (s *ServedModels) gone(f FailureSource, now time.Time) {
+func (s *ServedModels) recordModelGone(f FailureSource, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.view.Load()
 	r := s.flaps[f.Served]
-	if now.Sub(r.last) > flapsForgotten {
-		r = flaps{}
+	if now.Sub(r.lastAt) > flapMemory {
+		r = recentOutages{}
 	}
-	r.last = now
-	r.by.add(f, now)
+	r.lastAt = now
+	r.sources.add(f, now)
 	g, away := v.missing[f.Served]
-	leaves := away || r.confirmed(f) || r.count == 0 && v.list.Names(v.profile, f.Served)
+	leaves := away || r.isConfirmed(f) || r.count == 0 && v.list.Contains(v.profile, f.Served)
 	if leaves && !away { // if the model is already away, the request was sent before the first 404
 		if r.count > 0 {
-			g.hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
+			g.minOutage = min(maxListedOutage, listedOutage<<min(r.count-1, 8))
 		}
 		r.count++
 	}
@@ -82,27 +82,27 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 				next[name] = old
 			}
 		}
-		s.show(v.profile, v.list, v.listed, next)
+		s.applyView(v.profile, v.list, v.listedAt, next)
 	}
 }
 
-// lately reports whether any 404 is recent enough that its model may be back soon.
-func (m missingModels) lately(now time.Time) bool {
+// anyRecent reports whether any 404 is recent enough that its model may be back soon.
+func (m missingModels) anyRecent(now time.Time) bool {
 	for _, g := range m {
-		if now.Sub(g.at) < missingReread {
+		if now.Sub(g.at) < rereadListTime {
 			return true
 		}
 	}
 	return false
 }
 
-// still returns the names that remain out of service despite a new list. begun is when the edge
+// stillMissing returns the names that remain out of service despite a new list. begun is when the edge
 // started to read the list.
-func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
+func (m missingModels) stillMissing(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {
 		since := begun.Sub(g.at)
-		stays := since < 0 || since < g.hold || !list.Names(p, name) && (list.Decides(p, name) || since < missingUnlisted)
+		stays := since < 0 || since < g.minOutage || !list.Contains(p, name) && (list.IsAuthoritative(p, name) || since < unlistedOutage)
 		if stays {
 			if next == nil {
 				next = missingModels{}

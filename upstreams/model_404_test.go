@@ -19,7 +19,7 @@ func TestModelGone(t *testing.T) {
 	begun := time.Now()
 	u.Models.setList(list, begun)
 	time.Sleep(time.Millisecond)
-	u.ModelGone(FailureSource{Served: "m"})
+	u.RecordModelGone(FailureSource{Served: "m"})
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
@@ -37,16 +37,16 @@ func TestModelGone(t *testing.T) {
 	}
 
 	u.recognised(mustProfile(t, "whisper")) // whisper lists no models, so the model is tried again later
-	u.ModelGone(FailureSource{Served: "w"})
+	u.RecordModelGone(FailureSource{Served: "w"})
 	if !serves(t, u, "w") {
 		t.Error("one call alone took away what no list can bring back")
 	}
-	u.ModelGone(FailureSource{Served: "w"})
-	u.Models.setList(nil, time.Now().Add(missingUnlisted/2))
+	u.RecordModelGone(FailureSource{Served: "w"})
+	u.Models.setList(nil, time.Now().Add(unlistedOutage/2))
 	if serves(t, u, "w") {
 		t.Error("back too soon")
 	}
-	u.Models.setList(nil, time.Now().Add(missingUnlisted+time.Second))
+	u.Models.setList(nil, time.Now().Add(unlistedOutage+time.Second))
 	if !serves(t, u, "w") {
 		t.Error("never back")
 	}
@@ -58,30 +58,30 @@ func TestModelGone(t *testing.T) {
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
-		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
-		u := watchedBy(t, newTestSet(t, Options{Log: zap.New(core)}), e, "vllm", "m")
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		u := probedUpstreamIn(t, newTestSet(t, Options{Log: zap.New(core)}), e, "vllm", "m")
 		synctest.Wait()
 		for i, bounds := range [][2]time.Duration{
 			{0, 200 * time.Millisecond},
-			{missingAgain, 2300 * time.Millisecond},
-			{2 * missingAgain, 3500 * time.Millisecond},
-			{missingAgainMax, 6 * time.Second},
-			{missingAgainMax, 6 * time.Second},
+			{listedOutage, 2300 * time.Millisecond},
+			{2 * listedOutage, 3500 * time.Millisecond},
+			{maxListedOutage, 6 * time.Second},
+			{maxListedOutage, 6 * time.Second},
 		} {
-			if !serves(t, u, "m") || u.NextChance("m", time.Now()) != 0 {
+			if !serves(t, u, "m") || u.RetryDelay("m", time.Now()) != 0 {
 				t.Fatal("not served")
 			}
 			gone := time.Now()
-			u.ModelGone(FailureSource{Served: "m"})
-			u.ModelGone(FailureSource{Served: "m"}) // from a call that was already running, so no second loss is logged
+			u.RecordModelGone(FailureSource{Served: "m"})
+			u.RecordModelGone(FailureSource{Served: "m"}) // from a call that was already running, so no second loss is logged
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
-			if next := u.NextChance("m", gone); next > kickPause {
+			if next := u.RetryDelay("m", gone); next > kickPause {
 				t.Errorf("404 number %d: the next look is said to be %v away", i+1, next)
 			}
 			for !serves(t, u, "m") {
-				pass(10 * time.Millisecond)
+				sleepAndSettle(10 * time.Millisecond)
 			}
 			if took := time.Since(gone); !within(took, bounds[0], bounds[1]) {
 				t.Errorf("404 number %d: back after %v, want %v", i+1, took, bounds)
@@ -96,9 +96,9 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 		if f := u.Status(time.Now()).LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 			t.Errorf("last failure %+v", f)
 		}
-		pass(flapsForgotten + time.Second)
-		u.ModelGone(FailureSource{Served: "m"})
-		pass(200 * time.Millisecond)
+		sleepAndSettle(flapMemory + time.Second)
+		u.RecordModelGone(FailureSource{Served: "m"})
+		sleepAndSettle(200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("a 404 of long ago still counts")
 		}
@@ -115,23 +115,23 @@ func TestModelGoneByOneClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
-				u := watched(t, e, "vllm", "m")
+				e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+				u := probedUpstream(t, e, "vllm", "m")
 				synctest.Wait()
 				away := 0
 				for i := range 600 { // for a minute
 					if i%10 == 0 {
-						u.ModelGone(w(i / 10))
+						u.RecordModelGone(w(i / 10))
 					}
 					if !serves(t, u, "m") {
 						away++
 					}
-					pass(100 * time.Millisecond)
+					sleepAndSettle(100 * time.Millisecond)
 				}
 				if away > 2 {
 					t.Errorf("away for %d of 600 moments", away)
 				}
-				u.ModelGone(FailureSource{Served: "m", Key: "other", Body: 1 << 40})
+				u.RecordModelGone(FailureSource{Served: "m", Key: "other", Body: 1 << 40})
 				if serves(t, u, "m") {
 					t.Error("a second source does not count")
 				}
@@ -144,8 +144,8 @@ func TestModelGoneByOneClient(t *testing.T) {
 // soon after the engine lists it again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
-		u := watched(t, e, "vllm", "m")
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		u := probedUpstream(t, e, "vllm", "m")
 		synctest.Wait()
 		list := func(page string) {
 			e.mu.Lock()
@@ -153,18 +153,18 @@ func TestModelGoneForGood(t *testing.T) {
 			e.pages["/v1/models"] = page
 		}
 		list(`{"data":[{"id":"n"}]}`)
-		u.ModelGone(FailureSource{Served: "m"})
+		u.RecordModelGone(FailureSource{Served: "m"})
 		for range 10 {
-			pass(500 * time.Millisecond)
+			sleepAndSettle(500 * time.Millisecond)
 			if serves(t, u, "m") {
 				t.Fatal("back, although the engine does not list it")
 			}
-			if next := u.NextChance("m", time.Now()); next > 1200*time.Millisecond {
+			if next := u.RetryDelay("m", time.Now()); next > 1200*time.Millisecond {
 				t.Errorf("the next look is %v away", next)
 			}
 		}
 		list(`{"data":[{"id":"m"}]}`)
-		pass(1200 * time.Millisecond)
+		sleepAndSettle(1200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("not back")
 		}
@@ -173,26 +173,26 @@ func TestModelGoneForGood(t *testing.T) {
 
 func TestNextChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200}
-		u := watched(t, e, "vllm")
+		e := &scriptedEngine{code: 200}
+		u := probedUpstream(t, e, "vllm")
 		synctest.Wait()
 		now := time.Now()
-		if d := u.NextChance("m", now); d != 0 {
+		if d := u.RetryDelay("m", now); d != 0 {
 			t.Errorf("NextChance while up = %v, want 0", d)
 		}
-		for i := range breakerRow {
+		for i := range openAfterFailures {
 			u.failFor(t, i, OutcomeBadResponse)
 		}
-		if d := u.NextChance("m", now); d != coolDown {
+		if d := u.RetryDelay("m", now); d != coolDown {
 			t.Errorf("breaker open: %v", d)
 		}
 		e.set(0, 0)
-		pass(time.Minute)
-		if d := u.NextChance("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
+		sleepAndSettle(time.Minute)
+		if d := u.RetryDelay("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
 			t.Errorf("state %v, NextChance = %v; want down and the pause between probes", u.State(), d)
 		}
-		u.ending.retiring.Store(true)
-		if d := u.NextChance("m", time.Now()); d < time.Minute {
+		u.removal.isRetiring.Store(true)
+		if d := u.RetryDelay("m", time.Now()); d < time.Minute {
 			t.Errorf("NextChance while retiring = %v, want at least 1 m", d)
 		}
 	})

@@ -16,67 +16,67 @@ import (
 // ServedModels tracks which models an upstream serves, based on the engine's model list and on
 // 404s.
 type ServedModels struct {
-	view   atomic.Pointer[modelView]
-	places residency.Places // turns of an engine that keeps few models in memory
-	up     *Upstream
+	view      atomic.Pointer[modelView]
+	residents residency.OptionalGate // turns of an engine that keeps few models in memory
+	up        *Upstream
 
-	mu       sync.Mutex
-	expected []string // served names that routes request from this upstream
-	entries  map[string]*ServedModel
-	flaps    map[string]flaps // by served name
-	found    engine.Listing   // models that the list publishes
-	lists    bool             // the list determines the published models
-	turn     *time.Timer      // calls turnsChange; nil until first used
+	mu              sync.Mutex
+	expected        []string // served names that routes request from this upstream
+	entries         map[string]*ServedModel
+	flaps           map[string]recentOutages // by served name
+	publishedModels engine.Listing           // models that the list publishes
+	publishesList   bool                     // the list determines the published models
+	turnTimer       *time.Timer              // calls handleTurnChange; nil until first used
 
 	hooks *hooks
 }
 
 func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) {
-	s.up, s.expected, s.hooks, s.lists = u, st.expected, &u.hooks, st.spec.Lists
-	s.entries, s.flaps = map[string]*ServedModel{}, map[string]flaps{}
+	s.up, s.expected, s.hooks, s.publishesList = u, st.expected, &u.hooks, st.spec.Lists
+	s.entries, s.flaps = map[string]*ServedModel{}, map[string]recentOutages{}
 	s.view.Store(&modelView{profile: profile})
-	s.places.Configure(st.spec.Residents)
+	s.residents.SetConfigured(st.spec.Residents)
 }
 
-// awaitTurn schedules a wake-up of waiting calls for the next change of turns. It must be called
+// scheduleTurnChange schedules a wake-up of waiting calls for the next change of turns. It must be called
 // when a call ends or begins to wait.
-func (s *ServedModels) awaitTurn(now time.Time) {
-	if s.places.Gate() == nil {
+func (s *ServedModels) scheduleTurnChange(now time.Time) {
+	if s.residents.Gate() == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changeTurns(s, now)
+	setTurnTimer(s, now)
 }
 
-// changeTurns sets the timer for the next change of turns. The caller holds mu.
-func changeTurns(s *ServedModels, now time.Time) {
-	g := s.places.Gate()
+// setTurnTimer sets the timer for the next change of turns. The caller holds mu.
+func setTurnTimer(s *ServedModels, now time.Time) {
+	g := s.residents.Gate()
 	if g == nil {
 		return
 	}
 	in, ok := g.NextChange(now)
 	switch {
 	case !ok:
-	case s.turn == nil:
-		s.turn = time.AfterFunc(in, s.turnsChange)
+	case s.turnTimer == nil:
+		s.turnTimer = time.AfterFunc(in, s.handleTurnChange)
 	default:
-		s.turn.Reset(in)
+		s.turnTimer.Reset(in)
 	}
 }
 
-func (s *ServedModels) turnsChange() {
+func (s *ServedModels) handleTurnChange() {
 	defer s.hooks.guard.Catch(guardRoom, nil)
-	s.hooks.room()
-	s.awaitTurn(time.Now())
+	s.hooks.wakeWaiting()
+	s.scheduleTurnChange(time.Now())
 }
 
 // modelView holds the facts that determine which models are served. It is immutable.
 type modelView struct {
-	profile *engine.Profile
-	list    *engine.ModelList // nil if the engine lists no models
-	listed  time.Time         // when the edge started to read the list
-	missing missingModels
+	profile  *engine.Profile
+	list     *engine.ModelList // nil if the engine lists no models
+	listedAt time.Time         // when the edge started to read the list
+	missing  missingModels
 }
 
 func (v *modelView) serves(served string) bool {
@@ -86,9 +86,9 @@ func (v *modelView) serves(served string) bool {
 	return v.list.Serves(v.profile, served)
 }
 
-// loaded reports whether the engine lists the name as loaded. ok is false if the engine does not
+// isLoaded reports whether the engine lists the name as loaded. ok is false if the engine does not
 // report it.
-func (v *modelView) loaded(served string) (loaded, ok bool) {
+func (v *modelView) isLoaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
 	return m.Loaded, m.LoadedKnown
 }
@@ -96,24 +96,24 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so routing can
 // read atomics instead of looking up the name. A ServedModel is safe for concurrent use.
 type ServedModel struct {
-	speed       speedometer
-	answers     answerTimes
-	lacking     lacking
-	unavailable atomic.Bool
-	context     atomic.Int64                    // in tokens; 0 if not reported
-	place       atomic.Pointer[residency.Model] // nil if the model needs no turn
-	answered    atomic.Int64                    // when a call last found the model loaded, in Unix nanoseconds
-	away        atomic.Bool                     // the model is an adapter that is probably not loaded
-	served      string
-	used        time.Time // when the engine last reported this adapter in use; guarded by all.mu
-	all         *ServedModels
+	speed         speedometer
+	responses     responseTimes
+	lacking       lackTracker
+	isUnavailable atomic.Bool
+	contextLength atomic.Int64                    // in tokens; 0 if not reported
+	turn          atomic.Pointer[residency.Model] // nil if the model needs no turn
+	lastLoaded    atomic.Int64                    // when a call last found the model loaded, in Unix nanoseconds
+	adapterAway   atomic.Bool                     // the model is an adapter that is probably not loaded
+	served        string
+	lastUsed      time.Time // when the engine last reported this adapter in use; guarded by all.mu
+	models        *ServedModels
 }
 
 // Available is like Serves, for this name.
-func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
+func (m *ServedModel) Available() bool { return !m.isUnavailable.Load() }
 
-// Context is like MaxContext, for this name.
-func (m *ServedModel) Context() int { return int(m.context.Load()) }
+// ContextLength is like MaxContext, for this name.
+func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }
 
 // If an upstream must first load the model, coldPenalty times its places is added to its load. A
 // call completes sooner at an upstream that has the model loaded and a slot free.
@@ -130,32 +130,32 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	v := s.view.Load()
 	var adapters []*ServedModel
 	for _, m := range s.entries {
-		if info, _ := v.list.Find(v.profile, m.served); info.Parent != "" && a != nil && s.lists {
+		if info, _ := v.list.Find(v.profile, m.served); info.Parent != "" && a != nil && s.publishesList {
 			if slices.Contains(a.InUse, m.served) {
-				m.used = at
+				m.lastUsed = at
 			}
 			adapters = append(adapters, m)
 		} else {
-			m.away.Store(false)
+			m.adapterAway.Store(false)
 		}
 	}
-	slices.SortFunc(adapters, func(a, b *ServedModel) int { return b.used.Compare(a.used) })
+	slices.SortFunc(adapters, func(a, b *ServedModel) int { return b.lastUsed.Compare(a.lastUsed) })
 	for i, m := range adapters {
-		m.away.Store(m.used.IsZero() || i >= a.Most)
+		m.adapterAway.Store(m.lastUsed.IsZero() || i >= a.Most)
 	}
 }
 
-// Weigh adjusts the upstream's load for a call of this model. During another model's turn, the load
+// AdjustLoad adjusts the upstream's load for a call of this model. During another model's turn, the load
 // shows no free slot.
-func (m *ServedModel) Weigh(l *Load, now time.Time) {
-	if m.away.Load() {
+func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
+	if m.adapterAway.Load() {
 		l.Penalty += awayPenalty
 	}
-	p := m.place.Load()
+	p := m.turn.Load()
 	if p == nil {
 		return
 	}
-	switch passes, cold := p.Passes(now); {
+	switch passes, cold := p.CanEnter(now); {
 	case !passes:
 		l.Active, l.Taken = max(l.Active, l.Limit), max(l.Taken, l.Limit)
 	case cold:
@@ -166,100 +166,100 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 // TryLease is like Upstream.TryLease, for a call of this model. The call must leave the given share
 // of the slots free. It fails during another model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
-	l, ok := lease(m.all.up, key, p, prompt, free, now)
+	l, ok := acquireLease(m.models.up, key, p, prompt, free, now)
 	if !ok {
 		return nil, false
 	}
-	if l.model = m; !l.enter(now) {
+	if l.model = m; !l.enterTurn(now) {
 		return nil, false
 	}
-	l.load()
+	l.markLoading()
 	return l, true
 }
 
-// Wait registers a waiting call, so that its model gets a turn. The caller calls quit when the wait
+// BeginWait registers a waiting call, so that its model gets a turn. The caller calls quit when the wait
 // ends. quit is nil if there are no turns.
-func (m *ServedModel) Wait(now time.Time) (quit func()) {
-	p := m.place.Load()
+func (m *ServedModel) BeginWait(now time.Time) (quit func()) {
+	p := m.turn.Load()
 	if p == nil {
 		return nil
 	}
-	if p.Wait(now) { // the registration has just admitted the model, so the calls should look for a slot again
-		m.all.hooks.room()
+	if p.BeginWait(now) { // the registration has just admitted the model, so the calls should look for a slot again
+		m.models.hooks.wakeWaiting()
 	}
-	m.all.awaitTurn(now)
+	m.models.scheduleTurnChange(now)
 	return func() {
-		if p.Quit() { // the waiting call may have blocked other models
-			m.all.turnsChange()
+		if p.EndWait() { // the waiting call may have blocked other models
+			m.models.handleTurnChange()
 		}
 	}
 }
 
-// loads reports whether the engine may still be loading the model. A successful call is newer
+// mayBeLoading reports whether the engine may still be loading the model. A successful call is newer
 // evidence than a list that was read before the call.
-func (m *ServedModel) loads() bool {
-	if p := m.place.Load(); p != nil {
-		return p.Cold()
+func (m *ServedModel) mayBeLoading() bool {
+	if p := m.turn.Load(); p != nil {
+		return p.IsCold()
 	}
-	v := m.all.view.Load()
-	loaded, ok := v.loaded(m.served)
-	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand) && m.answered.Load() <= v.listed.UnixNano()
+	v := m.models.view.Load()
+	loaded, ok := v.isLoaded(m.served)
+	return ok && !loaded && v.profile.HasQuirk(config.QuirkLoadsOnDemand) && m.lastLoaded.Load() <= v.listedAt.UnixNano()
 }
 
 // HasTurn reports whether the turns admit a call of the model now.
 func (m *ServedModel) HasTurn(now time.Time) bool {
-	p := m.place.Load()
+	p := m.turn.Load()
 	if p == nil {
 		return true
 	}
-	ok, _ := p.Passes(now)
+	ok, _ := p.CanEnter(now)
 	return ok
 }
 
 // takeTurn enters a model's turn for one of the edge's generation probes. turn is nil if there are
 // no turns.
 func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
-	if turn = s.Entry(served).place.Load(); turn == nil {
+	if turn = s.Entry(served).turn.Load(); turn == nil {
 		return nil, true
 	}
-	return turn, s.enter(turn, now)
+	return turn, s.enterTurn(turn, now)
 }
 
-// enter enters a model's turn if the turns admit the model. If this makes room for another model,
+// enterTurn enters a model's turn if the turns admit the model. If this makes room for another model,
 // enter also wakes the waiting calls.
-func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
+func (s *ServedModels) enterTurn(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {
-		s.hooks.room()
+		s.hooks.wakeWaiting()
 	}
 	return ok
 }
 
-// Loading reports whether, according to the turns, the engine is probably loading a model. While an
+// IsLoading reports whether, according to the turns, the engine is probably loading a model. While an
 // engine loads a model, it may not respond at all.
-func (s *ServedModels) Loading() bool {
-	g := s.places.Gate()
-	return g != nil && g.Loading()
+func (s *ServedModels) IsLoading() bool {
+	g := s.residents.Gate()
+	return g != nil && g.IsLoading()
 }
 
-// setPlaces changes the number of models that the engine keeps in memory. The caller holds mu.
-func (s *ServedModels) setPlaces(change func(int) bool, n int) {
+// setResidents changes the number of models that the engine keeps in memory. The caller holds mu.
+func (s *ServedModels) setResidents(change func(int) bool, n int) {
 	if !change(n) {
 		return
 	}
 	for _, m := range s.entries {
-		m.setPlace()
+		m.updateTurn()
 	}
-	s.hooks.room()
+	s.hooks.wakeWaiting()
 }
 
-func (m *ServedModel) setPlace() {
-	if g := m.all.places.Gate(); g != nil {
+func (m *ServedModel) updateTurn() {
+	if g := m.models.residents.Gate(); g != nil {
 		p := g.Model(m.served)
-		p.SetAbsent(m.unavailable.Load())
-		m.place.Store(p)
+		p.SetAbsent(m.isUnavailable.Load())
+		m.turn.Store(p)
 	} else {
-		m.place.Store(nil)
+		m.turn.Store(nil)
 	}
 }
 
@@ -270,10 +270,10 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	defer s.mu.Unlock()
 	m := s.entries[served]
 	if m == nil {
-		m = &ServedModel{served: served, all: s}
-		m.unavailable.Store(!s.Serves(served))
-		m.context.Store(int64(s.MaxContext(served)))
-		m.setPlace()
+		m = &ServedModel{served: served, models: s}
+		m.isUnavailable.Store(!s.Serves(served))
+		m.contextLength.Store(int64(s.MaxContext(served)))
+		m.updateTurn()
 		s.entries[served] = m
 	}
 	return m
@@ -284,46 +284,46 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 // name. Serves does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
-// All returns the engine's last list, or nil if the engine lists no models. The slice is shared and
+// ListedModels returns the engine's last list, or nil if the engine lists no models. The slice is shared and
 // must not be modified.
-func (s *ServedModels) All() []engine.ModelInfo { return s.view.Load().list.All() }
+func (s *ServedModels) ListedModels() []engine.ModelInfo { return s.view.Load().list.All() }
 
-// Find returns the engine's information about a served name.
-func (s *ServedModels) Find(served string) (engine.ModelInfo, bool) {
+// ModelInfo returns the engine's information about a served name.
+func (s *ServedModels) ModelInfo(served string) (engine.ModelInfo, bool) {
 	v := s.view.Load()
 	return v.list.Find(v.profile, served)
 }
 
 // MaxContext returns the context length in tokens that the engine reports for a served name, or 0.
 func (s *ServedModels) MaxContext(served string) int {
-	m, _ := s.Find(served)
+	m, _ := s.ModelInfo(served)
 	return m.Context
 }
 
 func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expected, s.lists = st.expected, st.spec.Lists
-	s.setPlaces(s.places.Configure, st.spec.Residents)
+	s.expected, s.publishesList = st.expected, st.spec.Lists
+	s.setResidents(s.residents.SetConfigured, st.spec.Residents)
 	v := s.view.Load()
-	s.show(profile, v.list, v.listed, v.missing)
+	s.applyView(profile, v.list, v.listedAt, v.missing)
 	for served := range s.entries { // drop removed models, because an engine may list any number of names
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
 		}
 	}
-	if g := s.places.Gate(); g != nil {
-		g.Keep(st.expected)
+	if g := s.residents.Gate(); g != nil {
+		g.RetainModels(st.expected)
 	}
 }
 
-// recognise applies a newly detected engine.
-func (s *ServedModels) recognise(profile *engine.Profile) {
+// setProfile applies a newly detected engine.
+func (s *ServedModels) setProfile(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.view.Load()
-	s.show(profile, v.list, v.listed, v.missing)
+	s.applyView(profile, v.list, v.listedAt, v.missing)
 }
 
 // setList stores a list. begun is when the edge started to read the list. A nil list discards the
@@ -332,62 +332,62 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.view.Load()
-	s.show(v.profile, list, begun, v.missing.still(v.profile, list, begun))
-	if g := s.places.Gate(); g != nil && list != nil && g.Observe(s.view.Load().loaded, begun) {
-		s.hooks.room()
+	s.applyView(v.profile, list, begun, v.missing.stillMissing(v.profile, list, begun))
+	if g := s.residents.Gate(); g != nil && list != nil && g.UpdateResidents(s.view.Load().isLoaded, begun) {
+		s.hooks.wakeWaiting()
 	}
-	if s.lists && list != nil && s.found.Observe(list.All()) {
-		s.hooks.found()
+	if s.publishesList && list != nil && s.publishedModels.Update(list.All()) {
+		s.hooks.modelsChanged()
 	}
 }
 
-// found returns the models to publish, derived from the engine's model list. ok is false until a
+// publishedModels returns the models to publish, derived from the engine's model list. ok is false until a
 // list has been read.
-func found(s *ServedModels) (models []config.Listed, ok bool) {
+func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	profile := s.view.Load().profile
-	for _, m := range s.found.All() {
-		models = append(models, config.Listed{
+	for _, m := range s.publishedModels.Models() {
+		models = append(models, config.ListedModel{
 			Name: m.ID, Kind: engine.KindOf(profile, &m), Parent: m.Parent, Aliases: engine.AliasesOf(profile, &m),
 		})
 	}
-	return models, s.found.Listed
+	return models, s.publishedModels.Listed
 }
 
-// told stores how many models the engine reports that it can keep loaded.
-func (s *ServedModels) told(n int) {
+// setReportedResidents stores how many models the engine reports that it can keep loaded.
+func (s *ServedModels) setReportedResidents(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setPlaces(s.places.Tell, n)
+	s.setResidents(s.residents.SetReported, n)
 }
 
-// show replaces the view and updates every ServedModel. It logs each model that became unavailable
+// applyView replaces the view and updates every ServedModel. It logs each model that became unavailable
 // or available. The caller holds mu.
-func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
+func (s *ServedModels) applyView(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
 	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)
 	for served, m := range s.entries {
-		m.context.Store(int64(s.MaxContext(served)))
+		m.contextLength.Store(int64(s.MaxContext(served)))
 		unavailable := !v.serves(served)
-		if m.unavailable.Swap(unavailable) == unavailable {
+		if m.isUnavailable.Swap(unavailable) == unavailable {
 			continue
 		}
-		m.setPlace()
-		s.hooks.room()
+		m.updateTurn()
+		s.hooks.wakeWaiting()
 		switch {
 		case !slices.Contains(s.expected, served):
 		case unavailable:
 			s.hooks.log.Warn("upstream does not serve a model now",
-				zap.String("served", served), zap.String("cause", s.whyNot(served)))
+				zap.String("served", served), zap.String("cause", s.unavailableReason(served)))
 		default:
 			s.hooks.log.Info("upstream serves the model again", zap.String("served", served))
 		}
 	}
-	changeTurns(s, time.Now())
+	setTurnTimer(s, time.Now())
 }
 
-func (s *ServedModels) whyNot(served string) string {
+func (s *ServedModels) unavailableReason(served string) string {
 	v := s.view.Load()
 	if _, gone := v.missing[served]; gone {
 		return "engine answered 404 for the model"
@@ -398,7 +398,7 @@ func (s *ServedModels) whyNot(served string) string {
 	return "engine does not list the model"
 }
 
-func (s *ServedModels) unserved(expected []string) (names []string) {
+func (s *ServedModels) unservedNames(expected []string) (names []string) {
 	for _, name := range expected {
 		if !s.Serves(name) {
 			names = append(names, name)

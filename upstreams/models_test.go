@@ -55,7 +55,7 @@ func TestServesVanished(t *testing.T) {
 
 func TestModelFacts(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
-	if _, ok := u.Models.Find("m"); ok || u.Models.MaxContext("m") != 0 || u.Models.All() != nil {
+	if _, ok := u.Models.ModelInfo("m"); ok || u.Models.MaxContext("m") != 0 || u.Models.ListedModels() != nil {
 		t.Error("facts from nowhere")
 	}
 	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "m", Context: 4096}}, nil), time.Now())
@@ -84,12 +84,12 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
-	u.Models.lists, u.Models.hooks.found = true, func() {}
+	u.Models.publishesList, u.Models.hooks.modelsChanged = true, func() {}
 	u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "base"}, {ID: "x", Parent: "base"}, {ID: "y", Parent: "base"}, {ID: "z", Parent: "base"}}, nil), time.Now())
 	away := func() (names string) {
 		for _, served := range []string{"base", "x", "y", "z"} {
 			var l Load
-			if u.Models.Entry(served).Weigh(&l, time.Now()); l.Penalty == awayPenalty {
+			if u.Models.Entry(served).AdjustLoad(&l, time.Now()); l.Penalty == awayPenalty {
 				names += served
 			} else if l.Penalty != 0 {
 				t.Errorf("%s has a penalty of %v", served, l.Penalty)
@@ -119,7 +119,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	if got := away(); got != "" {
 		t.Errorf("without a report away are %q", got)
 	}
-	u.Models.lists = false
+	u.Models.publishesList = false
 	setAdapters(&u.Models, &engine.Adapters{Most: 2}, begun)
 	if got := away(); got != "" {
 		t.Errorf("where nothing is discovered away are %q", got)

@@ -27,9 +27,9 @@ type fleet struct {
 	engines []fleetEngine
 	edges   []*routing.Route
 	sets    []*upstreams.Set
-	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil if the edges do not report
-	join    func(*upstreams.Set)                // makes an edge share its reports
-	anyEdge bool                                // each call goes to a random edge
+	board   map[*upstreams.Set][]upstreams.LocalWork // last report of each edge; nil if the edges do not report
+	join    func(*upstreams.Set)                     // makes an edge share its reports
+	anyEdge bool                                     // each call goes to a random edge
 
 	calls, misplaced int // misplaced counts calls sent to a full engine while another had a free slot
 	refused          int // calls refused while an engine had a free slot
@@ -95,7 +95,7 @@ func (f *fleet) addEdge(policy string) {
 	}
 	file := config.File{Models: []config.Model{m}}
 	file.Fleet.Store.URL = "redis://store"
-	table, err := routing.Build(&file, plan, nil)
+	table, err := routing.BuildTable(&file, plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (f *fleet) addEdge(policy string) {
 	plan.Adopt()
 	f.edges, f.sets = append(f.edges, r), append(f.sets, set)
 	for i, target := range r.Targets() {
-		target.Upstream.Bring(upstreams.StateUp)
+		target.Upstream.SetState(upstreams.StateUp)
 		f.probe(&f.engines[i], target.Upstream, time.Duration(f.chance.Float64()*float64(fleetProbe)))
 	}
 }
@@ -113,14 +113,14 @@ const fleetBoard = 50 * time.Millisecond
 
 // share makes the edges report their calls to each other. Each edge reports at a different time.
 func (f *fleet) share() {
-	f.board = map[*upstreams.Set][]upstreams.Here{}
+	f.board = map[*upstreams.Set][]upstreams.LocalWork{}
 	var tell func(s *upstreams.Set)
 	tell = func(s *upstreams.Set) {
 		if !slices.Contains(f.sets, s) { // the edge was restarted
 			return
 		}
-		f.board[s] = s.Here(nil)
-		e := upstreams.Elsewhere{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.Work{}, Placed: map[upstreams.ID]int64{}}
+		f.board[s] = s.LocalWork(nil)
+		e := upstreams.OtherEdgesWork{Edges: len(f.sets), Works: map[upstreams.ID]upstreams.Work{}, Placed: map[upstreams.ID]int64{}}
 		for _, h := range f.board[s] {
 			e.Placed[h.ID] = h.Placed
 		}
@@ -136,7 +136,7 @@ func (f *fleet) share() {
 				e.Works[h.ID] = w
 			}
 		}
-		s.Share(&e)
+		s.SetOtherEdges(&e)
 		f.in(fleetBoard, func() { tell(s) })
 	}
 	f.join = func(s *upstreams.Set) {
@@ -152,7 +152,7 @@ func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent
 // probe reports an engine's work to an edge at intervals.
 func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	f.in(in, func() {
-		u.Tell(min(e.inside, e.places), max(0, e.inside-e.places), f.now)
+		u.RecordLoad(min(e.inside, e.places), max(0, e.inside-e.places), f.now)
 		f.probe(e, u, fleetProbe)
 	})
 }
@@ -202,7 +202,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	e.inside++
 	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
 	begin := func() {
-		f.in(took/20, func() { lease.FirstToken(took / 20) }) // the prefill is complete at that time
+		f.in(took/20, func() { lease.RecordFirstToken(took / 20) }) // the prefill is complete at that time
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--

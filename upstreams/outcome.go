@@ -28,8 +28,8 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// Failed reports whether the outcome counts against the upstream.
-func (o Outcome) Failed() bool {
+// IsFailure reports whether the outcome counts against the upstream.
+func (o Outcome) IsFailure() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 
@@ -48,9 +48,9 @@ type FailureSource struct {
 	Limit    time.Duration // the call's timeout for its first token, or 0 if unknown
 }
 
-// independentOf reports whether two failures are independent evidence. This requires different keys
+// isIndependentOf reports whether two failures are independent evidence. This requires different keys
 // and different bodies. Calls without a key may all come from one client, so they count as the same
 // key.
-func (f FailureSource) independentOf(other FailureSource) bool {
+func (f FailureSource) isIndependentOf(other FailureSource) bool {
 	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

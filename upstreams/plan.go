@@ -23,17 +23,17 @@ import (
 type Plan struct {
 	set         *Set
 	profiles    *engine.Profiles
-	items       []planned
+	items       []plannedUpstream
 	index       map[*Upstream]int // indices into items
 	byName      map[string][]*Upstream
 	discoveries map[string]*discovery
 }
 
-type planned struct {
+type plannedUpstream struct {
 	up        *Upstream
 	settings  *settings
 	transport *http1.Transport // nil if unchanged
-	added     bool
+	isNew     bool
 }
 
 // Plan computes which upstreams a configuration keeps, changes and adds. models determines which
@@ -42,7 +42,7 @@ type planned struct {
 // discoveries in parallel, for at most 2 s. If a query fails, an upstream without an address serves
 // as a placeholder until the discovery succeeds.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
-	profiles, err := s.profiles.Load().With(engines)
+	profiles, err := s.profiles.Load().WithUserProfiles(engines)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 		set: s, profiles: profiles, discoveries: map[string]*discovery{},
 		index: make(map[*Upstream]int, len(specs)), byName: make(map[string][]*Upstream, len(specs)),
 	}
-	p.lookUp(specs)
+	p.awaitDiscoveries(specs)
 	expected, works := expectedNames(models)
 	for i := range specs {
-		if err := p.add(&specs[i], expected[specs[i].Name], works[specs[i].Name]); err != nil {
+		if err := p.addSpec(&specs[i], expected[specs[i].Name], works[specs[i].Name]); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", specs[i].Name, err)
 		}
 	}
@@ -62,12 +62,12 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 
 // expectedNames returns the served names that models expect at each upstream, and the kinds of the
 // models behind each name. A served name may belong to models of different kinds.
-func expectedNames(models []config.Model) (out map[string][]string, works map[string][]work) {
-	out, works = map[string][]string{}, map[string][]work{}
+func expectedNames(models []config.Model) (out map[string][]string, works map[string][]probeTarget) {
+	out, works = map[string][]string{}, map[string][]probeTarget{}
 	named, seen := map[[2]string]bool{}, map[[3]string]bool{}
 	for i := range models {
 		for _, d := range models[i].Deployments {
-			w := work{cmp.Or(d.Served, models[i].ID), models[i].Kind}
+			w := probeTarget{cmp.Or(d.Served, models[i].ID), models[i].Kind}
 			if at := [2]string{d.Upstream, w.served}; !named[at] {
 				named[at] = true
 				out[d.Upstream] = append(out[d.Upstream], w.served)
@@ -81,16 +81,16 @@ func expectedNames(models []config.Model) (out map[string][]string, works map[st
 	return out, works
 }
 
-func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error {
+func (p *Plan) addSpec(spec *config.Upstream, expected []string, works []probeTarget) error {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil {
 		return err
 	}
 	endpoints, source := p.endpoints(spec, base)
 	for _, e := range endpoints {
-		st := e.settings(spec, p)
-		st.source, st.expected, st.works = source, expected, works
-		profile, err := p.profiles.Initial(st.spec.Engine)
+		st := e.newSettings(spec, p)
+		st.discovery, st.expected, st.probeTargets = source, expected, works
+		profile, err := p.profiles.InitialProfile(st.spec.Engine)
 		if err != nil {
 			return err
 		}
@@ -98,36 +98,36 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 			return err
 		}
 		st.transport.options.Guard, st.transport.options.Dial = p.set.o.Guard, p.set.o.Dial
-		if err = p.place(base, e, profile, st); err != nil {
+		if err = p.findOrCreate(base, e, profile, st); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// place finds or creates the upstream with this identity.
-func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
+// findOrCreate finds or creates the upstream with this identity.
+func (p *Plan) findOrCreate(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
 		id += ID(" " + e.key)
 	}
 	st.transport.options.Upstream = string(id)
-	item := planned{settings: st}
+	item := plannedUpstream{settings: st}
 	p.set.mu.Lock()
 	item.up = p.set.byID[id]
 	p.set.mu.Unlock()
-	if item.added = item.up == nil; item.added {
+	if item.isNew = item.up == nil; item.isNew {
 		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
 	// A retiring upstream also gets a new transport, because its old one may be closed before the
 	// upstream is revived.
-	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
+	if item.isNew || item.up.removal.isRetiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
 			return err
 		}
-		if item.added {
+		if item.isNew {
 			item.up.client.transport.Store(item.transport)
 		}
 	}
@@ -143,10 +143,10 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 		label += "@" + e.label
 	}
 	u := &Upstream{identity: identity{id, st.spec.Name, label, base, e.address}, set: s}
-	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, room: func() { s.o.OnRoom(u) }}
-	u.hooks.found = s.o.OnModels
+	u.hooks = hooks{log: s.o.Log.With(zap.String("upstream", label)), guard: s.o.Guard, wakeWaiting: func() { s.o.OnRoom(u) }}
+	u.hooks.modelsChanged = s.o.OnModels
 	if s.o.SlotAccount != nil {
-		u.hooks.account = func() SlotAccount { return s.o.SlotAccount(u) }
+		u.hooks.slotAccount = func() SlotAccount { return s.o.SlotAccount(u) }
 	}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
 		u.hooks.log.Warn("unsolicited bytes from upstream: keep-alive disabled",
@@ -154,18 +154,18 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	})
 	u.settings.Store(st)
 	u.engine.Store(profile)
-	u.Health.hooks, u.Health.back, u.Health.facts.changed = &u.hooks, u.returns, time.Now()
-	u.Health.Wake.Init(u.probing.wake)
+	u.Health.hooks, u.Health.onReturn, u.Health.facts.changedAt = &u.hooks, u.resetAfterReturn, time.Now()
+	u.Health.Wake.Init(u.probeControl.wake)
 	u.Health.Wake.Configure(st.spec.Wake)
-	u.Health.facts.machine.fall, u.Health.facts.machine.rise = st.probe.fall, st.probe.rise
-	u.Breaker.hooks, u.Breaker.missing = &u.hooks, u.generations.trialLater
+	u.Health.facts.liveness.fall, u.Health.facts.liveness.rise = st.probe.fall, st.probe.rise
+	u.Breaker.hooks, u.Breaker.onHalfOpen = &u.hooks, u.generations.scheduleTrial
 	u.Breaker.openUntil.Store(breakerClosed)
 	u.Models.init(u, profile, st)
 	u.slots.hooks = &u.hooks
 	u.slots.configure(&st.spec, st.weight, profile)
-	u.probing.first = make(chan struct{})
+	u.probeControl.firstVerdict = make(chan struct{})
 	u.generations.up = u
-	u.series.show(u)
+	u.series.createMetrics(u)
 	return u
 }
 
@@ -186,43 +186,43 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	}
 	st, profile := p.items[i].settings, u.engine.Load()
 	if now := u.settings.Load(); now.spec.Engine != st.spec.Engine {
-		profile = p.profiles.Assumed(st.spec.Engine)
+		profile = p.profiles.FallbackProfile(st.spec.Engine)
 	}
 	return u.slots.limitsWith(&st.spec, profile)
 }
 
 // Has reports whether the plan contains the upstream with this ID.
 func (p *Plan) Has(id ID) bool {
-	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.identity.id == id })
+	return slices.ContainsFunc(p.items, func(item plannedUpstream) bool { return item.up.identity.id == id })
 }
 
-// Added reports whether the plan adds the upstream.
-func (p *Plan) Added(u *Upstream) bool {
+// IsNew reports whether the plan adds the upstream.
+func (p *Plan) IsNew(u *Upstream) bool {
 	i, ok := p.index[u]
-	return ok && p.items[i].added
+	return ok && p.items[i].isNew
 }
 
-// Probe must be called before the commit. It probes those of the given upstreams that the plan
+// ProbeAdded must be called before the commit. It probes those of the given upstreams that the plan
 // adds, once and in parallel. It returns when every probe has a verdict (see UnavailableReason) or
 // ctx ends.
-func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
+func (p *Plan) ProbeAdded(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
-		if !p.Added(u) {
+		if !p.IsNew(u) {
 			continue
 		}
 		all.Go(func() {
 			defer p.set.o.Guard.Catch(guardProbe, nil)
 			st := u.settings.Load()
-			transport, err := http1.NewTransport(st.transport.options.ForProbes())
+			transport, err := http1.NewTransport(st.transport.options.ProbeOptions())
 			if err != nil {
-				bug("probe transport: " + err.Error())
+				reportBug("probe transport: " + err.Error())
 				return
 			}
 			defer transport.Close()
-			probe := newProber(u, transport.Pages(), transport.CloseIdle)
+			probe := newProber(u, transport.PageFetcher(), transport.CloseIdle)
 			probe.engine = st.spec.Engine
-			probe.tick(ctx)
+			probe.probeOnce(ctx)
 		})
 	}
 	all.Wait()
@@ -253,7 +253,7 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 		}
 	}
 	if address != "" {
-		if !profile.Has(config.QuirkOwnHost) {
+		if !profile.HasQuirk(config.QuirkOwnHost) {
 			o.Host = u.Host
 		}
 		if !hasPort(address) {

@@ -20,9 +20,9 @@ import (
 const (
 	// The prober reads the models and the capacity with every modelsEvery-th probe.
 	modelsEvery = 5
-	// After listFailuresMax consecutive failures to read the model list, the previous list is stale
+	// After maxListFailures consecutive failures to read the model list, the previous list is stale
 	// and is discarded.
-	listFailuresMax = 3
+	maxListFailures = 3
 	// kickPause is the minimum interval between the last probe and a probe requested by a failed
 	// call.
 	kickPause = 100 * time.Millisecond
@@ -30,10 +30,10 @@ const (
 	// first successful one.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles from
+	// maxBackoff bounds the pause between probes of an engine that is down. The pause doubles from
 	// returnPause to twice the interval. The bound is low, because a probe costs little and a
 	// recovered engine gets no calls until the next probe.
-	backoffMax = 10 * time.Second
+	maxBackoff = 10 * time.Second
 	// probeTimeout applies if neither the configuration nor the profile sets a timeout.
 	probeTimeout = time.Second
 )
@@ -52,7 +52,7 @@ const (
 	defaultRise     = 2
 )
 
-func probeSettingsOf(p *config.Probe) probeSettings {
+func newProbeSettings(p *config.Probe) probeSettings {
 	return probeSettings{
 		path: p.Path, timeout: p.Timeout.D(), interval: cmp.Or(p.Interval.D(), defaultInterval),
 		fall: cmp.Or(p.Fall, defaultFall), rise: cmp.Or(p.Rise, defaultRise),
@@ -64,32 +64,32 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
-	// count reads the engine's counters, in parallel with the probes.
-	count http1.GetPage
+	// getCounters reads the engine's counters, in parallel with the probes.
+	getCounters http1.GetPage
 	// generate sends a generation probe. It is nil if generation probes are off.
-	generate engine.Generate
-	refresh  func() // closes idle connections, so that the next probe must connect
-	rand     func() float64
-	kicks    chan struct{}
-	ctx      context.Context // cancelled when the prober stops; also used by generation probes
-	wakes    sync.WaitGroup
-	stop     context.CancelFunc
-	done     chan struct{}
+	generate       engine.Generate
+	closeIdleConns func() // closes idle connections, so that the next probe must connect
+	rand           func() float64
+	kicks          chan struct{}
+	ctx            context.Context // cancelled when the prober stops; also used by generation probes
+	wakes          sync.WaitGroup
+	stop           context.CancelFunc
+	done           chan struct{}
 
-	ticks        int
+	probeCount   int
 	engine       string // the configured engine when known was set
-	known        bool   // the engine was detected since it last came up
+	detected     bool   // the engine was detected since it last came up
 	listFailures int
-	listsDue     bool
-	source       int    // index of the last load source that answered
-	reads        uint64 // number of response reads at the last verdict
+	modelListDue bool
+	loadSource   int    // index of the last load source that answered
+	lastReads    uint64 // number of response reads at the last verdict
 	backoff      time.Duration
-	rest         rest
+	idle         idleTracker
 }
 
 func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	return &prober{
-		up: u, get: get, count: get, refresh: refresh, rand: rand.Float64, listsDue: true,
+		up: u, get: get, getCounters: get, closeIdleConns: refresh, rand: rand.Float64, modelListDue: true,
 		kicks: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -107,22 +107,24 @@ func (p *prober) start(last func()) {
 		defer func() { <-looks }()
 		go p.up.hooks.guard.Once(guardStall, func() {
 			defer close(looks)
-			p.up.hooks.guard.Loop(ctx.Done(), guardStall, func() { p.look(ctx) })
+			p.up.hooks.guard.Loop(ctx.Done(), guardStall, func() { p.watchProgress(ctx) })
 		})
 		p.up.hooks.guard.Loop(ctx.Done(), guardProbe, func() { p.run(ctx) })
 	})
 }
 
-// kick requests a probe now. It never blocks, and pending requests are merged.
-func (p *prober) kick() {
+// probeNow requests a probe now. It never blocks, and pending requests are merged.
+func (p *prober) probeNow() {
 	select {
 	case p.kicks <- struct{}{}:
-		p.due(kickPause)
+		p.setNextProbe(kickPause)
 	default:
 	}
 }
 
-func (p *prober) due(in time.Duration) { p.up.probing.due.Store(ticks(time.Now().Add(in))) }
+func (p *prober) setNextProbe(in time.Duration) {
+	p.up.probeControl.nextProbe.Store(momentTicks(time.Now().Add(in)))
+}
 
 func (p *prober) run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -130,11 +132,11 @@ func (p *prober) run(ctx context.Context) {
 	<-timer.C
 	for {
 		if p.up.Mode() != ModeMaintenance {
-			p.tick(ctx)
+			p.probeOnce(ctx)
 		}
 		ended := time.Now()
-		pause := p.pause()
-		p.due(pause)
+		pause := p.nextPause()
+		p.setNextProbe(pause)
 		timer.Reset(pause)
 		select {
 		case <-ctx.Done():
@@ -142,7 +144,7 @@ func (p *prober) run(ctx context.Context) {
 		case <-timer.C:
 		case <-p.kicks:
 			pause = kickPause - time.Since(ended)
-			p.due(pause)
+			p.setNextProbe(pause)
 			timer.Reset(pause)
 			select {
 			case <-ctx.Done():
@@ -153,61 +155,61 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause returns the time until the next probe: the interval with ten percent of jitter. The pause
+// nextPause returns the time until the next probe: the interval with ten percent of jitter. The pause
 // is shorter if the upstream's state is in doubt, and longer while the upstream is down or idle
 // (rest.go).
-func (p *prober) pause() time.Duration {
-	interval := p.interval(time.Now())
-	machine := p.up.Health.read().machine
-	state, row := machine.state, machine.bad
+func (p *prober) nextPause() time.Duration {
+	interval := p.probeInterval(time.Now())
+	machine := p.up.Health.factsSnapshot().liveness
+	state, row := machine.state, machine.contradictions
 	pause := interval
 	switch {
-	case state == StateBusy, state == StateUp && (row > 0 || p.up.Models.view.Load().missing.lately(time.Now())):
+	case state == StateBusy, state == StateUp && (row > 0 || p.up.Models.view.Load().missing.anyRecent(time.Now())):
 		pause = min(interval, confirmPause)
-	case state == StateDown && (row > 0 || p.up.Health.Wake.Starting(time.Now())):
+	case state == StateDown && (row > 0 || p.up.Health.Wake.IsStarting(time.Now())):
 		pause = min(interval, returnPause)
 	case state == StateDown:
-		p.backoff = min(max(p.backoff*2, returnPause), 2*interval, backoffMax)
+		p.backoff = min(max(p.backoff*2, returnPause), 2*interval, maxBackoff)
 		pause = p.backoff
 	}
 	if state == StateUp {
 		p.backoff = 0
 	}
-	p.rest.resting.Store(pause > p.up.settings.Load().probe.interval)
+	p.idle.probeDelayed.Store(pause > p.up.settings.Load().probe.interval)
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// tick runs one probe. It reads the models and the capacity before it records the verdict, so that
+// probeOnce runs one probe. It reads the models and the capacity before it records the verdict, so that
 // an upstream comes up only once its models are known.
-func (p *prober) tick(ctx context.Context) {
+func (p *prober) probeOnce(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.hooks.guard.Point(guardProbe)
-	p.refresh()
+	p.closeIdleConns()
 	begun := time.Now()
-	p.noteRest(begun)
+	p.updateIdle(begun)
 	if s.spec.Engine != p.engine {
-		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
+		p.engine, p.detected, p.modelListDue = s.spec.Engine, false, true
 	}
 	var err error
 	if engine.IsAuto(s.spec.Engine) { // each kind of engine has a different health page
-		err = p.recognise(ctx, s)
+		err = p.detectEngine(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
 	var health http1.Page
 	if err == nil {
-		health, err = p.get(ctx, path, p.patience(timeout))
+		health, err = p.get(ctx, path, p.healthTimeout(timeout))
 	}
 	good := err == nil && alive(health.Status)
-	if good && u.Health.Wake.Configured() {
+	if good && u.Health.Wake.IsConfigured() {
 		health.Body = bytes.Clone(health.Body)
-		if r := p.reader(timeout); r.Asleep(ctx) {
+		if r := p.reader(timeout); r.IsAsleep(ctx) {
 			good, err = false, errAsleep
-			u.Health.distrust() // the engine itself has reported that it failed
+			u.Health.markSuspect() // the engine itself has reported that it failed
 		}
 	}
-	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
+	if good && !engine.IsAuto(s.spec.Engine) && !p.detected {
 		health.Body = bytes.Clone(health.Body)
-		_ = p.recognise(ctx, s) // on error, the named profile applies
+		_ = p.detectEngine(ctx, s) // on error, the named profile applies
 	}
 	if ctx.Err() != nil {
 		return
@@ -215,51 +217,51 @@ func (p *prober) tick(ctx context.Context) {
 	if good {
 		// Every probe reads the list while an expected model is missing, or if the list determines
 		// the published models.
-		missing := len(u.Models.unserved(s.expected)) > 0
-		if p.listsDue || missing || s.spec.Lists || p.ticks%modelsEvery == 0 {
+		missing := len(u.Models.unservedNames(s.expected)) > 0
+		if p.modelListDue || missing || s.spec.Lists || p.probeCount%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
 			p.readCapacity(ctx, timeout)
 		}
 		p.readLoad(ctx, timeout)
-		p.ticks++
+		p.probeCount++
 	}
 	if ctx.Err() == nil {
-		p.book(good, health.Status, err, time.Since(begun))
-		u.probing.verdict()
+		p.recordVerdict(good, health.Status, err, time.Since(begun))
+		u.probeControl.markFirstVerdict()
 	}
 }
 
 // errAsleep fails the probe of an engine that reports sleep mode.
-var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: string(CauseAsleep)}
+var errAsleep = &http1.Failure{Kind: http1.KindUnreachable, Reason: string(CauseAsleep)}
 
 // wake sends the request that wakes the engine. If the request fails, wake wakes the waiting calls
 // so that they try other upstreams.
-func (p *prober) wake(run wake.Run) {
+func (p *prober) wake(run wake.StartRequest) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
-	defer u.hooks.room()
+	defer u.hooks.wakeWaiting()
 	u.hooks.guard.Point(guardWake)
 	first := time.NewTimer(run.Wait)
 	defer first.Stop()
 	select {
 	case <-p.ctx.Done(): // a reload may have replaced this prober
-		u.Health.Wake.Cancel()
+		u.Health.Wake.CancelStart()
 		return
 	case <-run.Over: // the engine came up by itself
 		return
 	case <-first.C:
 	}
-	status, err := engine.Wake(p.ctx, run.Spec, string(u.identity.id), run.Patience)
+	status, err := engine.SendWake(p.ctx, run.Spec, string(u.identity.id), run.Patience)
 	if err != nil || status/100 != 2 {
 		u.hooks.log.Warn("upstream's engine could not be woken",
-			zap.Int("status", status), zap.String("reason", engine.ReasonOf(err)))
+			zap.Int("status", status), zap.String("reason", engine.FailureReason(err)))
 		u.series.wakes[wakeFailed].Inc()
-		u.Health.Wake.Failed(time.Now())
+		u.Health.Wake.RecordFailure(time.Now())
 		return
 	}
 	u.hooks.log.Info("upstream's engine was asked to wake")
 	u.series.wakes[wakeAsked].Inc()
-	p.kick()
+	p.probeNow()
 	select {
 	case <-p.ctx.Done():
 	case <-run.Over:
@@ -272,7 +274,7 @@ func (p *prober) wake(run wake.Run) {
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
 	health := profile.Health()
-	path, timeout, alive = health.Path, health.Timeout, health.Good
+	path, timeout, alive = health.Path, health.Timeout, health.IsHealthy
 	if s.probe.path != "" {
 		path, alive = s.probe.path, func(status int) bool { return status/100 == 2 }
 	}
@@ -285,53 +287,53 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// patience returns the timeout for the health page, given the usual timeout.
-func (p *prober) patience(timeout time.Duration) time.Duration {
-	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
-		return max(timeout, busyPatience)
+// healthTimeout returns the timeout for the health page, given the usual timeout.
+func (p *prober) healthTimeout(timeout time.Duration) time.Duration {
+	if m := p.up.Health.factsSnapshot().liveness; m.state == StateBusy && m.contradictions == 0 {
+		return max(timeout, busyProbeTimeout)
 	}
 	return timeout
 }
 
-// book reports the verdict to Health.
-func (p *prober) book(good bool, status int, err error, took time.Duration) {
-	reads := p.up.client.answers.Looks()
-	flows := reads != p.reads
-	p.reads = reads
-	m := p.up.Health.read().machine
+// recordVerdict reports the verdict to Health.
+func (p *prober) recordVerdict(good bool, status int, err error, took time.Duration) {
+	reads := p.up.client.answerWatch.Observe()
+	flows := reads != p.lastReads
+	p.lastReads = reads
+	m := p.up.Health.factsSnapshot().liveness
 	// A stopped process also leaves a generation probe unanswered. A running generation probe
 	// therefore does not show that a busy engine works.
-	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
-	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
+	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.isOnlyCall())
+	r := probeResult{isHealthy: good, hasProgressed: flows, hasCalls: working, status: status, err: err, took: took}
 	// An engine with a full accept queue does not answer connects, like a host that has
 	// disappeared. After a few more probes, the open connections show which of the two is the case.
-	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
-		r.lives = p.up.client.hosts.EndVanished() == 0
+	if m.state == StateBusy && !good && m.contradictions+1 >= max(m.fall, defaultFall) {
+		r.hostResponds = p.up.client.hosts.CloseVanished() == 0
 	}
-	serves := p.up.Health.probeEnded(r)
-	if serves && m.state == StateDown && !p.up.Progress.Counts() {
-		p.up.Cache.Empty() // a restart is the usual cause, and no counters reveal it here
+	serves := p.up.Health.recordProbe(r)
+	if serves && m.state == StateDown && !p.up.Progress.HasCounters() {
+		p.up.Cache.RecordEmptied() // a restart is the usual cause, and no counters reveal it here
 	}
 	if !good && !serves { // a different engine may come up here, or the same one may report more once it has loaded
-		p.known, p.listsDue = false, true
-		if n := p.up.client.hosts.EndVanished(); n > 0 {
+		p.detected, p.modelListDue = false, true
+		if n := p.up.client.hosts.CloseVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
 		}
 	}
 }
 
-// recogniseMax is the time limit for a whole detection, because an engine may leave unknown paths
+// detectTimeout is the time limit for a whole detection, because an engine may leave unknown paths
 // unanswered.
-const recogniseMax = 5 * time.Second
+const detectTimeout = 5 * time.Second
 
-// recognise detects the engine if the operator names none, or if the named profile has variants. It
+// detectEngine detects the engine if the operator names none, or if the named profile has variants. It
 // returns an error if the engine does not respond.
-func (p *prober) recognise(ctx context.Context, s *settings) error {
+func (p *prober) detectEngine(ctx context.Context, s *settings) error {
 	u := p.up
-	if p.known {
+	if p.detected {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, recogniseMax)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	_, timeout, _ := p.healthPage(s)
 	profile, err := u.set.profiles.Load().Recognise(ctx, p.get, timeout, s.spec.Engine)
@@ -339,20 +341,20 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 		return err
 	}
 	if profile == nil { // nothing to detect
-		p.known = true
+		p.detected = true
 		return nil
 	}
-	u.recognition.Lock()
-	defer u.recognition.Unlock()
+	u.profileMu.Lock()
+	defer u.profileMu.Unlock()
 	if u.settings.Load() != s { // a reload intervened, so the next probe detects the engine
 		return nil
 	}
-	p.known = true
+	p.detected = true
 	if u.engine.Swap(profile) != profile {
 		u.hooks.log.Info("upstream's engine recognised", zap.String("engine", profile.Name()))
-		u.slots.recognise(profile)
-		u.Models.recognise(profile)
-		p.source, p.listsDue = 0, true
+		u.slots.setProfile(profile)
+		u.Models.setProfile(profile)
+		p.loadSource, p.modelListDue = 0, true
 	}
 	return nil
 }
@@ -365,7 +367,7 @@ func (p *prober) readModels(
 	u := p.up
 	r := p.reader(timeout)
 	page := r.Profile.ModelsPage()
-	p.listsDue = false
+	p.modelListDue = false
 	if page == "" {
 		u.Models.setList(nil, begun)
 		return
@@ -374,9 +376,9 @@ func (p *prober) readModels(
 	if healthPath == page {
 		known = &health
 	}
-	infos, err := r.Models(ctx, known)
+	infos, err := r.ReadModels(ctx, known)
 	if err != nil {
-		if p.listFailures++; p.listFailures >= listFailuresMax {
+		if p.listFailures++; p.listFailures >= maxListFailures {
 			u.Models.setList(nil, begun)
 		}
 		return
@@ -396,12 +398,12 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	if n, cache, ok := r.Slots(ctx); ok {
 		p.up.slots.setReported(n)
 		if cache > 0 {
-			p.up.Cache.SetTokens(cache)
+			p.up.Cache.SetCapacity(cache)
 		}
 	}
 	if p.up.settings.Load().spec.Residents > 0 {
 		if n, ok := r.Residents(ctx); ok {
-			p.up.Models.told(n)
+			p.up.Models.setReportedResidents(n)
 		}
 	}
 }
@@ -410,59 +412,59 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 // one.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
-	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)
+	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.others.Load().inFlight(PoolText, true)
 	batch := u.reports.beginReport(now)
-	load, at, path, ok := r.Load(ctx, p.source)
+	load, at, path, ok := r.Load(ctx, p.loadSource)
 	if !ok {
-		p.bookReport(nil, batch, now)
+		p.storeReport(nil, batch, now)
 		return
 	}
-	p.source = at
+	p.loadSource = at
 	if load.CacheTokens > 0 {
-		u.Cache.SetTokens(load.CacheTokens)
+		u.Cache.SetCapacity(load.CacheTokens)
 	}
 	setAdapters(&u.Models, load.Adapters, now)
 	if load.Counts {
-		u.count(time.Now(), load.Progress)
+		u.recordCounters(time.Now(), load.Progress)
 	}
 	// The engine counted its requests at some moment during the exchange. The edge takes the larger
 	// of its counts before and after the exchange, to avoid overestimating the work of others.
 	after := u.slots.inFlight()
-	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
+	elsewhere = max(elsewhere, u.slots.fleet.others.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
 	if load.Queue {
-		u.Progress.Report(report.At, load.Running+load.Waiting, min(before, after))
+		u.Progress.RecordReport(report.At, load.Running+load.Waiting, min(before, after))
 	}
-	p.bookReport(report, batch, report.At)
+	p.storeReport(report, batch, report.At)
 }
 
-// bookReport stores the engine's report. r is nil if the read failed.
-func (p *prober) bookReport(r *Report, batch int, now time.Time) {
+// storeReport stores the engine's report. r is nil if the read failed.
+func (p *prober) storeReport(r *Report, batch int, now time.Time) {
 	u := p.up
-	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
-	u.series.count(fates)
-	u.slots.setSeen(ghosts, places)
+	ghosts, places, fates := u.reports.storeReport(r, batch, reportFreshIntervals*p.probeInterval(now), now)
+	u.series.countFates(fates)
+	u.slots.setObserved(ghosts, places)
 }
 
-// A report stays fresh for freshIntervals probe intervals.
-const freshIntervals = 3
+// A report stays fresh for reportFreshIntervals probe intervals.
+const reportFreshIntervals = 3
 
-type probing struct {
-	due   atomic.Int64  // time (ticks) of the next probe
-	first chan struct{} // closed at the first verdict
-	once  sync.Once
+type probeControl struct {
+	nextProbe    atomic.Int64  // time (ticks) of the next probe
+	firstVerdict chan struct{} // closed at the first verdict
+	once         sync.Once
 
 	mu     sync.Mutex
 	prober *prober // nil if not probed
 }
 
-func (p *probing) current() *prober {
+func (p *probeControl) current() *prober {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.prober
 }
 
-func (p *probing) replace(next *prober) (before *prober) {
+func (p *probeControl) replace(next *prober) (before *prober) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before, p.prober = p.prober, next
@@ -470,7 +472,7 @@ func (p *probing) replace(next *prober) (before *prober) {
 }
 
 // stop stops probing. done is nil if there was no prober.
-func (p *probing) stop() (done <-chan struct{}) {
+func (p *probeControl) stop() (done <-chan struct{}) {
 	if prober := p.replace(nil); prober != nil {
 		prober.stop()
 		return prober.done
@@ -479,7 +481,7 @@ func (p *probing) stop() (done <-chan struct{}) {
 }
 
 // wake makes the prober wake the engine.
-func (p *probing) wake(run wake.Run) {
+func (p *probeControl) wake(run wake.StartRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	prober := p.prober
@@ -493,10 +495,10 @@ func (p *probing) wake(run wake.Run) {
 	})
 }
 
-func (p *probing) kick() {
+func (p *probeControl) probeNow() {
 	if prober := p.current(); prober != nil {
-		prober.kick()
+		prober.probeNow()
 	}
 }
 
-func (p *probing) verdict() { p.once.Do(func() { close(p.first) }) }
+func (p *probeControl) markFirstVerdict() { p.once.Do(func() { close(p.firstVerdict) }) }

@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// playedEngine answers the requests of a prober inside a synctest bubble.
-type playedEngine struct {
+// scriptedEngine answers the requests of a prober inside a synctest bubble.
+type scriptedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
 	other string        // page returned by every second read of /metrics, as if from another engine
@@ -27,9 +27,9 @@ type playedEngine struct {
 	asked map[string]int
 }
 
-var errRefused = &http1.Failure{Kind: http1.Unreachable, Reason: http1.ReasonConnect, Err: errors.New("refused")}
+var errRefused = &http1.Failure{Kind: http1.KindUnreachable, Reason: http1.ReasonConnect, Err: errors.New("refused")}
 
-func (e *playedEngine) get(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
+func (e *scriptedEngine) get(ctx context.Context, path string, timeout time.Duration) (http1.Page, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.asked == nil {
@@ -55,7 +55,7 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 		}
 		e.mu.Lock()
 		if slow > timeout || ctx.Err() != nil {
-			return http1.Page{}, &http1.Failure{Kind: http1.Timeout, Clock: http1.ClockAnswer, Reason: http1.ReasonTimeout}
+			return http1.Page{}, &http1.Failure{Kind: http1.KindTimeout, Clock: http1.ClockAnswer, Reason: http1.ReasonTimeout}
 		}
 	}
 	switch body, ok := e.pages[path]; {
@@ -71,14 +71,14 @@ func (e *playedEngine) get(ctx context.Context, path string, timeout time.Durati
 	return http1.Page{Status: 404}, nil
 }
 
-func (e *playedEngine) set(code int, slow time.Duration) {
+func (e *scriptedEngine) set(code int, slow time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.code, e.slow, e.seen = code, slow, nil
 }
 
 // pauses returns the pauses between the health probes since the last call of set.
-func (e *playedEngine) pauses() []time.Duration {
+func (e *scriptedEngine) pauses() []time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []time.Duration
@@ -88,14 +88,14 @@ func (e *playedEngine) pauses() []time.Duration {
 	return out
 }
 
-// watched runs a prober against a simulated engine.
-func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Upstream {
+// probedUpstream runs a prober against a simulated engine.
+func probedUpstream(t *testing.T, e *scriptedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
-	return watchedBy(t, newTestSet(t, Options{}), e, engine, models...)
+	return probedUpstreamIn(t, newTestSet(t, Options{}), e, engine, models...)
 }
 
-// watchedBy is like watched, but uses the given set.
-func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...string) *Upstream {
+// probedUpstreamIn is like watched, but uses the given set.
+func probedUpstreamIn(t *testing.T, s *Set, e *scriptedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	var deployed []config.Model
 	for _, m := range models {
@@ -106,16 +106,16 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 		t.Fatal(err)
 	}
 	u := p.Upstream("a")[0]
-	u.probing.replace(newProber(u, e.get, func() {}))
-	u.probing.prober.start(func() {})
-	prober := u.probing.current()
+	u.probeControl.replace(newProber(u, e.get, func() {}))
+	u.probeControl.prober.start(func() {})
+	prober := u.probeControl.current()
 	t.Cleanup(func() { prober.stop(); <-prober.done })
 	return u
 }
 
-// pass lets time pass in a synctest bubble, and then waits until all due work is done. Otherwise, a
+// sleepAndSettle lets time pass in a synctest bubble, and then waits until all due work is done. Otherwise, a
 // goroutine that wakes at the same moment could run before or after the next step of the test.
-func pass(d time.Duration) {
+func sleepAndSettle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -124,21 +124,21 @@ func within(d, low, high time.Duration) bool { return d >= low && d <= high }
 
 func TestProbeSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200, pages: map[string]string{"/metrics": "vllm:num_requests_running 3\n"}}
-		u := watched(t, e, "vllm")
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/metrics": "vllm:num_requests_running 3\n"}}
+		u := probedUpstream(t, e, "vllm")
 		synctest.Wait()
 		if u.State() != StateUp {
 			t.Fatalf("state %v after the first good probe", u.State())
 		}
 		select {
-		case <-u.probing.first:
+		case <-u.probeControl.firstVerdict:
 		default:
 			t.Error("the first verdict was not told")
 		}
 		if r, ok := u.reports.newest(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
 			t.Errorf("report = %+v, %t; want 3 running from /metrics", r, ok)
 		}
-		pass(60 * time.Second)
+		sleepAndSettle(60 * time.Second)
 		pauses := e.pauses()
 		if len(pauses) < 27 || len(pauses) > 34 {
 			t.Errorf("%d probes in a minute", len(pauses))
@@ -163,18 +163,18 @@ func TestProbeSchedule(t *testing.T) {
 // probe, the next probe follows soon.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200}
-		u := watched(t, e, "vllm")
+		e := &scriptedEngine{code: 200}
+		u := probedUpstream(t, e, "vllm")
 		synctest.Wait()
 		e.set(200, time.Hour)
 		frozen := time.Now()
 		for u.State() == StateUp {
-			pass(50 * time.Millisecond)
+			sleepAndSettle(50 * time.Millisecond)
 		}
 		if took := time.Since(frozen); took > 8*time.Second {
 			t.Errorf("down after %v", took)
 		}
-		pass(time.Minute)
+		sleepAndSettle(time.Minute)
 		for _, p := range e.pauses()[8:] {
 			if p > 5500*time.Millisecond || p < 3*time.Second {
 				t.Errorf("pause %v while down", p)
@@ -183,7 +183,7 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 		e.set(200, 0)
 		thawed := time.Now()
 		for u.State() != StateUp {
-			pass(50 * time.Millisecond)
+			sleepAndSettle(50 * time.Millisecond)
 		}
 		if took := time.Since(thawed); took > 6*time.Second {
 			t.Errorf("back after %v", took)
@@ -199,17 +199,17 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 // triggers a probe, whose result decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200}
-		u := watched(t, e, "vllm")
+		e := &scriptedEngine{code: 200}
+		u := probedUpstream(t, e, "vllm")
 		synctest.Wait()
-		pass(500 * time.Millisecond)
+		sleepAndSettle(500 * time.Millisecond)
 		e.set(0, 0)
 		l, _ := u.TryLease("", PoolText, 0, time.Now())
 		l.Release(OutcomeUnreachable)
 		if u.State() != StateUp {
 			t.Error("down by a single call")
 		}
-		pass(2 * kickPause)
+		sleepAndSettle(2 * kickPause)
 		if u.State() != StateDown {
 			t.Errorf("state %v after the probe that the call asked for", u.State())
 		}
@@ -220,14 +220,14 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 // probe.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200}
-		u := watched(t, e, "vllm")
+		e := &scriptedEngine{code: 200}
+		u := probedUpstream(t, e, "vllm")
 		synctest.Wait()
 		e.set(200, 0)
 		for range 20 {
-			u.probing.prober.kick()
+			u.probeControl.prober.probeNow()
 		}
-		pass(time.Second)
+		sleepAndSettle(time.Second)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n := len(e.seen); n < 1 || n > 2 {
@@ -241,8 +241,8 @@ func TestKicksAreOne(t *testing.T) {
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
-		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": both}}
-		u := watched(t, e, "vllm", "m", "n")
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": both}}
+		u := probedUpstream(t, e, "vllm", "m", "n")
 		synctest.Wait()
 		if !serves(t, u, "m") || !serves(t, u, "n") || u.Models.MaxContext("m") != 4096 {
 			t.Fatal("not listed")
@@ -253,7 +253,7 @@ func TestProbeModels(t *testing.T) {
 			e.pages["/v1/models"] = s
 		}
 		page(`{"data":[{"id":"n"}]}`)
-		pass((modelsEvery + 1) * 2200 * time.Millisecond)
+		sleepAndSettle((modelsEvery + 1) * 2200 * time.Millisecond)
 		if serves(t, u, "m") || !serves(t, u, "n") || u.State() != StateUp {
 			t.Error("m, n, state:", serves(t, u, "m"), serves(t, u, "n"), u.State())
 		}
@@ -261,12 +261,12 @@ func TestProbeModels(t *testing.T) {
 			t.Errorf("Missing = %v, want m", got)
 		}
 		page(both)
-		pass(2200 * time.Millisecond)
+		sleepAndSettle(2200 * time.Millisecond)
 		if !serves(t, u, "m") {
 			t.Error("not found with the next probe")
 		}
 		page("<html>")
-		pass((listFailuresMax + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
+		sleepAndSettle((maxListFailures + 1) * (modelsEvery + 1) * 2200 * time.Millisecond)
 		if !serves(t, u, "anything") {
 			t.Error("a list that cannot be read any more still counts")
 		}
@@ -276,16 +276,16 @@ func TestProbeModels(t *testing.T) {
 // TestProbeReadsAliases checks that an alias that the engine accepts counts as listed.
 func TestProbeReadsAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200, pages: map[string]string{
+		e := &scriptedEngine{code: 200, pages: map[string]string{
 			"/v1/models": `{"data":[{"id":"long-name","aliases":["short","",7,"long-name"],"meta":{"n_ctx":2048},"status":{"value":"loaded"}}]}`,
 			"/props":     `{"role":"router"}`,
 		}}
-		u := watched(t, e, "llamacpp-router", "short", "other")
+		u := probedUpstream(t, e, "llamacpp-router", "short", "other")
 		synctest.Wait()
 		if !serves(t, u, "short") || !serves(t, u, "long-name") || serves(t, u, "other") || u.Models.MaxContext("short") != 2048 {
 			t.Errorf("short %t, long-name %t, other %t, context %d", serves(t, u, "short"), serves(t, u, "long-name"), serves(t, u, "other"), u.Models.MaxContext("short"))
 		}
-		if got := u.Models.All(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
+		if got := u.Models.ListedModels(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
 			t.Errorf("models = %+v, want one with the alias short", got)
 		}
 	})
@@ -295,24 +295,24 @@ func TestProbeReadsAliases(t *testing.T) {
 // engine returns.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200, pages: map[string]string{
+		e := &scriptedEngine{code: 200, pages: map[string]string{
 			"/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/props": `{"total_slots":3,"default_generation_settings":{"n_ctx":2048}}`,
 		}}
-		u := watched(t, e, "auto")
+		u := probedUpstream(t, e, "auto")
 		synctest.Wait()
 		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported, false}) {
 			t.Fatalf("engine %s, limits %+v; want llamacpp with 3 reported slots", u.Engine().Name(), u.Limits())
 		}
-		if got := u.Cache.Tokens(); got != 3*2048 {
+		if got := u.Cache.CapacityTokens(); got != 3*2048 {
 			t.Errorf("a cache of %d tokens, want the contexts of three slots", got)
 		}
 		e.set(0, 0)
-		pass(20 * time.Second)
+		sleepAndSettle(20 * time.Second)
 		e.mu.Lock()
 		e.pages = map[string]string{"/v1/models": `{"data":[{"id":"m","owned_by":"vllm"}]}`}
 		e.mu.Unlock()
 		e.set(200, 0)
-		pass(20 * time.Second)
+		sleepAndSettle(20 * time.Second)
 		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != engine.SlotsOfProfile {
 			t.Errorf("state %v, engine %s, limits %+v; want up, vllm and the profile's slots", u.State(), u.Engine().Name(), u.Limits())
 		}
@@ -322,8 +322,8 @@ func TestProbeRecognises(t *testing.T) {
 // TestProbeFindsVariant checks that a configured engine may be detected as one of its variants.
 func TestProbeFindsVariant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
-		u := watched(t, e, "whisper")
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
+		u := probedUpstream(t, e, "whisper")
 		synctest.Wait()
 		if got := u.Engine().Path(config.OpTranscriptions); got != "/v1/audio/transcriptions" {
 			t.Errorf("path = %s, want /v1/audio/transcriptions", got)
@@ -335,8 +335,8 @@ func TestProbeFindsVariant(t *testing.T) {
 // responds.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &playedEngine{code: 404}
-		u := watched(t, e, "auto")
+		e := &scriptedEngine{code: 404}
+		u := probedUpstream(t, e, "auto")
 		synctest.Wait()
 		if u.State() != StateUp || u.Engine().Name() != "openai" || !serves(t, u, "m") {
 			t.Errorf("state %v, engine %s; want up and openai with model m", u.State(), u.Engine().Name())

@@ -20,7 +20,7 @@ func mustProfile(t testing.TB, name string) *engine.Profile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := profiles.Named(name)
+	p, ok := profiles.ByName(name)
 	if !ok {
 		t.Fatalf("no profile %s", name)
 	}

@@ -18,33 +18,35 @@ type Report struct {
 	Source      string    `json:"source"` // path of the page
 }
 
-// unexplained returns how many requests at the engine are not leases of this edge or its fleet.
-func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
+// unexplainedRequests returns how many requests at the engine are not leases of this edge or its fleet.
+func (r *Report) unexplainedRequests() int {
+	return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere)
+}
 
 // judgedReport is a report with the conclusions drawn from it. It is immutable.
 type judgedReport struct {
 	Report
-	until  Moment  // when the report expires
-	others int     // unexplained requests minus ghosts
-	usual  float64 // moving average of others
+	validUntil    Moment  // when the report expires
+	others        int     // unexplained requests minus ghosts
+	averageOthers float64 // moving average of others
 }
 
-func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
+func (r *judgedReport) isFresh(now Moment) bool { return r != nil && now <= r.validUntil }
 
-// othersTime is the time constant of the average of others' work. Reports are seconds old, and all
+// othersAverageTime is the time constant of the average of others' work. Reports are seconds old, and all
 // edges read the same ones. If each edge used only the newest report, all edges would send calls to
 // the same seemingly idle engine until the next report. The average reacts more slowly, but still
 // reflects lasting work.
-const othersTime = 15 * time.Second
+const othersAverageTime = 15 * time.Second
 
-// average computes usual from the previous report's average. before may be nil.
-func (r *judgedReport) average(before *judgedReport) {
-	r.usual = float64(r.others)
-	if !before.fresh(At(r.At)) {
+// updateAverage computes usual from the previous report's average. before may be nil.
+func (r *judgedReport) updateAverage(before *judgedReport) {
+	r.averageOthers = float64(r.others)
+	if !before.isFresh(MomentOf(r.At)) {
 		return
 	}
 	if d := r.At.Sub(before.At); d >= 0 {
-		r.usual += (before.usual - r.usual) * math.Exp(-float64(d)/float64(othersTime))
+		r.averageOthers += (before.averageOthers - r.averageOthers) * math.Exp(-float64(d)/float64(othersAverageTime))
 	}
 }
 
@@ -71,8 +73,8 @@ const (
 // String returns the fate as a metric label.
 func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
 
-// abandon counts a call that was abandoned while the engine worked on it.
-func (r *reports) abandon() {
+// countAbandoned counts a call that was abandoned while the engine worked on it.
+func (r *reports) countAbandoned() {
 	r.mu.Lock()
 	r.ghosts.abandonedNow++
 	r.mu.Unlock()
@@ -86,10 +88,10 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 	return r.ghosts.beginReport(now)
 }
 
-// set stores a report, which stays fresh for freshFor. It returns the number of ghosts, the number
+// storeReport stores a report, which stays fresh for freshFor. It returns the number of ghosts, the number
 // of requests that the engine runs concurrently (0 if no limit was observed), and the fates of
 // abandoned calls. report is nil if the read failed.
-func (r *reports) set(
+func (r *reports) storeReport(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
 	r.mu.Lock()
@@ -97,28 +99,28 @@ func (r *reports) set(
 	before := r.last.Load()
 	if report == nil {
 		r.ghosts.abandonedNow += batch
-		if !before.fresh(At(now)) {
+		if !before.isFresh(MomentOf(now)) {
 			fates[fateUnknown] = r.ghosts.abandonedNow + r.ghosts.unconfirmed
 			r.ghosts, r.places = ghostTracker{}, placeTracker{}
 		}
-		return r.ghosts.confirmed, r.places.now, fates
+		return r.ghosts.confirmed, r.places.current, fates
 	}
-	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplained(), now)
-	others := max(0, report.unexplained()-r.ghosts.confirmed)
-	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: others}
-	judged.average(before)
+	fates[fateFreed], fates[fateHeld] = r.ghosts.judgeReport(batch, report.unexplainedRequests(), now)
+	others := max(0, report.unexplainedRequests()-r.ghosts.confirmed)
+	judged := &judgedReport{Report: *report, validUntil: MomentOf(report.At.Add(freshFor)), others: others}
+	judged.updateAverage(before)
 	r.last.Store(judged)
-	if !before.fresh(At(report.At)) { // the engine may have restarted in between
+	if !before.isFresh(MomentOf(report.At)) { // the engine may have restarted in between
 		r.places = placeTracker{}
 	}
 	r.places.judgeReport(report.Running, report.Waiting, report.At)
-	return r.ghosts.confirmed, r.places.now, fates
+	return r.ghosts.confirmed, r.places.current, fates
 }
 
-// others returns the number of requests from other clients at the engine, now and on average.
-func (r *reports) others(now Moment) (others int, usual float64) {
-	if last := r.last.Load(); last.fresh(now) {
-		return last.others, last.usual
+// otherRequests returns the number of requests from other clients at the engine, now and on average.
+func (r *reports) otherRequests(now Moment) (others int, usual float64) {
+	if last := r.last.Load(); last.isFresh(now) {
+		return last.others, last.averageOthers
 	}
 	return 0, 0
 }
@@ -141,16 +143,16 @@ type ghostTracker struct {
 	baseline     int       // unexplained requests before the first abandoned call
 	abandonedNow int       // calls abandoned since the last beginReport
 	unconfirmed  int       // earlier abandoned calls that may still be among the unexplained requests
-	since        time.Time // when the last calls were abandoned
+	abandonedAt  time.Time // when the last calls were abandoned
 }
 
-// ghostLife is how long after the last abandoned call ghosts are suspected.
-const ghostLife = 10 * time.Minute
+// ghostMemory is how long after the last abandoned call ghosts are suspected.
+const ghostMemory = 10 * time.Minute
 
 func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	batch, g.abandonedNow = g.abandonedNow, 0
 	if batch > 0 {
-		g.since = now
+		g.abandonedAt = now
 	}
 	return batch
 }
@@ -159,7 +161,7 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 // calls the engine has freed, and how many it evidently still occupies.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
-	if before == 0 || now.Sub(g.since) > ghostLife {
+	if before == 0 || now.Sub(g.abandonedAt) > ghostMemory {
 		*g = ghostTracker{baseline: unexplained, abandonedNow: g.abandonedNow}
 		return before, 0
 	}
@@ -175,34 +177,34 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 // burst of long prompts queues briefly even at an engine with free places. The mutex in reports
 // guards the tracker.
 type placeTracker struct {
-	now     int       // places in the last report; 0 if unknown
-	lasting float64   // places in two consecutive reports; 0 if there is no estimate yet
-	queued  int       // running requests in the last report, if other requests waited
-	at      time.Time // time of the last report
+	current       int       // places in the last report; 0 if unknown
+	estimate      float64   // places in two consecutive reports; 0 if there is no estimate yet
+	queuedRunning int       // running requests in the last report, if other requests waited
+	reportedAt    time.Time // time of the last report
 }
 
 // While the engine does not queue calls, the assumed number of places grows by a factor of e in
-// placesTime. The engine may have more places than its reports have shown, for example after long
+// placesGrowthTime. The engine may have more places than its reports have shown, for example after long
 // prompts. Only more calls can reveal these places. The growth is slow, because some of these calls
 // will queue if there are no more places.
-const placesTime = 10 * time.Minute
+const placesGrowthTime = 10 * time.Minute
 
 // judgeReport evaluates how many requests run and how many wait. If requests wait and none of them
 // runs, the engine is loading or paused, and the report contains no evidence about places.
 func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
-	passed := max(0, at.Sub(t.at))
-	t.at = at
+	passed := max(0, at.Sub(t.reportedAt))
+	t.reportedAt = at
 	if waiting > 0 && running > 0 {
-		t.now = max(running, t.queued)
-		if t.queued > 0 {
-			t.lasting = float64(t.now)
+		t.current = max(running, t.queuedRunning)
+		if t.queuedRunning > 0 {
+			t.estimate = float64(t.current)
 		}
-		t.queued = running
+		t.queuedRunning = running
 		return
 	}
-	if t.lasting > 0 {
-		grown := t.lasting * math.Exp(float64(passed)/float64(placesTime))
-		t.lasting = min(slotMax, max(grown, float64(running)))
+	if t.estimate > 0 {
+		grown := t.estimate * math.Exp(float64(passed)/float64(placesGrowthTime))
+		t.estimate = min(slotMax, max(grown, float64(running)))
 	}
-	t.now, t.queued = int(t.lasting), 0
+	t.current, t.queuedRunning = int(t.estimate), 0
 }

@@ -13,14 +13,14 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// onePlace returns an upstream that can load one model at a time, and two of its models.
-func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
+// oneResidentUpstream returns an upstream that can load one model at a time, and two of its models.
+func oneResidentUpstream(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
-	u = withPlaces(t, 1, o)
+	u = residentsUpstream(t, 1, o)
 	return u, u.Models.Entry("a"), u.Models.Entry("b")
 }
 
-func withPlaces(t *testing.T, n int, o Options) *Upstream {
+func residentsUpstream(t *testing.T, n int, o Options) *Upstream {
 	t.Helper()
 	s := newTestSet(t, o)
 	p, err := s.Plan([]config.Upstream{{Name: "u", URL: "http://127.0.0.1:1", Engine: "ollama", Residents: n}}, nil)
@@ -37,7 +37,7 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
-		u, a, b := onePlace(t, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
+		u, a, b := oneResidentUpstream(t, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
 		first, ok := a.TryLease("", PoolText, Prompt{Tokens: 5, Uncached: 5}, 0, time.Now())
 		if !ok {
 			t.Fatal("no lease for the first model")
@@ -46,19 +46,19 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Fatalf("a lease out of turn; %d calls", u.slots.inFlight())
 		}
 		var l Load
-		u.ReadLoad(&l, PoolText, At(time.Now()))
-		if b.Weigh(&l, time.Now()); l.Active < l.Limit {
+		u.ReadLoad(&l, PoolText, MomentOf(time.Now()))
+		if b.AdjustLoad(&l, time.Now()); l.Active < l.Limit {
 			t.Error("there seems to be room out of turn")
 		}
-		pass(time.Second)
-		first.FirstToken(time.Second) // includes the time to load the model
+		sleepAndSettle(time.Second)
+		first.RecordFirstToken(time.Second) // includes the time to load the model
 		first.Release(OutcomeOK)
-		quit := b.Wait(time.Now())
+		quit := b.BeginWait(time.Now())
 		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
 			t.Error("the place is given away in the first pause of its model")
 		}
 		before := woken.Load()
-		pass(time.Second)
+		sleepAndSettle(time.Second)
 		if woken.Load() == before {
 			t.Fatal("nobody was woken in his turn")
 		}
@@ -79,7 +79,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
-		u := withPlaces(t, 2, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
+		u := residentsUpstream(t, 2, Options{OnRoom: func(*Upstream) { woken.Add(1) }})
 		lease := func(model string, want bool) *Lease {
 			l, ok := u.Models.Entry(model).TryLease("", PoolText, Prompt{}, 0, time.Now())
 			if ok != want {
@@ -89,7 +89,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		}
 		busy := []*Lease{lease("busy", true)}
 		lease("idle", true).Release(OutcomeOK)
-		quit := u.Models.Entry("waits").Wait(time.Now())
+		quit := u.Models.Entry("waits").BeginWait(time.Now())
 		lease("waits", false) // the engine would have to unload the busy model
 		before := woken.Load()
 		busy = append(busy, lease("busy", true))
@@ -107,17 +107,17 @@ func TestBeginWakesTheNext(t *testing.T) {
 // TestColdLoadIsNoFailure checks that a timeout while the engine loads a model does not count as a
 // failure. A timeout after the load does.
 func TestColdLoadIsNoFailure(t *testing.T) {
-	u, a, _ := onePlace(t, Options{})
+	u, a, _ := oneResidentUpstream(t, Options{})
 	timeouts := func() {
-		for i := range breakerRow {
+		for i := range openAfterFailures {
 			if l, ok := a.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
-				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
+				l.SetFailureSource(FailureSource{Key: strconv.Itoa(i)})
 				l.Release(OutcomeTimeout)
 			}
 		}
 	}
 	timeouts()
-	if at := u.Breaker.Position(time.Now()); at != BreakerClosed {
+	if at := u.Breaker.StateAt(time.Now()); at != BreakerClosed {
 		t.Fatalf("the breaker is %v behind a slow load", at)
 	}
 	l, ok := a.TryLease("", PoolText, Prompt{}, 0, time.Now())
@@ -126,7 +126,7 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 	l.Release(OutcomeOK)
 	timeouts()
-	if at := u.Breaker.Position(time.Now()); at == BreakerClosed {
+	if at := u.Breaker.StateAt(time.Now()); at == BreakerClosed {
 		t.Error("the breaker is closed behind timeouts of a loaded model")
 	}
 }
@@ -149,18 +149,18 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		lease := func(loads bool, outcome func(l *Lease)) {
 			t.Helper()
 			l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now())
-			if !ok || l.Loads() != loads {
-				t.Fatalf("a lease %v, loads %v", ok, l.Loads())
+			if !ok || l.IsLoading() != loads {
+				t.Fatalf("a lease %v, loads %v", ok, l.IsLoading())
 			}
-			pass(time.Second)
+			sleepAndSettle(time.Second)
 			outcome(l)
 		}
 		ok := func(l *Lease) { l.Release(OutcomeOK) }
 		unloaded()
 		lease(true, func(l *Lease) { l.Release(OutcomeClientGone) })
-		lease(true, func(l *Lease) { l.FirstToken(time.Second); l.Release(OutcomeClientGone) })
+		lease(true, func(l *Lease) { l.RecordFirstToken(time.Second); l.Release(OutcomeClientGone) })
 		lease(false, ok)
-		pass(time.Second)
+		sleepAndSettle(time.Second)
 		unloaded() // the model is loaded again
 		lease(true, ok)
 		lease(false, ok)
@@ -179,13 +179,13 @@ func TestColdLoadByTheList(t *testing.T) {
 		u := p.Upstream("u")[0]
 		u.bring(StateUp)
 		u.Models.setList(engine.NewModelList([]engine.ModelInfo{{ID: "a", LoadedKnown: true, Loaded: loaded}}, nil), time.Now())
-		for i := range breakerRow {
+		for i := range openAfterFailures {
 			if l, ok := u.Models.Entry("a").TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
-				l.FailedFor(FailureSource{Key: strconv.Itoa(i)})
+				l.SetFailureSource(FailureSource{Key: strconv.Itoa(i)})
 				l.Release(OutcomeTimeout)
 			}
 		}
-		if closed := u.Breaker.Position(time.Now()) == BreakerClosed; closed == loaded {
+		if closed := u.Breaker.StateAt(time.Now()) == BreakerClosed; closed == loaded {
 			t.Errorf("loaded %v: closed %v", loaded, closed)
 		}
 	}
@@ -194,15 +194,15 @@ func TestColdLoadByTheList(t *testing.T) {
 // TestPlaces checks that the number of places is the configured number, or the number that the
 // engine reports if that is smaller. If no number is configured, there are no turns.
 func TestPlaces(t *testing.T) {
-	u, a, _ := onePlace(t, Options{})
+	u, a, _ := oneResidentUpstream(t, Options{})
 	st := *u.settings.Load()
 	st.expected = []string{"a"}
 	for _, c := range []struct{ residents, told, want int }{{3, 0, 3}, {3, 2, 2}, {1, 2, 1}, {0, 2, 0}, {2, 2, 2}} {
 		st.spec.Residents = c.residents
 		u.Models.configure(u.engine.Load(), &st)
-		u.Models.told(c.told)
+		u.Models.setReportedResidents(c.told)
 		s := u.Status(time.Now()).Residency
-		if c.want == 0 && (s != nil || a.place.Load() != nil) || c.want > 0 && (s == nil || s.Places != c.want || a.place.Load() == nil) {
+		if c.want == 0 && (s != nil || a.turn.Load() != nil) || c.want > 0 && (s == nil || s.Places != c.want || a.turn.Load() == nil) {
 			t.Errorf("residents %+v: Residency = %+v, want %d places", c, s, c.want)
 		}
 	}

@@ -7,50 +7,50 @@ import (
 
 // The prober probes idle engines less often, because probing a thousand of them would cost the edge
 // more than their calls. An engine becomes idle when it has been up with all its models for
-// restAfter and has had no requests from any client. The first call ends the idle state: within a
+// idleAfter and has had no requests from any client. The first call ends the idle state: within a
 // second, a check requests a probe. A failed call requests a probe immediately (health.go).
 
 const (
-	// restAfter is how long an engine must be without requests to count as idle.
-	restAfter = time.Minute
-	// The probe interval of an idle engine is multiplied by restFactor, up to restIntervalMax.
-	restFactor      = 5
-	restIntervalMax = 10 * time.Second
+	// idleAfter is how long an engine must be without requests to count as idle.
+	idleAfter = time.Minute
+	// The probe interval of an idle engine is multiplied by idleIntervalFactor, up to maxIdleInterval.
+	idleIntervalFactor = 5
+	maxIdleInterval    = 10 * time.Second
 )
 
-// rest tracks how long an engine has been idle. Only the prober's goroutine accesses it, except for
+// idleTracker tracks how long an engine has been idle. Only the prober's goroutine accesses it, except for
 // resting.
-type rest struct {
-	since   time.Time   // when the engine last had requests, or was in doubt
-	work    uint64      // number of calls that had ended when since was set
-	resting atomic.Bool // the next probe is delayed
+type idleTracker struct {
+	since        time.Time   // when the engine last had requests, or was in doubt
+	endedCalls   uint64      // number of calls that had ended when since was set
+	probeDelayed atomic.Bool // the next probe is delayed
 }
 
-// restInterval returns the probe interval of an engine that has been idle for the given time.
-func restInterval(interval, idle time.Duration) time.Duration {
-	if idle < restAfter {
+// idleInterval returns the probe interval of an engine that has been idle for the given time.
+func idleInterval(interval, idle time.Duration) time.Duration {
+	if idle < idleAfter {
 		return interval
 	}
-	return max(interval, min(restFactor*interval, restIntervalMax))
+	return max(interval, min(idleIntervalFactor*interval, maxIdleInterval))
 }
 
-// noteRest updates the idle time. It is called before each probe.
-func (p *prober) noteRest(now time.Time) {
+// updateIdle updates the idle time. It is called before each probe.
+func (p *prober) updateIdle(now time.Time) {
 	u, work := p.up, endedCalls(p.up)
-	m, missing := u.Health.read().machine, u.Models.unserved(u.settings.Load().expected)
-	if hasCalls(u) || work != p.rest.work || m.state != StateUp || m.bad > 0 || len(missing) > 0 {
-		p.rest.since, p.rest.work = now, work
+	m, missing := u.Health.factsSnapshot().liveness, u.Models.unservedNames(u.settings.Load().expected)
+	if hasCalls(u) || work != p.idle.endedCalls || m.state != StateUp || m.contradictions > 0 || len(missing) > 0 {
+		p.idle.since, p.idle.endedCalls = now, work
 	}
 }
 
-// interval returns the current probe interval. If the engine reports requests from other clients,
+// probeInterval returns the current probe interval. If the engine reports requests from other clients,
 // the interval stays short, because routing uses these reports.
-func (p *prober) interval(now time.Time) time.Duration {
+func (p *prober) probeInterval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
-	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {
-		p.rest.since = now
+	if r := p.up.reports.last.Load(); r.isFresh(MomentOf(now)) && r.Running+r.Waiting > 0 {
+		p.idle.since = now
 	}
-	return restInterval(usual, now.Sub(p.rest.since))
+	return idleInterval(usual, now.Sub(p.idle.since))
 }
 
 func endedCalls(u *Upstream) (n uint64) {

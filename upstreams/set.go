@@ -49,7 +49,7 @@ type Options struct {
 	OnFree func(*Upstream)
 	// Stall decides what to do with a stalled upstream. It is called from a goroutine of the set.
 	// By default the upstream gets no new calls.
-	Stall func(u *Upstream, now time.Time) Stall
+	Stall func(u *Upstream, now time.Time) StallDecision
 	// DrainTime returns how long running calls may stay at an upstream that gets no new calls. By
 	// default they may stay forever.
 	DrainTime func() time.Duration
@@ -66,15 +66,15 @@ type Options struct {
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // profiles of the committed plan
-	own            *metrics.Set
+	ownMetrics     *metrics.Set
 	doubleReleases *metrics.Counter
 
-	stalls sync.Mutex // serialises decisions about stalled upstreams
+	stallMu sync.Mutex // serialises decisions about stalled upstreams
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
 	discoveries map[string]*discovery // keyed by discoveryKey
-	closed      bool
+	isClosed    bool
 }
 
 // NewSet returns an empty set with the bundled profiles.
@@ -108,15 +108,15 @@ func NewSet(o Options) (*Set, error) {
 		o.OnRoom = func(*Upstream) {}
 	}
 	if o.Stall == nil {
-		o.Stall = func(*Upstream, time.Time) Stall { return StallOut }
+		o.Stall = func(*Upstream, time.Time) StallDecision { return StallOut }
 	}
 	if o.Guard == nil {
 		o.Guard = unguarded{}
 	}
-	s := &Set{o: o, own: metrics.NewSet(), byID: map[ID]*Upstream{}, discoveries: map[string]*discovery{}}
+	s := &Set{o: o, ownMetrics: metrics.NewSet(), byID: map[ID]*Upstream{}, discoveries: map[string]*discovery{}}
 	s.profiles.Store(profiles)
-	s.doubleReleases = s.own.NewCounter("penstock_lease_double_release_total")
-	o.Register(s.own)
+	s.doubleReleases = s.ownMetrics.NewCounter("penstock_lease_double_release_total")
+	o.Register(s.ownMetrics)
 	return s, nil
 }
 
@@ -125,7 +125,7 @@ func NewSet(o Options) (*Set, error) {
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.isClosed {
 		return
 	}
 	for key, d := range p.discoveries {
@@ -136,34 +136,34 @@ func (s *Set) Commit(p *Plan) {
 	}
 	renewed := s.profiles.Swap(p.profiles) != p.profiles
 	for i := range p.items {
-		s.commit(&p.items[i], renewed)
+		s.commitUpstream(&p.items[i], renewed)
 	}
 }
 
-// commit applies the plan to one upstream. renewed is true if the profiles have changed.
-func (s *Set) commit(item *planned, renewed bool) {
+// commitUpstream applies the plan to one upstream. renewed is true if the profiles have changed.
+func (s *Set) commitUpstream(item *plannedUpstream, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
-	follow(u, st) // the plan may be older than a pod event
+	updatePodGone(u, st) // the plan may be older than a pod event
 	if item.transport != nil {
 		if before := u.client.transport.Swap(item.transport); before != nil && before != item.transport {
 			before.CloseIdle() // running exchanges keep their connections
 		}
 	}
-	if s.adopt(u, old, st, renewed) {
-		s.enter(u)
+	if s.applySettings(u, old, st, renewed) {
+		s.addUpstream(u)
 	} else if old.probe != st.probe || item.transport != nil || renewed {
-		s.reprobe(u)
+		s.restartProber(u)
 	}
 }
 
-// adopt applies new settings to the parts of an upstream. It reports whether the upstream must be
+// applySettings applies new settings to the parts of an upstream. It reports whether the upstream must be
 // added to the set.
-func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool) {
-	u.recognition.Lock()
-	defer u.recognition.Unlock()
+func (s *Set) applySettings(u *Upstream, old, st *settings, renewed bool) (entering bool) {
+	u.profileMu.Lock()
+	defer u.profileMu.Unlock()
 	if old.spec.Engine != st.spec.Engine || renewed {
-		u.engine.Store(s.profiles.Load().Successor(u.engine.Load(), old.spec.Engine, st.spec.Engine))
+		u.engine.Store(s.profiles.Load().ProfileAfterReload(u.engine.Load(), old.spec.Engine, st.spec.Engine))
 	}
 	u.slots.configure(&st.spec, st.weight, u.engine.Load())
 	u.Models.configure(u.engine.Load(), st)
@@ -171,51 +171,51 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 	if old.probe != st.probe {
 		u.Health.setThresholds(st.probe.fall, st.probe.rise)
 	}
-	return u.probing.current() == nil
+	return u.probeControl.current() == nil
 }
 
-// enter adds a new or revived upstream to the set. The caller holds mu.
-func (s *Set) enter(u *Upstream) {
+// addUpstream adds a new or revived upstream to the set. The caller holds mu.
+func (s *Set) addUpstream(u *Upstream) {
 	for _, other := range s.byID { // only the newest upstream with this label shows metrics
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
 	}
 	s.byID[u.identity.id] = u
-	u.ending.removed.Store(false)
-	u.ending.retiring.Store(false)
-	reviewHandover(u)
-	if !u.series.registered {
+	u.removal.isRemoved.Store(false)
+	u.removal.isRetiring.Store(false)
+	updateHandover(u)
+	if !u.series.isRegistered {
 		if u.series.set == nil {
-			u.series.show(u)
+			u.series.createMetrics(u)
 		}
 		s.o.Register(u.series.set)
-		u.series.registered = true
+		u.series.isRegistered = true
 	}
-	s.reprobe(u)
+	s.restartProber(u)
 }
 
 // dropMetrics unregisters an upstream's series. The caller holds mu.
 func (s *Set) dropMetrics(u *Upstream) {
-	if u.series.registered {
+	if u.series.isRegistered {
 		s.o.Unregister(u.series.set)
-		u.series.set, u.series.registered = nil, false
-		u.series.shown.Store(nil)
+		u.series.set, u.series.isRegistered = nil, false
+		u.series.currentSet.Store(nil)
 	}
 }
 
-// reprobe replaces the prober with a new one for the current settings.
-func (s *Set) reprobe(u *Upstream) {
-	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
+// restartProber replaces the prober with a new one for the current settings.
+func (s *Set) restartProber(u *Upstream) {
+	transport, err := http1.NewTransport(u.settings.Load().transport.options.ProbeOptions())
 	if err != nil { // cannot happen, because the main transport has the same configuration
-		bug("probe transport: " + err.Error())
+		reportBug("probe transport: " + err.Error())
 		return
 	}
-	p := newProber(u, transport.Pages(), transport.CloseIdle)
-	p.count = transport.Pages()
-	p.engine, p.generate = u.settings.Load().spec.Engine, engine.GenerateOver(transport)
+	p := newProber(u, transport.PageFetcher(), transport.CloseIdle)
+	p.getCounters = transport.PageFetcher()
+	p.engine, p.generate = u.settings.Load().spec.Engine, engine.NewGenerate(transport)
 	p.start(transport.Close)
-	if before := u.probing.replace(p); before != nil {
+	if before := u.probeControl.replace(p); before != nil {
 		before.stop()
 	}
 }
@@ -223,11 +223,11 @@ func (s *Set) reprobe(u *Upstream) {
 // WaitProbed waits until every upstream that the plan added has a first verdict, or ctx ends.
 func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	for i := range p.items {
-		if !p.items[i].added {
+		if !p.items[i].isNew {
 			continue
 		}
 		select {
-		case <-p.items[i].up.probing.first:
+		case <-p.items[i].up.probeControl.firstVerdict:
 		case <-ctx.Done():
 			return
 		}
@@ -241,7 +241,7 @@ func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
 	for _, u := range s.byID {
-		if _, kept := p.index[u]; !kept && !u.ending.retiring.Swap(true) {
+		if _, kept := p.index[u]; !kept && !u.removal.isRetiring.Swap(true) {
 			out = append(out, u)
 		}
 	}
@@ -253,43 +253,43 @@ func (s *Set) Retire(p *Plan) {
 	}
 	s.mu.Unlock()
 	for _, u := range out {
-		reviewHandover(u)
-		u.probing.stop()
+		updateHandover(u)
+		u.probeControl.stop()
 		s.removeIdle(u)
 	}
 }
 
 // freeSlot releases a slot and wakes calls that wait for one.
 func (s *Set) freeSlot(u *Upstream, p Pool) {
-	u.slots.give(p)
+	u.slots.release(p)
 	defer s.removeIdle(u)
 	s.o.OnFree(u)
 }
 
-// giveBack releases an unused slot and ends the breaker's trial.
-func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
+// returnUnusedSlot releases an unused slot and ends the breaker's trial.
+func (s *Set) returnUnusedSlot(u *Upstream, p Pool, trial bool) {
 	if trial {
-		u.Breaker.trial.Store(false)
+		u.Breaker.trialRunning.Store(false)
 	}
-	u.slots.give(p)
+	u.slots.release(p)
 	s.removeIdle(u)
 }
 
 // removeIdle removes a retiring upstream without leases. Retire and the release of the last slot
 // both call it, so the order of the two does not matter.
 func (s *Set) removeIdle(u *Upstream) {
-	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
+	if !u.removal.isRetiring.Load() || u.slots.inUse.Load() != 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 || u.ending.removed.Swap(true) {
+	if !u.removal.isRetiring.Load() || u.slots.inUse.Load() != 0 || u.removal.isRemoved.Swap(true) {
 		return // revived or removed in the meantime
 	}
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
-	u.ending.handover.stop() // the timer would keep the upstream in memory for the drain time
+	u.removal.handover.stop() // the timer would keep the upstream in memory for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }
@@ -306,18 +306,18 @@ func (s *Set) All() []*Upstream {
 	return out
 }
 
-// Listed returns the published models by upstream name. It omits upstreams whose engines have not
+// PublishedModels returns the published models by upstream name. It omits upstreams whose engines have not
 // listed models yet.
-func Listed(s *Set) map[string][]config.Listed {
-	out := map[string][]config.Listed{}
+func PublishedModels(s *Set) map[string][]config.ListedModel {
+	out := map[string][]config.ListedModel{}
 	for _, u := range s.All() {
-		models, ok := found(&u.Models)
+		models, ok := publishedModels(&u.Models)
 		if !ok || u.State() == StateRetiring {
 			continue
 		}
 		all := out[u.Name()]
 		for _, m := range models {
-			if !slices.ContainsFunc(all, func(l config.Listed) bool { return l.Name == m.Name }) {
+			if !slices.ContainsFunc(all, func(l config.ListedModel) bool { return l.Name == m.Name }) {
 				all = append(all, m)
 			}
 		}
@@ -330,7 +330,7 @@ func Listed(s *Set) map[string][]config.Listed {
 // returns ctx's error if leases remain.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
+	s.isClosed = true
 	for key, d := range s.discoveries {
 		d.stop(s)
 		delete(s.discoveries, key)
@@ -338,7 +338,7 @@ func (s *Set) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	all := s.All()
 	for _, u := range all {
-		if done := u.probing.stop(); done != nil {
+		if done := u.probeControl.stop(); done != nil {
 			<-done
 		}
 	}
@@ -351,14 +351,14 @@ func (s *Set) Close(ctx context.Context) error {
 	for _, u := range all {
 		s.dropMetrics(u)
 	}
-	s.o.Unregister(s.own)
+	s.o.Unregister(s.ownMetrics)
 	return err
 }
 
-const idlePoll = 20 * time.Millisecond
+const idlePollInterval = 20 * time.Millisecond
 
 func waitIdle(ctx context.Context, all []*Upstream) error {
-	tick := time.NewTicker(idlePoll)
+	tick := time.NewTicker(idlePollInterval)
 	defer tick.Stop()
 	for slices.ContainsFunc(all, func(u *Upstream) bool { return u.slots.inUse.Load() != 0 }) {
 		select {

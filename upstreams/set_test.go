@@ -201,10 +201,10 @@ func TestOutage(t *testing.T) {
 		outcome := OutcomeOK
 		if f := (*http1.Failure)(nil); errors.As(err, &f) {
 			outcome = OutcomeBadResponse
-			if f.Kind == http1.Unreachable {
+			if f.Kind == http1.KindUnreachable {
 				outcome = OutcomeUnreachable
 			}
-			u.Health.Note(Cause(f.Reason), f.Detail(), 0, time.Now())
+			u.Health.RecordFailure(Cause(f.Reason), f.Detail(), 0, time.Now())
 		}
 		l.Release(outcome)
 		return outcome
@@ -436,7 +436,7 @@ func TestPlanWhileRecognising(t *testing.T) {
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64
-		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
+		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
 		s := newTestSet(t, Options{OnFree: func(*Upstream) { freed.Add(1) }, OnRoom: func(*Upstream) { told.Add(1) }})
 		spec := config.Upstream{Name: "a", URL: "http://127.0.0.1:1", Engine: "vllm", Concurrency: config.Concurrency{Shared: 2}}
 		plan := func() *Upstream {
@@ -451,7 +451,7 @@ func TestOnRoom(t *testing.T) {
 			}
 			s.byID[u.identity.id] = u // added directly, because Commit would start probes over a socket
 			u.Models.Entry("m")
-			u.probing.replace(newProber(u, e.get, func() {}))
+			u.probeControl.replace(newProber(u, e.get, func() {}))
 			return u
 		}
 		u := plan()
@@ -473,8 +473,8 @@ func TestOnRoom(t *testing.T) {
 			}
 		}
 		step("up", func() {
-			u.probing.prober.start(func() {})
-			prober := u.probing.current()
+			u.probeControl.prober.start(func() {})
+			prober := u.probeControl.current()
 			t.Cleanup(func() { prober.stop(); <-prober.done })
 		})
 		if release(OutcomeRejected); freed.Load() != 1 {
@@ -483,44 +483,44 @@ func TestOnRoom(t *testing.T) {
 		step("drained", func() { u.SetMode(ModeDrain) })
 		step("ready", func() { u.SetMode(ModeReady) })
 		step("more slots", func() { spec.Concurrency.Shared = 3; plan() })
-		step("a model again", func() { u.ModelGone(FailureSource{Served: "m"}); pass(time.Second) })
+		step("a model again", func() { u.RecordModelGone(FailureSource{Served: "m"}); sleepAndSettle(time.Second) })
 		step("a model gone", func() {
 			u.Models.mu.Lock()
 			defer u.Models.mu.Unlock()
 			v := u.Models.view.Load()
-			u.Models.show(v.profile, v.list, v.listed, missingModels{"m": {}})
+			u.Models.applyView(v.profile, v.list, v.listedAt, missingModels{"m": {}})
 			u.Models.view.Store(v)
 		})
 		step("a trial may pass", func() {
-			for i := range breakerRow {
+			for i := range openAfterFailures {
 				u.failFor(t, i, OutcomeBadResponse)
 			}
 			synctest.Wait()
 			before := told.Load()
-			pass(coolDown)
+			sleepAndSettle(coolDown)
 			if told.Load() == before {
 				t.Error("the breaker has cooled down: nobody was told")
 			}
 		})
 		step("breaker closed", func() { release(OutcomeOK) })
 		step("a ghost has gone", func() {
-			u.slots.setSeen(1, 0)
+			u.slots.setObserved(1, 0)
 			before := told.Load()
-			u.slots.setSeen(2, 0)
+			u.slots.setObserved(2, 0)
 			if told.Load() != before {
 				t.Error("another ghost is no room")
 			}
-			u.slots.setSeen(0, 0)
+			u.slots.setObserved(0, 0)
 		})
 		step("up again", func() {
 			before := told.Load()
 			e.set(0, 0)
-			pass(20 * time.Second)
+			sleepAndSettle(20 * time.Second)
 			if told.Load() == before {
 				t.Error("down: nobody was told")
 			}
 			e.set(200, 0)
-			pass(20 * time.Second)
+			sleepAndSettle(20 * time.Second)
 		})
 	})
 }

@@ -35,32 +35,32 @@ const (
 	slotMax  = 1<<slotBits - 1
 )
 
-func inPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
+func callsInPool(word uint64, p Pool) int { return int(word >> (slotBits * uint(p)) & slotMax) }
 
-func inAll(word uint64) int {
-	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
+func callsInAllPools(word uint64) int {
+	return callsInPool(word, PoolText) + callsInPool(word, PoolVision) + callsInPool(word, PoolAudio)
 }
 
 // slots counts the in-flight calls of an upstream and enforces its limits. Slots are acquired,
 // released and read atomically; the mutex guards changes of the limits.
 type slots struct {
-	inUse  atomic.Uint64 // in-flight calls of all pools, see slotUnit
-	tokens [poolCount]atomic.Int64
-	unread atomic.Int64 // estimated unread prompt tokens
-	reads  atomic.Int64 // when the engine started to read its current prompt (Moment)
-	// holders counts leases by a hash of their key. It needs neither a lock nor an allocation. Keys
+	inUse        atomic.Uint64 // in-flight calls of all pools, see slotUnit
+	tokens       [poolCount]atomic.Int64
+	unreadTokens atomic.Int64 // estimated unread prompt tokens
+	promptStart  atomic.Int64 // when the engine started to read its current prompt (Moment)
+	// holderCounts counts leases by a hash of their key. It needs neither a lock nor an allocation. Keys
 	// with the same hash share a counter and count as one key.
-	holders [256]atomic.Int32
-	limits  atomic.Pointer[capacity]
+	holderCounts [256]atomic.Int32
+	limits       atomic.Pointer[capacity]
 
-	mu         sync.Mutex
-	configured config.Concurrency
-	edges      int // number of edges that share the slots
-	weight     float64
-	profile    *engine.Profile
-	reported   int // slots that the engine reports; 0 if not reported
-	ghosts     int // slots of ghosts; see ghostTracker
-	places     int // observed concurrent requests, or 0; see placeTracker
+	mu             sync.Mutex
+	configured     config.Concurrency
+	sharingEdges   int // number of edges that share the slots
+	weight         float64
+	profile        *engine.Profile
+	reportedSlots  int // slots that the engine reports; 0 if not reported
+	ghosts         int // slots of ghosts; see ghostTracker
+	observedPlaces int // observed concurrent requests, or 0; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
@@ -68,8 +68,8 @@ type slots struct {
 
 // tryTake acquires a slot of the pool. free is the share of the limit that must then remain unused.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
-	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
-	unit, most := slotUnit(p), c.net[p]
+	c, others := s.limits.Load(), s.fleet.others.Load()
+	unit, most := slotUnit(p), c.netSlots[p]
 	if free > 0 {
 		most -= int(free.Of(int64(most)))
 	}
@@ -78,69 +78,71 @@ func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	}
 	for {
 		word := s.inUse.Load()
-		if c.active(word, p) >= most || inPool(word, p) == slotMax {
+		if c.activeCalls(word, p) >= most || callsInPool(word, p) == slotMax {
 			return false
 		}
 		if s.inUse.CompareAndSwap(word, word+unit) {
 			break
 		}
 	}
-	if c.Exact && !s.fleet.draw(c) {
+	if c.Exact && !s.fleet.takeFromAccount(c) {
 		s.inUse.Add(-unit)
 		return false
 	}
 	return true
 }
 
-func (s *slots) give(p Pool) {
+func (s *slots) release(p Pool) {
 	s.inUse.Add(-slotUnit(p))
-	if s.fleet.drawn.Load() > 0 {
-		s.fleet.giveBack()
+	if s.fleet.accountSlots.Load() > 0 {
+		s.fleet.returnToAccount()
 	}
 }
 
 // holderSeed is random in each process, so that clients cannot cause hash collisions.
 var holderSeed = maphash.MakeSeed()
 
-func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
+func holderBucket(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
-// HeldBy returns the number of an upstream's slots that the key with this id occupies.
-func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
+// SlotsHeldBy returns the number of an upstream's slots that the key with this id occupies.
+func SlotsHeldBy(u *Upstream, key string) int {
+	return int(u.slots.holderCounts[holderBucket(key)].Load())
+}
 
-func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
+func (s *slots) inFlight() int { return callsInAllPools(s.inUse.Load()) }
 
 func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.configured, s.edges, s.weight, s.profile = u.Concurrency, u.Edges, weight, profile
-	s.renew()
+	s.configured, s.sharingEdges, s.weight, s.profile = u.Concurrency, u.Edges, weight, profile
+	s.updateLimits()
 }
 
-// recognise applies a newly detected engine that has reported nothing yet.
-func (s *slots) recognise(profile *engine.Profile) {
+// setProfile applies a newly detected engine that has reported nothing yet.
+func (s *slots) setProfile(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.profile, s.reported = profile, 0
-	s.renew()
+	s.profile, s.reportedSlots = profile, 0
+	s.updateLimits()
 }
 
 // setReported stores the engine's report of how many requests it can run concurrently.
 func (s *slots) setReported(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n != s.reported {
-		s.reported = n
-		s.renew()
+	if n != s.reportedSlots {
+		s.reportedSlots = n
+		s.updateLimits()
 	}
 }
 
-// setSeen stores the number of ghosts and the observed number of concurrent requests.
-func (s *slots) setSeen(ghosts, places int) {
+// setObserved stores the number of ghosts and the observed number of concurrent requests.
+func (s *slots) setObserved(ghosts, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ghosts != s.ghosts || places != s.places {
-		s.ghosts, s.places = ghosts, places
-		s.renew()
+	if ghosts != s.ghosts || places != s.observedPlaces {
+		s.ghosts, s.observedPlaces = ghosts, places
+		s.updateLimits()
 	}
 }
 
@@ -154,20 +156,20 @@ func (s *slots) ghostCount() int {
 func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limits := limitsOf(u.Concurrency, s.reported, profile)
-	return limits.shareOf(s.parts(limits, u.Edges))
+	limits := newLimits(u.Concurrency, s.reportedSlots, profile)
+	return limits.divide(s.slotDivisor(limits, u.Edges))
 }
 
-// renew recomputes the limits. The caller holds mu.
-func (s *slots) renew() {
-	limits := limitsOf(s.configured, s.reported, s.profile)
-	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.account != nil {
-		a := s.hooks.account()
+// updateLimits recomputes the limits. The caller holds mu.
+func (s *slots) updateLimits() {
+	limits := newLimits(s.configured, s.reportedSlots, s.profile)
+	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.slotAccount != nil {
+		a := s.hooks.slotAccount()
 		s.fleet.account.Store(&a)
 	}
-	c := newCapacity(limits, s.parts(limits, s.edges), s.ghosts, s.places, s.weight)
-	if old := s.limits.Swap(c); old != nil && c.roomier(old) {
-		s.hooks.room()
+	c := newCapacity(limits, s.slotDivisor(limits, s.sharingEdges), s.ghosts, s.observedPlaces, s.weight)
+	if old := s.limits.Swap(c); old != nil && c.mayHaveFreeSlot(old) {
+		s.hooks.wakeWaiting()
 	}
 }
 
@@ -186,27 +188,27 @@ type Limits struct {
 // LimitFromConfig is the source of limits that the configuration sets.
 const LimitFromConfig = "config"
 
-// Of returns the limit of a pool.
-func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
+// PoolLimit returns the limit of a pool.
+func (l *Limits) PoolLimit(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active returns the calls that count against the pool's limit.
-func (l *Limits) active(word uint64, p Pool) int {
+// activeCalls returns the calls that count against the pool's limit.
+func (l *Limits) activeCalls(word uint64, p Pool) int {
 	if l.Shared {
-		return inAll(word)
+		return callsInAllPools(word)
 	}
-	return inPool(word, p)
+	return callsInPool(word, p)
 }
 
-// limitsOf returns the limits from the first source that has a number: the configuration, the
+// newLimits returns the limits from the first source that has a number: the configuration, the
 // engine, the profile, the default. If the configuration contains a map, the pools have separate
 // limits, and a pool missing from the map has no slots.
-func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
+func newLimits(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
 		l := sharedLimits(c.Shared, LimitFromConfig)
 		l.Exact = c.Exact()
 		return l
-	case c.Set():
+	case c.IsSet():
 		text, vision, audio := min(c.Text, slotMax), min(c.Vision, slotMax), min(c.Audio, slotMax)
 		return Limits{Text: text, Vision: vision, Audio: audio, Source: LimitFromConfig}
 	}
@@ -221,16 +223,16 @@ func sharedLimits(n int, source string) Limits {
 // capacity holds the limits that routing and leases read. It is immutable.
 type capacity struct {
 	Limits
-	net    [poolCount]int     // slots minus ghosts
-	places [poolCount]int     // see Load.Places
-	share  [poolCount]float64 // see Load.Share
-	weight float64
+	netSlots [poolCount]int     // slots minus ghosts
+	places   [poolCount]int     // see Load.Places
+	share    [poolCount]float64 // see Load.Share
+	weight   float64
 }
 
-func (l Limits) shareOf(edges int) Limits {
+func (l Limits) divide(edges int) Limits {
 	if edges > 1 {
 		for _, n := range []*int{&l.Text, &l.Vision, &l.Audio} {
-			*n = config.ShareOf(*n, edges)
+			*n = config.EdgeShare(*n, edges)
 		}
 		l.Source = fmt.Sprintf("%s / %d edges", l.Source, edges)
 	}
@@ -244,9 +246,9 @@ func (l Limits) shareOf(edges int) Limits {
 // affect the weight of a call but not the limit, because the engine accepts more calls and queues
 // them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
-	c := &capacity{Limits: all.shareOf(edges), weight: weight}
+	c := &capacity{Limits: all.divide(edges), weight: weight}
 	for p := range poolCount {
-		n := all.Of(p)
+		n := all.PoolLimit(p)
 		seen := n
 		if all.Shared && n > 0 {
 			if places > 0 {
@@ -254,16 +256,16 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 			}
 			n, seen = max(1, n-ghosts), max(1, seen-ghosts)
 		}
-		c.net[p], c.places[p], c.share[p] = config.ShareOf(n, edges), seen, 1/(float64(max(1, seen))*weight)
+		c.netSlots[p], c.places[p], c.share[p] = config.EdgeShare(n, edges), seen, 1/(float64(max(1, seen))*weight)
 	}
 	return c
 }
 
-// roomier reports whether c may have a free slot that the capacity before did not have. If the
+// mayHaveFreeSlot reports whether c may have a free slot that the capacity before did not have. If the
 // pools stop sharing a limit, each of them may have a free slot.
-func (c *capacity) roomier(before *capacity) bool {
+func (c *capacity) mayHaveFreeSlot(before *capacity) bool {
 	for p := range poolCount {
-		if c.net[p] > before.net[p] {
+		if c.netSlots[p] > before.netSlots[p] {
 			return true
 		}
 	}

@@ -187,7 +187,7 @@ func (c *cards) read(d *card) {
 		d.unread -= call.prompt
 		call.first = c.now
 		if call.lease != nil && c.pick == pickLearned {
-			call.lease.FirstToken(c.now.Sub(call.sent))
+			call.lease.RecordFirstToken(c.now.Sub(call.sent))
 		}
 		d.catchUp(c.now)
 		call.until = d.written + call.answer
@@ -223,7 +223,7 @@ func (c *cards) end(d *card) {
 	call.end = c.now
 	if call.lease != nil {
 		if c.pick == pickLearned {
-			call.lease.Answered(int(call.answer), c.now.Sub(call.first), c.now)
+			call.lease.RecordResponse(int(call.answer), c.now.Sub(call.first), c.now)
 		}
 		call.lease.ReleaseAt(upstreams.OutcomeOK, c.now)
 	}

@@ -17,154 +17,154 @@ import (
 // progress, the check reads the engine's counters more often than the prober does.
 
 const (
-	lookEvery = time.Second
-	// countTimeout is the timeout for reading counters. llama.cpp responds only between two
+	checkInterval = time.Second
+	// countersTimeout is the timeout for reading counters. llama.cpp responds only between two
 	// batches.
-	countTimeout = time.Minute
-	// trialAfter is how long an upstream without calls stays out of service if no generation probe
+	countersTimeout = time.Minute
+	// stallTrialDelay is how long an upstream without calls stays out of service if no generation probe
 	// can bring it back. After that time, the upstream gets a call as a trial.
-	trialAfter = 30 * time.Second
+	stallTrialDelay = 30 * time.Second
 )
 
-// Stall is the decision about a stalled upstream.
-type Stall uint8
+// StallDecision is the decision about a stalled upstream.
+type StallDecision uint8
 
 // The results of Options.Stall.
 const (
-	StallOut     Stall = iota // the upstream gets no new calls
-	StallConfirm              // a generation probe decides, through the breaker
-	StallStay                 // the upstream is the last target of a route and stays in service
+	StallOut     StallDecision = iota // the upstream gets no new calls
+	StallConfirm                      // a generation probe decides, through the breaker
+	StallStay                         // the upstream is the last target of a route and stays in service
 )
 
-// looker holds state between checks.
-type looker struct {
-	counting chan counters // receives the counters; nil if no read is in progress
-	outSince time.Time     // zero while in service
-	heard    heard
-	busy     bool      // the upstream was busy at the last check
-	since    time.Time // start of the current busy state
-	first    time.Time // first check of that state
-	ended    uint64    // number of calls that had ended at the last check
+// progressChecker holds state between checks.
+type progressChecker struct {
+	countersResult    chan counters // receives the counters; nil if no read is in progress
+	outOfServiceSince time.Time     // zero while in service
+	progress          progressTracker
+	wasBusy           bool      // the upstream was busy at the last check
+	busySince         time.Time // start of the current busy state
+	firstBusyCheck    time.Time // first check of that state
+	endedCalls        uint64    // number of calls that had ended at the last check
 }
 
 type counters struct {
-	sum    float64
-	counts bool
+	sum       float64
+	available bool
 }
 
-// look checks for progress every second until ctx is done.
-func (p *prober) look(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+// watchProgress checks for progress every second until ctx is done.
+func (p *prober) watchProgress(ctx context.Context) {
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	var l looker
+	var l progressChecker
 	for {
 		select {
 		case <-ctx.Done():
-			if l.counting != nil {
-				<-l.counting // the read still uses the transport
+			if l.countersResult != nil {
+				<-l.countersResult // the read still uses the transport
 			}
 			return
-		case c := <-l.counting:
-			l.counting = nil
-			if c.counts {
-				p.up.count(time.Now(), c.sum)
+		case c := <-l.countersResult:
+			l.countersResult = nil
+			if c.available {
+				p.up.recordCounters(time.Now(), c.sum)
 			}
 		case now := <-tick.C:
 			p.up.hooks.guard.Point(guardStall)
-			p.sample(now, &l)
-			l.heard.listen(p.up, now)
-			p.judge(&l, now)
-			if r := p.reader(countTimeout); l.counting == nil && r.Counts() && p.up.Progress.WantsCount(now) {
-				l.counting, r.Get = make(chan counters, 1), p.count
-				go p.up.hooks.guard.Once(guardStall, func() { readCounters(ctx, r, l.counting) })
+			p.sampleProgress(now, &l)
+			l.progress.update(p.up, now)
+			p.judgeStall(&l, now)
+			if r := p.reader(countersTimeout); l.countersResult == nil && r.HasCounters() && p.up.Progress.ShouldReadCounters(now) {
+				l.countersResult, r.Get = make(chan counters, 1), p.getCounters
+				go p.up.hooks.guard.Once(guardStall, func() { readCounters(ctx, r, l.countersResult) })
 			}
 		}
 	}
 }
 
-// sample reports the state of the upstream's calls to Progress. If an engine that counted as idle
+// sampleProgress reports the state of the upstream's calls to Progress. If an engine that counted as idle
 // has calls, sample requests a health probe.
-func (p *prober) sample(now time.Time, l *looker) {
+func (p *prober) sampleProgress(now time.Time, l *progressChecker) {
 	u := p.up
-	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks(), Ended: endedCalls(u)}
-	u.Progress.Sample(s)
-	if p.rest.resting.Load() && (s.Ended != l.ended || hasCalls(u)) && p.rest.resting.Swap(false) {
-		p.kick()
+	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.Observe(), Ended: endedCalls(u)}
+	u.Progress.RecordSample(s)
+	if p.idle.probeDelayed.Load() && (s.Ended != l.endedCalls || hasCalls(u)) && p.idle.probeDelayed.Swap(false) {
+		p.probeNow()
 	}
-	l.ended = s.Ended
+	l.endedCalls = s.Ended
 }
 
 func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 	var c counters
 	defer func() { to <- c }()
-	c.sum, _, c.counts = r.Progress(ctx)
+	c.sum, _, c.available = r.ReadCounters(ctx)
 }
 
-// judge takes a stalled upstream out of service, and brings it back when it makes progress.
-func (p *prober) judge(l *looker, now time.Time) {
-	u, state := p.up, p.up.Health.now()
-	if u.Models.Loading() { // the engine may not respond until the model is loaded
-		u.Progress.Forget(now)
+// judgeStall takes a stalled upstream out of service, and brings it back when it makes progress.
+func (p *prober) judgeStall(l *progressChecker, now time.Time) {
+	u, state := p.up, p.up.Health.currentState()
+	if u.Models.IsLoading() { // the engine may not respond until the model is loaded
+		u.Progress.Reset(now)
 	}
-	if l.busy && state == StateUp {
+	if l.wasBusy && state == StateUp {
 		u.Progress.Resume(now)
 	}
-	l.busy = state == StateBusy
-	stalled := u.Progress.Stalled(now)
+	l.wasBusy = state == StateBusy
+	stalled := u.Progress.IsStalled(now)
 	switch {
 	case state == StateBusy:
 		p.judgeBusy(l, now)
 	case state == StateDown, state == StatePending:
-		l.outSince = time.Time{}
-		u.Progress.Forget(now)
+		l.outOfServiceSince = time.Time{}
+		u.Progress.Reset(now)
 		u.Health.setStalled(false, "", now)
 	case stalled && state == StateStalled:
-		if l.outSince.IsZero() { // happens if an earlier check panicked
-			l.outSince = now
+		if l.outOfServiceSince.IsZero() { // happens if an earlier check panicked
+			l.outOfServiceSince = now
 		}
-		p.try(l, now)
+		p.probeStalled(l, now)
 	case stalled:
-		p.stalls(l, now)
+		p.handleStall(l, now)
 	case state == StateStalled:
-		l.outSince = time.Time{}
+		l.outOfServiceSince = time.Time{}
 		u.Health.setStalled(false, "work moves again", now)
 	}
 }
 
-// stalls decides what to do about an upstream that has just stalled.
-func (p *prober) stalls(l *looker, now time.Time) {
+// handleStall decides what to do about an upstream that has just stalled.
+func (p *prober) handleStall(l *progressChecker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
 		return // the upstream gets no new calls anyway, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // otherwise the last two upstreams of a route could go out of service together
-	defer u.set.stalls.Unlock()
+	u.set.stallMu.Lock() // otherwise the last two upstreams of a route could go out of service together
+	defer u.set.stallMu.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:
 		u.hooks.log.Warn("upstream has stalled: nothing moves although it has work", zap.Duration("for", facts.Still),
 			zap.Int("calls", u.slots.inFlight()), zap.Bool("counters", facts.Counts))
-		l.outSince = now
-		u.Progress.TakeOut()
+		l.outOfServiceSince = now
+		u.Progress.MarkOutOfService()
 		u.Health.setStalled(true, "nothing moves", now)
 	case StallConfirm:
-		p.try(l, now)
+		p.probeStalled(l, now)
 	case StallStay:
 	}
 }
 
-// try sends a generation probe, because any response to it is progress.
-func (p *prober) try(l *looker, now time.Time) {
+// probeStalled sends a generation probe, because any response to it is progress.
+func (p *prober) probeStalled(l *progressChecker, now time.Time) {
 	u := p.up
 	if u.slots.tryTake(PoolText, 0) && !u.generations.start(PoolText, false) {
 		u.set.freeSlot(u, PoolText)
 	}
-	if l.outSince.IsZero() || u.slots.inFlight() > 0 {
+	if l.outOfServiceSince.IsZero() || u.slots.inFlight() > 0 {
 		return
 	}
-	if now.Sub(l.outSince) >= trialAfter && !u.generations.failsSince(l.outSince) {
-		l.outSince = time.Time{}
-		u.Progress.Forget(now)
+	if now.Sub(l.outOfServiceSince) >= stallTrialDelay && !u.generations.failedSince(l.outOfServiceSince) {
+		l.outOfServiceSince = time.Time{}
+		u.Progress.Reset(now)
 		u.Health.setStalled(false, "the next call is its trial", now)
 	}
 }

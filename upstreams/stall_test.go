@@ -17,17 +17,17 @@ import (
 // stallRig is an upstream with calls. The test controls the counters and the probes of its engine.
 type stallRig struct {
 	*Upstream
-	played *playedEngine
+	played *scriptedEngine
 	works  atomic.Bool // whether generation probes succeed
 	leases []*Lease
 }
 
 // newStallRig returns a rig for a known engine with calls in flight.
 func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRig {
-	r := &stallRig{played: &playedEngine{code: http.StatusOK, pages: map[string]string{}}}
-	r.Upstream = watchedBy(t, newTestSet(t, o), r.played, engineName, "m")
-	r.probing.mu.Lock()
-	r.probing.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
+	r := &stallRig{played: &scriptedEngine{code: http.StatusOK, pages: map[string]string{}}}
+	r.Upstream = probedUpstreamIn(t, newTestSet(t, o), r.played, engineName, "m")
+	r.probeControl.mu.Lock()
+	r.probeControl.prober.generate = func(ctx context.Context, _ *engine.Profile, _ *engine.GenerationStep, limit time.Duration) engine.GenerationResult {
 		for end := time.Now().Add(limit); time.Now().Before(end); {
 			if r.works.Load() {
 				return engine.GenerationResult{Verdict: engine.GenerationOK, Status: http.StatusOK}
@@ -40,14 +40,14 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 		}
 		return engine.GenerationResult{Verdict: engine.GenerationFailed, Reason: http1.ReasonTimeout}
 	}
-	r.probing.mu.Unlock()
+	r.probeControl.mu.Unlock()
 	synctest.Wait()
 	for range calls {
 		l, ok := r.TryLease("", PoolText, 10, time.Now())
 		if !ok {
 			t.Fatal("no lease")
 		}
-		l.FirstToken(time.Second)
+		l.RecordFirstToken(time.Second)
 		r.leases = append(r.leases, l)
 	}
 	return r
@@ -56,8 +56,8 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 // answers makes responses arrive for the given number of seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
-		pass(500 * time.Millisecond)
-		r.client.answers.Came(http.StatusOK, []byte("x"))
+		sleepAndSettle(500 * time.Millisecond)
+		r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x"))
 	}
 }
 
@@ -75,13 +75,13 @@ func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
 	for i := range seconds {
 		if i == 10 {
-			r.Progress.Waits(int64(len(r.leases)))
-			defer r.Progress.Waits(-int64(len(r.leases)))
+			r.Progress.AddWaiting(int64(len(r.leases)))
+			defer r.Progress.AddWaiting(-int64(len(r.leases)))
 		}
 		if each != nil {
 			each(i)
 		}
-		pass(time.Second)
+		sleepAndSettle(time.Second)
 		if r.State() != was {
 			return i + 1
 		}
@@ -106,16 +106,16 @@ func TestStalledOut(t *testing.T) {
 		if at := r.silent(60, nil); at < 10 || at > 15 || r.State() != StateStalled {
 			t.Fatalf("state %v after %d s of silence, want stalled after 10 to 15", r.State(), at)
 		}
-		if r.EligibleIn(StateUp, At(time.Now())) || !r.EligibleIn(StateStalled, At(time.Now())) {
+		if r.IsEligibleIn(StateUp, MomentOf(time.Now())) || !r.IsEligibleIn(StateStalled, MomentOf(time.Now())) {
 			t.Error("a stalled upstream is picked as one that is up")
 		}
 		r.end()
-		pass(40 * time.Second)
+		sleepAndSettle(40 * time.Second)
 		if n := r.Status(time.Now()).GenerationProbes["failed"]; r.State() != StateStalled || n < 2 {
 			t.Errorf("%v after %d failed probes", r.State(), n)
 		}
 		r.works.Store(true)
-		pass(3 * time.Second)
+		sleepAndSettle(3 * time.Second)
 		if r.State() != StateUp {
 			t.Errorf("%v although a generation probe succeeds", r.State())
 		}
@@ -128,7 +128,7 @@ func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
 		r.Models.mu.Lock()
-		r.Models.setPlaces(r.Models.places.Configure, 1)
+		r.Models.setResidents(r.Models.residents.SetConfigured, 1)
 		r.Models.mu.Unlock()
 		r.counts(100)
 		l, ok := r.Models.Entry("m").TryLease("", PoolText, Prompt{Tokens: 10, Uncached: 10}, 0, time.Now())
@@ -139,7 +139,7 @@ func TestLoadIsNoStall(t *testing.T) {
 		if at := r.silent(300, nil); at != 0 {
 			t.Errorf("%v after %d s of a load", r.State(), at)
 		}
-		l.FirstToken(300 * time.Second)
+		l.RecordFirstToken(300 * time.Second)
 		if at := r.silent(60, nil); at == 0 || r.State() != StateStalled {
 			t.Errorf("%v after %d s behind the load", r.State(), at)
 		}
@@ -151,7 +151,7 @@ func TestLoadIsNoStall(t *testing.T) {
 // makes progress, or when a counter rises.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
-		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
+		"answer":  func(r *stallRig) { r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x")) },
 		"counter": func(r *stallRig) { r.counts(101) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestStalledBack(t *testing.T) {
 				if r.silent(60, nil) == 0 {
 					t.Fatal("not stalled")
 				}
-				pass(20 * time.Second)
+				sleepAndSettle(20 * time.Second)
 				move(r)
 				if at := r.silent(5, nil); at == 0 || r.State() != StateUp {
 					t.Errorf("state %v, want up", r.State())
@@ -183,7 +183,7 @@ func TestCountersKeepIn(t *testing.T) {
 		if at := r.silent(150, func(i int) { r.counts(100 + i/4) }); at != 0 {
 			t.Errorf("state %v after %d s of silence, want no stall", r.State(), at)
 		}
-		if !r.Progress.Works(time.Now()) {
+		if !r.Progress.IsProgressing(time.Now()) {
 			t.Error("it is not seen to work")
 		}
 		r.end()
@@ -208,7 +208,7 @@ func TestSeveralEngines(t *testing.T) {
 		r.answers(20)
 		silent := time.Now()
 		at := r.silent(150, func(i int) {
-			if both(100_000, 70+i/4); i > 10 && r.Progress.Lost(silent, time.Now()) {
+			if both(100_000, 70+i/4); i > 10 && r.Progress.IsCallLost(silent, time.Now()) {
 				t.Fatalf("calls are lost after %d s", i)
 			}
 		})
@@ -216,13 +216,13 @@ func TestSeveralEngines(t *testing.T) {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
 		for range 200 { // lets the longest step decay
-			r.client.answers.Came(http.StatusOK, []byte("x"))
-			pass(time.Second)
+			r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x"))
+			sleepAndSettle(time.Second)
 		}
 		if at := r.silent(60, nil); at < 10 || at > 25 || r.State() != StateStalled {
 			t.Errorf("%v after %d s in which none works", r.State(), at)
 		}
-		pass(time.Minute)
+		sleepAndSettle(time.Minute)
 		if r.State() != StateStalled {
 			t.Errorf("%v although none works", r.State())
 		}
@@ -255,15 +255,15 @@ func TestSlowCounters(t *testing.T) {
 // TestStallNotAllowed checks that a route's last target stays in service. If too many targets would
 // go out of service at the same time, a generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
-	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
+	for answer, want := range map[StallDecision]BreakerState{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newStallRig(t, Options{Stall: func(*Upstream, time.Time) Stall { return answer }}, "vllm", 2)
+			r := newStallRig(t, Options{Stall: func(*Upstream, time.Time) StallDecision { return answer }}, "vllm", 2)
 			r.counts(100)
 			r.answers(5)
 			if at := r.silent(30, nil); at != 0 {
 				t.Errorf("state %v after %d s of silence, want no stall", r.State(), at)
 			}
-			if got := r.Breaker.Position(time.Now()); (got == BreakerClosed) != (want == BreakerClosed) {
+			if got := r.Breaker.StateAt(time.Now()); (got == BreakerClosed) != (want == BreakerClosed) {
 				t.Errorf("breaker %v, want %v", got, want)
 			}
 			r.end()
@@ -276,16 +276,16 @@ func TestStallNotAllowed(t *testing.T) {
 func TestStalledUnprobed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 1)
-		r.probing.mu.Lock()
-		r.probing.prober.generate = nil
-		r.probing.mu.Unlock()
+		r.probeControl.mu.Lock()
+		r.probeControl.prober.generate = nil
+		r.probeControl.mu.Unlock()
 		r.counts(100)
 		r.answers(5)
 		if r.silent(60, nil) == 0 {
 			t.Fatal("not stalled")
 		}
 		r.end()
-		pass(32 * time.Second)
+		sleepAndSettle(32 * time.Second)
 		if r.State() != StateUp {
 			t.Error(r.State())
 		}
@@ -304,7 +304,7 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		}
 		begin := time.Now()
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
-			pass(100 * time.Millisecond)
+			sleepAndSettle(100 * time.Millisecond)
 		}
 		// The upper bound is the sum of an interval plus ten percent, one probe that the last
 		// response outranks, and one second for each of two later probes.

@@ -44,8 +44,8 @@ type Status struct {
 	ProbeAge      float64            `json:"probe_age_seconds"` // -1 if none
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names that are not served now
-	Lacks         []Lack             `json:"lacks,omitempty"`   // features that siblings have
-	Refuses       []Refusing         `json:"refuses,omitempty"` // refused features; engine or clients may be at fault
+	Lacks         []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have
+	Refuses       []RefusedFeature   `json:"refuses,omitempty"` // refused features; engine or clients may be at fault
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // average for prompts; assumed until the first report
@@ -100,13 +100,13 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
 		return "upstream was taken out by the operator: " + u.Mode().String()
-	case s == StateRetiring && u.ending.leaving.Load():
+	case s == StateRetiring && u.removal.podGone.Load():
 		return "upstream is retiring: Kubernetes has no pod for it that takes calls"
 	case s == StateRetiring:
 		return "upstream is retiring: the configuration no longer has it"
 	case s == StatePending:
 		return "upstream has not been probed yet: it is used only while no other of the route is up"
-	case s == StateDown && u.Health.Wake.Starting(now):
+	case s == StateDown && u.Health.Wake.IsStarting(now):
 		return "upstream's engine is being woken"
 	case s == StateDown:
 		return "upstream is down: " + u.Health.lastFailure()
@@ -114,12 +114,12 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 		return "upstream has stalled: it has work and nothing moves"
 	case s == StateBusy:
 		return "upstream is busy: it has calls, which keep their slots, and does not answer its probes"
-	case u.Breaker.Position(now) == BreakerOpen:
+	case u.Breaker.StateAt(now) == BreakerOpen:
 		return "breaker is open: " + u.Health.lastFailure()
-	case !u.Breaker.passes(At(now)):
+	case !u.Breaker.admitsCalls(MomentOf(now)):
 		return "breaker is half-open and its trial is under way: " + u.Health.lastFailure()
 	case !u.Models.Serves(served):
-		return u.Models.whyNot(served)
+		return u.Models.unavailableReason(served)
 	}
 	return ""
 }
@@ -128,7 +128,7 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 // returns "" if the upstream will serve the model, or if that is unknown. An open breaker does not
 // count, because it closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
-	switch u.Health.now() {
+	switch u.Health.currentState() {
 	case StateDown:
 		return fmt.Sprintf("upstream %s is down: %s", u.identity.label, u.Health.lastFailure())
 	case StatePending:
@@ -136,42 +136,42 @@ func (u *Upstream) UnavailableReason(served string) string {
 	case StateUp, StateStalled, StateBusy, StateRetiring:
 	}
 	if !u.Models.Serves(served) {
-		return fmt.Sprintf("upstream %s: %s", u.identity.label, u.Models.whyNot(served))
+		return fmt.Sprintf("upstream %s: %s", u.identity.label, u.Models.unavailableReason(served))
 	}
 	return ""
 }
 
 // Status returns a snapshot of the upstream.
 func (u *Upstream) Status(now time.Time) Status {
-	profile, id, health := u.engine.Load(), &u.identity, u.Health.read()
-	others, _ := u.reports.others(At(now))
+	profile, id, health := u.engine.Load(), &u.identity, u.Health.factsSnapshot()
+	others, _ := u.reports.otherRequests(MomentOf(now))
 	st := Status{
-		Name: id.name, Label: id.label, URL: id.url, Address: id.address, Origin: u.settings.Load().found.origin,
+		Name: id.name, Label: id.label, URL: id.url, Address: id.address, Origin: u.settings.Load().endpoint.origin,
 		Engine: profile.Name(), EngineTitle: profile.Title(), Quirks: profile.Quirks(),
-		State: u.State().String(), StateSeconds: now.Sub(health.changed).Seconds(), Downs: health.downs,
-		Suspect: health.machine.suspect,
-		Check:   health.check, LastFailure: health.failure, ProbeAge: age(health.probedAt, now),
-		Breaker: u.Breaker.Position(now).String(),
+		State: u.State().String(), StateSeconds: now.Sub(health.changedAt).Seconds(), Downs: health.downCount,
+		Suspect: health.liveness.isSuspect,
+		Check:   health.lastCheck, LastFailure: health.lastFailure, ProbeAge: secondsSince(health.probedAt, now),
+		Breaker: u.Breaker.StateAt(now).String(),
 		Limits:  u.Limits(), Ghosts: u.slots.ghostCount(), Others: others,
-		Mode: u.Mode().String(), ModeSeconds: u.mode.age(now),
+		Mode: u.Mode().String(), ModeSeconds: u.mode.secondsSinceChange(now),
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
-		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
-		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
-		Lacks: Lacking(u, now), Refuses: RefusingNow(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
-		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
+		ReportAge: -1, Models: u.Models.ListedModels(), Missing: u.Models.unservedNames(u.settings.Load().expected),
+		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), initialBytesPerToken),
+		Lacks: LackedFeatures(u, now), Refuses: RefusedFeatures(u, now), Generation: u.generations.lastGeneration(), Wake: u.Health.Wake.Status(now),
+		Progress: progressStatus(u.Progress.Facts(now)), Speeds: modelSpeeds(&u.Models, MomentOf(now)),
 	}
 	if since, suspected := u.Health.suspectedSince(); suspected {
-		st.Unheard, st.Leaves = time.Duration(ticks(now)-since).Seconds(), u.Health.Unheard()
+		st.Unheard, st.Leaves = time.Duration(momentTicks(now)-since).Seconds(), u.Health.ShouldRetryElsewhere()
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report
-		st.Report, st.ReportFresh, st.ReportAge = &r, report.fresh(At(now)), age(report.At, now)
+		st.Report, st.ReportFresh, st.ReportAge = &r, report.isFresh(MomentOf(now)), secondsSince(report.At, now)
 	}
-	if g := u.Models.places.Gate(); g != nil {
+	if g := u.Models.residents.Gate(); g != nil {
 		st.Residency = g.Snapshot(now)
 	}
-	if until := u.Breaker.openUntil.Load(); until != breakerClosed && until > ticks(now) {
-		st.BreakerOpens = time.Duration(until - ticks(now)).Seconds()
+	if until := u.Breaker.openUntil.Load(); until != breakerClosed && until > momentTicks(now) {
+		st.BreakerOpens = time.Duration(until - momentTicks(now)).Seconds()
 	}
 	for o := range outcomeCount {
 		st.Attempts[o.String()] = u.series.attempts[o].Get()
@@ -184,7 +184,7 @@ func (u *Upstream) Status(now time.Time) Status {
 	}
 	for p := range poolCount {
 		var l Load
-		u.ReadLoad(&l, p, At(now))
+		u.ReadLoad(&l, p, MomentOf(now))
 		st.Pools = append(st.Pools, PoolStatus{
 			p.String(), l.Active - l.Elsewhere, l.Limit, l.Places, l.Tokens, l.Penalty, l.Elsewhere,
 		})

@@ -20,11 +20,11 @@ type Upstream struct {
 	set      *Set
 	hooks    hooks
 
-	settings    atomic.Pointer[settings]
-	engine      atomic.Pointer[engine.Profile]
-	recognition sync.Mutex // held while the engine and the state derived from it change
-	mode        modeSwitch
-	ending      ending
+	settings  atomic.Pointer[settings]
+	engine    atomic.Pointer[engine.Profile]
+	profileMu sync.Mutex // held while the engine and the state derived from it change
+	mode      modeSwitch
+	removal   removal
 
 	Health   Health
 	Breaker  CircuitBreaker
@@ -36,24 +36,24 @@ type Upstream struct {
 	reports  reports
 	penalty  penalty
 
-	probing     probing
-	generations generationProber
-	series      series
+	probeControl probeControl
+	generations  generationProber
+	series       series
 
 	client client
 }
 
-// ending tracks the removal of an upstream.
-type ending struct {
-	leaving           atomic.Bool // the pod is gone, so the upstream gets no new calls even if routes contain it
-	retiring, removed atomic.Bool
-	handover          handover
+// removal tracks the removal of an upstream.
+type removal struct {
+	podGone               atomic.Bool // the pod is gone, so the upstream gets no new calls even if routes contain it
+	isRetiring, isRemoved atomic.Bool
+	handover              handover
 }
 
 type client struct {
-	transport atomic.Pointer[http1.Transport] // for calls; a reload may replace it
-	hosts     *http1.HostWatch
-	answers   http1.AnswerWatch
+	transport   atomic.Pointer[http1.Transport] // for calls; a reload may replace it
+	hosts       *http1.HostWatch
+	answerWatch http1.AnswerWatch
 }
 
 // identity distinguishes the upstream from others. It never changes.
@@ -67,14 +67,14 @@ type identity struct {
 
 // settings holds the values that a reload may change while the upstream stays the same.
 type settings struct {
-	spec      config.Upstream
-	weight    float64
-	transport transportConfig // creates the transports
-	probe     probeSettings
-	source    *discovery // the discovery that found the upstream, or nil
-	found     endpoint
-	expected  []string // served names that routes expect at this upstream
-	works     []work   // the models' names and kinds
+	spec         config.Upstream
+	weight       float64
+	transport    transportConfig // creates the transports
+	probe        probeSettings
+	discovery    *discovery // the discovery that found the upstream, or nil
+	endpoint     endpoint
+	expected     []string      // served names that routes expect at this upstream
+	probeTargets []probeTarget // the models' names and kinds
 }
 
 // ID identifies an upstream: its configured name, its normalised base URL and, if it was
@@ -95,8 +95,8 @@ func (u *Upstream) Label() string { return u.identity.label }
 // from responses.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
-// TagsOf returns the configured tags of an upstream.
-func TagsOf(u *Upstream) []string { return u.settings.Load().spec.Tags }
+// ConfiguredTags returns the configured tags of an upstream.
+func ConfiguredTags(u *Upstream) []string { return u.settings.Load().spec.Tags }
 
 // URL returns the base URL to dial, without credentials.
 func (u *Upstream) URL() string { return u.identity.url }
@@ -105,16 +105,16 @@ func (u *Upstream) URL() string { return u.identity.url }
 // until the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
-// ContinuesAnswers reports whether an upstream's engine can continue a partial response that the
+// CanContinueAnswers reports whether an upstream's engine can continue a partial response that the
 // request contains.
-func ContinuesAnswers(u *Upstream) bool {
+func CanContinueAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns the priority to send with a call of a class. It converts rank, the class's
+// EnginePriority returns the priority to send with a call of a class. It converts rank, the class's
 // position (0 for the first), to the engine's order. ok is false if calls to this engine have no
 // priority.
-func Priority(u *Upstream, rank int) (number int, ok bool) {
+func EnginePriority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
 		return 0, false
@@ -127,29 +127,29 @@ func Priority(u *Upstream, rank int) (number int, ok bool) {
 
 // State returns the upstream's state.
 func (u *Upstream) State() State {
-	if u.ending.retiring.Load() || u.ending.leaving.Load() {
+	if u.removal.isRetiring.Load() || u.removal.podGone.Load() {
 		return StateRetiring
 	}
-	return u.Health.now()
+	return u.Health.currentState()
 }
 
-// EligibleIn reports whether the upstream is in health state s and a call may be sent to it now. s
+// IsEligibleIn reports whether the upstream is in health state s and a call may be sent to it now. s
 // is StateUp or StatePending. A route uses pending upstreams if none is up, so that it can serve
-// the first requests after a start. EligibleIn returns false for a retiring, leaving or drained
+// the first requests after a start. IsEligibleIn returns false for a retiring, leaving or drained
 // upstream, and if the breaker admits no call.
-func (u *Upstream) EligibleIn(s State, now Moment) bool {
-	return u.Health.now() == s && !u.ending.retiring.Load() && !u.ending.leaving.Load() &&
-		u.mode.now() == ModeReady && u.Breaker.passes(now)
+func (u *Upstream) IsEligibleIn(s State, now Moment) bool {
+	return u.Health.currentState() == s && !u.removal.isRetiring.Load() && !u.removal.podGone.Load() &&
+		u.mode.current() == ModeReady && u.Breaker.admitsCalls(now)
 }
 
-// EligibleFor is like EligibleIn, for a call made with the key that has this id. If the key's
+// IsEligibleFor is like IsEligibleIn, for a call made with the key that has this id. If the key's
 // failures opened the breaker, its call cannot be the trial.
-func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
-	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
+func (u *Upstream) IsEligibleFor(key string, s State, now Moment) bool {
+	return u.IsEligibleIn(s, now) && !u.Breaker.BarsKey(key)
 }
 
-// returns discards evidence from before the engine went down, because it may have restarted.
-func (u *Upstream) returns() {
+// resetAfterReturn discards evidence from before the engine went down, because it may have restarted.
+func (u *Upstream) resetAfterReturn() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
 	defer u.Models.mu.Unlock()
@@ -161,34 +161,34 @@ func (u *Upstream) returns() {
 // Limits returns the configured or reported slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance estimates how long it takes until a call for the served name may be sent to the
+// RetryDelay estimates how long it takes until a call for the served name may be sent to the
 // upstream. It returns 0 if a call may be sent now, and an hour if the time cannot be estimated.
-func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
-	until := ticks(now)
+func (u *Upstream) RetryDelay(served string, now time.Time) time.Duration {
+	until := momentTicks(now)
 	switch s := u.State(); {
 	case s == StateRetiring, u.Mode() != ModeReady:
 		return time.Hour
 	case s == StateDown:
-		until = u.probing.due.Load() + int64(u.settings.Load().probe.rise-1)*int64(returnPause)
+		until = u.probeControl.nextProbe.Load() + int64(u.settings.Load().probe.rise-1)*int64(returnPause)
 	case s == StatePending, !u.Models.Serves(served):
-		until = u.probing.due.Load()
+		until = u.probeControl.nextProbe.Load()
 	}
-	if u.Health.Wake.Possible(now) {
-		return u.Health.Wake.Expected(now)
+	if u.Health.Wake.CanWake(now) {
+		return u.Health.Wake.ExpectedWait(now)
 	}
 	if breaker := u.Breaker.openUntil.Load(); breaker != breakerClosed {
 		until = max(until, breaker)
 	}
-	return max(0, time.Duration(until-ticks(now)))
+	return max(0, time.Duration(until-momentTicks(now)))
 }
 
-// ModelGone records a 404 for f.Served and starts a probe immediately. Only this name becomes
+// RecordModelGone records a 404 for f.Served and starts a probe immediately. Only this name becomes
 // unavailable. If all 404s come from f's source, the name stays available in two cases: the engine
 // listed it after an earlier 404, or has never listed it. The name becomes available when a later
 // list contains it, or after 30 s if the engine has no list or an incomplete one.
-func (u *Upstream) ModelGone(f FailureSource) {
+func (u *Upstream) RecordModelGone(f FailureSource) {
 	now := time.Now()
-	u.Health.Note(CauseModelGone, "", 404, now)
-	u.Models.gone(f, now)
-	u.probing.kick()
+	u.Health.RecordFailure(CauseModelGone, "", 404, now)
+	u.Models.recordModelGone(f, now)
+	u.probeControl.probeNow()
 }

@@ -40,7 +40,7 @@ type world struct {
 type waitingCall struct {
 	model string
 	q     *queue.Queue
-	need  queue.Need
+	need  queue.WaitRequest
 	done  chan struct{}
 	once  sync.Once        // guards the close of done
 	over  chan struct{}    // closed when the call ends
@@ -72,7 +72,7 @@ func newWorld(t *rapid.T, turns bool) *world {
 	for i := range specs {
 		u := w.plan.Upstream(specs[i].Name)[0]
 		if rapid.IntRange(0, 3).Draw(t, "state") > 0 {
-			u.Bring(upstreams.StateUp)
+			u.SetState(upstreams.StateUp)
 		}
 		w.ups = append(w.ups, u)
 	}
@@ -111,19 +111,19 @@ func (w *world) reload() {
 		}
 		f.Models = append(f.Models, m)
 	}
-	table, err := routing.Build(f, w.plan, w.table.Load())
+	table, err := routing.BuildTable(f, w.plan, w.table.Load())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var uses []queue.Use
+	var uses []queue.QueueConfig
 	for _, r := range table.Routes() {
 		if r.ID != fmt.Sprint("m", worldModels-1) {
-			uses = append(uses, queue.Use{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
+			uses = append(uses, queue.QueueConfig{Model: r.ID, Queue: w.queues.ForModel(r.ID), Depth: 30, Route: r})
 		}
 	}
 	w.queues.Apply(uses)
 	w.table.Store(table)
-	w.queues.OfferAll()
+	w.queues.OfferAllSlots()
 }
 
 func (w *world) route(model string) *routing.Route {
@@ -140,7 +140,7 @@ func (w *world) arrive() {
 		return
 	}
 	c := &waitingCall{model: model, done: make(chan struct{}), over: make(chan struct{})}
-	c.need = queue.Need{
+	c.need = queue.WaitRequest{
 		Key:  fmt.Sprint(rapid.IntRange(0, 2).Draw(w.t, "key")),
 		Pool: rapid.SampledFrom([]upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}).Draw(w.t, "pool"),
 	}
@@ -159,7 +159,7 @@ func (w *world) arrive() {
 		return
 	}
 	c.q = w.queues.ForModel(model)
-	if c.q.Waiting() == 0 {
+	if c.q.WaitingCalls() == 0 {
 		l, err := acquire(r)
 		if err == nil {
 			w.running = append(w.running, l)
@@ -245,13 +245,13 @@ func (w *world) check() {
 // such a call may free a slot for waiting calls.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
-		return t.Upstream.Breaker.Position(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.EligibleIn(upstreams.StateUp, upstreams.At(time.Now()))
+		return t.Upstream.Breaker.StateAt(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.IsEligibleIn(upstreams.StateUp, upstreams.MomentOf(time.Now()))
 	})
 }
 
 // bars reports whether one of a route's upstreams is half-open and bars a key from its trial.
 func bars(r *routing.Route, key string) bool {
-	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.Bars(key) })
+	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.BarsKey(key) })
 }
 
 // timeless hides the test's deadline, which cannot be read in a bubble.
@@ -299,7 +299,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 						if !ok {
 							break
 						}
-						l.FailedFor(upstreams.FailureSource{Key: key})
+						l.SetFailureSource(upstreams.FailureSource{Key: key})
 						w.release(l, upstreams.OutcomeBadResponse)
 					}
 				},
@@ -309,7 +309,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 					}
 				},
 				"state": func() {
-					up().Bring(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown, upstreams.StateBusy}).Draw(rt, "state"))
+					up().SetState(rapid.SampledFrom([]upstreams.State{upstreams.StateUp, upstreams.StateUp, upstreams.StateDown, upstreams.StateBusy}).Draw(rt, "state"))
 				},
 				"mode": func() {
 					up().SetMode(rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeReady, upstreams.ModeDrain}).Draw(rt, "mode"))
@@ -319,7 +319,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"model gone": func() {
 					u := up()
 					for range 2 { // a single 404 does not take the model out
-						u.ModelGone(upstreams.FailureSource{Served: "s"})
+						u.RecordModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},
 				"model back": func() { up().ModelBack() },
@@ -352,7 +352,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				}
 			}
 			for i := range worldModels - 1 {
-				if n := w.queues.ForModel(fmt.Sprint("m", i)).Waiting(); n != 0 {
+				if n := w.queues.ForModel(fmt.Sprint("m", i)).WaitingCalls(); n != 0 {
 					rt.Fatalf("%d calls wait, want 0", n)
 				}
 			}

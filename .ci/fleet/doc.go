@@ -18,7 +18,7 @@
 // between. A fleet has certainly admitted too many calls only if more calls were sent and answered
 // within a span than the limit and the refill during the span allow (over). Slow calls on a slow
 // machine therefore do not count against the fleet. Given the times at which calls were sent, the
-// functions one and oneWithSlots compute how many of them a single edge with the whole limit would
+// functions one and admittedBySlots compute how many of them a single edge with the whole limit would
 // have admitted. The function divided computes the same for four edges that each have a quarter of
 // the limit.
 //

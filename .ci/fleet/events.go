@@ -18,17 +18,17 @@ import (
 // outageTime is how long the store hangs. It is then down for the same time.
 const outageTime = 5 * time.Second
 
-// outage makes the store hang, die and lose its data while keys are at their limits.
-func (r *run) outage(ctx context.Context) error {
+// measureOutage makes the store hang, die and lose its data while keys are at their limits.
+func (r *run) measureOutage(ctx context.Context) error {
 	for _, l := range r.loads {
-		r.exhaust(ctx, l)
+		r.exhaustLimits(ctx, l)
 	}
 	playing, end := context.WithCancel(ctx)
 	var calls sync.WaitGroup
-	calls.Go(func() { r.atLimit(playing, 1.5, even, time.Hour) })
+	calls.Go(func() { r.loadLimitedKeys(playing, 1.5, even, time.Hour) })
 	defer calls.Wait()
 	defer end()
-	owedBefore := r.excess(time.Since(r.began))
+	owedBefore := r.largestExcess(time.Since(r.startedAt))
 	time.Sleep(time.Second)
 	var late float64 // largest excess, at any edge and in any outage
 	var waited, tooLong float64
@@ -41,37 +41,37 @@ func (r *run) outage(ctx context.Context) error {
 		time.Sleep(outageTime)
 		during := r.read(ctx)
 		for i := range edges {
-			late = max(late, during.late[i]-before.late[i])
+			late = max(late, during.lateWaits[i]-before.lateWaits[i])
 		}
-		w := during.waits.since(before.waits)
-		waited, tooLong = waited+w.all(), tooLong+w.longer(0.025)
+		w := during.waits.minus(before.waits)
+		waited, tooLong = waited+w.all(), tooLong+w.countAbove(0.025)
 		if err := finish(); err != nil {
 			return err
 		}
 		back := time.Now()
-		if err := until(ctx, 10*time.Second, "every edge has the store again",
+		if err := waitUntil(ctx, 10*time.Second, "every edge has the store again",
 			func() bool { return r.read(ctx).available == edges }); err != nil {
 			return err
 		}
 		again := time.Since(back)
-		r.table.add(5, "store "+what+": shared again after it is back", "<= 1 s", holds(again <= time.Second),
+		r.table.add(5, "store "+what+": shared again after it is back", "<= 1 s", verdictOf(again <= time.Second),
 			"%.2f s", again.Seconds())
 		time.Sleep(2 * time.Second)
 		return nil
 	}
 	s := &r.world.store
-	if err := away("hangs", func() error { return s.process.Stop() },
-		func() error { return s.process.Continue() }); err != nil {
+	if err := away("hangs", func() error { return s.process.Suspend() },
+		func() error { return s.process.Resume() }); err != nil {
 		return err
 	}
 	kill := func() error { s.process.Kill(); return nil }
 	if err := away("is dead", kill, func() error { return s.start(ctx) }); err != nil {
 		return err
 	}
-	owedAfter := r.excess(time.Since(r.began))
+	owedAfter := r.largestExcess(time.Since(r.startedAt))
 	for _, command := range []string{"FLUSHALL", "SCRIPT FLUSH"} {
 		r.note("the store forgets: %s", command)
-		if _, err := s.say(command); err != nil {
+		if _, err := s.sendCommand(command); err != nil {
 			return err
 		}
 		time.Sleep(2 * time.Second)
@@ -84,29 +84,29 @@ func (r *run) outage(ctx context.Context) error {
 		"%.0f", late)
 	errs := 0
 	for _, l := range r.loads {
-		errs += failed(l.all())
+		errs += failed(l.allCalls())
 	}
-	r.table.add(5, "store hangs, is dead, forgets: errors", "0", holds(errs == 0), "%d", errs)
+	r.table.add(5, "store hangs, is dead, forgets: errors", "0", verdictOf(errs == 0), "%d", errs)
 	part := owedAfter - owedBefore
-	r.table.add(5, "store hangs, is dead: beyond the limit", "<= 1 %", holds(part <= 0.01),
+	r.table.add(5, "store hangs, is dead: beyond the limit", "<= 1 %", verdictOf(part <= 0.01),
 		"%.2f %% of a minute's limit", 100*part)
-	part = r.excess(time.Since(r.began)) - owedAfter
-	r.table.add(6, "FLUSHALL, SCRIPT FLUSH: beyond the limit", "<= 1 %", holds(part <= 0.01),
+	part = r.largestExcess(time.Since(r.startedAt)) - owedAfter
+	r.table.add(6, "FLUSHALL, SCRIPT FLUSH: beyond the limit", "<= 1 %", verdictOf(part <= 0.01),
 		"%.2f %% of a minute's limit", 100*part)
 	return nil
 }
 
-// excess returns the largest amount by which a key has certainly exceeded its limit by the given
+// largestExcess returns the largest amount by which a key has certainly exceeded its limit by the given
 // time, as a fraction of a minute's limit.
-func (r *run) excess(by time.Duration) (most float64) {
+func (r *run) largestExcess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
-		most = max(most, over(before(l.all(), by), l.limit)/float64(l.limit))
+		most = max(most, excessCalls(before(l.allCalls(), by), l.limit)/float64(l.limit))
 	}
 	return most
 }
 
-// revoke creates keys in the store and revokes them.
-func (r *run) revoke(ctx context.Context) error {
+// measureRevocation creates keys in the store and revokes them.
+func (r *run) measureRevocation(ctx context.Context) error {
 	r.note("five keys are made in the store, and revoked")
 	var all []time.Duration
 	for i := range 5 {
@@ -120,14 +120,14 @@ func (r *run) revoke(ctx context.Context) error {
 		each := func(status int) func() bool {
 			return func() bool {
 				for edge := range edges {
-					if r.do(ctx, l, edge).status != status {
+					if r.sendModelCall(ctx, l, edge).status != status {
 						return false
 					}
 				}
 				return true
 			}
 		}
-		if err := until(ctx, 10*time.Second, "a key of the store is good at every edge", each(200)); err != nil {
+		if err := waitUntil(ctx, 10*time.Second, "a key of the store is good at every edge", each(200)); err != nil {
 			return err
 		}
 		var took [edges]time.Duration
@@ -135,15 +135,15 @@ func (r *run) revoke(ctx context.Context) error {
 		var polls sync.WaitGroup
 		for edge := range edges {
 			polls.Go(func() {
-				_ = until(ctx, 10*time.Second, "the key is refused", func() bool {
-					c := r.do(ctx, l, edge)
+				_ = waitUntil(ctx, 10*time.Second, "the key is refused", func() bool {
+					c := r.sendModelCall(ctx, l, edge)
 					took[edge] = c.sent
 					return c.status == 401
 				})
 			})
 		}
 		_, err = r.world.key(ctx, "revoke", id)
-		revoked = time.Since(r.began)
+		revoked = time.Since(r.startedAt)
 		polls.Wait()
 		if err != nil {
 			return err
@@ -155,13 +155,13 @@ func (r *run) revoke(ctx context.Context) error {
 	slices.Sort(all)
 	half, last := all[len(all)/2], all[len(all)-1]
 	r.table.add(8, "a revoked key is refused at every edge", "<= 1 s, p50 <= 50 ms",
-		holds(last <= time.Second && half <= 50*time.Millisecond),
+		verdictOf(last <= time.Second && half <= 50*time.Millisecond),
 		"%d ms, p50 %d ms", last.Milliseconds(), half.Milliseconds())
 	return nil
 }
 
 // key runs `penstock key` and returns the first line of its output.
-func (w *world) key(ctx context.Context, args ...string) (string, error) {
+func (w *testFleet) key(ctx context.Context, args ...string) (string, error) {
 	program, err := process.Executable()
 	if err != nil {
 		return "", err
@@ -183,21 +183,21 @@ type conversation struct {
 	upstream string // engine that answered the last turn
 }
 
-// follow continues each conversation at a different edge than before. It sends one call at a time,
+// followConversations continues each conversation at a different edge than before. It sends one call at a time,
 // so that no engine is busy, even on a slow machine. The simulated engines need time to read a
 // prompt; otherwise, a conversation would have no reason to stay at its engine.
-func (r *run) follow(ctx context.Context) error {
+func (r *run) followConversations(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
 	all := make([]conversation, conversations)
 	l := &load{key: "free", model: "chat"}
 	chance := rand.New(rand.NewPCG(1, 2))
-	system := words(chance, 1000)
+	system := randomWords(chance, 1000)
 	followed, calls := 0, 0
 	for turn := range turns {
 		for i := range all {
 			was := all[i].upstream
-			r.turn(ctx, l, &all[i], chance.IntN(edges), system, words(chance, 120))
+			r.turn(ctx, l, &all[i], chance.IntN(edges), system, randomWords(chance, 120))
 			time.Sleep(100 * time.Millisecond) // lets the other edges learn that the call has ended
 			if turn > 0 {
 				calls++
@@ -207,13 +207,13 @@ func (r *run) follow(ctx context.Context) error {
 			}
 		}
 	}
-	r.table.add(11, "follow-ups on the engine of the turn before", ">= 99 %", holds(share(followed, calls) >= 0.99),
-		"%.1f %% of %d, engines not busy", 100*share(followed, calls), calls)
-	return r.warm(ctx, l, all, system, chance)
+	r.table.add(11, "follow-ups on the engine of the turn before", ">= 99 %", verdictOf(fraction(followed, calls) >= 0.99),
+		"%.1f %% of %d, engines not busy", 100*fraction(followed, calls), calls)
+	return r.warmRestartedEdge(ctx, l, all, system, chance)
 }
 
-// warm restarts an edge and sends it a turn of every conversation.
-func (r *run) warm(ctx context.Context, l *load, all []conversation, system string, chance *rand.Rand) error {
+// warmRestartedEdge restarts an edge and sends it a turn of every conversation.
+func (r *run) warmRestartedEdge(ctx context.Context, l *load, all []conversation, system string, chance *rand.Rand) error {
 	last := edges - 1
 	r.world.edges[last].process.Kill()
 	if err := r.world.startEdge(ctx, last); err != nil {
@@ -223,24 +223,24 @@ func (r *run) warm(ctx context.Context, l *load, all []conversation, system stri
 	followed := 0
 	for i := range all {
 		was := all[i].upstream
-		if r.turn(ctx, l, &all[i], last, system, words(chance, 120)); was == all[i].upstream {
+		if r.turn(ctx, l, &all[i], last, system, randomWords(chance, 120)); was == all[i].upstream {
 			followed++
 		}
 	}
-	r.table.add(11, "the same at an edge 5 s after its start", ">= 98 %", holds(share(followed, len(all)) >= 0.98),
-		"%.1f %% of %d", 100*share(followed, len(all)), len(all))
-	return r.world.joined(ctx)
+	r.table.add(11, "the same at an edge 5 s after its start", ">= 98 %", verdictOf(fraction(followed, len(all)) >= 0.98),
+		"%.1f %% of %d", 100*fraction(followed, len(all)), len(all))
+	return r.world.waitJoined(ctx)
 }
 
 func (r *run) turn(ctx context.Context, l *load, c *conversation, edge int, system, said string) {
 	c.text += fmt.Sprintf(`,{"role":"user","content":%q}`, said)
-	c.upstream = r.ask(ctx, l, edge,
+	c.upstream = r.sendCall(ctx, l, edge,
 		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"system","content":%q}%s],%s}`,
 			l.model, system, c.text, instant)).upstream
 	c.text += `,{"role":"assistant","content":"Yes."}`
 }
 
-func words(chance *rand.Rand, n int) string {
+func randomWords(chance *rand.Rand, n int) string {
 	var b strings.Builder
 	for range n {
 		fmt.Fprintf(&b, "%x ", chance.IntN(1<<20))
@@ -248,14 +248,14 @@ func words(chance *rand.Rand, n int) string {
 	return b.String()
 }
 
-// booked contains usage as counted by edges or engines.
-type booked struct {
+// usageTotals contains usage as counted by edges or engines.
+type usageTotals struct {
 	calls, prompt, completion int64
 	estimated                 int64 // aborted calls, counted with the maximum number of tokens that they may have used
 }
 
-func (b booked) less(other booked) booked {
-	return booked{
+func (b usageTotals) minus(other usageTotals) usageTotals {
+	return usageTotals{
 		b.calls - other.calls, b.prompt - other.prompt, b.completion - other.completion, b.estimated - other.estimated,
 	}
 }
@@ -263,12 +263,12 @@ func (b booked) less(other booked) booked {
 // lostCalls returns the number of calls with short answers that the engines have counted but the
 // fleet has not. It computes this number from the change in the difference of tokens. It subtracts
 // aborted calls, because the fleet counts them by an estimate and the engines do not count them.
-func lostCalls(before, after booked) int64 {
+func lostCalls(before, after usageTotals) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
 
 // engineBooks returns the usage that the engines have counted.
-func (w *world) engineBooks(ctx context.Context) (b booked) {
+func (w *testFleet) engineBooks(ctx context.Context) (b usageTotals) {
 	for _, e := range w.engines {
 		s := e.stats(ctx)
 		b.calls, b.prompt, b.completion = b.calls+s.Completed-s.Tests, b.prompt+s.Prompted, b.completion+s.Tokens
@@ -276,11 +276,11 @@ func (w *world) engineBooks(ctx context.Context) (b booked) {
 	return b
 }
 
-// fleetBooks returns the usage of the whole fleet as reported by one edge.
-func (w *world) fleetBooks(ctx context.Context) (booked, error) {
+// fleetUsage returns the usage of the whole fleet as reported by one edge.
+func (w *testFleet) fleetUsage(ctx context.Context) (usageTotals, error) {
 	t, err := client.NewTarget(w.edges[0].admin, false, nil)
 	if err != nil {
-		return booked{}, err
+		return usageTotals{}, err
 	}
 	p, err := t.Fetch(ctx, t.Path+"/-/usage?fleet=true", nil, nil)
 	var told struct {
@@ -293,55 +293,55 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 	}
 	switch {
 	case err != nil:
-		return booked{}, errors.New("the fleet's usage: " + client.Reason(err))
+		return usageTotals{}, errors.New("the fleet's usage: " + client.Reason(err))
 	case p.Status != 200:
-		return booked{}, fmt.Errorf("the fleet's usage: status %d", p.Status)
+		return usageTotals{}, fmt.Errorf("the fleet's usage: status %d", p.Status)
 	}
 	err = json.Unmarshal(p.Body, &told)
-	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion, told.Total.Estimated}, err
+	return usageTotals{told.Total.Calls, told.Total.Prompt, told.Total.Completion, told.Total.Estimated}, err
 }
 
-// rowsTold is longer than an edge needs to report its usage to the store.
-const rowsTold = 2500 * time.Millisecond
+// usageReportTime is longer than an edge needs to report its usage to the store.
+const usageReportTime = 2500 * time.Millisecond
 
-// toldBooks returns the fleet's usage once it no longer changes. On a busy machine, the store may
+// settledFleetUsage returns the fleet's usage once it no longer changes. On a busy machine, the store may
 // answer an edge late, and the edge then reports its usage later.
-func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
+func (w *testFleet) settledFleetUsage(ctx context.Context) (b usageTotals, err error) {
 	for range 4 {
 		was := b
-		time.Sleep(rowsTold)
-		if b, err = w.fleetBooks(ctx); err != nil || b == was {
+		time.Sleep(usageReportTime)
+		if b, err = w.fleetUsage(ctx); err != nil || b == was {
 			break
 		}
 	}
 	return b, err
 }
 
-// usage compares the usage counted by the fleet with that counted by the engines.
-func (r *run) usage(ctx context.Context) error {
-	fleet, err := r.world.toldBooks(ctx)
+// compareUsage compares the usage counted by the fleet with that counted by the engines.
+func (r *run) compareUsage(ctx context.Context) error {
+	fleet, err := r.world.settledFleetUsage(ctx)
 	if err != nil {
 		return err
 	}
-	d := r.world.engineBooks(ctx).less(fleet)
+	d := r.world.engineBooks(ctx).minus(fleet)
 	d.estimated = 0 // engines do not report it
-	r.table.add(9, "usage of the fleet and of the engines", "the same", holdsIf(fleet.calls > 0, d == booked{}),
+	r.table.add(9, "usage of the fleet and of the engines", "the same", holdsIf(fleet.calls > 0, d == usageTotals{}),
 		"%d calls, %d prompt and %d completion tokens; the engines %+d, %+d, %+d", fleet.calls, fleet.prompt,
 		fleet.completion, d.calls, d.prompt, d.completion)
 	return nil
 }
 
-// kill kills an edge that holds all slots of a key, and sends calls to the other edges.
-func (r *run) kill(ctx context.Context) error {
+// measureKilledEdge kills an edge that holds all slots of a key, and sends calls to the other edges.
+func (r *run) measureKilledEdge(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
-	fleet, err := r.world.toldBooks(ctx)
+	fleet, err := r.world.settledFleetUsage(ctx)
 	if err != nil {
 		return err
 	}
-	before := r.world.engineBooks(ctx).less(fleet)
+	before := r.world.engineBooks(ctx).minus(fleet)
 	last := &load{key: "free", model: "sim", more: instant, limit: 1}
-	r.play(ctx, last, rate, func(time.Duration, float64) int { return victim }, 3*time.Second)
+	r.sendRandomCalls(ctx, last, rate, func(time.Duration, float64) int { return victim }, 3*time.Second)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	holding, end := context.WithCancel(ctx)
@@ -350,7 +350,7 @@ func (r *run) kill(ctx context.Context) error {
 	hold := func(edge int) {
 		for range slotCount {
 			calls.Go(func() {
-				for holding.Err() == nil && r.do(holding, long, edge).status != 0 {
+				for holding.Err() == nil && r.sendModelCall(holding, long, edge).status != 0 {
 					time.Sleep(50 * time.Millisecond)
 				}
 			})
@@ -358,32 +358,32 @@ func (r *run) kill(ctx context.Context) error {
 	}
 	all := func() bool { return r.world.engines["keyed"].stats(ctx).Running == slotCount }
 	hold(victim)
-	if err := until(ctx, 10*time.Second, "an edge has all slots of a key", all); err != nil {
+	if err := waitUntil(ctx, 10*time.Second, "an edge has all slots of a key", all); err != nil {
 		return err
 	}
 	r.world.edges[victim].process.Kill()
 	killed := time.Now()
-	untold := since(last.all(), killed.Sub(r.began)-time.Second-toldWithin)
+	untold := since(last.allCalls(), killed.Sub(r.startedAt)-time.Second-maxUsageDelay)
 	none := func() bool { return r.world.engines["keyed"].stats(ctx).Running == 0 }
-	if err := until(ctx, 10*time.Second, "the calls of the edge that was killed are over", none); err != nil {
+	if err := waitUntil(ctx, 10*time.Second, "the calls of the edge that was killed are over", none); err != nil {
 		return err
 	}
 	hold(0)
-	err = until(ctx, 30*time.Second, "the slots are free", all)
+	err = waitUntil(ctx, 30*time.Second, "the slots are free", all)
 	took := time.Since(killed)
 	r.table.add(7, "an edge is killed: its slots are free", "<= 10 s",
-		holds(err == nil && took <= 10*time.Second), "%.1f s", took.Seconds())
+		verdictOf(err == nil && took <= 10*time.Second), "%.1f s", took.Seconds())
 	end()
 	calls.Wait()
-	if fleet, err = r.world.toldBooks(ctx); err != nil {
+	if fleet, err = r.world.settledFleetUsage(ctx); err != nil {
 		return err
 	}
-	lost := lostCalls(before, r.world.engineBooks(ctx).less(fleet))
+	lost := lostCalls(before, r.world.engineBooks(ctx).minus(fleet))
 	r.table.add(9, "an edge is killed: its usage lost", "<= 1 s of calls",
 		holdsIf(len(untold) > 0, lost >= 0 && lost <= int64(len(untold))),
 		"%d calls, of %d in its last second", lost, len(untold))
 	return nil
 }
 
-// toldWithin is the maximum time until a second's usage has reached the store.
-const toldWithin = 100 * time.Millisecond
+// maxUsageDelay is the maximum time until a second's usage has reached the store.
+const maxUsageDelay = 100 * time.Millisecond

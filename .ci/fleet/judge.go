@@ -32,9 +32,9 @@ func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// over returns the largest number of calls by which a limit per minute was certainly exceeded in
+// excessCalls returns the largest number of calls by which a limit per minute was certainly exceeded in
 // any span. The limit admits a burst of a minute's calls, and refills over time.
-func over(calls []call, limit int) float64 {
+func excessCalls(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
 	slices.SortFunc(ends, func(a, b call) int { return cmp.Compare(a.ended, b.ended) })
@@ -52,8 +52,8 @@ func over(calls []call, limit int) float64 {
 	return most
 }
 
-// one returns how many of the calls a single edge would admit.
-func one(calls []call, limit int) (n int) {
+// admittedByOneEdge returns how many of the calls a single edge would admit.
+func admittedByOneEdge(calls []call, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
 	for _, c := range bySending(calls) {
 		owed = max(0, owed-(c.sent-at).Minutes()*float64(limit))
@@ -65,19 +65,19 @@ func one(calls []call, limit int) (n int) {
 	return n
 }
 
-// divided returns how many of the calls several edges would admit if each of them had an equal part
+// admittedByParts returns how many of the calls several edges would admit if each of them had an equal part
 // of the limit.
-func divided(calls []call, limit, edges int) (n int) {
+func admittedByParts(calls []call, limit, edges int) (n int) {
 	for edge := range edges {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.edge != edge })
-		n += one(own, limit/edges)
+		n += admittedByOneEdge(own, limit/edges)
 	}
 	return n
 }
 
-// oneWithSlots returns how many of the calls a single edge would admit if each call occupied one of
+// admittedBySlots returns how many of the calls a single edge would admit if each call occupied one of
 // the slots for the duration held.
-func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
+func admittedBySlots(calls []call, slots int, held time.Duration) (n int) {
 	var ends []time.Duration // in ascending order, because all calls take equally long
 	for _, c := range bySending(calls) {
 		for len(ends) > 0 && ends[0] <= c.sent {

@@ -39,7 +39,7 @@ func TestOver(t *testing.T) {
 		"one that may have come later":   {slices.Concat(times(60, 5), []call{at(5, 6, 200)}), 0},
 		"half of it surely came earlier": {slices.Concat(times(60, 5), []call{at(5, 5.5, 200)}), 0.5},
 	} {
-		if got := over(c.calls, 60); math.Abs(got-c.want) > 1e-9 {
+		if got := excessCalls(c.calls, 60); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -50,23 +50,23 @@ func TestOneEdge(t *testing.T) {
 	for i := range calls {
 		calls[i].edge = i % 2
 	}
-	if n := one(calls, 60); n != 70 {
+	if n := admittedByOneEdge(calls, 60); n != 70 {
 		t.Errorf("one edge admits %d, want 70", n)
 	}
-	if n := divided(calls, 60, 2); n != 70 {
+	if n := admittedByParts(calls, 60, 2); n != 70 {
 		t.Errorf("two edges with half of it each admit %d, want 70", n)
 	}
 	for i := range calls {
 		calls[i].edge = 0
 	}
-	if n := divided(calls, 60, 2); n != 35 {
+	if n := admittedByParts(calls, 60, 2); n != 35 {
 		t.Errorf("two edges of which one gets all admit %d, want 35", n)
 	}
 	slots := []call{
 		at(0, 0, 200), at(0.5, 0.5, 200), at(0.9, 0.9, 429), at(1, 1, 200), at(1.4, 1.4, 429),
 		at(1.5, 1.5, 429),
 	}
-	if n := oneWithSlots(slots, 2, time.Second); n != 4 {
+	if n := admittedBySlots(slots, 2, time.Second); n != 4 {
 		t.Errorf("two slots take %d, want 4", n)
 	}
 	if n := refused(slots); n != 3 {
@@ -97,13 +97,13 @@ func TestOneEdgeIsNeverOver(t *testing.T) {
 			owed++
 			calls = append(calls, at(now, now, 200))
 		}
-		if most := over(calls, limit); most > 1e-6 {
+		if most := excessCalls(calls, limit); most > 1e-6 {
 			t.Fatalf("%v too many", most)
 		}
-		if n, want := one(calls, limit), len(admitted(calls)); n != want {
+		if n, want := admittedByOneEdge(calls, limit), len(admitted(calls)); n != want {
 			t.Fatalf("one edge admits %d, not %d", n, want)
 		}
-		if more := over(append(calls, times(limit+1, now)...), limit); more < 1-1e-6 {
+		if more := excessCalls(append(calls, times(limit+1, now)...), limit); more < 1-1e-6 {
 			t.Fatalf("%v too many, not 1", more)
 		}
 	})
@@ -120,7 +120,7 @@ func TestWaits(t *testing.T) {
 	w := waits{}
 	w.add([]byte(waitsPage))
 	w.add([]byte(waitsPage)) // waits of another edge
-	if w.all() != 80 || w.longer(0.025) != 2 || w.longer(0.002) != 20 {
+	if w.all() != 80 || w.countAbove(0.025) != 2 || w.countAbove(0.002) != 20 {
 		t.Errorf("waits = %v, want 80, 2 above 25 ms and 20 above 2 ms", w)
 	}
 	for q, want := range map[float64]float64{0.125: 0.0005, 0.5: 0.0015, 0.75: 0.002, 1: 0.025} {
@@ -130,7 +130,7 @@ func TestWaits(t *testing.T) {
 	}
 	half := waits{}
 	half.add([]byte(waitsPage))
-	if since := w.since(half); since.all() != 40 || since.longer(0.025) != 1 {
+	if since := w.minus(half); since.all() != 40 || since.countAbove(0.025) != 1 {
 		t.Errorf("waits since the half = %v, want 40, one above 25 ms", since)
 	}
 	if q := (waits{}).quantile(0.5); q != 0 {
@@ -140,12 +140,12 @@ func TestWaits(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	all := table{
-		{5, "errors", "0", "3", holds(false)},
-		{1, "over-admission", "0", "0", holds(true)},
+		{5, "errors", "0", "3", verdictOf(false)},
+		{1, "over-admission", "0", "0", verdictOf(true)},
 		{2, "use", ">= 98 %", "100 %", holdsIf(false, true)},
 		{3, "waits", "0", "9", holdsIf(false, false)},
 		{4, "messages", "0", "9", holdsIf(true, false)},
-		{10, "misplaced", "<= 2 %", "go test", elsewhere},
+		{10, "misplaced", "<= 2 %", "go test", notMeasured},
 	}
 	all.sort()
 	const want = `#   goal            bound    measured

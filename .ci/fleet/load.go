@@ -20,14 +20,14 @@ type load struct {
 	calls []call
 }
 
-// spread returns the edge to which the call due at the given time is sent, or -1 for no call.
+// edgeChooser returns the edge to which the call due at the given time is sent, or -1 for no call.
 // chance is a random number from 0 to 1.
-type spread func(at time.Duration, chance float64) int
+type edgeChooser func(at time.Duration, chance float64) int
 
-// spreads are the distributions of calls over the edges.
-var spreads = []struct {
+// distributions are the distributions of calls over the edges.
+var distributions = []struct {
 	name string
-	to   spread
+	to   edgeChooser
 }{
 	{"even", even},
 	{"90/10", func(_ time.Duration, chance float64) int { return max(0, int((chance*10-9)*edges)) }},
@@ -42,9 +42,9 @@ var spreads = []struct {
 
 func even(_ time.Duration, chance float64) int { return int(chance * edges) }
 
-// do sends a call and records it.
-func (r *run) do(ctx context.Context, l *load, edge int) call {
-	c := r.ask(ctx, l, edge,
+// sendModelCall sends a call and records it.
+func (r *run) sendModelCall(ctx context.Context, l *load, edge int) call {
+	c := r.sendCall(ctx, l, edge,
 		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Hello"}],%s}`, l.model,
 			l.more))
 	l.mu.Lock()
@@ -53,20 +53,20 @@ func (r *run) do(ctx context.Context, l *load, edge int) call {
 	return c
 }
 
-func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
-	c := call{edge: edge, sent: time.Since(r.began)}
+func (r *run) sendCall(ctx context.Context, l *load, edge int, body string) call {
+	c := call{edge: edge, sent: time.Since(r.startedAt)}
 	if t, err := client.NewTarget(r.world.edges[edge].url, false, client.Bearer(r.world.keys[l.key])); err == nil {
-		if p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers); err == nil {
+		if p, err := t.FetchWithoutTimeout(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers); err == nil {
 			c.status, c.upstream = p.Status, p.Upstream
 		}
 	}
-	c.ended = time.Since(r.began)
+	c.ended = time.Since(r.startedAt)
 	return c
 }
 
-// play sends calls at random times, at the given rate per second, for d or until ctx ends. It
+// sendRandomCalls sends calls at random times, at the given rate per second, for d or until ctx ends. It
 // returns when all calls have ended.
-func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time.Duration) {
+func (r *run) sendRandomCalls(ctx context.Context, l *load, rate float64, to edgeChooser, d time.Duration) {
 	var calls sync.WaitGroup
 	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
 	began := time.Now()
@@ -77,41 +77,41 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 		}
 		time.Sleep(time.Until(began.Add(at)))
 		if edge := to(at, chance.Float64()); edge >= 0 {
-			calls.Go(func() { r.do(context.WithoutCancel(ctx), l, edge) })
+			calls.Go(func() { r.sendModelCall(context.WithoutCancel(ctx), l, edge) })
 		}
 	}
 	calls.Wait()
 }
 
-// burst sends bursts of 1 to burstMost concurrent calls to an edge, for d or until ctx ends. Each
+// sendBursts sends bursts of 1 to maxBurst concurrent calls to an edge, for d or until ctx ends. Each
 // burst starts when the calls of the previous one have ended.
-func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
+func (r *run) sendBursts(ctx context.Context, l *load, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {
 		var calls sync.WaitGroup
 		edge := chance.IntN(edges)
-		for range 1 + chance.IntN(burstMost) {
-			calls.Go(func() { r.do(context.WithoutCancel(ctx), l, edge) })
+		for range 1 + chance.IntN(maxBurst) {
+			calls.Go(func() { r.sendModelCall(context.WithoutCancel(ctx), l, edge) })
 		}
 		calls.Wait()
 		time.Sleep(time.Duration(chance.IntN(150)) * time.Millisecond)
 	}
 }
 
-// exhaust sends each call as soon as the previous one is answered, until every edge refuses the
+// exhaustLimits sends each call as soon as the previous one is answered, until every edge refuses the
 // key.
-func (r *run) exhaust(ctx context.Context, l *load) {
+func (r *run) exhaustLimits(ctx context.Context, l *load) {
 	var callers sync.WaitGroup
 	for i := range 4 * edges {
 		callers.Go(func() {
-			for ctx.Err() == nil && r.do(ctx, l, i%edges).status == 200 {
+			for ctx.Err() == nil && r.sendModelCall(ctx, l, i%edges).status == 200 {
 			}
 		})
 	}
 	callers.Wait()
 }
 
-func (l *load) all() []call {
+func (l *load) allCalls() []call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]call(nil), l.calls...)

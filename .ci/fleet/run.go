@@ -14,40 +14,40 @@ import (
 
 // run is a measurement of all goals.
 type run struct {
-	world world
-	began time.Time
-	load  time.Duration // total time for which calls are sent
-	notes io.Writer
-	loads map[string]*load // by key, for keys that have a limit on requests
-	table table
+	world     testFleet
+	startedAt time.Time
+	loadTime  time.Duration // total time for which calls are sent
+	notes     io.Writer
+	loads     map[string]*load // by key, for keys that have a limit on requests
+	table     table
 }
 
 // measureFleet measures all goals. It sends calls for about d, and the events take another half
 // minute. It prints the table to out and its progress to notes. If a goal does not hold, it returns
 // an error.
 func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) error {
-	r := &run{load: d, notes: notes, loads: map[string]*load{}}
+	r := &run{loadTime: d, notes: notes, loads: map[string]*load{}}
 	defer r.world.close()
 	r.note("starting a store, %d engines and %d edges", len(engineNames), edges)
 	if err := r.world.start(ctx); err != nil {
 		return err
 	}
-	r.began = time.Now()
+	r.startedAt = time.Now()
 	for _, step := range []func(context.Context) error{
-		r.limits, r.calm, r.slots, r.bursts, r.outage, r.usage, r.revoke, r.follow, r.kill,
+		r.measureLimits, r.measureCalmKey, r.measureSlots, r.measureBursts, r.measureOutage, r.compareUsage, r.measureRevocation, r.followConversations, r.measureKilledEdge,
 	} {
 		if err := step(ctx); err != nil {
-			return exit.With(exit.Failed, err.Error())
+			return exit.NewError(exit.Failed, err.Error())
 		}
 		if ctx.Err() != nil {
-			return exit.With(exit.Failed, "stopped before all was measured")
+			return exit.NewError(exit.Failed, "stopped before all was measured")
 		}
 	}
-	r.table = append(r.table, notHere...)
+	r.table = append(r.table, unmeasuredGoals...)
 	r.table.sort()
 	fmt.Fprint(out, r.table)
 	if missed := r.table.missed(); len(missed) > 0 {
-		return exit.With(exit.Threshold, "goals that do not hold: "+strings.Join(missed, ", "))
+		return exit.NewError(exit.CheckFailed, "goals that do not hold: "+strings.Join(missed, ", "))
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+for
 
 // reading contains the edges' reports about their messages to the store.
 type reading struct {
-	waits     waits
-	late      [edges]float64 // number of waits longer than lateWait, by edge
-	messages  float64
-	alone     float64 // decisions made without the store
-	available int     // edges that can reach the store
+	waits            waits
+	lateWaits        [edges]float64 // number of waits longer than lateWait, by edge
+	messages         float64
+	offlineDecisions float64 // decisions made without the store
+	available        int     // edges that can reach the store
 }
 
 // lateWait is one of the histogram's bucket bounds. Waits that are longer count as useless.
@@ -73,63 +73,63 @@ func (r *run) read(ctx context.Context) reading {
 		own := waits{}
 		own.add(page)
 		out.waits.add(page)
-		out.late[i] = own.longer(lateWait)
+		out.lateWaits[i] = own.countAbove(lateWait)
 		out.messages += client.MetricOf(page, `penstock_fleet_messages_total{result="ok"}`)
-		out.alone += client.MetricOf(page, "penstock_fleet_alone_total")
+		out.offlineDecisions += client.MetricOf(page, "penstock_fleet_alone_total")
 		out.available += int(client.MetricOf(page, "penstock_fleet_store_up"))
 	}
 	return out
 }
 
-// limits sends enough calls to bring keys to their limits, with every spread.
-func (r *run) limits(ctx context.Context) error {
+// measureLimits sends enough calls to bring keys to their limits, with every spread.
+func (r *run) measureLimits(ctx context.Context) error {
 	for _, perMinute := range []int{60, 600, 6000} {
 		key := fmt.Sprint("r", perMinute)
 		l := &load{key: key, model: "sim", more: instant, limit: perMinute}
 		r.loads[key] = l
 		r.note("key %s: up to its limit", key)
-		r.exhaust(ctx, l)
+		r.exhaustLimits(ctx, l)
 	}
 	before, calls := r.read(ctx), r.count()
-	for _, s := range spreads {
+	for _, s := range distributions {
 		r.note("half as much again as three limits allow, spread %s", s.name)
 		rate := 1.5
 		if s.name == "waves" {
 			rate = 3 // sent only in every other second
 		}
-		r.atLimit(ctx, rate, s.to, r.load/8)
+		r.loadLimitedKeys(ctx, rate, s.to, r.loadTime/8)
 	}
 	after := r.read(ctx)
-	w := after.waits.since(before.waits)
+	w := after.waits.minus(before.waits)
 	for _, key := range []string{"r60", "r600", "r6000"} {
 		l := r.loads[key]
-		list := l.all()
-		most, alone := over(list, l.limit), one(list, l.limit)
+		list := l.allCalls()
+		most, alone := excessCalls(list, l.limit), admittedByOneEdge(list, l.limit)
 		full := alone < len(list) // a single edge would have refused some calls
 		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holdsIf(full, most == 0),
-			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.began).Seconds(), len(admitted(list)))
+			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.startedAt).Seconds(), len(admitted(list)))
 		least := 0.99
 		if len(list) < 300 {
 			least = 0.98
 		}
-		use := share(len(admitted(list)), alone)
+		use := fraction(len(admitted(list)), alone)
 		r.table.add(2, fmt.Sprintf("%d requests a minute: use", l.limit), fmt.Sprintf(">= %.0f %%", 100*least),
 			holdsIf(full, use >= least),
-			"%.1f %% of what one edge admits; divided by %d: %.1f %%", 100*use, edges, 100*share(divided(list,
+			"%.1f %% of what one edge admits; divided by %d: %.1f %%", 100*use, edges, 100*fraction(admittedByParts(list,
 				l.limit, edges), alone))
 	}
 	p50, p99 := w.quantile(0.5), w.quantile(0.99)
 	r.table.add(3, "wait for the store at the limit", "p50 <= 0.6 ms, p99 <= 2 ms",
-		holdsIf(w.all() >= judgeable, p50 <= 0.0006 && p99 <= 0.002),
+		holdsIf(w.all() >= minJudgeable, p50 <= 0.0006 && p99 <= 0.002),
 		"p50 %.2f ms, p99 %.1f ms, of %.0f waits", 1e3*p50, 1e3*p99, w.all())
 	n := float64(r.count() - calls)
 	perCall := (after.messages - before.messages) / max(1, n)
-	r.table.add(4, "messages a call at the limit", "<= 2.5", holdsIf(n >= judgeable, perCall <= 2.5), "%.2f", perCall)
+	r.table.add(4, "messages a call at the limit", "<= 2.5", holdsIf(n >= minJudgeable, perCall <= 2.5), "%.2f", perCall)
 	return nil
 }
 
-// judgeable is the number of calls or waits needed for a meaningful fraction or mean.
-const judgeable = 20
+// minJudgeable is the number of calls or waits needed for a meaningful fraction or mean.
+const minJudgeable = 20
 
 // Members that make an engine answer immediately.
 const (
@@ -137,114 +137,114 @@ const (
 	instantTokens = 4
 )
 
-// atLimit sends calls of all limited keys, for d. rate is a multiple of each key's limit.
-func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
+// loadLimitedKeys sends calls of all limited keys, for d. rate is a multiple of each key's limit.
+func (r *run) loadLimitedKeys(ctx context.Context, rate float64, to edgeChooser, d time.Duration) {
 	var all sync.WaitGroup
 	for _, l := range r.loads {
-		all.Go(func() { r.play(ctx, l, rate*float64(l.limit)/60, to, d) })
+		all.Go(func() { r.sendRandomCalls(ctx, l, rate*float64(l.limit)/60, to, d) })
 	}
 	all.Wait()
 }
 
 func (r *run) count() (n int) {
 	for _, l := range r.loads {
-		n += len(l.all())
+		n += len(l.allCalls())
 	}
 	return n
 }
 
-// calm uses a key at about a third of its limit.
-func (r *run) calm(ctx context.Context) error {
+// measureCalmKey uses a key at about a third of its limit.
+func (r *run) measureCalmKey(ctx context.Context) error {
 	l := &load{key: "calm", model: "sim", more: instant, limit: 600}
 	r.note("a key at 30 %% of its limit")
-	r.play(ctx, l, 3, even, r.load/24) // warm up, because an edge has to ask the store for the first calls of a key
-	before, n := r.read(ctx), len(l.all())
-	r.play(ctx, l, 3, even, r.load/4)
+	r.sendRandomCalls(ctx, l, 3, even, r.loadTime/24) // warm up, because an edge has to ask the store for the first calls of a key
+	before, n := r.read(ctx), len(l.allCalls())
+	r.sendRandomCalls(ctx, l, 3, even, r.loadTime/4)
 	after := r.read(ctx)
-	calls := float64(max(1, len(l.all())-n))
-	waited := after.waits.since(before.waits).all() / calls
+	calls := float64(max(1, len(l.allCalls())-n))
+	waited := after.waits.minus(before.waits).all() / calls
 	r.table.add(3, "calls at 30 % of 600 a minute that wait for the store", "<= 5 %",
-		holdsIf(calls >= judgeable, waited <= 0.05),
+		holdsIf(calls >= minJudgeable, waited <= 0.05),
 		"%.1f %% of %.0f", 100*waited, calls)
 	perCall := (after.messages - before.messages) / calls
-	r.table.add(4, "messages a call at 30 % of 600 a minute", "<= 1.2", holdsIf(calls >= judgeable, perCall <= 1.2),
+	r.table.add(4, "messages a call at 30 % of 600 a minute", "<= 1.2", holdsIf(calls >= minJudgeable, perCall <= 1.2),
 		"%.2f", perCall)
 	each, err := r.world.store.scriptCost(ctx)
 	if err != nil {
 		return err
 	}
-	r.table.add(4, "a script at the store, back to back", "<= 45 us", holds(each <= 45),
+	r.table.add(4, "a script at the store, back to back", "<= 45 us", verdictOf(each <= 45),
 		"%.0f us, the least of %d means of %d", each, scriptRounds, scriptRuns)
 	return nil
 }
 
-// slots sends more calls than there are slots, both with a key that has slots and to an engine
+// measureSlots sends more calls than there are slots, both with a key that has slots and to an engine
 // whose slots are exact.
-func (r *run) slots(ctx context.Context) error {
+func (r *run) measureSlots(ctx context.Context) error {
 	const held = time.Second
 	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
 	exact := &load{key: "free", model: "exact", more: key.more, limit: slotCount}
 	r.note("a key and an engine of %d slots with 1.3 times the calls", slotCount)
-	without := r.read(ctx).alone
+	without := r.read(ctx).offlineDecisions
 	var both sync.WaitGroup
 	for _, l := range []*load{key, exact} {
-		both.Go(func() { r.play(ctx, l, 1.3*slotCount/held.Seconds(), even, r.load/8) })
+		both.Go(func() { r.sendRandomCalls(ctx, l, 1.3*slotCount/held.Seconds(), even, r.loadTime/8) })
 	}
 	both.Wait()
-	without = r.read(ctx).alone - without
+	without = r.read(ctx).offlineDecisions - without
 	for _, l := range []*load{key, exact} {
 		what := fmt.Sprintf("%d slots of a key", slotCount)
 		if l == exact {
 			what = fmt.Sprintf("%d slots of an engine, fleet: exact", slotCount)
 		}
 		peak := r.world.engines[l.model].stats(ctx).Peak
-		list := l.all()
-		alone := oneWithSlots(list, slotCount, held)
+		list := l.allCalls()
+		alone := admittedBySlots(list, slotCount, held)
 		full := alone < len(list)
 		r.table.add(1, what+": over-admission", "0", holdsIf(full && without == 0, peak <= slotCount),
 			"%d, at most %d at once, %.0f decided without the store", max(0, peak-slotCount), peak, without)
-		use := share(len(admitted(list)), alone)
+		use := fraction(len(admitted(list)), alone)
 		r.table.add(2, what+": use", ">= 98 %", holdsIf(full, use >= 0.98), "%.1f %% of what one edge admits, %d calls",
 			100*use, len(list))
 	}
 	return nil
 }
 
-// bursts sends a key's calls, both in bursts and one at a time. The key's limits are high enough
+// measureBursts sends a key's calls, both in bursts and one at a time. The key's limits are high enough
 // for all of these calls.
-func (r *run) bursts(ctx context.Context) error {
+func (r *run) measureBursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}
-		r.note("key %s: bursts of 1 to %d calls that it has room for", key, burstMost)
+		r.note("key %s: bursts of 1 to %d calls that it has room for", key, maxBurst)
 		before := r.read(ctx)
 		var both sync.WaitGroup
-		both.Go(func() { r.play(ctx, l, 5, even, r.load/16) })
-		r.burst(ctx, l, r.load/16)
+		both.Go(func() { r.sendRandomCalls(ctx, l, 5, even, r.loadTime/16) })
+		r.sendBursts(ctx, l, r.loadTime/16)
 		both.Wait()
-		refused, alone := refused(l.all()), r.read(ctx).alone-before.alone
+		refused, alone := refused(l.allCalls()), r.read(ctx).offlineDecisions-before.offlineDecisions
 		r.table.add(2, fmt.Sprintf("bursts within %s: refused", limits[key]), "0",
-			holdsIf(alone == 0, refused == 0), "%d of %d, %.0f decided without the store", refused, len(l.all()), alone)
+			holdsIf(alone == 0, refused == 0), "%d of %d, %.0f decided without the store", refused, len(l.allCalls()), alone)
 	}
 	return nil
 }
 
-func share(n, of int) float64 { return float64(n) / float64(max(1, of)) }
+func fraction(n, of int) float64 { return float64(n) / float64(max(1, of)) }
 
-// notHere lists the goals that a short run cannot measure.
-var notHere = table{
-	{3, "added at 30 % of a limit", "p50 <= 20 us", "go test -bench 'Take' ./proxy/fleet", elsewhere},
-	{6, "fail-over to a replica", "<= 1 %", "go test -run TestRealStore ./proxy/fleet", elsewhere},
+// unmeasuredGoals lists the goals that a short run cannot measure.
+var unmeasuredGoals = table{
+	{3, "added at 30 % of a limit", "p50 <= 20 us", "go test -bench 'Take' ./proxy/fleet", notMeasured},
+	{6, "fail-over to a replica", "<= 1 %", "go test -run TestRealStore ./proxy/fleet", notMeasured},
 	{
 		11, "follow-ups while engines are busy", "as many as one edge", "go test -v -run TestConversations ./upstreams, in simulated time",
-		elsewhere,
+		notMeasured,
 	},
-	{7, "slots leaked after an hour of kills", "0", ".ci/soak fleet 60m", elsewhere},
-	{8, "revoked with pub/sub cut", "<= 1 s", "go test ./proxy/fleet/keystore", elsewhere},
+	{7, "slots leaked after an hour of kills", "0", ".ci/soak fleet 60m", notMeasured},
+	{8, "revoked with pub/sub cut", "<= 1 s", "go test ./proxy/fleet/keystore", notMeasured},
 	{
 		10, "misplaced calls at 90 % busy", "<= 2 %", "go test -v -run TestEdgesShare ./upstreams, in simulated time",
-		elsewhere,
+		notMeasured,
 	},
-	{12, "cost without fleet:", "<= 1 %", "penstock bench overhead", elsewhere},
-	{13, "a pod that is deleted", "<= 200 ms", "go test ./upstreams/kubernetes, .ci/apiserver/run", elsewhere},
-	{14, "16 edges", "twice the numbers", "go test -v -run TestUse ./proxy/fleet, in simulated time", elsewhere},
+	{12, "cost without fleet:", "<= 1 %", "penstock bench overhead", notMeasured},
+	{13, "a pod that is deleted", "<= 200 ms", "go test ./upstreams/kubernetes, .ci/apiserver/run", notMeasured},
+	{14, "16 edges", "twice the numbers", "go test -v -run TestUse ./proxy/fleet, in simulated time", notMeasured},
 }

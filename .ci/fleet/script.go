@@ -42,7 +42,7 @@ func (s *store) scriptCost(ctx context.Context) (least float64, err error) {
 			all = append(all, valkey.LuaExec{Keys: []string{"ps:{k:script}"}, Args: accountArgs(number)})
 			number++
 		}
-		if _, err = s.say("CONFIG RESETSTAT"); err != nil {
+		if _, err = s.sendCommand("CONFIG RESETSTAT"); err != nil {
 			return 0, err
 		}
 		for _, answer := range script.ExecMulti(ctx, c, all...) {
@@ -89,7 +89,7 @@ func accountArgs(number int) []string {
 
 // scriptMean returns the mean run time of all scripts since the statistics were reset.
 func (s *store) scriptMean() (each float64, err error) {
-	text, err := s.say("INFO commandstats")
+	text, err := s.sendCommand("INFO commandstats")
 	if err != nil {
 		return 0, err
 	}

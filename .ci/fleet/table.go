@@ -11,7 +11,7 @@ import (
 type verdict uint8
 
 const (
-	elsewhere   verdict = iota // this run does not measure the goal
+	notMeasured verdict = iota // this run does not measure the goal
 	unexercised                // the run was too short
 	held
 	missed
@@ -21,8 +21,8 @@ func (v verdict) String() string {
 	return [...]string{"not measured here", "not exercised", "held", "MISSED"}[v]
 }
 
-// holds converts a condition to a verdict.
-func holds(ok bool) verdict {
+// verdictOf converts a condition to a verdict.
+func verdictOf(ok bool) verdict {
 	if ok {
 		return held
 	}
@@ -34,7 +34,7 @@ func holdsIf(exercised, ok bool) verdict {
 	if !exercised {
 		return unexercised
 	}
-	return holds(ok)
+	return verdictOf(ok)
 }
 
 type row struct {

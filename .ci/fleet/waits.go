@@ -27,8 +27,8 @@ func (w waits) add(page []byte) {
 	}
 }
 
-// since returns the waits that followed an earlier reading.
-func (w waits) since(earlier waits) waits {
+// minus returns the waits that followed an earlier reading.
+func (w waits) minus(earlier waits) waits {
 	out := waits{}
 	for le, n := range w {
 		out[le] = n - earlier[le]
@@ -38,8 +38,8 @@ func (w waits) since(earlier waits) waits {
 
 func (w waits) all() float64 { return w[math.Inf(1)] }
 
-// longer returns the number of waits above a bucket bound.
-func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
+// countAbove returns the number of waits above a bucket bound.
+func (w waits) countAbove(bound float64) float64 { return w.all() - w[bound] }
 
 // quantile returns a quantile in seconds, interpolated within its bucket. For a quantile in the
 // last bucket, it returns that bucket's lower bound.

@@ -34,7 +34,7 @@ var limits = map[string]string{
 // burstSlots is enough for a burst, for the single calls in between, and for the tenth of the slots
 // that edges reserve in advance.
 const (
-	burstMost  = 100
+	maxBurst   = 100
 	burstSlots = 128
 )
 
@@ -44,8 +44,8 @@ const slotCount = 20
 // engineNames names the engines by their purpose.
 var engineNames = []string{"gpu-a", "gpu-b", "gpu-c", "keyed", "exact"}
 
-// world is the fleet with its store and engines. close stops them all.
-type world struct {
+// testFleet is the fleet with its store and engines. close stops them all.
+type testFleet struct {
 	dir     string
 	keys    map[string]string // by id
 	secret  string
@@ -78,13 +78,13 @@ func findStore() (string, error) {
 			return path, nil
 		}
 	}
-	return "", exit.With(exit.Failed,
+	return "", exit.NewError(exit.Failed,
 		"a fleet needs a store: there is neither a valkey-server nor a redis-server in PATH. "+
 			"Install one, such as by apt-get install redis-server")
 }
 
 // start starts the store, the engines and the edges, and waits until all edges know each other.
-func (w *world) start(ctx context.Context) (err error) {
+func (w *testFleet) start(ctx context.Context) (err error) {
 	program, err := findStore()
 	if err != nil {
 		return err
@@ -118,10 +118,10 @@ func (w *world) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return w.joined(ctx)
+	return w.waitJoined(ctx)
 }
 
-func (w *world) startEdge(ctx context.Context, i int) (err error) {
+func (w *testFleet) startEdge(ctx context.Context, i int) (err error) {
 	e := &edge{}
 	e.process, e.url, e.admin, err = process.StartEdge(ctx, "edge "+strconv.Itoa(i+1), nil, w.config())
 	if err == nil {
@@ -130,9 +130,9 @@ func (w *world) startEdge(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// joined waits until every edge knows all other edges.
-func (w *world) joined(ctx context.Context) error {
-	return until(ctx, process.Patience, "every edge knows of all", func() bool {
+// waitJoined waits until every edge knows all other edges.
+func (w *testFleet) waitJoined(ctx context.Context) error {
+	return waitUntil(ctx, process.ReadyTimeout, "every edge knows of all", func() bool {
 		ok := true
 		for _, e := range w.edges {
 			page := string(e.metrics(ctx))
@@ -143,9 +143,9 @@ func (w *world) joined(ctx context.Context) error {
 	})
 }
 
-func (w *world) config() string { return filepath.Join(w.dir, "edge.yaml") }
+func (w *testFleet) config() string { return filepath.Join(w.dir, "edge.yaml") }
 
-func (w *world) writeConfig() error {
+func (w *testFleet) writeConfig() error {
 	var b strings.Builder
 	w.secret, w.keys = random(), map[string]string{}
 	fmt.Fprintf(&b,
@@ -192,7 +192,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (w *world) close() {
+func (w *testFleet) close() {
 	for _, e := range w.edges {
 		if e != nil {
 			e.process.Kill()
@@ -219,9 +219,9 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// say sends a command to the store and returns the answer: the whole text for INFO, or the first
+// sendCommand sends a command to the store and returns the answer: the whole text for INFO, or the first
 // line for any other command.
-func (s *store) say(command string) (string, error) {
+func (s *store) sendCommand(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
 	if err != nil {
 		return "", err
@@ -283,7 +283,7 @@ func (e *engine) stats(ctx context.Context) (s engineStats) {
 	return s
 }
 
-func until(ctx context.Context, most time.Duration, what string, ok func() bool) error {
+func waitUntil(ctx context.Context, most time.Duration, what string, ok func() bool) error {
 	for end := time.Now().Add(most); ; {
 		switch {
 		case ok():

@@ -20,9 +20,9 @@ import (
 
 const key = "icount-key-that-is-only-used-on-loopback"
 
-// built contains the paths of the built program and the plugin, and the program's functions by
+// buildOutput contains the paths of the built program and the plugin, and the program's functions by
 // address.
-type built struct {
+type buildOutput struct {
 	dir, program, plugin string
 	functions            []function
 }
@@ -32,8 +32,8 @@ type function struct {
 	name    string
 }
 
-func build(dir string) (*built, error) {
-	b := &built{dir: dir, program: filepath.Join(dir, "penstock"), plugin: filepath.Join(dir, "count.so")}
+func build(dir string) (*buildOutput, error) {
+	b := &buildOutput{dir: dir, program: filepath.Join(dir, "penstock"), plugin: filepath.Join(dir, "count.so")}
 	compile := exec.Command("go", "build", "-trimpath", "-o", b.program, ".")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := output(compile); err != nil {
@@ -68,22 +68,22 @@ func output(c *exec.Cmd) error {
 
 // count runs the edge twice: in emulation to count instructions, and natively to count system
 // calls.
-func (b *built) count(w *workload, top int) (counts, error) {
+func (b *buildOutput) count(w *workload, top int) (counts, error) {
 	c := counts{}
 	out := filepath.Join(b.dir, "blocks")
 	err := b.withEdge(w, []string{"qemu-x86_64", "-cpu", "max", "-plugin", b.plugin + ",out=" + out}, func(e *edge) error {
-		if _, err := e.load(w, max(60, w.requests/4)); err != nil {
+		if _, err := e.sendRequests(w, max(60, w.requests/4)); err != nil {
 			return err
 		}
-		before, err := blocks(out, 0)
+		before, err := readBlocks(out, 0)
 		if err != nil {
 			return err
 		}
-		n, err := e.load(w, w.requests)
+		n, err := e.sendRequests(w, w.requests)
 		if err != nil {
 			return err
 		}
-		after, err := blocks(out, 1)
+		after, err := readBlocks(out, 1)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (b *built) count(w *workload, top int) (counts, error) {
 		return c, err
 	}
 	err = b.withEdge(w, nil, func(e *edge) error {
-		if _, err := e.load(w, max(60, w.requests/4)); err != nil {
+		if _, err := e.sendRequests(w, max(60, w.requests/4)); err != nil {
 			return err
 		}
 		c.SystemCalls, c.Again, err = e.systemCalls(w, filepath.Join(b.dir, "calls"))
@@ -110,7 +110,7 @@ type edge struct {
 
 // withEdge runs the edge in front of the workload's engines. If wrapper is not empty, the wrapper
 // runs the edge.
-func (b *built) withEdge(w *workload, wrapper []string, use func(*edge) error) error {
+func (b *buildOutput) withEdge(w *workload, wrapper []string, use func(*edge) error) error {
 	var upstreams, deployments strings.Builder
 	for i := range w.targets {
 		l, err := startEngine(w)
@@ -154,7 +154,7 @@ upstreams:
 		<-ended
 	}()
 	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		if _, err := e.load(w, 1); err == nil {
+		if _, err := e.sendRequests(w, 1); err == nil {
 			break
 		}
 		select {
@@ -179,9 +179,9 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// blocks makes the plugin write its n-th file. From that file, it reads how many instructions were
+// readBlocks makes the plugin write its n-th file. From that file, it reads how many instructions were
 // executed at each address.
-func blocks(out string, n int) (map[uint64]block, error) {
+func readBlocks(out string, n int) (map[uint64]block, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
 		_ = os.Remove(out + ".1")
@@ -217,7 +217,7 @@ type block struct{ length, executed uint64 }
 
 // sum returns how many instructions were executed between two states, per unit. It prints the most
 // expensive functions with their instructions and calls.
-func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
+func (b *buildOutput) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
 	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
 		ran := float64(is.executed - before[address].executed)
@@ -228,7 +228,7 @@ func (b *built) sum(before, after map[uint64]block, n float64, top int) (instruc
 		if ran/float64(is.length)/n >= 0.5 {
 			different += float64(is.length)
 		}
-		f := b.function(address)
+		f := b.functionAt(address)
 		by[f.name] += ran / n
 		if address == f.address {
 			calls[f.name] += ran / float64(is.length) / n
@@ -241,7 +241,7 @@ func (b *built) sum(before, after map[uint64]block, n float64, top int) (instruc
 	return instructions, different
 }
 
-func (b *built) function(address uint64) function {
+func (b *buildOutput) functionAt(address uint64) function {
 	i, exact := slices.BinarySearchFunc(b.functions, address, func(f function, a uint64) int {
 		switch {
 		case f.address < a:
@@ -275,7 +275,7 @@ func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err e
 			return 0, 0, fmt.Errorf("strace cannot attach (is ptrace allowed?): %s", words.String())
 		}
 	}
-	n, err := e.load(w, w.requests)
+	n, err := e.sendRequests(w, w.requests)
 	_ = trace.Process.Signal(syscall.SIGINT)
 	_ = trace.Wait() // always returns an error, because the signal killed the process
 	if err != nil {

@@ -95,7 +95,7 @@ func (e *engine) serve(c net.Conn) {
 		case req.Method != http.MethodPost:
 			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		case e.stream:
-			err = e.tokensTo(c)
+			err = e.streamTokens(c)
 		default:
 			_, err = c.Write(e.whole)
 		}
@@ -105,8 +105,8 @@ func (e *engine) serve(c net.Conn) {
 	}
 }
 
-// tokensTo sends a stream. Each event is a separate write.
-func (e *engine) tokensTo(c net.Conn) error {
+// streamTokens sends a stream. Each event is a separate write.
+func (e *engine) streamTokens(c net.Conn) error {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// load sends n requests from the workload's clients, and returns the number of served units
+// sendRequests sends n requests from the workload's clients, and returns the number of served units
 // (requests or tokens). It returns an error if any request is not served completely.
-func (e *edge) load(w *workload, n int) (int, error) {
+func (e *edge) sendRequests(w *workload, n int) (int, error) {
 	body := w.body()
 	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", e.address, key, len(body), body)
 	var (

@@ -35,8 +35,8 @@ type counts struct {
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// pick returns the higher or the lower value of each count.
-func pick(c, d counts, higher bool) counts {
+// extremeCounts returns the higher or the lower value of each count.
+func extremeCounts(c, d counts, higher bool) counts {
 	of := func(a, b float64) float64 {
 		if higher {
 			return max(a, b)
@@ -51,8 +51,8 @@ func pick(c, d counts, higher bool) counts {
 	}
 }
 
-// numbers is the file with the recorded counts and the versions of the tools that were used.
-type numbers struct {
+// recordedCounts is the file with the recorded counts and the versions of the tools that were used.
+type recordedCounts struct {
 	Go        string            `json:"go"`
 	Qemu      string            `json:"qemu"`
 	Processor string            `json:"processor"`
@@ -63,13 +63,13 @@ type numbers struct {
 // The instructions for a short stream therefore vary by 3 %. The system calls vary by more, mainly
 // if a body needs more than one read.
 const (
-	slack      = 1.04
-	slackCalls = 1.25
+	maxIncrease      = 1.04
+	maxCallsIncrease = 1.25
 )
 
-// tries is the maximum number of times that a row is counted. A busy machine can only increase a
+// maxTries is the maximum number of times that a row is counted. A busy machine can only increase a
 // count. The lowest count is therefore compared, and the highest count is recorded.
-const tries = 3
+const maxTries = 3
 
 func main() {
 	var (
@@ -100,7 +100,7 @@ func run(write bool, top int, row string) error {
 		return err
 	}
 	file := filepath.Join(".ci", "icount", "numbers.json")
-	var recorded numbers
+	var recorded recordedCounts
 	text, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(text, &recorded)
@@ -108,7 +108,7 @@ func run(write bool, top int, row string) error {
 	if err != nil && !write {
 		return err
 	}
-	today := numbers{Go: runtime.Version(), Qemu: qemuVersion(), Processor: processor(), Rows: map[string]counts{}}
+	today := recordedCounts{Go: runtime.Version(), Qemu: qemuVersion(), Processor: cpuModel(), Rows: map[string]counts{}}
 	fmt.Printf("%-22s %14s %10s %14s %10s\n", "per request or token", "instructions", "different", "system calls", "EAGAIN")
 	for i := range workloads {
 		w := &workloads[i]
@@ -116,10 +116,10 @@ func run(write bool, top int, row string) error {
 			continue
 		}
 		c, err := b.count(w, top)
-		for n := 1; err == nil && n < tries && (write || exceeds(w.name, recorded.Rows, c) != nil); n++ {
+		for n := 1; err == nil && n < maxTries && (write || checkIncrease(w.name, recorded.Rows, c) != nil); n++ {
 			var again counts
 			again, err = b.count(w, 0)
-			c = pick(c, again, write)
+			c = extremeCounts(c, again, write)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
@@ -134,7 +134,7 @@ func run(write bool, top int, row string) error {
 }
 
 // record replaces the recorded counts with those of the counted rows.
-func record(file string, recorded, today *numbers) error {
+func record(file string, recorded, today *recordedCounts) error {
 	for name, c := range recorded.Rows {
 		if _, ok := today.Rows[name]; !ok {
 			today.Rows[name] = c
@@ -148,10 +148,10 @@ func record(file string, recorded, today *numbers) error {
 }
 
 // compare returns an error if any count has increased.
-func compare(recorded, today *numbers) error {
+func compare(recorded, today *recordedCounts) error {
 	var errs []error
 	for name, c := range today.Rows {
-		errs = append(errs, exceeds(name, recorded.Rows, c))
+		errs = append(errs, checkIncrease(name, recorded.Rows, c))
 	}
 	if errors.Join(errs...) == nil {
 		return nil
@@ -162,15 +162,15 @@ func compare(recorded, today *numbers) error {
 	return errors.Join(append(errs, errors.New("a rise that is worth it is recorded by -write in the commit that says why"))...)
 }
 
-// exceeds returns an error if any count of a row exceeds the recorded one.
-func exceeds(name string, rows map[string]counts, is counts) error {
+// checkIncrease returns an error if any count of a row exceeds the recorded one.
+func checkIncrease(name string, rows map[string]counts, is counts) error {
 	was, ok := rows[name]
 	switch {
 	case !ok:
 		return fmt.Errorf("%s is not recorded: run with -write", name)
-	case is.Instructions > was.Instructions*slack:
+	case is.Instructions > was.Instructions*maxIncrease:
 		return fmt.Errorf("%s: %.0f instructions, recorded are %.0f (%+.1f %%)", name, is.Instructions, was.Instructions, 100*(is.Instructions/was.Instructions-1))
-	case is.SystemCalls > was.SystemCalls*slackCalls:
+	case is.SystemCalls > was.SystemCalls*maxCallsIncrease:
 		return fmt.Errorf("%s: %.2f system calls, recorded are %.2f", name, is.SystemCalls, was.SystemCalls)
 	}
 	return nil
@@ -182,7 +182,7 @@ func qemuVersion() string {
 	return line
 }
 
-func processor() string {
+func cpuModel() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
 		if name, model, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {

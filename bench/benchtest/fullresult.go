@@ -14,7 +14,7 @@ func FullResult(t testing.TB) *result.Result {
 	}.Result(t)
 	r.ModelID = `demo </script><script>alert("x")</script>`
 	p := r.Penstock
-	p.Events = []result.Event{{AtS: 60, StartS: 61, EndS: 61.2, Action: "reload", Lost: 3, RecoveryS: number(2)}}
+	p.Events = []result.Event{{AtS: 60, StartS: 61, EndS: 61.2, Action: "reload", Lost: 3, RecoveryS: floatPtr(2)}}
 	p.ByUpstream = map[string]*result.Summary{"gpu-a": &p.Stages[0].Summary, "gpu-b": &p.Stages[1].Summary}
 	p.Total.StreamFaults = map[string]int{result.FaultNoEnd: 4}
 	p.Command = []string{"penstock", "bench", "run", "--request-rate", "10,20,30,40"}
@@ -35,16 +35,16 @@ func FullResult(t testing.TB) *result.Result {
 			Low: 0.5, High: 1.5, Confidence: 0.95, Significant: true,
 		}},
 	}
-	running := []*float64{number(1), nil, number(3)}
+	running := []*float64{floatPtr(1), nil, floatPtr(3)}
 	p.Scenario = &result.Scenario{
 		Name: "failover", Text: "An engine is killed, and comes back.",
 		Explain: "Three engines under a load.\n\nLook at: the events table.",
 	}
 	p.Load.RetryWaitS = 4
 	p.Phases = []result.Phase{{
-		EndS: 120, Requests: 1200, InputTokens: 614400, OutputTokens: 120000, CachedShare: number(0.31),
-		TTFT: p.Stages[0].Latency[result.TTFT], Waiting: number(1.5),
-		Engines: map[string]float64{"gpu-a": 6, "gpu-b": 2}, Imbalance: number(1.5),
+		EndS: 120, Requests: 1200, InputTokens: 614400, OutputTokens: 120000, CachedShare: floatPtr(0.31),
+		TTFT: p.Stages[0].Latency[result.TTFT], Waiting: floatPtr(1.5),
+		Engines: map[string]float64{"gpu-a": 6, "gpu-b": 2}, Imbalance: floatPtr(1.5),
 	}, {StartS: 120, EndS: 240, Requests: 1200, Failed: 24, Engines: map[string]float64{}}}
 	p.Telemetry = []result.Telemetry{{
 		Source: "engine", URL: "http://127.0.0.1:8000/metrics", TS: []float64{1, 2, 3},
@@ -60,4 +60,4 @@ func FullResult(t testing.TB) *result.Result {
 	return r
 }
 
-func number(v float64) *float64 { return &v }
+func floatPtr(v float64) *float64 { return &v }

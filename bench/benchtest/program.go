@@ -17,10 +17,10 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program once for all tests, and makes process.Executable return it.
-func OwnProgram(t *testing.T) {
+// BuildProgram builds the program once for all tests, and makes process.Executable return it.
+func BuildProgram(t *testing.T) {
 	t.Helper()
-	if err := built(); err != nil {
+	if err := buildOnce(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -28,7 +28,7 @@ func OwnProgram(t *testing.T) {
 // programDir is the directory of the program, or "" until a test needs it.
 var programDir string
 
-var built = sync.OnceValue(func() (err error) {
+var buildOnce = sync.OnceValue(func() (err error) {
 	if programDir, err = os.MkdirTemp("", "penstock-bench-test-"); err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func ParentOf(pid int) int {
 	return parent
 }
 
-// Until waits up to a minute for ok to return true.
-func Until(t *testing.T, what string, ok func() bool) {
+// WaitUntil waits up to a minute for ok to return true.
+func WaitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -49,8 +49,8 @@ func emptySummary() *result.Summary {
 	}
 }
 
-// Latencies returns a distribution of n values that all equal ms.
-func Latencies(n int64, ms float64) *result.Distribution {
+// EqualLatencies returns a distribution of n values that all equal ms.
+func EqualLatencies(n int64, ms float64) *result.Distribution {
 	var h result.Histogram
 	for range n {
 		h.Record(int64(ms * 1e6))

@@ -142,7 +142,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 		result.E2EL: y.TTFT + 100*y.ITL,
 	}
 	for i := range y.Seconds {
-		n := int(draws(rng, rate))
+		n := int(poisson(rng, rate))
 		s.TS = append(s.TS, float64(i))
 		s.Scheduled, s.Sent, s.Completed = append(s.Scheduled, n), append(s.Sent, n), append(s.Completed, n)
 		s.Failed, s.Left, s.InFlight = append(s.Failed, y.Failed/y.Seconds), append(s.Left, 0), append(s.InFlight, 4+n/4)
@@ -159,8 +159,8 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 	p.Series = s
 }
 
-// draws returns a Poisson-distributed count.
-func draws(rng *rand.Rand, mean float64) float64 {
+// poisson returns a Poisson-distributed count.
+func poisson(rng *rand.Rand, mean float64) float64 {
 	n, p, limit := -1.0, 1.0, math.Exp(-mean)
 	for p > limit {
 		p *= rng.Float64()

@@ -13,12 +13,12 @@ import (
 
 // Assert is a condition on a result, such as p99_ttft_ms<500.
 type Assert struct {
-	text  string
-	key   result.Key
-	scope string // dialect, upstream or stage; empty for the whole run
-	of    string // name within the scope
-	op    string
-	limit float64
+	text      string
+	key       result.Key
+	scope     string // dialect, upstream or stage; empty for the whole run
+	scopeName string // name within the scope
+	op        string
+	limit     float64
 }
 
 var operators = map[string]func(v, limit float64) bool{
@@ -30,7 +30,7 @@ var operators = map[string]func(v, limit float64) bool{
 	"!=": func(v, limit float64) bool { return v != limit },
 }
 
-var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
+var assertPattern = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
 
 // ParseAssert parses MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file
 // (p99_ttft_ms, mean_e2el_ms), with any statistic and percentile, or a rate or count
@@ -39,17 +39,17 @@ var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|st
 // fractions a percentage (1%).
 func ParseAssert(text string) (Assert, error) {
 	a := Assert{text: strings.TrimSpace(text)}
-	m := assertion.FindStringSubmatch(a.text)
+	m := assertPattern.FindStringSubmatch(a.text)
 	if m == nil {
 		return a, fmt.Errorf("assertion %q: want MEASURE OP LIMIT, such as p99_ttft_ms<500, OP one of < <= > >= == !=; behind MEASURE perhaps {dialect=NAME}, {upstream=NAME} or {stage=NUMBER}", text)
 	}
-	a.scope, a.of, a.op = m[2], m[3], m[4]
+	a.scope, a.scopeName, a.op = m[2], m[3], m[4]
 	var err error
 	if a.key, err = result.ParseKey(m[1]); err == nil {
 		a.limit, err = a.parseLimit(strings.TrimSpace(m[5]))
 	}
-	if n, e := strconv.Atoi(a.of); err == nil && a.scope == "stage" && (e != nil || n < 0) {
-		err = fmt.Errorf("stage %q is not a number from 0", a.of)
+	if n, e := strconv.Atoi(a.scopeName); err == nil && a.scope == "stage" && (e != nil || n < 0) {
+		err = fmt.Errorf("stage %q is not a number from 0", a.scopeName)
 	}
 	if err != nil {
 		return a, fmt.Errorf("assertion %q: %w", text, err)
@@ -96,17 +96,17 @@ func (a Assert) read(r *result.Result) (float64, string, bool) {
 	s := &p.Total
 	switch a.scope {
 	case "dialect":
-		s = p.ByDialect[a.of]
+		s = p.ByDialect[a.scopeName]
 	case "upstream":
-		s = p.ByUpstream[a.of]
+		s = p.ByUpstream[a.scopeName]
 	case "stage":
 		s = nil
-		if n, err := strconv.Atoi(a.of); err == nil && n < len(p.Stages) {
+		if n, err := strconv.Atoi(a.scopeName); err == nil && n < len(p.Stages) {
 			s = &p.Stages[n].Summary
 		}
 	}
 	if s == nil {
-		return 0, fmt.Sprintf("there is no %s %q in the result", a.scope, a.of), false
+		return 0, fmt.Sprintf("there is no %s %q in the result", a.scope, a.scopeName), false
 	}
-	return a.key.Read(s)
+	return a.key.FromSummary(s)
 }

@@ -16,34 +16,34 @@ type interval struct{ low, high float64 }
 // holdsZero reports whether the interval contains zero. If it does, the two values may be equal.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// certainty determines the width of intervals. Any row of a comparison could show a difference by
+// intervalScale determines the width of intervals. Any row of a comparison could show a difference by
 // chance, so the intervals are wide enough to hold simultaneously. There are too few bootstrap
 // samples to read such wide bounds from them directly. Instead, the 95 % bounds are moved outwards
 // by the factor that applies to a normal distribution.
-type certainty struct{ widening float64 }
+type intervalScale struct{ factor float64 }
 
-// certaintyOf returns the certainty with which the given number of intervals hold simultaneously at
+// newIntervalScale returns the certainty with which the given number of intervals hold simultaneously at
 // the given confidence.
-func certaintyOf(confidence float64, intervals int) certainty {
+func newIntervalScale(confidence float64, intervals int) intervalScale {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
-	return certainty{deviations(tail) / deviations(drawnTail)}
+	return intervalScale{normalQuantile(tail) / normalQuantile(drawnTail)}
 }
 
 // drawnTail is the fraction of samples beyond each bound.
 const drawnTail = 0.025
 
-// deviations returns the number of standard deviations beyond which the fraction tail of a normal
+// normalQuantile returns the number of standard deviations beyond which the fraction tail of a normal
 // distribution lies.
-func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
+func normalQuantile(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
-// intervalOf returns the interval of bootstrap samples. It sorts draws.
-func (c certainty) intervalOf(draws []float64) *interval {
+// bootstrapInterval returns the interval of bootstrap samples. It sorts draws.
+func (c intervalScale) bootstrapInterval(draws []float64) *interval {
 	slices.Sort(draws)
 	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
 	middle := at(0.5)
 	return &interval{
-		low:  middle - (middle-at(drawnTail))*c.widening,
-		high: middle + (at(1-drawnTail)-middle)*c.widening,
+		low:  middle - (middle-at(drawnTail))*c.factor,
+		high: middle + (at(1-drawnTail)-middle)*c.factor,
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *resampler) draw(keys []result.Key, out []float64) {
 	for i, k := range keys {
 		switch {
 		case total == 0:
-			out[i] = k.Of(r.d)
+			out[i] = k.FromDistribution(r.d)
 		case k.Stat == "mean":
 			out[i] = sum / total
 		default:
@@ -117,24 +117,24 @@ func (r *resampler) quantile(rank float64) float64 {
 	return r.d.Buckets[len(r.d.Buckets)-1][0]
 }
 
-// leastSamples returns how many independent samples are needed to judge a statistic.
-func leastSamples(k result.Key) int {
+// minSamples returns how many independent samples are needed to judge a statistic.
+func minSamples(k result.Key) int {
 	if k.Stat != "p" {
-		return result.LeastSamples(50)
+		return result.MinSamples(50)
 	}
-	return result.LeastSamples(k.Percent)
+	return result.MinSamples(k.Percent)
 }
 
-// fewCounts is the number of requests or time intervals needed to judge fractions and rates.
-const fewCounts = 20
+// minCounts is the number of requests or time intervals needed to judge fractions and rates.
+const minCounts = 20
 
 // latencyIntervals returns, for each key, the interval of the difference second minus first. An
 // interval is nil if there are too few samples. requests contains the number of independent samples
 // in each distribution.
-func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
+func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c intervalScale) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
-	if samples < leastSamples(result.Key{Stat: "mean"}) {
+	if samples < minSamples(result.Key{Stat: "mean"}) {
 		return out
 	}
 	a, b := newResampler(first, requests[0], 1), newResampler(second, requests[1], 2)
@@ -148,8 +148,8 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 		}
 	}
 	for i, k := range keys {
-		if samples >= leastSamples(k) {
-			out[i] = c.intervalOf(draws[i])
+		if samples >= minSamples(k) {
+			out[i] = c.bootstrapInterval(draws[i])
 		}
 	}
 	return out
@@ -164,8 +164,8 @@ func independentSamples(first, second *result.Distribution, requests [2]int) int
 // seriesInterval returns the interval of the difference between two rates, given their values per
 // time interval. Adjacent values are correlated, so they are drawn in blocks. The samples are
 // centred on the reported rates.
-func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
-	if min(len(first), len(second)) < fewCounts {
+func seriesInterval(first, second []float64, difference float64, c intervalScale) *interval {
+	if min(len(first), len(second)) < minCounts {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(3, 0x9e3779b97f4a7c15))
@@ -174,7 +174,7 @@ func seriesInterval(first, second []float64, difference float64, c certainty) *i
 	for range replicates {
 		draws = append(draws, blockMean(rng, second)-blockMean(rng, first)-spread+difference)
 	}
-	return c.intervalOf(draws)
+	return c.bootstrapInterval(draws)
 }
 
 func mean(v []float64) float64 {
@@ -200,8 +200,8 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 }
 
 // shareInterval returns the interval of the difference between two fractions, each k of n.
-func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
-	if min(n1, n2) < fewCounts {
+func shareInterval(k1, n1, k2, n2 float64, c intervalScale) *interval {
+	if min(n1, n2) < minCounts {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(4, 0x9e3779b97f4a7c15))
@@ -209,5 +209,5 @@ func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
 	for range replicates {
 		draws = append(draws, min(1, poisson(rng, k2)/n2)-min(1, poisson(rng, k1)/n1))
 	}
-	return c.intervalOf(draws)
+	return c.bootstrapInterval(draws)
 }

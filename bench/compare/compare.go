@@ -12,12 +12,12 @@ import (
 
 // Outcomes of a Row.
 const (
-	RowBetter  = "better"
-	RowWorse   = "worse"
-	RowSame    = "no difference"             // the interval contains zero
-	RowFloor   = "within the client's floor" // smaller than the clients' measurement error
-	RowUnknown = "unknown"                   // no interval could be computed
-	RowFew     = "too few requests"          // Row.Needs contains the required number of requests
+	RowBetter      = "better"
+	RowWorse       = "worse"
+	RowSame        = "no difference"             // the interval contains zero
+	RowWithinFloor = "within the client's floor" // smaller than the clients' measurement error
+	RowUnknown     = "unknown"                   // no interval could be computed
+	RowTooFew      = "too few requests"          // Row.Needs contains the required number of requests
 )
 
 // Row compares one number in two results.
@@ -35,7 +35,7 @@ type Row struct {
 	High *float64 `json:"high"`
 	// Outcome is one of the Row constants.
 	Outcome string `json:"outcome"`
-	// Needs is how many requests each result needs for a judgement. It is set only with RowFew.
+	// Needs is how many requests each result needs for a judgement. It is set only with RowTooFew.
 	Needs int `json:"needs,omitempty"`
 
 	key result.Key
@@ -55,7 +55,7 @@ type Report struct {
 	Verdict string `json:"verdict"`
 
 	floors    map[string]float64 // the clients' floor by measure, in ms
-	certainty certainty
+	certainty intervalScale
 }
 
 var comparedRates = []string{
@@ -86,22 +86,22 @@ func statistics(measure string) []result.Key {
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
-		c.floors[m] = floorOf(m, base, next)
+		c.floors[m] = clientFloor(m, base, next)
 	}
 	for _, r := range []*result.Result{base, next} {
 		c.Valid = c.Valid && r.Penstock.Verdict.Valid
 	}
 	a, b := base.Penstock, next.Penstock
 	rows := len(comparedRates) + len(comparedLatencies)*len(statistics(""))
-	c.certainty = certaintyOf(confidence, rows*max(1, min(len(a.Stages), len(b.Stages))))
+	c.certainty = newIntervalScale(confidence, rows*max(1, min(len(a.Stages), len(b.Stages))))
 	switch {
 	case len(a.Stages) <= 1 && len(b.Stages) <= 1:
-		c.rows("", part{&a.Total, &a.Series, -1}, part{&b.Total, &b.Series, -1})
+		c.addRows("", stageSummary{&a.Total, &a.Series, -1}, stageSummary{&b.Total, &b.Series, -1})
 	default:
 		for i := range a.Stages {
 			for j := range b.Stages {
 				if a.Stages[i].Name == b.Stages[j].Name {
-					c.rows(a.Stages[i].Name, part{&a.Stages[i].Summary, &a.Series, i}, part{&b.Stages[j].Summary, &b.Series, j})
+					c.addRows(a.Stages[i].Name, stageSummary{&a.Stages[i].Summary, &a.Series, i}, stageSummary{&b.Stages[j].Summary, &b.Series, j})
 				}
 			}
 		}
@@ -113,20 +113,20 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary with its stage number in the time series. Stage -1 is the whole run.
-type part struct {
+// stageSummary is a summary with its stage number in the time series. Stage -1 is the whole run.
+type stageSummary struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// requests returns the number of completed requests. There are at most that many independent
+// completedRequests returns the number of completed requests. There are at most that many independent
 // samples.
-func (p part) requests() int { return p.s.Completed }
+func (p stageSummary) completedRequests() int { return p.s.Completed }
 
 // perSecond returns the values per second of a column, for the time intervals of the part. It omits
 // the first and the last interval, which may be incomplete.
-func (p part) perSecond(column func(i int) float64) []float64 {
+func (p stageSummary) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
 		if stage >= 0 && (p.stage < 0 || stage == p.stage) {
@@ -139,33 +139,33 @@ func (p part) perSecond(column func(i int) float64) []float64 {
 	return out[1 : len(out)-1]
 }
 
-func (c *Report) rows(group string, a, b part) {
+func (c *Report) addRows(group string, a, b stageSummary) {
 	for _, name := range comparedRates {
-		c.rate(group, result.Key{Name: name}, a, b)
+		c.addRate(group, result.Key{Name: name}, a, b)
 	}
 	for _, name := range comparedLatencies {
 		if a.s.Latency[name] == nil || b.s.Latency[name] == nil {
 			continue
 		}
 		keys := statistics(name)
-		requests := [2]int{a.requests(), b.requests()}
+		requests := [2]int{a.completedRequests(), b.completedRequests()}
 		ivs := latencyIntervals(a.s.Latency[name], b.s.Latency[name], requests, keys, c.certainty)
 		samples := independentSamples(a.s.Latency[name], b.s.Latency[name], requests)
 		for i, k := range keys {
-			x, y := k.Of(a.s.Latency[name]), k.Of(b.s.Latency[name])
+			x, y := k.FromDistribution(a.s.Latency[name]), k.FromDistribution(b.s.Latency[name])
 			if !math.IsNaN(x) && !math.IsNaN(y) {
 				c.add(group, k, x, y, ivs[i])
-				if row := &c.Rows[len(c.Rows)-1]; row.Outcome == RowUnknown && samples < leastSamples(k) {
-					row.Outcome, row.Needs = RowFew, leastSamples(k)
+				if row := &c.Rows[len(c.Rows)-1]; row.Outcome == RowUnknown && samples < minSamples(k) {
+					row.Outcome, row.Needs = RowTooFew, minSamples(k)
 				}
 			}
 		}
 	}
 }
 
-func (c *Report) rate(group string, k result.Key, a, b part) {
-	x, _, ok := k.Read(a.s)
-	y, _, ok2 := k.Read(b.s)
+func (c *Report) addRate(group string, k result.Key, a, b stageSummary) {
+	x, _, ok := k.FromSummary(a.s)
+	y, _, ok2 := k.FromSummary(b.s)
 	if !ok || !ok2 {
 		return
 	}
@@ -209,7 +209,7 @@ func (c *Report) add(group string, k result.Key, x, y float64, iv *interval) {
 	case iv.holdsZero():
 		row.Outcome = RowSame
 	case k.Stat != "" && math.Abs(y-x) < c.floors[k.Name]:
-		row.Outcome = RowFloor
+		row.Outcome = RowWithinFloor
 	case (iv.low > 0) == k.MoreIsBetter():
 		row.Outcome = RowBetter
 	default:
@@ -245,16 +245,16 @@ func (c *Report) verdict() string {
 		}
 	}
 	floor := ""
-	if n := len(names[RowFloor]); n > 0 {
+	if n := len(names[RowWithinFloor]); n > 0 {
 		floor = fmt.Sprintf("; %d of %d within the client's floor", n, len(c.Rows))
 	}
-	switch n := len(names[RowUnknown]) + len(names[RowFew]); {
+	switch n := len(names[RowUnknown]) + len(names[RowTooFew]); {
 	case len(c.Rows) == 0:
 		return "nothing to compare"
-	case len(parts) == 0 && n > 0 && !c.intervals():
-		return "too few requests to judge any difference" + c.needs()
+	case len(parts) == 0 && n > 0 && !c.hasIntervals():
+		return "too few requests to judge any difference" + c.neededRequestsText()
 	case len(parts) == 0 && n > 0:
-		return fmt.Sprintf("no difference that %s intervals would support; %d of %d are not judged", confidenceText(c.Confidence), n, len(c.Rows)) + c.needs() + floor
+		return fmt.Sprintf("no difference that %s intervals would support; %d of %d are not judged", confidenceText(c.Confidence), n, len(c.Rows)) + c.neededRequestsText() + floor
 	case len(parts) == 0:
 		return fmt.Sprintf("no difference that %s intervals would support", confidenceText(c.Confidence)) + floor
 	}
@@ -264,9 +264,9 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// needs describes how many requests are needed to judge the numbers with too few samples. It
+// neededRequestsText describes how many requests are needed to judge the numbers with too few samples. It
 // returns "" if there are no such numbers.
-func (c *Report) needs() string {
+func (c *Report) neededRequestsText() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {
 		if r.Needs > 0 {
@@ -282,8 +282,8 @@ func (c *Report) needs() string {
 	return fmt.Sprintf(", for want of %d to %d requests", least, most)
 }
 
-// intervals reports whether any row has an interval.
-func (c *Report) intervals() bool {
+// hasIntervals reports whether any row has an interval.
+func (c *Report) hasIntervals() bool {
 	for _, r := range c.Rows {
 		if r.Low != nil {
 			return true

@@ -28,7 +28,7 @@ func TestCompareGolden(t *testing.T) {
 		if err := c.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		golden.File(t, "testdata/"+name+".txt", text.Bytes())
+		golden.CompareFile(t, "testdata/"+name+".txt", text.Bytes())
 	}
 }
 
@@ -100,7 +100,7 @@ func TestRegressions(t *testing.T) {
 			bounds = append(bounds, b)
 		}
 		var got []string
-		for _, a := range Check(Results(base.Result(t), c.next.Result(t), 0.999), bounds) {
+		for _, a := range CheckRegressions(Results(base.Result(t), c.next.Result(t), 0.999), bounds) {
 			if !a.OK {
 				got = append(got, strings.Fields(a.Text)[0])
 			}

@@ -20,8 +20,8 @@ type Judge struct {
 	asserts []Assert
 }
 
-// Prepare parses the flags, so that usage errors (exit code 2) are reported before the run.
-func (c *Checks) Prepare() (*Judge, error) {
+// NewJudge parses the flags, so that usage errors (exit code 2) are reported before the run.
+func (c *Checks) NewJudge() (*Judge, error) {
 	j := &Judge{c: *c}
 	for _, s := range c.Assert {
 		a, err := ParseAssert(s)
@@ -52,14 +52,14 @@ func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 		if a.Reason != "" {
 			line += ": " + a.Reason
 		}
-		fmt.Fprintln(w, plaintext.Line(line))
+		fmt.Fprintln(w, plaintext.CleanLine(line))
 	}
 	r.Penstock.Assertions = all
 	switch {
 	case failed > 0:
-		return exit.With(exit.Threshold, fmt.Sprintf("%d of %d checks failed", failed, len(all)))
+		return exit.NewError(exit.CheckFailed, fmt.Sprintf("%d of %d checks failed", failed, len(all)))
 	case !r.Penstock.Verdict.Valid:
-		return exit.With(exit.Invalid, "the result is not valid: "+r.Penstock.Verdict.Invalidating())
+		return exit.NewError(exit.Invalid, "the result is not valid: "+r.Penstock.Verdict.InvalidatingText())
 	}
 	return nil
 }

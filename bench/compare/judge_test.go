@@ -20,12 +20,12 @@ func TestChecks(t *testing.T) {
 	}{
 		{Checks{}, good, 0},
 		{Checks{Assert: []string{"failed==0"}}, good, 0},
-		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.Threshold},
+		{Checks{Assert: []string{"failed==0", "p99_ttft_ms<1"}}, good, exit.CheckFailed},
 		{Checks{}, bad, exit.Invalid},
-		{Checks{Assert: []string{"failed==1"}}, bad, exit.Threshold},
+		{Checks{Assert: []string{"failed==1"}}, bad, exit.CheckFailed},
 		{Checks{Assert: []string{"nonsense"}}, good, exit.Usage},
 	} {
-		j, err := c.c.Prepare()
+		j, err := c.c.NewJudge()
 		if err == nil {
 			err = j.Apply(c.r, new(bytes.Buffer))
 		}

@@ -13,8 +13,8 @@ import (
 
 // Loads count as different if they differ by more than these factors.
 const (
-	lengthsApart   = 1.10 // mean tokens per request
-	durationsApart = 2.0  // wall time
+	maxLengthRatio   = 1.10 // mean tokens per request
+	maxDurationRatio = 2.0  // wall time
 )
 
 // notes describes differences between the measured loads, and other reasons why two results are
@@ -35,7 +35,7 @@ func notes(a, b *result.Result) []string {
 	}
 	differ("request rate", rateText(a.RequestRate), rateText(b.RequestRate))
 	differ("concurrency", limitText(a.MaxConcurrency), limitText(b.MaxConcurrency))
-	if apart(a.Duration, b.Duration, durationsApart) {
+	if differByFactor(a.Duration, b.Duration, maxDurationRatio) {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
@@ -55,7 +55,7 @@ func notes(a, b *result.Result) []string {
 		switch {
 		case asked[i][0] != asked[i][1] && asked[i][0] != "" && asked[i][1] != "":
 			differ(l.what, asked[i][0], asked[i][1])
-		case apart(x, y, lengthsApart):
+		case differByFactor(x, y, maxLengthRatio):
 			differ(l.what, result.NumberText(x)+" tokens on average", result.NumberText(y))
 		}
 	}
@@ -72,9 +72,9 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart reports whether the larger number is more than factor times the smaller one. It returns
+// differByFactor reports whether the larger number is more than factor times the smaller one. It returns
 // false if either number is unknown.
-func apart(x, y, factor float64) bool {
+func differByFactor(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
@@ -119,10 +119,10 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf returns the largest difference in a measure, in ms, that the clients cannot resolve. This
+// clientFloor returns the largest difference in a measure, in ms, that the clients cannot resolve. This
 // is the p99 against a server that does nothing, in the run for which it is larger. If neither run
-// measured it, floorOf returns 0.
-func floorOf(measure string, a, b *result.Result) float64 {
+// measured it, clientFloor returns 0.
+func clientFloor(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {
 		var d *result.Distribution

@@ -43,7 +43,7 @@ func (c *Report) WriteText(w io.Writer) error {
 		if r.Change != nil {
 			change = percent(*r.Change)
 		}
-		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.words())
+		fmt.Fprintf(&b, line, r.Key, r.key.Format(r.Base), r.key.Format(r.New), change, r.interval(), r.outcomeText())
 	}
 	fmt.Fprintf(&b, "\n%s\n", c.Verdict)
 	if len(c.Rows) > 0 {
@@ -55,12 +55,12 @@ func (c *Report) WriteText(w io.Writer) error {
 	for strings.Contains(text, " \n") { // empty cells at the end of a line
 		text = strings.ReplaceAll(text, " \n", "\n")
 	}
-	_, err := io.WriteString(w, plaintext.Text(text))
+	_, err := io.WriteString(w, plaintext.CleanText(text))
 	return err
 }
 
-// words formats the row's outcome.
-func (r *Row) words() string {
+// outcomeText formats the row's outcome.
+func (r *Row) outcomeText() string {
 	if r.Needs > 0 {
 		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
 	}
@@ -117,10 +117,10 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison against limits. A measure fails if it is worse by more than its limit
+// CheckRegressions judges a comparison against limits. A measure fails if it is worse by more than its limit
 // and its interval excludes zero. If there is no interval, only the limit decides. Any increase in
 // errors or stream faults fails.
-func Check(c *Report, bounds []Regress) []result.Assertion {
+func CheckRegressions(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0
 	for _, b := range bounds {
@@ -177,7 +177,7 @@ func (r *Row) judge(limit float64) result.Assertion {
 		value = worse / math.Abs(r.Base)
 	}
 	a.Value = &value
-	if worse <= 0 || r.Base != 0 && value <= limit || r.Outcome == RowSame || r.Outcome == RowFloor {
+	if worse <= 0 || r.Base != 0 && value <= limit || r.Outcome == RowSame || r.Outcome == RowWithinFloor {
 		return a
 	}
 	a.OK = false

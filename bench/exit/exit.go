@@ -6,10 +6,10 @@ import "fmt"
 
 // Exit codes of `penstock bench`. 0 means success.
 const (
-	Failed    = 1  // the run failed, no request was answered, or two results have nothing in common
-	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
-	Invalid   = 98 // the result is invalid, as its verdict explains
-	Threshold = 99 // a check failed, or a search missed its objectives at every load
+	Failed      = 1  // the run failed, no request was answered, or two results have nothing in common
+	Usage       = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
+	Invalid     = 98 // the result is invalid, as its verdict explains
+	CheckFailed = 99 // a check failed, or a search missed its objectives at every load
 )
 
 // Error ends the process with an exit code. Text is for the operator. Text is empty if everything
@@ -25,8 +25,8 @@ func (e *Error) Error() string { return e.Text }
 // ExitCode returns the code.
 func (e *Error) ExitCode() int { return e.Code }
 
-// With returns an error with an exit code.
-func With(code int, text string) error { return &Error{Code: code, Text: text} }
+// NewError returns an error with an exit code.
+func NewError(code int, text string) error { return &Error{Code: code, Text: text} }
 
 // Usagef returns an error for a mistake in the command line or a file.
-func Usagef(format string, v ...any) error { return With(Usage, fmt.Sprintf(format, v...)) }
+func Usagef(format string, v ...any) error { return NewError(Usage, fmt.Sprintf(format, v...)) }

@@ -39,7 +39,7 @@ func TestSpeech(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
+	r, records := runWithoutFloor(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
 	// A busy client may record the time of sending late, so its latencies may be shorter than the
 	// server's delays.
@@ -110,7 +110,7 @@ func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {
 		server := httptest.NewServer(transcriber(manner, 500*time.Millisecond))
-		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Mix: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}})
+		r, _ := runWithoutFloor(t, Options{BaseURL: server.URL, Model: "asr", Mix: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}})
 		server.Close()
 		total := &r.Penstock.Total
 		if r.Completed != 20 || len(total.StreamFaults) > 0 {
@@ -132,10 +132,10 @@ func TestTranscriptions(t *testing.T) {
 
 // TestAudioOfTheSimulator measures speech from an engine whose times are known.
 func TestAudioOfTheSimulator(t *testing.T) {
-	fastset.LeaveOut(t, "audio in real time")
+	fastset.SkipIfShort(t, "audio in real time")
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{Latency: 300 * time.Millisecond, TokenRate: 10})
-	r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "speech", NumPrompts: 4, MaxConcurrency: []int{4}, InputLen: "6"})
+	r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), Mix: "speech", NumPrompts: 4, MaxConcurrency: []int{4}, InputLen: "6"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
 	if ttft == nil || ttft.Min < 290 || e2el.Min < ttft.Min+400 {
 		t.Errorf("TTFT %+v, E2EL %+v of an engine that needs 300 ms and then 100 ms a word", ttft, e2el)

@@ -14,10 +14,10 @@ import (
 
 // cpuMeter measures the CPU time of the load tester and the delay of its timers.
 type cpuMeter struct {
-	mu   sync.Mutex
-	wake result.Histogram
-	most float64 // fraction of the available CPU time used in the busiest second
-	gc   debug.GCStats
+	mu          sync.Mutex
+	timerDelays result.Histogram
+	maxShare    float64 // fraction of the available CPU time used in the busiest second
+	gc          debug.GCStats
 }
 
 // cpuSpan contains the CPU time, and the time spent waiting for a CPU, during a span. All values
@@ -29,30 +29,30 @@ type cpuSpan struct {
 
 func (c *cpuSpan) begin() {
 	c.start = time.Now()
-	c.cpu, c.waited = processor()
+	c.cpu, c.waited = processTimes()
 }
 
 func (c *cpuSpan) finish() {
-	cpu, waited := processor()
+	cpu, waited := processTimes()
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns the CPU time of this process, and the time that its runnable threads waited for
+// processTimes returns the CPU time of this process, and the time that its runnable threads waited for
 // a CPU.
-func processor() (ran, waited float64) {
+func processTimes() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
 		ran = d.Seconds()
 	}
-	if s, err := process.Schedule("self"); err == nil {
+	if s, err := process.ReadSchedulerTimes("self"); err == nil {
 		waited = s.Waited / 1e9
 	}
 	return ran, waited
 }
 
-// share divides seconds by the CPU time available during wall. If that time is unknown, it returns
+// cpuShare divides seconds by the CPU time available during wall. If that time is unknown, it returns
 // nil.
-func share(seconds, wall float64) *float64 {
+func cpuShare(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v
 	}
@@ -76,13 +76,13 @@ func (m *cpuMeter) watch(ctx context.Context) {
 		}
 		now := time.Now()
 		m.mu.Lock()
-		m.wake.Record(int64(now.Sub(due)))
+		m.timerDelays.Record(int64(now.Sub(due)))
 		m.mu.Unlock()
 		if now.Sub(second.start) >= time.Second {
 			second.finish()
-			if v := share(second.cpu, second.wall); v != nil {
+			if v := cpuShare(second.cpu, second.wall); v != nil {
 				m.mu.Lock()
-				m.most = max(m.most, *v)
+				m.maxShare = max(m.maxShare, *v)
 				m.mu.Unlock()
 			}
 			second.begin()
@@ -93,20 +93,20 @@ func (m *cpuMeter) watch(ctx context.Context) {
 }
 
 // report describes how the client performed during the measurement.
-func (m *cpuMeter) report(spans []span, connections int) result.Client {
+func (m *cpuMeter) report(spans []completedStage, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.wake.Distribution(), Connections: connections}
+	out := result.Client{GOMAXPROCS: runtime.GOMAXPROCS(0), WakeDelay: m.timerDelays.Distribution(), Connections: connections}
 	var sum cpuSpan
 	for i := range spans {
 		sum.cpu, sum.waited, sum.wall = sum.cpu+spans[i].cpu.cpu, sum.waited+spans[i].cpu.waited, sum.wall+spans[i].cpu.wall
 	}
-	out.CPUShare, out.CPUWaitShare = share(sum.cpu, sum.wall), share(sum.waited, sum.wall)
+	out.CPUShare, out.CPUWaitShare = cpuShare(sum.cpu, sum.wall), cpuShare(sum.waited, sum.wall)
 	if out.CPUShare != nil {
 		out.CPUSeconds = &sum.cpu
 	}
-	if out.CPUShare != nil && m.most > 0 {
-		out.CPUMaxShare = &m.most
+	if out.CPUShare != nil && m.maxShare > 0 {
+		out.CPUMaxShare = &m.maxShare
 	}
 	var now debug.GCStats
 	debug.ReadGCStats(&now)

@@ -13,8 +13,8 @@ import (
 
 // event is an action on a scenario's fleet during a run.
 type event struct {
-	at   time.Duration // time since the start of the measurement
-	what string        // action for Fleet.Do
+	at     time.Duration // time since the start of the measurement
+	action string        // action for Fleet.Do
 }
 
 func parseEvent(text string) (event, error) {
@@ -33,8 +33,8 @@ type Fleet interface {
 	Do(ctx context.Context, what string) (seen string, err error)
 }
 
-// recovery is how long after an event failures are still attributed to it.
-const recovery = 10 * time.Second
+// recoveryTime is how long after an event failures are still attributed to it.
+const recoveryTime = 10 * time.Second
 
 // runEvents performs each event at its time, counted from begin. When all events are done or ctx
 // ends, it returns their outcomes.
@@ -42,14 +42,14 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
 	for i, e := range s.events {
-		out[i] = result.Event{AtS: e.at.Seconds(), Action: e.what, Error: "the run ended before"}
+		out[i] = result.Event{AtS: e.at.Seconds(), Action: e.action, Error: "the run ended before"}
 		all.Go(func() {
 			if !sleep(ctx, time.Duration(begin+int64(e.at)-c.Now())) {
 				return
 			}
 			out[i].StartS, out[i].Error = float64(c.Now())/1e9, ""
 			var err error
-			if out[i].Seen, err = s.Fleet.Do(ctx, e.what); err != nil {
+			if out[i].Seen, err = s.Fleet.Do(ctx, e.action); err != nil {
 				out[i].Error = err.Error()
 			}
 			out[i].EndS = float64(c.Now()) / 1e9
@@ -59,14 +59,14 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	return out
 }
 
-// blame counts the failures that are attributed to each event.
-func blame(events []result.Event, samples []client.Sample) {
+// countEventFailures counts the failures that are attributed to each event.
+func countEventFailures(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
 		last := e.StartS
 		for j := range samples {
 			s := &samples[j]
-			if at := float64(s.At.End) / 1e9; s.Failed() && blames(e, at) {
+			if at := float64(s.At.End) / 1e9; s.Failed() && isBlamedEvent(e, at) {
 				e.Lost++
 				last = max(last, at)
 			}
@@ -77,9 +77,9 @@ func blame(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// moved uses the edge's metrics to count the calls that the edge moved to another engine during
+// countMovedCalls uses the edge's metrics to count the calls that the edge moved to another engine during
 // each event and the following recovery.
-func moved(events []result.Event, scrapers []*scraper) {
+func countMovedCalls(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {
 			continue
@@ -87,11 +87,11 @@ func moved(events []result.Event, scrapers []*scraper) {
 		for i := range events {
 			e := &events[i]
 			var before, after *reading
-			for _, r := range s.answered() {
+			for _, r := range s.successfulReadings() {
 				switch at := float64(r.at) / 1e9; {
 				case at < e.StartS:
 					before = &r
-				case after == nil || blames(e, at):
+				case after == nil || isBlamedEvent(e, at):
 					after = &r
 				}
 			}

@@ -17,33 +17,33 @@ type expectation struct {
 	event bool     // applies only from the start of an event until recovery after its end
 }
 
-// nearEvent is the suffix of an expectation that applies only during and after events.
-const nearEvent = "@event"
+// eventOnlySuffix is the suffix of an expectation that applies only during and after events.
+const eventOnlySuffix = "@event"
 
 // parseExpectation parses words of an ErrorCount.Label, such as "status 429 capacity_full" or
 // "in_stream@event".
 func parseExpectation(text string) (expectation, error) {
-	words, event := strings.CutSuffix(text, nearEvent)
+	words, event := strings.CutSuffix(text, eventOnlySuffix)
 	e := expectation{words: strings.Fields(words), event: event}
-	if len(e.words) == 0 || slices.ContainsFunc(e.words, func(w string) bool { return client.Word([]byte(w)) == "" }) {
+	if len(e.words) == 0 || slices.ContainsFunc(e.words, func(w string) bool { return client.Identifier([]byte(w)) == "" }) {
 		return e, exit.Usagef("--expect-errors %q: want words that the report has for a failure, such as '429 capacity_full', in_stream or in_stream@event", text)
 	}
 	return e, nil
 }
 
-// expected reports whether a failure at the given time is part of the test.
-func (f *findings) expected(failure result.ErrorCount, at int64) bool {
+// isExpected reports whether a failure at the given time is part of the test.
+func (f *findings) isExpected(failure result.ErrorCount, at int64) bool {
 	label := strings.Fields(failure.Label())
-	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return blames(&e, float64(at)/1e9) })
+	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return isBlamedEvent(&e, float64(at)/1e9) })
 	return slices.ContainsFunc(f.s.expect, func(e expectation) bool {
 		missing := slices.ContainsFunc(e.words, func(w string) bool { return !slices.Contains(label, w) })
 		return !missing && (after || !e.event)
 	})
 }
 
-// blames reports whether failures at the given time, in seconds since the start of the run, are
+// isBlamedEvent reports whether failures at the given time, in seconds since the start of the run, are
 // attributed to the event.
-func blames(e *result.Event, at float64) bool {
+func isBlamedEvent(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
-	return ran && at >= e.StartS && at < e.EndS+recovery.Seconds()
+	return ran && at >= e.StartS && at < e.EndS+recoveryTime.Seconds()
 }

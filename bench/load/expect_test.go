@@ -32,7 +32,7 @@ func TestExpectations(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := &findings{s: &settings{expect: []expectation{e}}, happened: []result.Event{{StartS: 20, EndS: 20.1}, {Error: "the run ended before"}}}
-		if got := f.expected(c.failure, c.at*1e9); got != c.want {
+		if got := f.isExpected(c.failure, c.at*1e9); got != c.want {
 			t.Errorf("expectation %q: %s at %d s is expected: %v, want %v", c.text, c.failure.Label(), c.at, got, c.want)
 		}
 	}

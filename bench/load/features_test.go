@@ -27,7 +27,7 @@ import (
 func TestMix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Mix: "chat:9,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", NoStream: whole})
+		r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), Mix: "chat:9,completions:2,embeddings:1,transcription:1,speech:1", NumPrompts: 90, MaxConcurrency: []int{4}, InputLen: "20", OutputLen: "6", NoStream: whole})
 		if r.Completed != 90 || len(r.Penstock.ByDialect) != 5 {
 			t.Errorf("completed %d of %d dialects: %v", r.Completed, len(r.Penstock.ByDialect), r.Penstock.Total.Errors)
 		}
@@ -44,7 +44,7 @@ func TestMix(t *testing.T) {
 func TestTurns(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true})
 
-	_, records := bench(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, InputLen: "20", OutputLen: "40"})
+	_, records := runWithoutFloor(t, Options{BaseURL: e.URL(), NumPrompts: 4, MaxConcurrency: []int{1}, NumTurns: 3, Tools: 2, Images: 1, InputLen: "20", OutputLen: "40"})
 	if len(records) != 12 {
 		t.Fatalf("%d requests of 4 conversations of 3 turns", len(records))
 	}
@@ -71,13 +71,13 @@ func TestTurns(t *testing.T) {
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
-	bench(t, o)
-	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare > 0.02 {
+	runWithoutFloor(t, o)
+	if r, _ := runWithoutFloor(t, o); *r.Penstock.Total.CachedShare > 0.02 {
 		t.Errorf("the second run found %.2f in the cache", *r.Penstock.Total.CachedShare)
 	}
 	o.AllowCache = true
-	bench(t, o)
-	if r, _ := bench(t, o); *r.Penstock.Total.CachedShare < 0.5 {
+	runWithoutFloor(t, o)
+	if r, _ := runWithoutFloor(t, o); *r.Penstock.Total.CachedShare < 0.5 {
 		t.Errorf("with caches allowed the second run found only %.2f in the cache", *r.Penstock.Total.CachedShare)
 	}
 }
@@ -85,7 +85,7 @@ func TestNonce(t *testing.T) {
 // TestPrefix checks requests with common prefixes.
 func TestPrefix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
+	r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
 	if share := *r.Penstock.Total.CachedShare; share < 0.6 || share > 0.95 {
 		t.Errorf("cached share %.2f of prompts that are nine tenths prefix", share)
 	}
@@ -102,7 +102,7 @@ func TestTrace(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, records := bench(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.1})
+	r, records := runWithoutFloor(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.1})
 	if r.Completed != 30 || r.Penstock.Load.Mode != "trace" {
 		t.Fatalf("completed %d, mode %s", r.Completed, r.Penstock.Load.Mode)
 	}
@@ -131,7 +131,7 @@ func TestTraceOfSessions(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, records := bench(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.01})
+	r, records := runWithoutFloor(t, Options{BaseURL: e.URL(), DatasetName: "trace", DatasetPath: path, TimeScale: 0.01})
 	if r.Completed != 4 || *r.Penstock.Stages[0].Scheduled != 4 {
 		t.Fatalf("completed %d, scheduled %v", r.Completed, *r.Penstock.Stages[0].Scheduled)
 	}
@@ -158,13 +158,13 @@ func TestTimeScale(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var f Factor
+	var f TimeFactor
 	for _, bad := range []string{"0", "-1", "NaN", "inf", "0.0001", "1001", "fast", "", "1/0", "1/", "/2"} {
 		if err := f.UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), "0.001") {
 			t.Errorf("--time-scale %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]Factor{"0.25": 0.25, "1/4": 0.25, "1/0.5": 2} {
+	for text, want := range map[string]TimeFactor{"0.25": 0.25, "1/4": 0.25, "1/0.5": 2} {
 		if err := f.UnmarshalText([]byte(text)); err != nil || f != want {
 			t.Errorf("--time-scale %s: %v, %v", text, f, err)
 		}
@@ -172,7 +172,7 @@ func TestTimeScale(t *testing.T) {
 	trace := Options{BaseURL: "http://127.0.0.1:1", DatasetName: "trace", DatasetPath: path}
 	for want, o := range map[string]Options{
 		"--dataset-name trace":    {TimeScale: 2},
-		"0.001":                   {DatasetName: "trace", DatasetPath: path, TimeScale: Factor(math.NaN())},
+		"0.001":                   {DatasetName: "trace", DatasetPath: path, TimeScale: TimeFactor(math.NaN())},
 		"last longer than a year": {DatasetName: "trace", DatasetPath: path, TimeScale: 1000},
 	} {
 		o.BaseURL = trace.BaseURL
@@ -185,11 +185,11 @@ func TestTimeScale(t *testing.T) {
 // TestStages checks a run with a list of stages, and a sweep.
 func TestStages(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
+	r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), MaxConcurrency: []int{1, 2, 4}, NumPrompts: 25, InputLen: "20", OutputLen: "2", Goodput: []string{"ttft:60000"}})
 	if n := len(r.Penstock.Stages); n != 3 || r.Completed != 75 || r.RequestGoodput == nil || !*r.Penstock.Stages[2].Met {
 		t.Errorf("%d stages, %d requests, goodput %v", n, r.Completed, r.RequestGoodput)
 	}
-	r, _ = bench(t, Options{BaseURL: e.URL(), Profile: "sweep", MaxStages: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
+	r, _ = runWithoutFloor(t, Options{BaseURL: e.URL(), Profile: "sweep", MaxStages: 3, NumPrompts: 20, InputLen: "20", OutputLen: "2"})
 	var names []string
 	for i := range r.Penstock.Stages {
 		names = append(names, strings.Fields(r.Penstock.Stages[i].Name)[0])
@@ -230,11 +230,11 @@ func TestSaturate(t *testing.T) {
 // runs short stages with seeds for which the number of Poisson arrivals is more than 5 % below the
 // nominal rate.
 func TestPoissonIsValid(t *testing.T) {
-	fastset.LeaveOut(t, "an open loop of several seconds")
+	fastset.SkipIfShort(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
 	few := 0
 	for seed := range uint64(6) {
-		r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(time.Second), Seed: seed, InputLen: "10", OutputLen: "1"})
+		r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: PositiveDuration(time.Second), Seed: seed, InputLen: "10", OutputLen: "1"})
 		st := r.Penstock.Stages[0]
 		if st.Scheduled == nil || st.Requests != *st.Scheduled {
 			t.Fatalf("seed %d: %d requests, scheduled %v", seed, st.Requests, st.Scheduled)
@@ -257,10 +257,10 @@ func TestPoissonIsValid(t *testing.T) {
 // time. If even one request at a time misses the objectives, the report says so and the exit code
 // is exit.Threshold.
 func TestSearchAlone(t *testing.T) {
-	fastset.LeaveOut(t, "a search for the highest rate")
+	fastset.SkipIfShort(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	o := Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}
-	r, _ := bench(t, o)
+	r, _ := runWithoutFloor(t, o)
 	if s := r.Penstock.Stages[0]; len(r.Penstock.Stages) != 1 || s.Concurrency == nil || *s.Concurrency != 1 || r.Penstock.Search.Rate != nil {
 		t.Fatalf("%d stages, the first %+v, search %+v", len(r.Penstock.Stages), s.Name, r.Penstock.Search)
 	}
@@ -269,7 +269,7 @@ func TestSearchAlone(t *testing.T) {
 		t.Errorf("report: %v, want that no load met the objectives: %s", err, text.String())
 	}
 	o.Goodput = []string{"e2el:60000"}
-	if r, _ = bench(t, o); len(r.Penstock.Stages) < 2 || r.Penstock.Stages[1].Rate == nil {
+	if r, _ = runWithoutFloor(t, o); len(r.Penstock.Stages) < 2 || r.Penstock.Stages[1].Rate == nil {
 		t.Errorf("%d stages, no rate", len(r.Penstock.Stages))
 	}
 }
@@ -277,12 +277,12 @@ func TestSearchAlone(t *testing.T) {
 // TestSearch checks that a search finds the highest rate of an engine that can serve at most 40
 // requests per second. A busy machine can only lower the result, so the best of three runs counts.
 func TestSearch(t *testing.T) {
-	fastset.LeaveOut(t, "a search for the highest rate")
+	fastset.SkipIfShort(t, "a search for the highest rate")
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{Slots: 4, Latency: 100 * time.Millisecond})
 	var s *result.Search
 	for range 3 {
-		r, _ := bench(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Constant: true, NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
+		r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), Profile: "search", RequestRate: []string{"20"}, Constant: true, NumPrompts: 80, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:900"}, MaxStages: 5})
 		if s = r.Penstock.Search; s != nil && s.Rate != nil && s.Limit != nil && *s.Limit > 20 && *s.Limit <= 160 {
 			return
 		}
@@ -292,10 +292,10 @@ func TestSearch(t *testing.T) {
 
 // TestCompareURL checks that a comparison measures by how much a target is slower.
 func TestCompareURL(t *testing.T) {
-	fastset.LeaveOut(t, "a comparison over a network")
+	fastset.SkipIfShort(t, "a comparison over a network")
 	t.Parallel()
 	slow, fast := benchtest.StartEngine(t, sim.Options{Latency: 300 * time.Millisecond}), benchtest.StartEngine(t, sim.Options{Latency: 50 * time.Millisecond})
-	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
+	r, _ := runWithoutFloor(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
 	c := r.Penstock.Compare
 	if c == nil || c.Pairs != 30 || r.Completed != 30 || c.Total.Completed != 30 {
 		t.Fatalf("comparison = %+v, want 30 pairs", c)
@@ -314,7 +314,7 @@ func TestLeave(t *testing.T) {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			e := benchtest.StartEngine(t, sim.Options{TokenRate: 4, Latency: time.Second, Slots: 32})
-			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: "0.5@" + phase})
+			r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: "0.5@" + phase})
 			l := r.Penstock.Leave
 			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
 				t.Errorf("phase %s: leaving clients %+v, want 5 or more, verified without a leak", phase, l)
@@ -329,10 +329,10 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// failing is a fleet with one engine, which answers 503 after the event "fail".
-type failing struct{ engine string }
+// failingFleet is a fleet with one engine, which answers 503 after the event "fail".
+type failingFleet struct{ engine string }
 
-func (f failing) Do(context.Context, string) (string, error) {
+func (f failingFleet) Do(context.Context, string) (string, error) {
 	r, err := http.Post(f.engine+"/sim/fault", "application/json", strings.NewReader(`{"fault":"status=503"}`))
 	if err == nil {
 		r.Body.Close()
@@ -345,7 +345,7 @@ func (f failing) Do(context.Context, string) (string, error) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: Span(2 * time.Second), InputLen: "10", OutputLen: "2", Events: []string{"1s:fail", "9s:fail"}, Fleet: failing{e.URL()}, ExpectErrors: []string{"status 503@event", "429"}})
+	r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), RequestRate: []string{"40"}, Duration: PositiveDuration(2 * time.Second), InputLen: "10", OutputLen: "2", Events: []string{"1s:fail", "9s:fail"}, Fleet: failingFleet{e.URL()}, ExpectErrors: []string{"status 503@event", "429"}})
 	ev := r.Penstock.Events
 	if len(ev) != 2 || ev[0].Error != "" || ev[0].Seen != "fails" || ev[0].Lost < 5 || ev[0].Lost != r.Failed || ev[1].Error == "" {
 		t.Errorf("failed %d, events %+v", r.Failed, ev)
@@ -366,7 +366,7 @@ func TestTokenSources(t *testing.T) {
 		_, _ = w.Write([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
 	}))
 	defer server.Close()
-	r, _ := bench(t, Options{BaseURL: server.URL, Model: "m", NumPrompts: 20, MaxConcurrency: []int{1}, InputLen: "10", OutputLen: "1"})
+	r, _ := runWithoutFloor(t, Options{BaseURL: server.URL, Model: "m", NumPrompts: 20, MaxConcurrency: []int{1}, InputLen: "10", OutputLen: "1"})
 	if r.Penstock.Tokens.Output[result.TokensEstimated] != 20 || *r.TotalOutputTokens != 20 {
 		t.Errorf("sources %v, %d tokens", r.Penstock.Tokens, *r.TotalOutputTokens)
 	}
@@ -394,7 +394,7 @@ func TestLostTokens(t *testing.T) {
 		}
 		samples = append(samples, s)
 	}
-	lostTokens(samples)
+	markLostTokens(samples)
 	for i := range samples {
 		if lost := slices.Contains(samples[i].Faults.Names(), result.FaultLost); lost != (i == 7) {
 			t.Errorf("stream %d: lost %v", i, lost)
@@ -406,7 +406,7 @@ func TestLostTokens(t *testing.T) {
 func TestLoadIsInTheResult(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
-		r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 2, MaxConcurrency: []int{2}, InputLen: "uniform:5-9", OutputLen: "4", NoStream: whole})
+		r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), NumPrompts: 2, MaxConcurrency: []int{2}, InputLen: "uniform:5-9", OutputLen: "4", NoStream: whole})
 		l := r.Penstock.Load
 		if l.Dataset != "random" || l.InputLength != "uniform:5-9" || l.OutputLength != "4" || l.Streamed == whole {
 			t.Errorf("whole answers %v: %+v", whole, l)

@@ -12,24 +12,24 @@ import (
 // error.
 type Count int
 
-// Span is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
+// PositiveDuration is a positive duration. A flag of 0 is an error, because otherwise a run of 0 s would become
 // a run of 20 s.
-type Span time.Duration
+type PositiveDuration time.Duration
 
-// Factor scales the times of a trace. A flag of 0 is an error.
-type Factor float64
+// TimeFactor scales the times of a trace. A flag of 0 is an error.
+type TimeFactor float64
 
 // Bounds of a Factor. At the lower bound, the replay of a day takes a minute and a half. At the
 // upper bound, the replay of a minute takes most of a day.
 const (
-	leastFactor = 0.001
-	mostFactor  = 1000
+	minFactor = 0.001
+	maxFactor = 1000
 )
 
-var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", leastFactor, mostFactor)
+var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", minFactor, maxFactor)
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (f *Factor) UnmarshalText(text []byte) error {
+func (f *TimeFactor) UnmarshalText(text []byte) error {
 	part, whole, fraction := strings.Cut(string(text), "/")
 	v, err := strconv.ParseFloat(part, 64)
 	if fraction && err == nil {
@@ -37,10 +37,10 @@ func (f *Factor) UnmarshalText(text []byte) error {
 		by, err = strconv.ParseFloat(whole, 64)
 		v /= by
 	}
-	if err != nil || !(v >= leastFactor && v <= mostFactor) {
+	if err != nil || !(v >= minFactor && v <= maxFactor) {
 		return errFactor
 	}
-	*f = Factor(v)
+	*f = TimeFactor(v)
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Span) UnmarshalText(text []byte) error {
+func (s *PositiveDuration) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {
 		return errors.New("want a time with its unit, such as 30s or 5m")
@@ -68,6 +68,6 @@ func (s *Span) UnmarshalText(text []byte) error {
 	if d <= 0 {
 		return errNotPositive
 	}
-	*s = Span(d)
+	*s = PositiveDuration(d)
 	return nil
 }

@@ -28,11 +28,11 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 		return nil, fmt.Errorf("measure the client's floor: %w", err)
 	}
 	defer server.close()
-	short, _, err := probeNull(ctx, server, 1, floorRounds, 1, 0)
+	short, _, err := measureNoop(ctx, server, 1, floorRounds, 1, 0)
 	if err != nil {
 		return nil, err
 	}
-	streams, cpu, err := probeNull(ctx, server, floorStreams, 1, floorTokens, floorGap)
+	streams, cpu, err := measureNoop(ctx, server, floorStreams, 1, floorTokens, floorGap)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// probeNull runs side clients concurrently. Each client sends rounds requests.
-func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
+// measureNoop runs side clients concurrently. Each client sends rounds requests.
+func measureNoop(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {
-	o := Options{BaseURL: server.url(), RequestTimeout: Span(5 * time.Second), Header: []string{
+	o := Options{BaseURL: server.url(), RequestTimeout: PositiveDuration(5 * time.Second), Header: []string{
 		fmt.Sprintf("X-Null-Tokens: %d", tokens), "X-Null-Gap: " + gap.String(),
 	}}
 	s, err := o.Validate()
@@ -87,7 +87,7 @@ func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int
 					Messages: []client.Message{{Role: "user", Text: []byte("Hello")}},
 				}
 				j := newPendingRequest(q, 0)
-				d.perform(ctx, j, r.send.Clock.Now(), nil)
+				d.runSession(ctx, j, r.send.Clock.Now(), nil)
 			}
 		})
 	}

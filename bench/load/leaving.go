@@ -13,7 +13,7 @@ import (
 const (
 	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
 	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
-	leaveBound  = 2 * time.Second       // a surplus that lasts longer is a leak
+	leakTime    = 2 * time.Second       // a surplus that lasts longer is a leak
 )
 
 // inFlightGauge returns the scraper whose gauge shows whether the server notices departures of
@@ -22,7 +22,7 @@ const (
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
-			readings := s.answered()
+			readings := s.successfulReadings()
 			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // the engine's name may follow
 				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
 					return readings, s, name
@@ -33,9 +33,9 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leaving reports whether the server has noticed that clients left. It is called after all requests
+// leavingReport reports whether the server has noticed that clients left. It is called after all requests
 // have ended.
-func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
+func leavingReport(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
 		return nil
 	}
@@ -65,22 +65,22 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	out.Source = gauge
 	leaked := 0
 	for end := time.Now().Add(leaveSettle); ; {
-		s.once(ctx)
-		readings = s.answered()
+		s.scrapeOnce(ctx)
+		readings = s.successfulReadings()
 		leaked = max(readings[len(readings)-1].surplus, 0)
 		if leaked == 0 || time.Now().After(end) || !sleep(ctx, leaveEvery) {
 			break
 		}
 	}
-	freed, longest := freed(readings, left)
-	ok := leaked == 0 && longest < leaveBound
+	freed, longest := releaseTimes(readings, left)
+	ok := leaked == 0 && longest < leakTime
 	out.Leaked, out.Freed, out.Verified = &leaked, freed.Distribution(), &ok
 	return out
 }
 
-// freed measures, for each departure, how long the gauge took to fall to the number of requests
+// releaseTimes measures, for each departure, how long the gauge took to fall to the number of requests
 // that the client still had open. longest is the longest time that the gauge was above that number.
-func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
+func releaseTimes(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {
 			h.Record(readings[i].at - at)

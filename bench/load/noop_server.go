@@ -51,19 +51,19 @@ func (n *noopServer) close() {
 
 // Parts of the stream. Each is a separate chunk.
 var (
-	nullHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-	nullToken = nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
+	noopHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	noopToken = noopChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
 )
 
-func nullChunk(data string) []byte {
+func noopChunk(data string) []byte {
 	data += "\n\n"
 	return []byte(strconv.FormatInt(int64(len(data)), 16) + "\r\n" + data + "\r\n")
 }
 
-func nullTail(tokens int) []byte {
+func noopTail(tokens int) []byte {
 	n := strconv.Itoa(tokens)
-	out := nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":` + n + `,"total_tokens":1}}`)
-	out = append(out, nullChunk("data: [DONE]")...)
+	out := noopChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":` + n + `,"total_tokens":1}}`)
+	out = append(out, noopChunk("data: [DONE]")...)
 	return append(out, "0\r\n\r\n"...)
 }
 
@@ -100,19 +100,19 @@ func (n *noopServer) serve(c net.Conn) {
 }
 
 func (n *noopServer) answer(c net.Conn, tokens int, gap time.Duration) error {
-	out := append([]byte(nil), nullHead...)
+	out := append([]byte(nil), noopHead...)
 	due := time.Now()
 	for i := range tokens {
 		if i > 0 && gap > 0 {
 			due = due.Add(gap)
 			time.Sleep(time.Until(due))
 		}
-		out = append(out, nullToken...)
+		out = append(out, noopToken...)
 		if gap == 0 && i < tokens-1 {
 			continue
 		}
 		if i == tokens-1 {
-			out = append(out, nullTail(tokens)...)
+			out = append(out, noopTail(tokens)...)
 		}
 		if _, err := c.Write(out); err != nil {
 			return err

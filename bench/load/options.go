@@ -15,23 +15,23 @@ type Options struct {
 	CompareURL   string `name:"compare-url" placeholder:"URL" group:"Target" help:"Second target, measured interleaved: through the edge and around it. Its key: $PENSTOCK_COMPARE_KEY."`
 	CompareModel string `name:"compare-model" values:"models" placeholder:"NAME" group:"Target" help:"Its model (default: as the first)."`
 
-	NumPrompts     Count    `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
-	Duration       Span     `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s if no number is given)."`
-	RequestRate    []string `name:"request-rate" short:"r" placeholder:"R" group:"Load" help:"Open loop: requests per second, which come at random (Poisson). A list makes stages."`
-	MaxConcurrency []int    `name:"max-concurrency" short:"c" placeholder:"N" group:"Load" help:"Requests in flight at most; without a rate a closed loop (default: 8). A list makes stages."`
-	Ramp           string   `placeholder:"R-R" group:"Load" help:"From one rate to another over the run, such as 4-24."`
-	Profile        string   `placeholder:"NAME" group:"Load" help:"sweep: one by one, ever more at once until it is no faster, and rates between. search: the highest rate that meets --goodput."`
-	RequestTimeout Span     `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
+	NumPrompts     Count            `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
+	Duration       PositiveDuration `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s if no number is given)."`
+	RequestRate    []string         `name:"request-rate" short:"r" placeholder:"R" group:"Load" help:"Open loop: requests per second, which come at random (Poisson). A list makes stages."`
+	MaxConcurrency []int            `name:"max-concurrency" short:"c" placeholder:"N" group:"Load" help:"Requests in flight at most; without a rate a closed loop (default: 8). A list makes stages."`
+	Ramp           string           `placeholder:"R-R" group:"Load" help:"From one rate to another over the run, such as 4-24."`
+	Profile        string           `placeholder:"NAME" group:"Load" help:"sweep: one by one, ever more at once until it is no faster, and rates between. search: the highest rate that meets --goodput."`
+	RequestTimeout PositiveDuration `name:"request-timeout" placeholder:"D" group:"Load" help:"Time for one request (default: 10m)."`
 
-	DatasetName string `name:"dataset-name" placeholder:"NAME" group:"Prompts" help:"random (default), prefix_repetition, sharegpt, custom or trace; bench/README.md has their lines."`
-	DatasetPath string `name:"dataset-path" placeholder:"FILE" group:"Prompts" help:"File of sharegpt, custom or trace."`
-	TimeScale   Factor `name:"time-scale" placeholder:"X" group:"Prompts" help:"Trace: factor on its times, 0.001 to 1000 (default: 1); 2 is half as fast."`
-	InputLen    string `name:"random-input-len" placeholder:"N" group:"Prompts" help:"Prompt tokens (default: 1024): N, uniform:A-B or lognormal:MEDIAN,SIGMA."`
-	OutputLen   string `name:"random-output-len" placeholder:"N" group:"Prompts" help:"Answer tokens (default: 128), likewise."`
-	PrefixLen   int    `name:"random-prefix-len" placeholder:"N" group:"Prompts" help:"Tokens of a prefix that requests share."`
-	NumPrefixes int    `name:"num-prefixes" placeholder:"N" group:"Prompts" help:"Different prefixes (default: 1; prefix_repetition: 10)."`
-	Seed        uint64 `placeholder:"N" group:"Prompts" help:"Seed of lengths, arrivals and texts (default: 0)."`
-	IgnoreEOS   bool   `name:"ignore-eos" group:"Prompts" help:"Ask the engine to fill the requested length."`
+	DatasetName string     `name:"dataset-name" placeholder:"NAME" group:"Prompts" help:"random (default), prefix_repetition, sharegpt, custom or trace; bench/README.md has their lines."`
+	DatasetPath string     `name:"dataset-path" placeholder:"FILE" group:"Prompts" help:"File of sharegpt, custom or trace."`
+	TimeScale   TimeFactor `name:"time-scale" placeholder:"X" group:"Prompts" help:"Trace: factor on its times, 0.001 to 1000 (default: 1); 2 is half as fast."`
+	InputLen    string     `name:"random-input-len" placeholder:"N" group:"Prompts" help:"Prompt tokens (default: 1024): N, uniform:A-B or lognormal:MEDIAN,SIGMA."`
+	OutputLen   string     `name:"random-output-len" placeholder:"N" group:"Prompts" help:"Answer tokens (default: 128), likewise."`
+	PrefixLen   int        `name:"random-prefix-len" placeholder:"N" group:"Prompts" help:"Tokens of a prefix that requests share."`
+	NumPrefixes int        `name:"num-prefixes" placeholder:"N" group:"Prompts" help:"Different prefixes (default: 1; prefix_repetition: 10)."`
+	Seed        uint64     `placeholder:"N" group:"Prompts" help:"Seed of lengths, arrivals and texts (default: 0)."`
+	IgnoreEOS   bool       `name:"ignore-eos" group:"Prompts" help:"Ask the engine to fill the requested length."`
 
 	NumTurns  int           `name:"num-turns" placeholder:"N" group:"Conversations and contents" help:"Turns of each conversation, with the real replies (default: 1)."`
 	TurnDelay time.Duration `name:"turn-delay" placeholder:"D" group:"Conversations and contents" help:"Time between an answer and the next turn."`

@@ -12,26 +12,26 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock builds the load tester's part of the result from the samples. The caller adds the
+// penstockResult builds the load tester's part of the result from the samples. The caller adds the
 // information that samples do not contain.
-func (f *findings) penstock(work *workload.Workload) *result.Penstock {
+func (f *findings) penstockResult(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
 		ByUpstream: map[string]*result.Summary{},
 		Tokens:     result.TokenCounts{Input: map[string]int{}, Output: map[string]int{}},
 		Events:     []result.Event{}, Telemetry: []result.Telemetry{},
 		Objectives: append([]result.Objective{}, f.s.objectives...), ExpectErrors: append([]string{}, f.s.ExpectErrors...),
-		Command: commandLine(os.Args), Seed: f.s.Seed, Nonce: work.Nonce, Environment: Environment(),
+		Command: redactArgs(os.Args), Seed: f.s.Seed, Nonce: work.Nonce, Environment: Environment(),
 	}
 	wall := 0.0
-	for i := range f.spans {
-		wall += f.spans[i].seconds()
+	for i := range f.stages {
+		wall += f.stages[i].seconds()
 		p.Stages = append(p.Stages, f.stageReport(i))
 	}
 	p.Total = f.summary(func(k gapKey) bool { return k.target == 0 }, wall)
 	for i := range f.samples {
 		x := &f.samples[i]
-		if x.Stage == warm {
+		if x.Stage == warmupStage {
 			continue
 		}
 		if p.ByDialect[x.Dialect.Name] == nil {
@@ -51,12 +51,12 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 			}
 		}
 	}
-	p.Load = f.load(work)
+	p.Load = f.loadSummary(work)
 	return p
 }
 
 func (f *findings) stageReport(i int) result.Stage {
-	sp := &f.spans[i]
+	sp := &f.stages[i]
 	st := result.Stage{
 		Name: sp.name, StartS: float64(sp.start) / 1e9, EndS: float64(sp.end) / 1e9, Broke: []string{},
 		Summary: f.stageSummary(i),
@@ -91,8 +91,8 @@ func (f *findings) stageReport(i int) result.Stage {
 	return st
 }
 
-// load compares the requested load with the delivered load.
-func (f *findings) load(work *workload.Workload) result.LoadSummary {
+// loadSummary compares the requested load with the delivered load.
+func (f *findings) loadSummary(work *workload.Workload) result.LoadSummary {
 	out := result.LoadSummary{
 		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},
 		Dataset: f.s.DatasetName,
@@ -102,7 +102,7 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	}
 	for _, m := range f.s.work.Mix {
 		out.Mix[m.D.Name] += m.Weight
-		out.Streamed = out.Streamed || work.Streams(m.D)
+		out.Streamed = out.Streamed || work.WantsStream(m.D)
 		if work.Unstreamed[m.D] {
 			out.Unstreamed = append(out.Unstreamed, m.D.Name)
 		}
@@ -118,15 +118,15 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 		out.Arrival = "constant"
 	}
 	var asked, got, wall float64
-	for i := range f.spans {
-		sp := &f.spans[i]
+	for i := range f.stages {
+		sp := &f.stages[i]
 		d := float64(sp.sendEnd-sp.start) / 1e9
 		wall += d
 		asked += sp.spec.rate * d
 	}
 	for i := range f.samples {
 		switch x := &f.samples[i]; {
-		case x.Stage == warm:
+		case x.Stage == warmupStage:
 			out.WarmupRequests++
 		case x.At.Sent != client.None:
 			got++
@@ -142,8 +142,8 @@ func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	return out
 }
 
-// flat builds vLLM's part of the result.
-func (f *findings) flat(p *result.Penstock) *result.Result {
+// vllmResult builds vLLM's part of the result.
+func (f *findings) vllmResult(p *result.Penstock) *result.Result {
 	s, t := f.s, &p.Total
 	out := &result.Result{
 		Backend: "mix", NumPrompts: t.Requests,
@@ -157,8 +157,8 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 		out.Backend = s.work.Mix[0].D.Backend
 	}
 	out.EndpointType = out.Backend
-	if n := len(f.spans); n > 0 {
-		last := &f.spans[n-1].spec
+	if n := len(f.stages); n > 0 {
+		last := &f.stages[n-1].spec
 		if last.rate > 0 && !last.ramp {
 			out.RequestRate = result.Rate(last.rate)
 		}
@@ -172,27 +172,27 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	if t.InputThroughput != nil && t.OutputThroughput != nil {
 		out.TotalTokenThroughput = new(*t.InputThroughput + *t.OutputThroughput)
 	}
-	if v := best(p.Series.OutputTokens, p.Series.IntervalS); !math.IsNaN(v) && t.OutputTokens != nil {
+	if v := highestRate(p.Series.OutputTokens, p.Series.IntervalS); !math.IsNaN(v) && t.OutputTokens != nil {
 		out.MaxOutputTokensPerS = &v
 	}
-	f.audio(out)
+	f.setAudioThroughput(out)
 	for _, m := range result.FlatMeasures {
 		for _, stat := range result.FlatStatistics {
 			name := stat + "_" + m + "_ms"
 			out.Measures[name] = nil
 			if k, err := result.ParseKey(name); err == nil && t.Latency[m] != nil {
-				out.Measures[name] = new(k.Of(t.Latency[m]))
+				out.Measures[name] = new(k.FromDistribution(t.Latency[m]))
 			}
 		}
 	}
 	return out
 }
 
-// audio sets how many seconds of audio were transcribed per second.
-func (f *findings) audio(out *result.Result) {
+// setAudioThroughput sets how many seconds of audio were transcribed per second.
+func (f *findings) setAudioThroughput(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {
-		if x := &f.samples[i]; x.Stage != warm && x.Completed() && x.Target == 0 {
+		if x := &f.samples[i]; x.Stage != warmupStage && x.Completed() && x.Target == 0 {
 			sum += x.Audio
 		}
 	}
@@ -201,7 +201,7 @@ func (f *findings) audio(out *result.Result) {
 	}
 }
 
-func commandLine(args []string) []string {
+func redactArgs(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
 		name, _, joined := strings.Cut(a, "=")

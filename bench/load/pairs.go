@@ -40,7 +40,7 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	for i := range f.samples {
 		s := &f.samples[i]
 		v := s.Latency(measure)
-		if s.Pair < 0 || s.Stage == warm || s.Turn > 0 || !s.Completed() || v == client.None {
+		if s.Pair < 0 || s.Stage == warmupStage || s.Turn > 0 || !s.Completed() || v == client.None {
 			continue
 		}
 		p := byPair[s.Pair]
@@ -92,7 +92,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 		name string
 		p    float64
 	}{{"median", 0.5}, {"p90", 0.9}, {"p99", 0.99}} {
-		if n < result.LeastSamples(100*q.p) {
+		if n < result.MinSamples(100*q.p) {
 			continue
 		}
 		drawn := make([]float64, resamples)
@@ -109,7 +109,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1
-	a, b := workload.Gamma(rng, k), workload.Gamma(rng, n+1-k)
+	a, b := workload.GammaVariate(rng, k), workload.GammaVariate(rng, n+1-k)
 	return sorted[min(int(a/(a+b)*n), len(sorted)-1)]
 }
 

@@ -31,10 +31,10 @@ func phaseLength(d time.Duration) time.Duration {
 // phases describes the fleet in each phase of a replayed trace. A request belongs to the phase in
 // which it was due.
 func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
-	if f.s.DatasetName != "trace" || len(f.spans) == 0 || f.spans[0].sendEnd <= f.spans[0].start {
+	if f.s.DatasetName != "trace" || len(f.stages) == 0 || f.stages[0].sendEnd <= f.stages[0].start {
 		return []result.Phase{}
 	}
-	sp := &f.spans[0]
+	sp := &f.stages[0]
 	long := int64(phaseLength(time.Duration(sp.sendEnd - sp.start)))
 	var engines []string
 	byEngine := map[string][]*client.Sample{}
@@ -56,7 +56,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 		p.Engines = map[string]float64{}
 		sum, most := 0.0, 0.0
 		for _, name := range engines {
-			n := busy(byEngine[name], start, end)
+			n := meanInFlight(byEngine[name], start, end)
 			p.Engines[name] = n
 			sum, most = sum+n, max(most, n)
 		}
@@ -78,7 +78,7 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	for i := range f.samples {
 		s := &f.samples[i]
 		due := s.At.Scheduled
-		if s.Target != 0 || s.Stage == warm || due < start || due > end || due == end && !last {
+		if s.Target != 0 || s.Stage == warmupStage || due < start || due > end || due == end && !last {
 			continue
 		}
 		p.Requests++
@@ -98,13 +98,13 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p.TTFT, p.Queue = ttft.Distribution(), queue.Distribution()
 	p.InputTokens, p.OutputTokens = t.in, t.out
 	if t.cachedKnown > 0 {
-		p.CachedShare = new(float64(t.cached) / float64(t.cachedOf))
+		p.CachedShare = new(float64(t.cached) / float64(t.cacheableTokens))
 	}
 	return p
 }
 
-// busy returns the mean number of requests in flight between two times.
-func busy(samples []*client.Sample, start, end int64) float64 {
+// meanInFlight returns the mean number of requests in flight between two times.
+func meanInFlight(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
 		if s.At.Sent != client.None {

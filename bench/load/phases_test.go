@@ -23,15 +23,15 @@ func TestPhases(t *testing.T) {
 	failed := at(6, 7, "", 0)
 	failed.Err = result.ErrStatus
 	early := at(0, 20, "c", 0)
-	early.Stage = warm
+	early.Stage = warmupStage
 	f := &findings{
-		s: &settings{Options: Options{DatasetName: "trace"}}, spans: []span{{sendEnd: 15 * second, end: 20 * second}},
+		s: &settings{Options: Options{DatasetName: "trace"}}, stages: []completedStage{{sendEnd: 15 * second, end: 20 * second}},
 		samples: []client.Sample{early, at(0, 2, "a", 0), at(1, 3, "a", 50), failed, at(5, 10, "b", 0), late},
 	}
 	for i := range 60 {
 		f.samples = append(f.samples, at(10, 10, "b", i%2*100))
 	}
-	f.spans[0].sendEnd = 60 * second // twelve phases of 5 s
+	f.stages[0].sendEnd = 60 * second // twelve phases of 5 s
 	two := 2.0
 	all := f.phases([]result.Telemetry{
 		{Source: "edge", TS: []float64{1}, Metrics: map[string][]*float64{"vllm:num_requests_waiting": {&two}}},
@@ -58,7 +58,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
 		t.Errorf("waiting = %v, %v, %v; want 4, 4 and nothing", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
-	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts after a sixth of the run
+	f.stages[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts after a sixth of the run
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// usual lists the local addresses that discover scans, edges before engines.
-var usual = []string{
+// defaultTargets lists the local addresses that discover scans, edges before engines.
+var defaultTargets = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",
 	"http://127.0.0.1:30000", "http://127.0.0.1:11434", "http://127.0.0.1:1234",
@@ -23,7 +23,7 @@ var usual = []string{
 
 // discover scans the usual ports for a target on this machine.
 func discover(ctx context.Context) (string, error) {
-	for _, base := range usual {
+	for _, base := range defaultTargets {
 		t, err := client.NewTarget(base, false, nil)
 		if err != nil {
 			return "", err
@@ -69,9 +69,9 @@ func (f *preflight) run(ctx context.Context) error {
 		if i == 0 {
 			f.work.Model = want
 		}
-		f.engines[i] = t.Engine(ctx)
+		f.engines[i] = t.DetectEngine(ctx)
 		for _, m := range f.s.work.Mix {
-			if err := f.try(ctx, i, m.D, cmp.Or(m.Model, want), list); err != nil {
+			if err := f.tryDialect(ctx, i, m.D, cmp.Or(m.Model, want), list); err != nil {
 				return err
 			}
 		}
@@ -79,13 +79,13 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends two short requests in a dialect. An error is then reported once before the load, rather
+// tryDialect sends two short requests in a dialect. An error is then reported once before the load, rather
 // than ten thousand times during it.
-func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
+func (f *preflight) tryDialect(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
 	var points [2][2]float64 // number of words sent, and of tokens reported for them
 	for i, words := range []int{20, 220} {
-		q := f.work.Trial(-1-i-2*target, d, model, target, words)
-		s := client.NewSample(q, warm, f.send.Clock.Now())
+		q := f.work.PreflightRequest(-1-i-2*target, d, model, target, words)
+		s := client.NewSample(q, warmupStage, f.send.Clock.Now())
 		_, done := f.send.Exchange(ctx, q, d.Body(nil, q), &s)
 		done()
 		if ctx.Err() != nil {
@@ -94,10 +94,10 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 		if q.Stream && !d.Tokens && (s.Status == 400 || s.Status == 422 || !s.Stream) {
 			f.work.Unstreamed[d] = true // the stream was refused, or the response was not streamed
 			if s.Status != 200 {
-				return f.try(ctx, target, d, model, list)
+				return f.tryDialect(ctx, target, d, model, list)
 			}
 		}
-		if err := refusal(&s, target, f.send.Targets[target].Base, model, list); err != nil {
+		if err := firstRequestError(&s, target, f.send.Targets[target].Base, model, list); err != nil {
 			return err
 		}
 		if s.Tokens.InSource != result.TokensFromUsage {
@@ -113,8 +113,8 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 
 var modelFlags = [...]string{"--model", "--compare-model"}
 
-// refusal returns an error if a first request failed. If the target was only busy, it returns nil.
-func refusal(s *client.Sample, target int, base, model string, list []string) error {
+// firstRequestError returns an error if a first request failed. If the target was only busy, it returns nil.
+func firstRequestError(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {
 		known = fmt.Sprintf("; it has %s: name one by %s", strings.Join(list[:min(len(list), 8)], ", "), modelFlags[target])
@@ -134,7 +134,7 @@ func refusal(s *client.Sample, target int, base, model string, list []string) er
 	case s.Err == result.ErrConnect:
 		return exit.Usagef("%s cannot be reached", base)
 	}
-	return exit.With(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name,
+	return exit.NewError(exit.Failed, fmt.Sprintf("%s failed a first %s request: %s", base, s.Dialect.Name,
 		result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
 }
 

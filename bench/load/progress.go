@@ -27,7 +27,7 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 		if s := r.live.stage.Load(); s != nil {
 			now.Stage = *s
 		}
-		seen, span := r.rec.series.seen(), time.Since(last).Seconds()
+		seen, span := r.rec.series.tokenEvents(), time.Since(last).Seconds()
 		now.RequestRate, now.TokenRate = float64(now.Completed-done)/span, float64(seen-tokens)/span
 		done, tokens, last = now.Completed, seen, time.Now()
 		progress(now)

@@ -11,8 +11,8 @@ import (
 
 // recorder records events as they happen. It is safe for concurrent use.
 type recorder struct {
-	series *series
-	waited atomic.Int64 // total time in ns that clients of closed loops have waited for Retry-After
+	series         *series
+	retryWaitNanos atomic.Int64 // total time in ns that clients of closed loops have waited for Retry-After
 
 	mu      sync.Mutex
 	samples []client.Sample
@@ -32,8 +32,8 @@ func newRecorder() *recorder {
 	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
 }
 
-// FirstToken implements the client's observer.
-func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
+// RecordFirstToken implements the client's observer.
+func (r *recorder) RecordFirstToken(s *client.Sample) *client.GapCell {
 	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,10 +48,10 @@ func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
 	return c
 }
 
-// Token implements the client's observer.
-func (r *recorder) Token(s *client.Sample, at, gap int64) {
+// RecordToken implements the client's observer.
+func (r *recorder) RecordToken(s *client.Sample, at, gap int64) {
 	if s.Target == 0 {
-		r.series.token(at, gap)
+		r.series.addToken(at, gap)
 	}
 }
 

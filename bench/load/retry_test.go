@@ -35,8 +35,8 @@ func TestRetryAfter(t *testing.T) {
 	}))
 	defer server.Close()
 	o := Options{BaseURL: server.URL, MaxConcurrency: []int{2}, OutputLen: "77", InputLen: "5", ExpectErrors: []string{"429"}}
-	o.Duration = Span(500 * time.Millisecond)
-	r, records := bench(t, o)
+	o.Duration = PositiveDuration(500 * time.Millisecond)
+	r, records := runWithoutFloor(t, o)
 	if wait := r.Penstock.Load.RetryWaitS; len(records) != 2 || r.Failed != 2 || wait <= 0 || wait > 1 {
 		t.Errorf("%d requests of two clients that are to wait for ten minutes, %d refused; they waited %v s", len(records), r.Failed, wait)
 	}

@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	var floor *result.Floor
 	if !s.NoFloor {
 		if floor, err = measureClientOverhead(ctx); err != nil && ctx.Err() == nil {
-			return nil, nil, exit.With(exit.Failed, err.Error())
+			return nil, nil, exit.NewError(exit.Failed, err.Error())
 		}
 	}
 	out, err := r.measure(ctx, look, progress)
@@ -96,10 +96,10 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	out.Penstock.Verdict = judge(out, s)
 	records := make([]*result.Record, len(r.rec.samples))
 	for i := range records {
-		records[i] = r.rec.samples[i].Record(s.objectives)
+		records[i] = r.rec.samples[i].ToRecord(s.objectives)
 	}
 	if len(records) == 0 && ctx.Err() == nil {
-		return nil, nil, exit.With(exit.Failed, "no request was sent")
+		return nil, nil, exit.NewError(exit.Failed, "no request was sent")
 	}
 	return out, records, nil
 }
@@ -123,7 +123,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	var beside sync.WaitGroup
 	beside.Go(func() { r.meter.watch(side) })
 	for _, s := range scrapers {
-		s.once(ctx)
+		s.scrapeOnce(ctx)
 		beside.Go(func() { s.watch(side, every) })
 	}
 	if progress != nil {
@@ -135,7 +135,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	d := r.driver()
 	search := d.drive(ctx)
 	done()
-	left := leaving(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)
+	left := leavingReport(context.WithoutCancel(ctx), r.s, r.rec.samples, scrapers)
 	stop()
 	beside.Wait()
 	slices.SortFunc(r.rec.samples, func(a, b client.Sample) int {
@@ -144,12 +144,12 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 		}
 		return a.Turn - b.Turn
 	})
-	lostTokens(r.rec.samples)
-	blame(happened, r.rec.samples)
-	moved(happened, scrapers)
+	markLostTokens(r.rec.samples)
+	countEventFailures(happened, r.rec.samples)
+	countMovedCalls(happened, scrapers)
 	f := d.findings()
 	f.happened = happened
-	p := f.penstock(r.work)
+	p := f.penstockResult(r.work)
 	p.Search, p.Leave, p.Interrupted = search, left, ctx.Err() != nil
 	p.Events = append(p.Events, happened...)
 	p.Target = result.Target{BaseURL: r.send.Targets[0].Base, Engine: look.engines[0]}
@@ -160,19 +160,19 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	for _, s := range scrapers {
 		p.Telemetry = append(p.Telemetry, s.report())
 	}
-	p.Load.RetryWaitS = float64(r.rec.waited.Load()) / 1e9
+	p.Load.RetryWaitS = float64(r.rec.retryWaitNanos.Load()) / 1e9
 	p.Phases = f.phases(p.Telemetry)
-	p.Client = r.meter.report(d.spans, r.send.Targets[0].Connections())
-	out := f.flat(p)
+	p.Client = r.meter.report(d.stages, r.send.Targets[0].Connections())
+	out := f.vllmResult(p)
 	out.Date, out.ModelID, out.MaxConcurrentRequests = started.Format("20060102-150405"), r.work.Model,
 		int(r.live.peak.Load())
 	return out, nil
 }
 
-// lostTokens marks streams that have fewer token events than tokens, if nearly all other streams of
+// markLostTokens marks streams that have fewer token events than tokens, if nearly all other streams of
 // the same target and dialect have one event per token. If an engine puts more than one token into
 // an event, losses cannot be detected.
-func lostTokens(samples []client.Sample) {
+func markLostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8

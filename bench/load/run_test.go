@@ -22,9 +22,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// bench runs a benchmark without the floor, and fails the test if the run fails. It accepts an
+// runWithoutFloor runs a benchmark without the floor, and fails the test if the run fails. It accepts an
 // invalid result, because the test machine may be busy.
-func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
+func runWithoutFloor(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
 	r, records, err := Run(t.Context(), o, nil)
@@ -39,9 +39,9 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// oversleeping measures how late, in milliseconds, a goroutine that only sleeps wakes up. The
+// measureOversleep measures how late, in milliseconds, a goroutine that only sleeps wakes up. The
 // measurement ends when mean is called.
-func oversleeping() (mean func() float64) {
+func measureOversleep() (mean func() float64) {
 	const nap = 5 * time.Millisecond
 	end, result := make(chan struct{}), make(chan float64)
 	go func() {
@@ -68,13 +68,13 @@ func oversleeping() (mean func() float64) {
 // the best of six runs counts. Each step of the engine and the client may be late by up to ten
 // times the mean delay of a goroutine that only sleeps.
 func TestKnownTimes(t *testing.T) {
-	fastset.LeaveOut(t, "times of an engine that are known")
+	fastset.SkipIfShort(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
 	e := benchtest.StartEngine(t, sim.Options{Latency: time.Second, TokenRate: 4, Slots: 32})
 	var last string
 	for range 6 {
-		late := oversleeping()
-		r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 16, MaxConcurrency: []int{16}, InputLen: "100", OutputLen: "9", IgnoreEOS: true})
+		late := measureOversleep()
+		r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), NumPrompts: 16, MaxConcurrency: []int{16}, InputLen: "100", OutputLen: "9", IgnoreEOS: true})
 		step := 10 * late()
 		near := func(got, want, steps float64) bool {
 			return got >= 0.98*want && got <= 1.02*want+steps*step
@@ -94,14 +94,14 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stalling answers chat streams of one token immediately. It stops answering for one second.
-type stalling struct {
+// stallingServer answers chat streams of one token immediately. It stops answering for one second.
+type stallingServer struct {
 	mu    sync.Mutex
 	begin time.Time
 	until time.Time
 }
 
-func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *stallingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		http.NotFound(w, r)
 		return
@@ -128,16 +128,16 @@ func TestStall(t *testing.T) {
 	for _, limit := range [][]int{nil, {1}} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
-			stall(t, limit)
+			runStalled(t, limit)
 		})
 	}
 }
 
-func stall(t *testing.T, limit []int) {
-	server := httptest.NewServer(&stalling{})
-	r, records := bench(t, Options{
+func runStalled(t *testing.T, limit []int) {
+	server := httptest.NewServer(&stallingServer{})
+	r, records := runWithoutFloor(t, Options{
 		BaseURL: server.URL, Model: "m", Header: []string{"X-Stall: yes"}, RequestRate: []string{"50"}, Constant: true,
-		Duration: Span(3 * time.Second), MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
+		Duration: PositiveDuration(3 * time.Second), MaxConcurrency: limit, InputLen: "4", OutputLen: "1",
 	})
 	server.Close()
 	if r.Failed != 0 || len(records) < 140 {
@@ -191,7 +191,7 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	ctx, stop := context.WithCancel(t.Context())
-	o := Options{BaseURL: e.URL(), Duration: Span(time.Hour), MaxConcurrency: []int{4}, InputLen: "10", OutputLen: "5", NoFloor: true}
+	o := Options{BaseURL: e.URL(), Duration: PositiveDuration(time.Hour), MaxConcurrency: []int{4}, InputLen: "10", OutputLen: "5", NoFloor: true}
 	r, _, err := Run(ctx, o, func(p Progress) {
 		if p.Completed > 8 {
 			stop()
@@ -234,12 +234,12 @@ func TestFaults(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			e := benchtest.StartEngine(t, sim.Options{})
-			o := Options{BaseURL: e.URL(), NumPrompts: 6, MaxConcurrency: []int{2}, InputLen: "10", OutputLen: "8", RequestTimeout: Span(20 * time.Second)}
+			o := Options{BaseURL: e.URL(), NumPrompts: 6, MaxConcurrency: []int{2}, InputLen: "10", OutputLen: "8", RequestTimeout: PositiveDuration(20 * time.Second)}
 			if fault != "" {
 				o.Header = []string{"X-Sim-Fault: " + fault}
 			}
 			if want.err == result.ErrTimeout {
-				o.RequestTimeout = Span(time.Second)
+				o.RequestTimeout = PositiveDuration(time.Second)
 			}
 			s, err := o.Validate()
 			if err != nil {
@@ -279,7 +279,7 @@ func TestHalfHead(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c)
 		}
 	}()
-	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: Span(200 * time.Millisecond)}.Validate()
+	s, err := Options{BaseURL: ln.Addr().String(), RequestTimeout: PositiveDuration(200 * time.Millisecond)}.Validate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +287,8 @@ func TestHalfHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := r.work.Take()
-	x := client.NewSample(q, warm, 0)
+	q := r.work.NextSession()
+	x := client.NewSample(q, warmupStage, 0)
 	_, done := r.send.Exchange(t.Context(), q, q.D.Body(nil, q), &x)
 	done()
 	if x.Err != result.ErrTimeout {
@@ -301,7 +301,7 @@ func TestHalfHead(t *testing.T) {
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})
-	r, _ := bench(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Constant: true, NumPrompts: 30, InputLen: "5", OutputLen: "2"})
+	r, _ := runWithoutFloor(t, Options{BaseURL: e.URL(), RequestRate: []string{"12"}, Constant: true, NumPrompts: 30, InputLen: "5", OutputLen: "2"})
 	if r.Failed != 0 || r.Completed != 30 {
 		t.Errorf("completed %d, failed %d: %v", r.Completed, r.Failed, r.Penstock.Total.Errors)
 	}

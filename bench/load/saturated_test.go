@@ -21,8 +21,8 @@ import (
 // CPU time. If the load is as high as the program can send, the verdict must say that the program
 // has measured itself. If the load is low, it must not say so.
 func TestClientIsTheLimit(t *testing.T) {
-	fastset.LeaveOut(t, "a client at its limit")
-	benchtest.OwnProgram(t)
+	fastset.SkipIfShort(t, "a client at its limit")
+	benchtest.BuildProgram(t)
 	program, err := process.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestClientIsTheLimit(t *testing.T) {
 			defer server.close()
 			var found bool
 			for range 12 { // other programs may leave too little CPU time even for a low load
-				r, out, err := limited(t, program, []string{"-c", c.clients, server.url()})
+				r, out, err := runOnOneCPU(t, program, []string{"-c", c.clients, server.url()})
 				client, v := r.Penstock.Client, r.Penstock.Verdict
 				if client.GOMAXPROCS != 1 || r.Completed < 20 {
 					t.Fatalf("%d requests on %d processors", r.Completed, client.GOMAXPROCS)
@@ -64,8 +64,8 @@ func TestClientIsTheLimit(t *testing.T) {
 	}
 }
 
-// limited runs the program on one processor.
-func limited(t *testing.T, program string, args []string) (r *result.Result, out []byte, err error) {
+// runOnOneCPU runs the program on one processor.
+func runOnOneCPU(t *testing.T, program string, args []string) (r *result.Result, out []byte, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "r.json")
 	cmd := exec.Command(program, append([]string{"bench", "run", "-m", "null", "-z", "1s", "--quiet", "-o", file}, args...)...)

@@ -15,11 +15,11 @@ const knee = 0.95
 
 // outcome is the judgement on a finished stage. It determines the next stage.
 type outcome struct {
-	rate   float64 // the requested rate or, in a closed loop, the achieved rate
-	done   float64 // completed requests per second
-	closed bool
-	met    bool
-	broke  []string
+	rate          float64 // the requested rate or, in a closed loop, the achieved rate
+	completedRate float64 // completed requests per second
+	closed        bool
+	met           bool
+	broke         []string
 }
 
 // drive runs all stages: those in the flags, or those that a sweep or a search chooses.
@@ -34,7 +34,7 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 		if ctx.Err() != nil {
 			break
 		}
-		d.stage(ctx, spec)
+		d.runStage(ctx, spec)
 	}
 	return nil
 }
@@ -48,29 +48,29 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 		if ctx.Err() != nil {
 			return 0
 		}
-		d.stage(ctx, stageSpec{concurrency: clients, count: base.count, duration: base.duration})
-		return d.findings().outcome(len(d.spans) - 1).done
+		d.runStage(ctx, stageSpec{concurrency: clients, count: base.count, duration: base.duration})
+		return d.findings().outcome(len(d.stages) - 1).completedRate
 	}
 	low := closed(1)
 	var high float64
 	if len(d.s.MaxConcurrency) > 0 {
 		high = closed(base.concurrency)
 	} else {
-		high = saturate(cmp.Or(min(base.count, mostClients), mostClients), closed)
+		high = saturate(cmp.Or(min(base.count, maxClients), maxClients), closed)
 	}
 	n := cmp.Or(d.s.MaxStages, 8) - 2
 	for i := 1; i <= n && ctx.Err() == nil && high > 0; i++ {
 		rate := low + (high-low)*float64(i)/float64(n+1)
-		d.stage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
+		d.runStage(ctx, stageSpec{rate: round(rate), count: base.count, duration: base.duration})
 	}
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients clients. It quadruples the number, up to mostClients, until the
+// A sweep starts with firstClients clients. It quadruples the number, up to maxClients, until the
 // throughput grows by less than a quarter.
 const (
 	firstClients = 8
-	mostClients  = 1024
+	maxClients   = 1024
 )
 
 // saturate measures the throughput with growing numbers of clients, up to most, until the
@@ -99,11 +99,11 @@ func (d *driver) search(ctx context.Context) *result.Search {
 	least := rate / 8
 	low, high := 0.0, math.Inf(1)
 	for i := 0; i < cmp.Or(d.s.MaxStages, 12) && ctx.Err() == nil && rate > 0; i++ {
-		d.stage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
+		d.runStage(ctx, stageSpec{rate: rate, count: base.count, duration: base.duration})
 		if ctx.Err() != nil {
 			break
 		}
-		if o := d.findings().outcome(len(d.spans) - 1); o.met {
+		if o := d.findings().outcome(len(d.stages) - 1); o.met {
 			low = rate
 		} else {
 			high = rate
@@ -128,16 +128,16 @@ func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
 		given := first
 		given.concurrency = base.concurrency
-		d.stage(ctx, given)
+		d.runStage(ctx, given)
 		if d.findings().outcome(0).met {
-			return round(d.findings().outcome(0).done)
+			return round(d.findings().outcome(0).completedRate)
 		}
 	}
 	if ctx.Err() == nil {
-		d.stage(ctx, first)
+		d.runStage(ctx, first)
 	}
-	if i := len(d.spans) - 1; d.findings().outcome(i).met {
-		return round(d.findings().outcome(i).done)
+	if i := len(d.stages) - 1; d.findings().outcome(i).met {
+		return round(d.findings().outcome(i).completedRate)
 	}
 	return 0
 }
@@ -153,38 +153,38 @@ func round(v float64) float64 {
 
 // findings evaluates the completed stages.
 func (d *driver) findings() *findings {
-	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
+	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, stages: d.stages}
 }
 
 func (f *findings) stageSummary(stage int) result.Summary {
-	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
+	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.stages[stage].seconds())
 }
 
 // outcome judges a stage. 99 of 100 requests must be good, the error rate must be within its limit,
 // and the load must have been delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
-	rate := f.spans[stage].spec.rate
+	rate := f.stages[stage].spec.rate
 	o := outcome{rate: rate, closed: rate == 0}
 	if sum.RequestThroughput != nil {
-		o.done = *sum.RequestThroughput
+		o.completedRate = *sum.RequestThroughput
 	}
 	if o.closed {
-		o.rate = o.done
+		o.rate = o.completedRate
 	}
-	o.broke = f.s.broken(&sum)
-	if !o.closed && f.falling(stage) {
+	o.broke = f.s.missedObjectives(&sum)
+	if !o.closed && f.isFallingBehind(stage) {
 		o.broke = append(o.broke, "throughput")
 	}
 	o.met = len(o.broke) == 0 && sum.Completed > 0
 	return o
 }
 
-// falling reports whether a stage fell further and further behind. It compares requests by when
+// isFallingBehind reports whether a stage fell further and further behind. It compares requests by when
 // they were due. A stage fell behind if the requests in the last third took at least one and a half
 // times as long as those in the middle third. The first third does not count, because the target
 // was idle at first.
-func (f *findings) falling(stage int) bool {
+func (f *findings) isFallingBehind(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {
 		if s := &f.samples[i]; s.Stage == stage && s.Completed() && s.Target == 0 {
@@ -205,9 +205,9 @@ func (f *findings) falling(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// broken returns the objectives that a summary misses. It judges latencies by their p99, and errors
+// missedObjectives returns the objectives that a summary misses. It judges latencies by their p99, and errors
 // by their rate.
-func (s *settings) broken(sum *result.Summary) []string {
+func (s *settings) missedObjectives(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false
 	for _, o := range s.objectives {
@@ -232,9 +232,9 @@ func (s *settings) broken(sum *result.Summary) []string {
 func (f *findings) outcomes(profile string) *result.Search {
 	out := &result.Search{Profile: profile, Broke: []string{}}
 	best, limit, kneeRate := 0.0, math.Inf(1), 0.0
-	for i := range f.spans {
+	for i := range f.stages {
 		o := f.outcome(i)
-		if !o.closed && o.done >= knee*o.rate && o.rate > kneeRate {
+		if !o.closed && o.completedRate >= knee*o.rate && o.rate > kneeRate {
 			kneeRate, out.Knee = o.rate, &i
 		}
 		switch {

@@ -58,8 +58,8 @@ func (s *series) halve() {
 	s.tokens, s.gaps = s.tokens[:n], s.gaps[:n]
 }
 
-// token counts a token event and its gap, which may be None.
-func (s *series) token(at, gap int64) {
+// addToken counts a token event and its gap, which may be None.
+func (s *series) addToken(at, gap int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.at(at)
@@ -74,8 +74,8 @@ func (s *series) token(at, gap int64) {
 	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail, because the value is in range
 }
 
-// seen returns how many token events have occurred so far.
-func (s *series) seen() int64 {
+// tokenEvents returns how many token events have occurred so far.
+func (s *series) tokenEvents() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
@@ -113,7 +113,7 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 		counted = slices.DeleteFunc(slices.Clone(samples), func(x client.Sample) bool { return x.Target != 0 })
 	}
 	countRequests(&out, counted, index)
-	inFlight(out.InFlight, counted, index)
+	fillInFlight(out.InFlight, counted, index)
 	return out
 }
 
@@ -187,8 +187,8 @@ func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)
 	return out
 }
 
-// inFlight stores the highest number of requests in flight in each interval.
-func inFlight(out []int, samples []client.Sample, index func(int64) int) {
+// fillInFlight stores the highest number of requests in flight in each interval.
+func fillInFlight(out []int, samples []client.Sample, index func(int64) int) {
 	type change struct {
 		at int64
 		by int
@@ -211,8 +211,8 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 }
 
-// best returns the highest rate of any interval, or NaN.
-func best(values []float64, interval float64) float64 {
+// highestRate returns the highest rate of any interval, or NaN.
+func highestRate(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {
 		if rate := v / interval; !(rate <= out) { // also true if out is NaN

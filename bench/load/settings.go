@@ -38,15 +38,15 @@ type stageSpec struct {
 	ramp        bool
 }
 
-// Objective matches a value of --goodput.
-var Objective = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
+// ObjectivePattern matches a value of --goodput.
+var ObjectivePattern = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
 // Validate checks the options and fills in the defaults. Its errors are *exit.Error with
 // exit.Usage.
 func (o Options) Validate() (*settings, error) {
 	s := &settings{Options: o}
 	s.BaseURL = cmp.Or(s.URL, s.BaseURL)
-	for _, step := range []func() error{s.dialects, s.bounds, s.load, s.workload, s.result, s.timeline} {
+	for _, step := range []func() error{s.parseMix, s.checkBounds, s.buildStages, s.workload, s.parseResultOptions, s.parseTimeline} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func (o Options) Validate() (*settings, error) {
 	return s, nil
 }
 
-func (s *settings) dialects() error {
+func (s *settings) parseMix() error {
 	total := 0.0
 	for _, part := range strings.Split(cmp.Or(s.Mix, "chat"), ",") {
 		name, weight, _ := strings.Cut(part, ":")
@@ -70,7 +70,7 @@ func (s *settings) dialects() error {
 			return exit.Usagef("--mix %q: want DIALECT[@MODEL][:WEIGHT], dialects %s", part,
 				strings.Join(client.DialectNames(), ", "))
 		}
-		s.work.Mix = append(s.work.Mix, workload.Share{D: d, Model: model, Weight: w})
+		s.work.Mix = append(s.work.Mix, workload.DialectShare{D: d, Model: model, Weight: w})
 		total += w
 	}
 	for i := range s.work.Mix {
@@ -79,8 +79,8 @@ func (s *settings) dialects() error {
 	return nil
 }
 
-// bounds checks each option on its own.
-func (s *settings) bounds() error {
+// checkBounds checks each option on its own.
+func (s *settings) checkBounds() error {
 	for _, rule := range []struct {
 		broken bool
 		text   string
@@ -104,7 +104,7 @@ func (s *settings) bounds() error {
 			"numbers of the workload cannot be below 0", nil,
 		},
 		{
-			s.TimeScale != 0 && !(s.TimeScale >= leastFactor && s.TimeScale <= mostFactor),
+			s.TimeScale != 0 && !(s.TimeScale >= minFactor && s.TimeScale <= maxFactor),
 			"--time-scale %v: " + errFactor.Error(), s.TimeScale,
 		},
 		{
@@ -118,12 +118,12 @@ func (s *settings) bounds() error {
 			return exit.Usagef("%s", rule.text)
 		}
 	}
-	s.RequestTimeout = cmp.Or(s.RequestTimeout, Span(10*time.Minute))
+	s.RequestTimeout = cmp.Or(s.RequestTimeout, PositiveDuration(10*time.Minute))
 	return nil
 }
 
-// load builds the stages.
-func (s *settings) load() error {
+// buildStages builds the stages.
+func (s *settings) buildStages() error {
 	rates := []float64{math.Inf(1)}
 	for i, text := range s.RequestRate {
 		r, err := strconv.ParseFloat(text, 64)
@@ -156,7 +156,7 @@ func (s *settings) load() error {
 		return exit.Usagef("a trace says when requests come: leave out --request-rate, --profile and --ramp")
 	}
 	if s.NumPrompts == 0 && s.Duration == 0 && !trace {
-		s.Duration = Span(20 * time.Second)
+		s.Duration = PositiveDuration(20 * time.Second)
 	}
 	for i := range max(len(rates), len(limits)) {
 		st := stageSpec{
@@ -200,7 +200,7 @@ var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL,
 // ParseObjectives parses the values of --goodput.
 func ParseObjectives(goodput []string) (out []result.Objective, err error) {
 	for _, g := range goodput {
-		m := Objective.FindStringSubmatch(g)
+		m := ObjectivePattern.FindStringSubmatch(g)
 		if m == nil || !slices.Contains(objectiveNames, m[1]) {
 			return nil, exit.Usagef("--goodput %q: want MEASURE:LIMIT, such as ttft:200, of %s", g,
 				strings.Join(objectiveNames, ", "))
@@ -214,7 +214,7 @@ func ParseObjectives(goodput []string) (out []result.Objective, err error) {
 	return out, nil
 }
 
-func (s *settings) result() (err error) {
+func (s *settings) parseResultOptions() (err error) {
 	if s.objectives, err = ParseObjectives(s.Goodput); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (s *settings) result() (err error) {
 	return nil
 }
 
-func (s *settings) departures() (err error) {
+func (s *settings) parseDepartures() (err error) {
 	share, when, _ := strings.Cut(s.LeaveShare, "@")
 	s.work.LeaveShare, err = strconv.ParseFloat(cmp.Or(share, "0"), 64)
 	if err != nil || !(s.work.LeaveShare >= 0 && s.work.LeaveShare <= 1) {
@@ -249,8 +249,8 @@ func (s *settings) departures() (err error) {
 	return nil
 }
 
-func (s *settings) timeline() error {
-	if err := s.departures(); err != nil {
+func (s *settings) parseTimeline() error {
+	if err := s.parseDepartures(); err != nil {
 		return err
 	}
 	for _, text := range s.Events {

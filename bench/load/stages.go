@@ -13,16 +13,16 @@ import (
 )
 
 type driver struct {
-	s     *settings
-	send  *client.Sender
-	work  *workload.Workload
-	rec   *recorder
-	live  *counters
-	spans []span
+	s      *settings
+	send   *client.Sender
+	work   *workload.Workload
+	rec    *recorder
+	live   *counters
+	stages []completedStage
 }
 
-// span is a completed stage.
-type span struct {
+// completedStage is a completed stage.
+type completedStage struct {
 	spec       stageSpec
 	name       string
 	start, end int64 // bounds of the measured part, which ends with its last response
@@ -31,27 +31,27 @@ type span struct {
 	cpu        cpuSpan
 }
 
-func (sp *span) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
+func (sp *completedStage) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
 
-var wires = sync.Pool{New: func() any { return new([]byte) }}
+var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // pendingRequest is a request together with its encoded body and its stage.
 type pendingRequest struct {
 	q     *client.Request
-	wire  *[]byte
+	body  *[]byte
 	stage int
 }
 
 func newPendingRequest(q *client.Request, stage int) pendingRequest {
-	wire := wires.Get().(*[]byte)
+	wire := bodyBuffers.Get().(*[]byte)
 	*wire = q.D.Body((*wire)[:0], q)
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session. The first one is due at scheduled. If slots is not nil,
+// runSession sends the requests of a session. The first one is due at scheduled. If slots is not nil,
 // each request must acquire a slot, and latencies from the schedule include this wait. perform
 // returns the Retry-After of the last response.
-func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
+func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
 			select {
@@ -65,14 +65,14 @@ func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64,
 		}
 		s := client.NewSample(j.q, j.stage, scheduled)
 		d.live.begin()
-		p, done := d.send.Exchange(ctx, j.q, *j.wire, &s)
+		p, done := d.send.Exchange(ctx, j.q, *j.body, &s)
 		var next *client.Request
 		if s.Completed() && p != nil {
 			estimateTokens(j.q, p, &s)
-			next = d.work.Follow(j.q, p)
+			next = d.work.NextTurn(j.q, p)
 		}
 		d.live.end(&s)
-		wires.Put(j.wire)
+		bodyBuffers.Put(j.body)
 		done()
 		if slots != nil {
 			<-slots
@@ -101,21 +101,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// warm is the stage number of requests that are not measured.
-const warm = -1
+// warmupStage is the stage number of requests that are not measured.
+const warmupStage = -1
 
-// stage runs one stage until its last response, and records its span.
-func (d *driver) stage(ctx context.Context, spec stageSpec) {
-	index := len(d.spans)
-	sp := span{spec: spec, name: spec.name()}
+// runStage runs one stage until its last response, and records its span.
+func (d *driver) runStage(ctx context.Context, spec stageSpec) {
+	index := len(d.stages)
+	sp := completedStage{spec: spec, name: spec.name()}
 	d.live.stage.Store(&sp.name)
 	begin := d.send.Clock.Now()
 	sp.start = begin + int64(d.s.Warmup)
 	sp.cpu.begin()
 	if spec.rate > 0 {
-		d.open(ctx, begin, index, &sp)
+		d.runOpenLoop(ctx, begin, index, &sp)
 	} else {
-		d.closed(ctx, begin, index, &sp)
+		d.runClosedLoop(ctx, begin, index, &sp)
 	}
 	sp.cpu.finish()
 	sp.end = sp.start
@@ -124,7 +124,7 @@ func (d *driver) stage(ctx context.Context, spec stageSpec) {
 			sp.end = max(sp.end, s.At.End)
 		}
 	}
-	d.spans = append(d.spans, sp)
+	d.stages = append(d.stages, sp)
 }
 
 func (s stageSpec) name() string {
@@ -144,18 +144,18 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage to which a request belongs. at is when the request is due, counted
+// measuredStage returns the stage to which a request belongs. at is when the request is due, counted
 // from the start of the stage.
-func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
+func (d *driver) measuredStage(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
-		return warm
+		return warmupStage
 	}
 	return index
 }
 
-// length returns how long a stage sends requests, or the maximum duration if the stage has no time
+// sendDuration returns how long a stage sends requests, or the maximum duration if the stage has no time
 // limit.
-func (d *driver) length(spec stageSpec) time.Duration {
+func (d *driver) sendDuration(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
 	}
@@ -171,11 +171,11 @@ type openLoop struct {
 	all   sync.WaitGroup
 
 	mu sync.Mutex
-	sp *span
+	sp *completedStage
 }
 
-// due counts a scheduled request.
-func (o *openLoop) due(j *pendingRequest, at int64) {
+// countScheduled counts a scheduled request.
+func (o *openLoop) countScheduled(j *pendingRequest, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if j.stage == o.index {
@@ -186,32 +186,32 @@ func (o *openLoop) due(j *pendingRequest, at int64) {
 	}
 }
 
-// count returns how many lines of the trace to play.
-func (o *openLoop) count() int {
+// maxTraceLines returns how many lines of the trace to play.
+func (o *openLoop) maxTraceLines() int {
 	if o.spec.count > 0 {
 		return o.spec.count
 	}
 	return math.MaxInt
 }
 
-// open runs an open loop. It sends requests at the times of the pacer, regardless of earlier
+// runOpenLoop runs an open loop. It sends requests at the times of the pacer, regardless of earlier
 // requests.
-func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
+func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
 	if spec.concurrency > 0 {
 		o.slots = make(chan struct{}, spec.concurrency)
 	}
 	p := d.pacer(spec, index)
-	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
-		stage := d.measured(spec, at, index)
-		j := newPendingRequest(d.work.Take(), stage) // created early, so that its creation causes no delay
+	for at, ok := p.Next(); ok && at < d.sendDuration(spec); at, ok = p.Next() {
+		stage := d.measuredStage(spec, at, index)
+		j := newPendingRequest(d.work.NextSession(), stage) // created early, so that its creation causes no delay
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
 		}
-		o.due(&j, due)
-		o.all.Go(func() { d.session(ctx, j, due, o) })
+		o.countScheduled(&j, due)
+		o.all.Go(func() { d.runTraceSession(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
 		o.all.Wait() // also waits for calls that follow other calls
@@ -219,26 +219,26 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
 		if d.s.DatasetName != "trace" {
-			sleep(ctx, time.Duration(begin+int64(d.length(spec))-now()))
+			sleep(ctx, time.Duration(begin+int64(d.sendDuration(spec))-now()))
 		}
 	}
 	o.all.Wait()
 }
 
-// session sends a request. In a trace, it also sends the calls that follow the request, each after
+// runTraceSession sends a request. In a trace, it also sends the calls that follow the request, each after
 // its think time.
-func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
-	d.perform(ctx, j, due, o.slots)
+func (d *driver) runTraceSession(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
+	d.runSession(ctx, j, due, o.slots)
 	for _, next := range d.work.Followers(j.q) {
 		at := d.send.Clock.Now() + int64(next.Think)
-		if at-o.begin >= int64(d.length(o.spec)) || next.Request.ID >= o.count() {
+		if at-o.begin >= int64(d.sendDuration(o.spec)) || next.Request.ID >= o.maxTraceLines() {
 			continue
 		}
 		o.all.Go(func() {
-			follow := newPendingRequest(next.Request, d.measured(o.spec, time.Duration(at-o.begin), o.index))
+			follow := newPendingRequest(next.Request, d.measuredStage(o.spec, time.Duration(at-o.begin), o.index))
 			if sleep(ctx, time.Duration(at-d.send.Clock.Now())) {
-				o.due(&follow, at)
-				d.session(ctx, follow, at, o)
+				o.countScheduled(&follow, at)
+				d.runTraceSession(ctx, follow, at, o)
 			}
 		})
 	}
@@ -272,13 +272,13 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.shape(), spec.count)
 }
 
-// closed runs a closed loop, in which each client sends its next request after the response to the
+// runClosedLoop runs a closed loop, in which each client sends its next request after the response to the
 // previous one.
-func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
+func (d *driver) runClosedLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)
 	if spec.duration > 0 {
-		end = begin + int64(d.length(spec))
+		end = begin + int64(d.sendDuration(spec))
 	}
 	var left atomic.Int64
 	left.Store(int64(spec.count))
@@ -290,14 +290,14 @@ func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 				return
 			}
 			for ctx.Err() == nil && now() < end {
-				stage := d.measured(spec, time.Duration(now()-begin), index)
+				stage := d.measuredStage(spec, time.Duration(now()-begin), index)
 				if spec.count > 0 && stage == index && left.Add(-1) < 0 {
 					return
 				}
-				j := newPendingRequest(d.work.Take(), stage)
-				if wait := d.perform(ctx, j, now(), nil); wait > 0 {
+				j := newPendingRequest(d.work.NextSession(), stage)
+				if wait := d.runSession(ctx, j, now(), nil); wait > 0 {
 					wait = min(wait, time.Duration(end-now()))
-					d.rec.waited.Add(int64(max(0, wait)))
+					d.rec.retryWaitNanos.Add(int64(max(0, wait)))
 					sleep(ctx, wait)
 				}
 			}

@@ -14,18 +14,18 @@ type findings struct {
 	s        *settings
 	samples  []client.Sample
 	gaps     map[gapKey]*client.GapCell
-	spans    []span
+	stages   []completedStage
 	happened []result.Event
 }
 
-// group selects samples for a summary.
-type group func(gapKey) bool
+// sampleFilter selects samples for a summary.
+type sampleFilter func(gapKey) bool
 
-// keyOf returns the smallest group to which a sample belongs.
-func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
+// sampleKey returns the smallest group to which a sample belongs.
+func sampleKey(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
 // summary summarises the samples of a group. seconds is the wall time to which the rates refer.
-func (f *findings) summary(in group, seconds float64) result.Summary {
+func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
 		StreamFaults: map[string]int{}, Unmeasured: map[string]string{},
@@ -38,7 +38,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	errs := map[result.ErrorCount]*result.ErrorCount{}
 	for i := range f.samples {
 		s := &f.samples[i]
-		if s.Stage == warm || !in(keyOf(s)) || s.Err == result.ErrInterrupted {
+		if s.Stage == warmupStage || !in(sampleKey(s)) || s.Err == result.ErrInterrupted {
 			continue
 		}
 		out.Requests++
@@ -63,14 +63,14 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 				e = &result.ErrorCount{Kind: kind.Kind, Status: kind.Status, Code: kind.Code}
 				errs[kind] = e
 			}
-			if e.Count++; f.expected(kind, s.At.End) {
+			if e.Count++; f.isExpected(kind, s.At.End) {
 				e.Expected++
 			}
 			continue
 		}
 		out.Completed++
 		t.add(s)
-		if s.Good(f.s.objectives) {
+		if s.MeetsObjectives(f.s.objectives) {
 			t.good++
 		}
 		for _, m := range []string{
@@ -83,7 +83,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 		}
 	}
 	for key, c := range f.gaps {
-		if key.stage != warm && in(key) {
+		if key.stage != warmupStage && in(key) {
 			c.Mu.Lock()
 			hists[result.ITL].Merge(&c.H)
 			c.Mu.Unlock()
@@ -98,7 +98,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	for m, h := range hists {
 		out.Latency[m] = h.Distribution()
 		if h.N == 0 {
-			out.Unmeasured[m] = t.why(m, out.Completed)
+			out.Unmeasured[m] = t.missingReason(m, out.Completed)
 		}
 	}
 	t.fillRates(&out, f.s.objectives)
@@ -115,14 +115,14 @@ func statusOf(s *client.Sample) int {
 
 // tally contains the sums of all values except latencies.
 type tally struct {
-	good              int
-	in, out           int64
-	inKnown, outKnown int
-	cached, cachedOf  int64
-	cachedKnown       int
-	chunks, coalesced int
-	streamed, single  int
-	latency           float64 // in seconds
+	good                    int
+	in, out                 int64
+	inKnown, outKnown       int
+	cached, cacheableTokens int64
+	cachedKnown             int
+	chunks, coalesced       int
+	streamed, single        int
+	latency                 float64 // in seconds
 }
 
 func (t *tally) add(s *client.Sample) {
@@ -136,7 +136,7 @@ func (t *tally) add(s *client.Sample) {
 	}
 	if s.Tokens.Cached >= 0 && s.Tokens.In > 0 {
 		t.cached += int64(s.Tokens.Cached)
-		t.cachedOf += int64(s.Tokens.In)
+		t.cacheableTokens += int64(s.Tokens.In)
 		t.cachedKnown++
 	}
 	if s.Stream {
@@ -150,7 +150,7 @@ func (t *tally) add(s *client.Sample) {
 	t.latency += float64(s.At.End-s.At.Sent) / 1e9
 }
 
-func (t *tally) why(measure string, completed int) string {
+func (t *tally) missingReason(measure string, completed int) string {
 	switch {
 	case completed == 0 && measure != result.ScheduleDelay && measure != result.Connect:
 		return "no request was answered"
@@ -195,7 +195,7 @@ func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
 		missing("the number of output tokens is not known", "output_tokens", "output_throughput")
 	}
 	if t.cachedKnown > 0 {
-		share := float64(t.cached) / float64(t.cachedOf)
+		share := float64(t.cached) / float64(t.cacheableTokens)
 		out.CachedTokens, out.CachedShare = &t.cached, &share
 	} else {
 		missing("the target does not say how many tokens it found in its cache", "cached_tokens", "cached_share")

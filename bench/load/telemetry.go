@@ -76,7 +76,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 	}
 	pages := []page{{"target", first.Base, first.Headers}}
 	for _, u := range s.Engine {
-		name, base := engineName(u)
+		name, base := splitEngineURL(u)
 		pages = append(pages, page{strings.TrimSpace("engine " + name), base, nil})
 	}
 	if s.Admin != "" {
@@ -102,8 +102,8 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 	return out, nil
 }
 
-// engineName splits a value of --engine-url, which is NAME=URL or a URL.
-func engineName(text string) (name, base string) {
+// splitEngineURL splits a value of --engine-url, which is NAME=URL or a URL.
+func splitEngineURL(text string) (name, base string) {
 	name, base, ok := strings.Cut(text, "=")
 	if !ok || strings.Contains(name, "/") {
 		return "", text
@@ -150,12 +150,12 @@ func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 
 func (s *scraper) watch(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
-		s.once(ctx)
+		s.scrapeOnce(ctx)
 		sleep(ctx, every)
 	}
 }
 
-func (s *scraper) once(ctx context.Context) {
+func (s *scraper) scrapeOnce(ctx context.Context) {
 	before := s.open.Load()
 	values, err := s.read(ctx)
 	after := s.open.Load()
@@ -171,7 +171,7 @@ func (s *scraper) once(ctx context.Context) {
 	s.readings = append(s.readings, reading{s.clock.Now(), values, n - int(max(before, after))})
 }
 
-func (s *scraper) answered() []reading {
+func (s *scraper) successfulReadings() []reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.readings), func(r reading) bool { return r.values == nil })

@@ -45,9 +45,9 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	}
 	if n := total.Completed; n < minSamples {
 		add(true, "few_samples", "%d requests are too few for any percentile (at least %d)", n, minSamples)
-	} else if need := result.LeastSamples(99); n < need {
+	} else if need := result.MinSamples(99); n < need {
 		add(false, "few_samples", "p99 of %d requests is the chance of the few slowest ones (it takes %d, p95 %d, a median %d)", n, need,
-			result.LeastSamples(95), result.LeastSamples(50))
+			result.MinSamples(95), result.MinSamples(50))
 	}
 	if c := total.CachedShare; c != nil && *c > maxCached &&
 		*total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&
@@ -70,9 +70,9 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	return v
 }
 
-type finding func(invalidates bool, code, format string, args ...any)
+type addReasonFunc func(invalidates bool, code, format string, args ...any)
 
-func judgeClient(p *result.Penstock, add finding) {
+func judgeClient(p *result.Penstock, add addReasonFunc) {
 	c := &p.Client
 	switch waited := c.CPUShare != nil && c.CPUWaitShare != nil; {
 	case c.CPUShare != nil && *c.CPUShare > maxClientShare:
@@ -94,7 +94,7 @@ func judgeClient(p *result.Penstock, add finding) {
 // judgeDelivery judges whether the delivered load matches the schedule. It does not use the nominal
 // rate, because the number of random arrivals deviates from the expected number by about its square
 // root.
-func judgeDelivery(p *result.Penstock, s *settings, add finding) {
+func judgeDelivery(p *result.Penstock, s *settings, add addReasonFunc) {
 	for i := range p.Stages {
 		st := &p.Stages[i]
 		if st.Rate == nil || st.AchievedRate == nil || st.Requests < minSamples || st.Concurrency != nil {
@@ -123,7 +123,7 @@ func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 }
 
 // judgeFailures judges the failed requests, ignoring those that were expected.
-func judgeFailures(p *result.Penstock, add finding) {
+func judgeFailures(p *result.Penstock, add addReasonFunc) {
 	total := &p.Total
 	failed, expected, most := total.Failed, 0, result.ErrorCount{}
 	for _, e := range total.Errors {
@@ -147,7 +147,7 @@ func judgeFailures(p *result.Penstock, add finding) {
 	}
 }
 
-func judgeCounts(p *result.Penstock, add finding) {
+func judgeCounts(p *result.Penstock, add addReasonFunc) {
 	for _, c := range []struct {
 		what   string
 		counts map[string]int
@@ -162,7 +162,7 @@ func judgeCounts(p *result.Penstock, add finding) {
 	}
 }
 
-func judgeFaults(total *result.Summary, add finding) {
+func judgeFaults(total *result.Summary, add addReasonFunc) {
 	var list []string
 	for _, f := range result.Faults() {
 		if n := total.StreamFaults[f]; n > 0 && f != result.FaultNoUsage {

@@ -44,7 +44,7 @@ func TestVerdictOfRecordedRuns(t *testing.T) {
 		x.Result.Penstock.Client = result.Client{}
 		fmt.Fprintf(&calm, "%s: %s\n", x.Run, codes(x.judge()))
 	}
-	golden.File(t, "testdata/verdicts.txt", []byte(calm.String()))
+	golden.CompareFile(t, "testdata/verdicts.txt", []byte(calm.String()))
 }
 
 func (x *recordedRun) judge() result.Verdict {

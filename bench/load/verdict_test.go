@@ -22,17 +22,17 @@ func TestVerdict(t *testing.T) {
 		"client with others":       {func(p *result.Penstock, _ *settings) { p.Client.CPUShare, p.Client.CPUWaitShare = num(0.6), num(0.35) }, "client_saturated", true},
 		"client that waits little": {func(p *result.Penstock, _ *settings) { p.Client.CPUShare, p.Client.CPUWaitShare = num(0.4), num(0.35) }, "", false},
 		"busy second":              {func(p *result.Penstock, _ *settings) { p.Client.CPUMaxShare = num(0.97) }, "client_busy", false},
-		"late timers":              {func(p *result.Penstock, _ *settings) { p.Client.WakeDelay = benchtest.Latencies(100, 30) }, "client_late", true},
-		"floor":                    {func(p *result.Penstock, _ *settings) { p.Floor.TTFT = benchtest.Latencies(10, 20) }, "near_floor", false},
+		"late timers":              {func(p *result.Penstock, _ *settings) { p.Client.WakeDelay = benchtest.EqualLatencies(100, 30) }, "client_late", true},
+		"floor":                    {func(p *result.Penstock, _ *settings) { p.Floor.TTFT = benchtest.EqualLatencies(10, 20) }, "near_floor", false},
 		"schedule": {func(p *result.Penstock, _ *settings) {
-			p.Total.Latency[result.ScheduleDelay] = benchtest.Latencies(100, 80)
+			p.Total.Latency[result.ScheduleDelay] = benchtest.EqualLatencies(100, 80)
 		}, "schedule_missed", true},
 		"closed": {func(p *result.Penstock, s *settings) {
-			p.Total.Latency[result.ScheduleDelay] = benchtest.Latencies(100, 80)
+			p.Total.Latency[result.ScheduleDelay] = benchtest.EqualLatencies(100, 80)
 			s.closed = true
 		}, "", false},
 		"places": {func(p *result.Penstock, s *settings) {
-			p.Total.Latency[result.ScheduleDelay] = benchtest.Latencies(100, 80)
+			p.Total.Latency[result.ScheduleDelay] = benchtest.EqualLatencies(100, 80)
 			s.MaxConcurrency = []int{4}
 		}, "queued_in_client", false},
 		"a schedule that holds fewer by chance": {func(p *result.Penstock, _ *settings) {
@@ -78,10 +78,10 @@ func TestVerdict(t *testing.T) {
 		p := r.Penstock
 		p.Nonce, p.Total.CachedTokens = "x", new(int64)
 		p.Total.Completed, p.Total.Requests = 1000, 1000
-		p.Total.Latency = map[string]*result.Distribution{result.TTFT: benchtest.Latencies(1000, 50), result.ScheduleDelay: benchtest.Latencies(1000, 0.1)}
+		p.Total.Latency = map[string]*result.Distribution{result.TTFT: benchtest.EqualLatencies(1000, 50), result.ScheduleDelay: benchtest.EqualLatencies(1000, 0.1)}
 		p.Stages[0].Rate, p.Stages[0].AchievedRate, p.Stages[0].Requests = num(10), num(10), 1000
-		p.Client = result.Client{CPUShare: num(0.2), CPUMaxShare: num(0.3), WakeDelay: benchtest.Latencies(100, 1)}
-		p.Floor = &result.Floor{TTFT: benchtest.Latencies(10, 0.1)}
+		p.Client = result.Client{CPUShare: num(0.2), CPUMaxShare: num(0.3), WakeDelay: benchtest.EqualLatencies(100, 1)}
+		p.Floor = &result.Floor{TTFT: benchtest.EqualLatencies(10, 0.1)}
 		s := &settings{}
 		s.NumTurns = 1
 		c.change(p, s)

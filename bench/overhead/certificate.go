@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// certificate writes a self-signed certificate and its key into one file, as HAProxy requires, and
+// writeCertificate writes a self-signed certificate and its key into one file, as HAProxy requires, and
 // returns the path of the file.
-func certificate(dir string) (string, error) {
+func writeCertificate(dir string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", err

@@ -11,11 +11,11 @@ const (
 	manyUpstreams = 200
 )
 
-// crowd contains the additional lines in a large configuration.
-type crowd struct{ keys, upstreams, deployments string }
+// largeConfig contains the additional lines in a large configuration.
+type largeConfig struct{ keys, upstreams, deployments string }
 
-// newCrowd returns the additional lines. All upstreams refer to the same engine.
-func newCrowd(engine string) crowd {
+// newLargeConfig returns the additional lines. All upstreams refer to the same engine.
+func newLargeConfig(engine string) largeConfig {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first key is the client's
 		fmt.Fprintf(&keys, "\n  - { id: key-%d, hash: \"sha256:%064x\" }", i, i)
@@ -24,5 +24,5 @@ func newCrowd(engine string) crowd {
 		fmt.Fprintf(&upstreams, "\n  - { name: engine-%d, url: \"http://%s\", engine: sim, concurrency: 100 }", i, engine)
 		fmt.Fprintf(&deployments, ", { upstream: engine-%d }", i)
 	}
-	return crowd{keys.String(), upstreams.String(), deployments.String()}
+	return largeConfig{keys.String(), upstreams.String(), deployments.String()}
 }

@@ -28,7 +28,7 @@ type lab struct {
 	programs map[string]string // paths of the other proxies
 	// connections is the maximum number of a proxy's connections to clients and engines.
 	connections int
-	place       placement
+	placement   placement
 }
 
 func newLab() (*lab, error) {
@@ -62,9 +62,9 @@ var configs embed.FS
 // proxyArgs are the arguments that precede the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure contains the configuration text that enables TLS in each proxy. The certificate and its
+// tlsConfigTexts contains the configuration text that enables TLS in each proxy. The certificate and its
 // key are in one file.
-var secure = map[string]string{
+var tlsConfigTexts = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",
 	"penstock": `tls: { cert: "{{.Certificate}}", key: "{{.Certificate}}" }`,
@@ -78,15 +78,15 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	}
 	var tls string
 	if t.tls {
-		file, err := certificate(l.dir)
+		file, err := writeCertificate(l.dir)
 		if err != nil {
 			return "", err
 		}
-		tls = strings.ReplaceAll(secure[name], "{{.Certificate}}", file)
+		tls = strings.ReplaceAll(tlsConfigTexts[name], "{{.Certificate}}", file)
 	}
-	var more crowd
-	if t.many {
-		more = newCrowd(engine)
+	var more largeConfig
+	if t.useLargeConfig {
+		more = newLargeConfig(engine)
 	}
 	sum := sha256.Sum256([]byte(l.key))
 	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine, "{{.TLS}}", tls,
@@ -97,8 +97,8 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, error) {
-	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest,
+func (l *lab) measureTarget(ctx context.Context, target string, t *measurement) (*targetResult, error) {
+	sim, engine, err := process.StartSim(ctx, "engine", l.placement.otherCPUs,
 		append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, e
 		}
 		defer s.proxy.Kill()
 	}
-	m, err := s.play(ctx)
+	m, err := s.measure(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
 		if s.config, err = l.configure(s.target, "", engine, s.test); err != nil {
 			return err
 		}
-		s.proxy, s.url, s.admin, err = process.StartEdge(ctx, s.target, l.place.proxy, s.config)
+		s.proxy, s.url, s.admin, err = process.StartEdge(ctx, s.target, l.placement.proxyCPUs, s.config)
 		return err
 	}
 	listen, err := freeAddress(ctx)
@@ -141,15 +141,15 @@ func (l *lab) start(ctx context.Context, s *stage, engine string) (err error) {
 	if s.target == "nginx" {
 		argv = append(argv, "-p", l.dir)
 	}
-	if s.proxy, err = process.Start(ctx, s.target, argv, l.place.proxy, nil); err != nil {
+	if s.proxy, err = process.Start(ctx, s.target, argv, l.placement.proxyCPUs, nil); err != nil {
 		return err
 	}
-	return s.answers(ctx, listen)
+	return s.waitAccepting(ctx, listen)
 }
 
-// answers waits until the proxy accepts connections.
-func (s *stage) answers(ctx context.Context, listen string) error {
-	for deadline := time.Now().Add(process.Patience); ; {
+// waitAccepting waits until the proxy accepts connections.
+func (s *stage) waitAccepting(ctx context.Context, listen string) error {
+	for deadline := time.Now().Add(process.ReadyTimeout); ; {
 		var d net.Dialer
 		if conn, err := d.DialContext(ctx, "tcp", listen); err == nil {
 			return conn.Close()

@@ -12,53 +12,57 @@ import (
 )
 
 type measurement struct {
-	name       string
-	engine     []string // flags of the simulated engine
-	options    load.Options
-	translated string // dialect of the requests, which the edge translates; the other proxies get chat
-	tls        bool   // clients use TLS
-	many       bool   // use a configuration with many keys and upstreams
-	edgeOnly   bool   // measure only the edge
-	direct     bool   // also measure without a proxy
-	timed      bool   // times are measured at the client, so any disturbance of the client invalidates them
-	// play performs the measurement. If it is nil, the measurement sends a load with the options.
-	play func(ctx context.Context, s *stage) (*trial, error)
-	rows []measuredLine
+	name           string
+	engine         []string // flags of the simulated engine
+	options        load.Options
+	translated     string // dialect of the requests, which the edge translates; the other proxies get chat
+	tls            bool   // clients use TLS
+	useLargeConfig bool   // use a configuration with many keys and upstreams
+	edgeOnly       bool   // measure only the edge
+	direct         bool   // also measure without a proxy
+	timed          bool   // times are measured at the client, so any disturbance of the client invalidates them
+	// perform performs the measurement. If it is nil, the measurement sends a load with the options.
+	perform func(ctx context.Context, s *stage) (*targetResult, error)
+	rows    []measuredLine
 }
 
 // measuredLine describes a report row that results from a measurement.
 type measuredLine struct {
 	name, unit, text string
-	value            func(m *trial) float64
+	value            func(m *targetResult) float64
 }
 
-// trial is the result of one measurement of one target.
-type trial struct {
-	result  *result.Result // nil if no load was sent
-	calm    *result.Result // result of the same load without the measured action; usually nil
-	cpu     float64        // CPU time of the proxy in microseconds
-	before  float64        // resident memory of the proxy in bytes
-	highest float64
-	held    int           // number of streams or connections held open
-	took    time.Duration // the measured times
+// targetResult is the result of one measurement of one target.
+type targetResult struct {
+	result      *result.Result // nil if no load was sent
+	undisturbed *result.Result // result of the same load without the measured action; usually nil
+	cpu         float64        // CPU time of the proxy in microseconds
+	before      float64        // resident memory of the proxy in bytes
+	highest     float64
+	held        int           // number of streams or connections held open
+	took        time.Duration // the measured times
 }
 
 // preflightRequests is how many requests a run sends before the load.
 const preflightRequests = 2
 
-func perRequest(m *trial) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) }
+func cpuPerRequest(m *targetResult) float64 {
+	return m.cpu / float64(m.result.Completed+preflightRequests)
+}
 
-func perToken(m *trial) float64 {
+func cpuPerToken(m *targetResult) float64 {
 	if m.result.TotalOutputTokens == nil {
 		return math.NaN()
 	}
 	return m.cpu / float64(*m.result.TotalOutputTokens)
 }
 
-func perHeld(m *trial) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.held) }
+func kilobytesPerHeld(m *targetResult) float64 {
+	return max(0, m.highest-m.before) / 1024 / float64(m.held)
+}
 
 // failures describes the failed requests in one line, or returns "".
-func (m *trial) failures() string {
+func (m *targetResult) failures() string {
 	if m.result.Failed == 0 {
 		return ""
 	}
@@ -69,15 +73,15 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt explains why a measurement is not trustworthy, or returns "". A measurement is not
+// distrustReason explains why a measurement is not trustworthy, or returns "". A measurement is not
 // trustworthy if requests failed, or if times were measured at the client and the verdict is
 // invalid.
-func (t *measurement) doubt(m *trial) string {
+func (t *measurement) distrustReason(m *targetResult) string {
 	if m.result == nil {
 		return ""
 	}
 	if t.timed && !m.result.Penstock.Verdict.Valid {
-		return m.result.Penstock.Verdict.Invalidating()
+		return m.result.Penstock.Verdict.InvalidatingText()
 	}
 	return m.failures()
 }

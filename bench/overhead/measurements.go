@@ -14,7 +14,7 @@ import (
 )
 
 func (c *Cmd) tests() ([]measurement, error) {
-	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
+	all := slices.Concat(c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
 	var out []measurement
 	for _, name := range c.Tests {
 		i := slices.IndexFunc(all, func(t measurement) bool { return t.name == name })
@@ -30,21 +30,21 @@ func (c *Cmd) tests() ([]measurement, error) {
 	return out, nil
 }
 
-// requests returns the measurements of responses that are not streamed.
-func (c *Cmd) requests() []measurement {
-	request := c.request()
+// requestMeasurements returns the measurements of responses that are not streamed.
+func (c *Cmd) requestMeasurements() []measurement {
+	request := c.unstreamedLoad()
 	prompt, image := request, request
 	prompt.MaxConcurrency, prompt.InputLen = []int{16}, "25600"
 	image.MaxConcurrency, image.Images = []int{8}, imagesPerMegabyte
 	latency := func(p float64) measuredLine {
 		return measuredLine{
 			name: "latency_p" + result.PercentileName(p), unit: "ms",
-			text:  fmt.Sprintf("end to end at %s requests/s, p%s", number(c.Rate), result.PercentileName(p)),
-			value: func(m *trial) float64 { return quantile(m.result, result.E2EL, p) },
+			text:  fmt.Sprintf("end to end at %s requests/s, p%s", formatNumber(c.Rate), result.PercentileName(p)),
+			value: func(m *targetResult) float64 { return quantile(m.result, result.E2EL, p) },
 		}
 	}
 	line := func(name, text string) []measuredLine {
-		return []measuredLine{{name: name, unit: "µs", text: text, value: perRequest}}
+		return []measuredLine{{name: name, unit: "µs", text: text, value: cpuPerRequest}}
 	}
 	return []measurement{
 		{
@@ -56,27 +56,27 @@ func (c *Cmd) requests() []measurement {
 			name: "image", engine: []string{"--max-model-len=1000000"}, options: image,
 			rows: line("image", "CPU of a request with images of 1 MB, 8 at once"),
 		},
-		{name: "latency", options: c.steady(), direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
+		{name: "latency", options: c.steadyLoad(), direct: true, timed: true, rows: []measuredLine{latency(50), latency(99)}},
 	}
 }
 
-// request returns a load of responses that are not streamed.
-func (c *Cmd) request() load.Options {
+// unstreamedLoad returns a load of responses that are not streamed.
+func (c *Cmd) unstreamedLoad() load.Options {
 	return load.Options{
-		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
+		MaxConcurrency: []int{32}, Duration: load.PositiveDuration(c.Duration), NoStream: true, InputLen: "256",
 		OutputLen: "200", IgnoreEOS: true,
 	}
 }
 
-// steady returns a load of unstreamed responses at a fixed rate, which reveals queueing.
-func (c *Cmd) steady() load.Options {
-	o := c.request()
-	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
+// steadyLoad returns a load of unstreamed responses at a fixed rate, which reveals queueing.
+func (c *Cmd) steadyLoad() load.Options {
+	o := c.unstreamedLoad()
+	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{formatNumber(c.Rate)}, true
 	o.Warmup = min(c.Duration/4, time.Second)
 	return o
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
@@ -87,45 +87,45 @@ const imagesPerMegabyte = 16
 
 const shortTokens = 8
 
-func (c *Cmd) streams() []measurement {
+func (c *Cmd) streamMeasurements() []measurement {
 	stream := load.Options{
 		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
 		OutputLen: "200", IgnoreEOS: true,
 	}
-	rate := number(c.Rate / 2)
+	rate := formatNumber(c.Rate / 2)
 	short := load.Options{
-		RequestRate: []string{rate}, Constant: true, Duration: load.Span(c.Duration),
+		RequestRate: []string{rate}, Constant: true, Duration: load.PositiveDuration(c.Duration),
 		InputLen: "64", OutputLen: strconv.Itoa(shortTokens), IgnoreEOS: true,
 	}
 	paced := []string{"--token-rate=50"}
-	line := func(name, text string, value func(m *trial) float64) []measuredLine {
+	line := func(name, text string, value func(m *targetResult) float64) []measuredLine {
 		return []measuredLine{{name: name, unit: "µs", text: text, value: value}}
 	}
 	return []measurement{
 		{
 			name: "token", engine: paced, options: stream,
-			rows: line("token", fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams), perToken),
+			rows: line("token", fmt.Sprintf("CPU of a streamed token: %d streams, a token each 20 ms", c.Streams), cpuPerToken),
 		},
 		{
 			name: "messages", engine: paced, options: stream, translated: "messages",
-			rows: line("messages", "CPU of such a token, Messages to chat and back (others: chat)", perToken),
+			rows: line("messages", "CPU of such a token, Messages to chat and back (others: chat)", cpuPerToken),
 		},
 		{
 			name: "responses", engine: paced, options: stream, translated: "responses",
-			rows: line("responses", "CPU of such a token, Responses to chat and back (others: chat)", perToken),
+			rows: line("responses", "CPU of such a token, Responses to chat and back (others: chat)", cpuPerToken),
 		},
 		{
 			name: "short", engine: []string{"--token-rate=200"}, options: short, timed: true,
-			rows: append(line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), perRequest),
+			rows: append(line("short", fmt.Sprintf("CPU of a stream of %d tokens, %s a second", shortTokens, rate), cpuPerRequest),
 				measuredLine{
 					name: "short_ttft_p99", unit: "ms", text: "first token of such a stream, p99",
-					value: func(m *trial) float64 { return quantile(m.result, result.TTFT, 99) },
+					value: func(m *targetResult) float64 { return quantile(m.result, result.TTFT, 99) },
 				}),
 		},
 	}
 }
 
-func (c *Cmd) memory() []measurement {
+func (c *Cmd) memoryMeasurements() []measurement {
 	// All streams are open before the first one ends. They are opened over a second, so that a busy
 	// machine loses no stream.
 	hold := load.Options{
@@ -135,47 +135,47 @@ func (c *Cmd) memory() []measurement {
 	slow := []string{"--token-rate=1"}
 	line := func(name, text string) []measuredLine {
 		text = fmt.Sprintf("resident memory of %s, of %d", text, c.Hold)
-		return []measuredLine{{name: name, unit: "KiB", text: text, value: perHeld}}
+		return []measuredLine{{name: name, unit: "KiB", text: text, value: kilobytesPerHeld}}
 	}
 	return []measurement{
 		{name: "memory", engine: slow, options: hold, rows: line("memory", "a held stream")},
 		{name: "tls", engine: slow, options: hold, tls: true, rows: line("tls", "a held stream under TLS")},
 		{
 			name: "connection", rows: line("connection", "an idle connection"),
-			play: func(ctx context.Context, s *stage) (*trial, error) { return s.holdConnections(ctx, c.Hold) },
+			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.holdConnections(ctx, c.Hold) },
 		},
 		{
-			name: "idle", play: func(ctx context.Context, s *stage) (*trial, error) { return s.rest(ctx) },
+			name: "idle", perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.measureIdle(ctx) },
 			rows: []measuredLine{{
 				name: "idle", unit: "MiB", text: "resident memory of a process without clients",
-				value: func(m *trial) float64 { return m.before / (1 << 20) },
+				value: func(m *targetResult) float64 { return m.before / (1 << 20) },
 			}},
 		},
 	}
 }
 
-// reloads returns the measurements of reloads, which only the edge supports.
-func (c *Cmd) reloads() []measurement {
+// reloadMeasurements returns the measurements of reloads, which only the edge supports.
+func (c *Cmd) reloadMeasurements() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
-	line := func(name, text string, value func(m *trial) float64) measuredLine {
+	line := func(name, text string, value func(m *targetResult) float64) measuredLine {
 		return measuredLine{name: name, unit: "ms", text: text, value: value}
 	}
 	return []measurement{
 		{
-			name: "reload", many: true, edgeOnly: true,
-			play: func(ctx context.Context, s *stage) (*trial, error) { return s.reload(ctx) },
-			rows: []measuredLine{line("reload", "a reload "+size, func(m *trial) float64 {
+			name: "reload", useLargeConfig: true, edgeOnly: true,
+			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.reload(ctx) },
+			rows: []measuredLine{line("reload", "a reload "+size, func(m *targetResult) float64 {
 				return float64(m.took.Microseconds()) / 1000
 			})},
 		},
 		{
-			name: "reloading", many: true, edgeOnly: true, timed: true, options: c.steady(),
-			play: func(ctx context.Context, s *stage) (*trial, error) { return s.loadWhileReloading(ctx) },
+			name: "reloading", useLargeConfig: true, edgeOnly: true, timed: true, options: c.steadyLoad(),
+			perform: func(ctx context.Context, s *stage) (*targetResult, error) { return s.loadWhileReloading(ctx) },
 			rows: []measuredLine{
-				line("calm_p99", fmt.Sprintf("end to end at %s requests/s %s, p99", number(c.Rate), size),
-					func(m *trial) float64 { return quantile(m.calm, result.E2EL, 99) }),
+				line("calm_p99", fmt.Sprintf("end to end at %s requests/s %s, p99", formatNumber(c.Rate), size),
+					func(m *targetResult) float64 { return quantile(m.undisturbed, result.E2EL, 99) }),
 				line("reloading_p99", "the same, while it reloads each second, p99",
-					func(m *trial) float64 { return quantile(m.result, result.E2EL, 99) }),
+					func(m *targetResult) float64 { return quantile(m.result, result.E2EL, 99) }),
 			},
 		},
 	}

@@ -25,7 +25,7 @@ func (c *Cmd) Run() error {
 
 func (c *Cmd) run(ctx context.Context, out, notes io.Writer) error {
 	if c.Output != "" {
-		if err := result.Writable(c.Output); err != nil {
+		if err := result.CheckWritable(c.Output); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (c *Cmd) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil || !report.Interrupted {
 		return err
 	}
-	return exit.With(exit.Invalid, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))
+	return exit.NewError(exit.Invalid, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))
 }
 
 func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
@@ -80,9 +80,9 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		}
 	}
 	var undo func()
-	lab.place, undo = place(c.NoPin)
+	lab.placement, undo = divideCPUs(c.NoPin)
 	defer undo()
-	report.Placement = lab.place.text
+	report.Placement = lab.placement.text
 	for _, t := range tests {
 		for _, row := range t.rows {
 			report.Tests = append(report.Tests, Line{
@@ -99,7 +99,7 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 			break
 		}
 		if report.Interrupted {
-			err = exit.With(exit.Failed, "stopped in the first round: there is nothing to report")
+			err = exit.NewError(exit.Failed, "stopped in the first round: there is nothing to report")
 		}
 		if err != nil {
 			return nil, err

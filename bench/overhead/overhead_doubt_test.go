@@ -25,7 +25,7 @@ func TestOverheadDoubts(t *testing.T) {
 		if !c.valid {
 			r.Penstock.Verdict.Reasons = []result.Reason{{Text: "the client was late", Invalidates: true}, {Text: "a note"}}
 		}
-		if got := (&measurement{timed: c.timed}).doubt(&trial{result: r}); got != c.want {
+		if got := (&measurement{timed: c.timed}).distrustReason(&targetResult{result: r}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

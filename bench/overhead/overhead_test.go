@@ -28,7 +28,7 @@ func TestOverhead(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	t.Run("beside", overheadBeside)
 	t.Run("alone", overheadAlone)
 	t.Run("stopped", overheadStopped)
@@ -117,7 +117,7 @@ func TestDefaultTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
+	all := slices.Concat(c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
 	if len(tests) != len(all) {
 		t.Errorf("the default has %d tests of %d", len(tests), len(all))
 	}
@@ -131,8 +131,8 @@ func TestConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	for name := range secure {
-		for _, m := range []measurement{{}, {tls: true}, {many: true}} {
+	for name := range tlsConfigTexts {
+		for _, m := range []measurement{{}, {tls: true}, {useLargeConfig: true}} {
 			path, err := l.configure(name, "127.0.0.1:1", "127.0.0.1:2", &m)
 			if err != nil {
 				t.Fatal(err)
@@ -144,7 +144,7 @@ func TestConfigurations(t *testing.T) {
 			if got := bytes.Contains(text, []byte("certificate.pem")); got != m.tls {
 				t.Errorf("%s: with a certificate: %v, want %v", name, got, m.tls)
 			}
-			if want := m.many && name == "penstock"; want != (bytes.Count(text, []byte("hash:")) == manyKeys) || want != (bytes.Count(text, []byte("url:")) == manyUpstreams) {
+			if want := m.useLargeConfig && name == "penstock"; want != (bytes.Count(text, []byte("hash:")) == manyKeys) || want != (bytes.Count(text, []byte("url:")) == manyUpstreams) {
 				t.Errorf("%s: %d keys, %d upstreams", name, bytes.Count(text, []byte("hash:")), bytes.Count(text, []byte("url:")))
 			}
 		}
@@ -186,7 +186,7 @@ func TestOverheadText(t *testing.T) {
 	if err := r.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, "testdata/overhead.txt", b.Bytes())
+	golden.CompareFile(t, "testdata/overhead.txt", b.Bytes())
 }
 
 // TestDifference checks that the bounds agree with published tables for the sign test at 95 %.
@@ -196,7 +196,7 @@ func TestDifference(t *testing.T) {
 		for i := range n {
 			ours, theirs = append(ours, float64(3*i)), append(theirs, float64(2*i))
 		}
-		got := differenceOf(ours, append(theirs, 1000))
+		got := newDifference(ours, append(theirs, 1000))
 		if want := (Difference{Median: float64(n-1) / 2, Low: float64(outside), High: float64(n - 1 - outside)}); got != want {
 			t.Errorf("%d pairs: %+v, want %+v", n, got, want)
 		}

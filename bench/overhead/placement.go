@@ -10,14 +10,14 @@ import (
 // placement assigns CPUs to processes. The proxy has a CPU to itself, so that it does not compete
 // with the other processes. The zero value pins nothing.
 type placement struct {
-	proxy, rest []int
-	text        string // human-readable description
+	proxyCPUs, otherCPUs []int
+	text                 string // human-readable description
 }
 
-// place divides the CPUs of this process between the proxy and the other processes. Until undo is
+// divideCPUs divides the CPUs of this process between the proxy and the other processes. Until undo is
 // called, this process is pinned to the CPUs in rest.
-func place(free bool) (p placement, undo func()) {
-	all := process.Processors()
+func divideCPUs(free bool) (p placement, undo func()) {
+	all := process.AllowedCPUs()
 	switch {
 	case free:
 		return placement{text: "Not bound to processors, as asked for: the system moves client, engine and proxy about"}, func() {}
@@ -25,15 +25,15 @@ func place(free bool) (p placement, undo func()) {
 		return placement{text: "Not bound to processors, for there are not two that are known: client, engine and proxy take time from each other"}, func() {}
 	}
 	last := len(all) - 1
-	p = placement{proxy: all[last:], rest: all[:last]}
-	unpin, err := process.PinProcess(p.rest)
+	p = placement{proxyCPUs: all[last:], otherCPUs: all[:last]}
+	unpin, err := process.PinProcess(p.otherCPUs)
 	if err != nil {
 		unpin()
 		text := "Not bound to processors (" + err.Error() + "): client, engine and proxy take time from each other"
 		return placement{text: text}, func() {}
 	}
-	was := runtime.GOMAXPROCS(len(p.rest))
-	p.text = fmt.Sprintf("Each proxy alone on processor %s, with one thread of work; client and engine on %s", process.Numbers(p.proxy), process.Numbers(p.rest))
+	was := runtime.GOMAXPROCS(len(p.otherCPUs))
+	p.text = fmt.Sprintf("Each proxy alone on processor %s, with one thread of work; client and engine on %s", process.FormatCPUs(p.proxyCPUs), process.FormatCPUs(p.otherCPUs))
 	return p, func() {
 		unpin()
 		runtime.GOMAXPROCS(was)

@@ -19,19 +19,19 @@ import (
 
 // TestPlacement checks the placement of this process. It pins the process for a short time.
 func TestPlacement(t *testing.T) {
-	all, threads := process.Processors(), runtime.GOMAXPROCS(0)
+	all, threads := process.AllowedCPUs(), runtime.GOMAXPROCS(0)
 	if len(all) < 2 {
 		t.Skip("needs two processors")
 	}
-	p, undo := place(false)
-	if got := process.Numbers(process.Processors()); got != process.Numbers(all[:len(all)-1]) || len(p.proxy) != 1 || runtime.GOMAXPROCS(0) != len(all)-1 || !strings.Contains(p.text, "alone on processor "+process.Numbers(p.proxy)) {
+	p, undo := divideCPUs(false)
+	if got := process.FormatCPUs(process.AllowedCPUs()); got != process.FormatCPUs(all[:len(all)-1]) || len(p.proxyCPUs) != 1 || runtime.GOMAXPROCS(0) != len(all)-1 || !strings.Contains(p.text, "alone on processor "+process.FormatCPUs(p.proxyCPUs)) {
 		t.Errorf("client on %s, %+v", got, p)
 	}
 	undo()
-	if got := process.Processors(); len(got) != len(all) || runtime.GOMAXPROCS(0) != threads {
+	if got := process.AllowedCPUs(); len(got) != len(all) || runtime.GOMAXPROCS(0) != threads {
 		t.Errorf("afterwards the client is on %v, with %d threads of work", got, runtime.GOMAXPROCS(0))
 	}
-	if p, undo := place(true); p.proxy != nil || p.rest != nil || !strings.HasPrefix(p.text, "Not bound") {
+	if p, undo := divideCPUs(true); p.proxyCPUs != nil || p.otherCPUs != nil || !strings.HasPrefix(p.text, "Not bound") {
 		undo()
 		t.Errorf("not to be bound: %+v", p)
 	}
@@ -40,13 +40,13 @@ func TestPlacement(t *testing.T) {
 // TestOverheadOnProcessors runs a measurement with the real program, and checks on which CPUs its
 // child processes run.
 func TestOverheadOnProcessors(t *testing.T) {
-	fastset.LeaveOut(t, "overhead on processors of its own")
-	all := process.Processors()
+	fastset.SkipIfShort(t, "overhead on processors of its own")
+	all := process.AllowedCPUs()
 	if len(all) < 2 {
 		t.Skip("needs two processors")
 	}
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	program, err := process.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -82,12 +82,12 @@ func TestOverheadOnProcessors(t *testing.T) {
 		t.Fatalf("run: %v, want no error: %s", err, out.String())
 	}
 	last := len(all) - 1
-	if seen["serve"] != process.Numbers(all[last:]) || seen["sim"] != process.Numbers(all[:last]) {
+	if seen["serve"] != process.FormatCPUs(all[last:]) || seen["sim"] != process.FormatCPUs(all[:last]) {
 		t.Errorf("the edge ran on %q, the engine on %q of %v", seen["serve"], seen["sim"], all)
 	}
 	var report Report
 	b, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(b, &report) != nil || !strings.Contains(report.Placement, "alone on processor "+process.Numbers(all[last:])) || len(report.Tests) != 2 {
+	if err != nil || json.Unmarshal(b, &report) != nil || !strings.Contains(report.Placement, "alone on processor "+process.FormatCPUs(all[last:])) || len(report.Tests) != 2 {
 		t.Errorf("report: %v, want 2 tests alone on the last processor: %+v\n%s", err, report, out.String())
 	}
 }

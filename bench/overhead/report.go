@@ -53,9 +53,9 @@ type Difference struct {
 	High float64 `json:"high"`
 }
 
-// differenceOf computes the difference from one or more pairs. The bounds come from the sign test.
+// newDifference computes the difference from one or more pairs. The bounds come from the sign test.
 // A median outside them would be as unlikely as a very uneven result of coin tosses.
-func differenceOf(ours, theirs []float64) Difference {
+func newDifference(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
 		d = append(d, ours[i]-theirs[i])
@@ -80,27 +80,27 @@ func (t *Line) summarise() {
 		if name == "penstock" || name == "direct" {
 			continue
 		}
-		if ratio, ok := over(t.Median["penstock"], t.Median[name], t.Median["direct"]); ok && len(t.Rounds["penstock"]) > 0 {
+		if ratio, ok := overheadRatio(t.Median["penstock"], t.Median[name], t.Median["direct"]); ok && len(t.Rounds["penstock"]) > 0 {
 			t.Ratio[name] = ratio
 		}
 		if t.Unit == "ms" && min(len(v), len(t.Rounds["penstock"])) > 0 {
-			t.Over[name] = differenceOf(t.Rounds["penstock"], v)
+			t.Over[name] = newDifference(t.Rounds["penstock"], v)
 		}
 		for i := range min(len(v), len(t.Rounds["penstock"])) {
 			direct := 0.0
 			if i < len(t.Rounds["direct"]) {
 				direct = t.Rounds["direct"][i]
 			}
-			if ratio, ok := over(t.Rounds["penstock"][i], v[i], direct); ok {
+			if ratio, ok := overheadRatio(t.Rounds["penstock"][i], v[i], direct); ok {
 				t.Ratios[name] = append(t.Ratios[name], ratio)
 			}
 		}
 	}
 }
 
-// over returns the ratio of the times that two proxies add to direct. If the second proxy adds
+// overheadRatio returns the ratio of the times that two proxies add to direct. If the second proxy adds
 // nothing, it returns false.
-func over(ours, theirs, direct float64) (float64, bool) {
+func overheadRatio(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
 
@@ -164,7 +164,7 @@ func (t *Line) ratios(targets []string) string {
 		if !ok || !added || name == "direct" {
 			continue
 		}
-		if v > direct && differenceOf(t.Rounds[name], t.Rounds["direct"]).Low >= 0 {
+		if v > direct && newDifference(t.Rounds[name], t.Rounds["direct"]).Low >= 0 {
 			out = append(out, fmt.Sprintf("%s adds %s %s", name, result.NumberText(v-direct), t.Unit))
 		} else {
 			out = append(out, name+" adds less than the rounds differ")

@@ -27,14 +27,14 @@ func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number 
 				continue
 			}
 			fmt.Fprintf(notes, "round %d of %d: %s, %s\n", number, r.Rounds, t.name, target)
-			m, err := l.run(ctx, target, t)
+			m, err := l.measureTarget(ctx, target, t)
 			if err != nil {
-				return exit.With(exit.Failed, fmt.Sprintf("%s through %s: %s", t.name, target, err))
+				return exit.NewError(exit.Failed, fmt.Sprintf("%s through %s: %s", t.name, target, err))
 			}
 			for k, row := range t.rows {
 				values = append(values, value{&rows[k], target, row.value(m)})
 			}
-			if why := t.doubt(m); why != "" {
+			if why := t.distrustReason(m); why != "" {
 				doubts = append(doubts, fmt.Sprintf("%s, %s, round %d: %s", t.name, target, number, why))
 			}
 		}

@@ -32,11 +32,11 @@ type stage struct {
 // settle is how long a process is idle before its memory is read.
 const settle = time.Second
 
-func (s *stage) play(ctx context.Context) (*trial, error) {
-	if s.test.play != nil {
-		return s.test.play(ctx, s)
+func (s *stage) measure(ctx context.Context) (*targetResult, error) {
+	if s.test.perform != nil {
+		return s.test.perform(ctx, s)
 	}
-	m, err := s.load(ctx)
+	m, err := s.sendLoad(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,23 +46,23 @@ func (s *stage) play(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// load sends the load of the measurement, and reads how much CPU time and memory the proxy has
+// sendLoad sends the load of the measurement, and reads how much CPU time and memory the proxy has
 // used.
-func (s *stage) load(ctx context.Context) (*trial, error) {
+func (s *stage) sendLoad(ctx context.Context) (*targetResult, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
 	o.Insecure = s.test.tls
 	if s.target == "penstock" && s.test.translated != "" {
 		o.Mix = s.test.translated
 	}
-	m := &trial{held: max(1, int(o.NumPrompts))}
+	m := &targetResult{held: max(1, int(o.NumPrompts))}
 	if s.proxy == nil {
 		var err error
 		m.result, _, err = load.Run(ctx, o, nil)
 		return m, err
 	}
 	pid := s.proxy.Cmd.Process.Pid
-	begin, err := process.UsageOf(pid)
+	begin, err := process.ReadUsage(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *stage) load(ctx context.Context) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := process.UsageOf(pid)
+	end, err := process.ReadUsage(pid)
 	m.cpu = end.CPU - begin.CPU
 	return m, err
 }
@@ -87,7 +87,7 @@ func highestMemory(ctx context.Context, pid int) float64 {
 	defer tick.Stop()
 	highest := 0.0
 	for {
-		if u, err := process.UsageOf(pid); err == nil {
+		if u, err := process.ReadUsage(pid); err == nil {
 			highest = max(highest, u.Memory)
 		}
 		select {
@@ -98,18 +98,18 @@ func highestMemory(ctx context.Context, pid int) float64 {
 	}
 }
 
-// rest reads the memory of a proxy that is idle.
-func (s *stage) rest(ctx context.Context) (*trial, error) {
+// measureIdle reads the memory of a proxy that is idle.
+func (s *stage) measureIdle(ctx context.Context) (*targetResult, error) {
 	if err := wait(ctx, settle); err != nil {
 		return nil, err
 	}
-	u, err := process.UsageOf(s.proxy.Cmd.Process.Pid)
-	return &trial{before: u.Memory}, err
+	u, err := process.ReadUsage(s.proxy.Cmd.Process.Pid)
+	return &targetResult{before: u.Memory}, err
 }
 
 // holdConnections opens connections, reads one response on each, and leaves them idle.
-func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) {
-	m, err := s.rest(ctx)
+func (s *stage) holdConnections(ctx context.Context, count int) (*targetResult, error) {
+	m, err := s.measureIdle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +122,11 @@ func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) 
 			return nil, err
 		}
 		defer conn.Close()
-		if err := answerOn(conn, address); err != nil {
+		if err := requestOn(conn, address); err != nil {
 			return nil, err
 		}
 	}
-	after, err := s.rest(ctx)
+	after, err := s.measureIdle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +134,9 @@ func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) 
 	return m, nil
 }
 
-// answerOn sends a request that every target supports, and reads the response head.
-func answerOn(conn net.Conn, host string) error {
-	_ = conn.SetDeadline(time.Now().Add(process.Patience))
+// requestOn sends a request that every target supports, and reads the response head.
+func requestOn(conn net.Conn, host string) error {
+	_ = conn.SetDeadline(time.Now().Add(process.ReadyTimeout))
 	if _, err := fmt.Fprintf(conn, "GET /health HTTP/1.1\r\nHost: %s\r\n\r\n", host); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func answerOn(conn net.Conn, host string) error {
 const reloadsPerTrial = 5
 
 // reload measures more than one reload. Before each reload, it changes the edge's file.
-func (s *stage) reload(ctx context.Context) (*trial, error) {
+func (s *stage) reload(ctx context.Context) (*targetResult, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 		took = append(took, d)
 	}
 	slices.Sort(took)
-	return &trial{took: took[len(took)/2]}, nil
+	return &targetResult{took: took[len(took)/2]}, nil
 }
 
 // reloadOnce writes the configuration with a limit that depends on number, and makes the edge
@@ -185,8 +185,8 @@ func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.D
 }
 
 // loadWhileReloading sends the load twice. During the second load, the edge reloads every second.
-func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
-	calm, err := s.load(ctx)
+func (s *stage) loadWhileReloading(ctx context.Context) (*targetResult, error) {
+	calm, err := s.sendLoad(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	reloads, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.keepReloading(reloads, text) }()
-	m, err := s.load(ctx)
+	m, err := s.sendLoad(ctx)
 	stop()
 	if failed := <-ended; err == nil && !errors.Is(failed, context.Canceled) {
 		err = failed
@@ -205,7 +205,7 @@ func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.calm = calm.result
+	m.undisturbed = calm.result
 	return m, nil
 }
 

@@ -106,13 +106,13 @@ func (a *Answer) text() string {
 	_ = w.Flush()
 	b.WriteByte('\n')
 	for _, r := range a.Best {
-		enough := fmt.Sprintf("enough in %d of %d draws", enoughOf(a.Draws), a.Draws)
+		enough := fmt.Sprintf("enough in %d of %d draws", enoughDraws(a.Draws), a.Draws)
 		if a.Draws == 1 {
 			enough = "enough for the trace as it is"
 		}
 		fmt.Fprintf(&b, "%d %s with policy %s: %s. They take %s times this load.\n",
 			*r.Engines, r.Engine, r.Policy, enough, r.Room.text(1))
-		b.WriteString(a.alike(r))
+		b.WriteString(a.tiedPoliciesText(r))
 	}
 	for _, p := range a.Pools {
 		b.WriteString(p.text())
@@ -131,8 +131,8 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike describes which policies the draws cannot distinguish from the policy of best.
-func (a *Answer) alike(best *Row) string {
+// tiedPoliciesText describes which policies the draws cannot distinguish from the policy of best.
+func (a *Answer) tiedPoliciesText(best *Row) string {
 	var names []string
 	others := 0
 	for _, r := range a.Rows {
@@ -143,8 +143,8 @@ func (a *Answer) alike(best *Row) string {
 			names = append(names, fmt.Sprintf("%s (%d)", r.Policy, *r.Engines))
 		}
 	}
-	if names == nil && a.Draws < leastDraws && others > 0 {
-		return fmt.Sprintf("Fewer than %d draws do not show which policy needs fewer engines.\n", leastDraws)
+	if names == nil && a.Draws < minDraws && others > 0 {
+		return fmt.Sprintf("Fewer than %d draws do not show which policy needs fewer engines.\n", minDraws)
 	}
 	if names == nil {
 		return ""

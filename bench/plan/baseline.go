@@ -20,14 +20,14 @@ const (
 var baselines = map[string]func(*fleet, *call) *engine{
 	leastConn:   (*fleet).leastConn,
 	sessionHash: (*fleet).sessionHash,
-	oracle:      func(f *fleet, c *call) *engine { return f.soonest(c, 1) },
-	oracleTwice: func(f *fleet, c *call) *engine { return f.soonest(c, 2) },
+	oracle:      func(f *fleet, c *call) *engine { return f.pickSoonest(c, 1) },
+	oracleTwice: func(f *fleet, c *call) *engine { return f.pickSoonest(c, 2) },
 }
 
 // inTurn returns the index of the next engine in rotation.
 func (f *fleet) inTurn() int {
-	f.turn++
-	return f.turn % len(f.engines)
+	f.rotation++
+	return f.rotation % len(f.engines)
 }
 
 func (f *fleet) leastConn(*call) *engine {
@@ -50,15 +50,15 @@ func (f *fleet) sessionHash(c *call) *engine {
 	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
 }
 
-// A response counts as flowing after startTokens tokens.
-const startTokens = 10
+// A response counts as flowing after flowingTokens tokens.
+const flowingTokens = 10
 
-// soonest returns the engine whose response to the call flows first. Among equal engines, the
+// pickSoonest returns the engine whose response to the call flows first. Among equal engines, the
 // choice is random.
-func (f *fleet) soonest(c *call, own float64) *engine {
+func (f *fleet) pickSoonest(c *call, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
-		t := e.timeFor(c, own)
+		t := e.timeToFlow(c, own)
 		switch {
 		case equal == 0 || t < least:
 			best, least, equal = e, t, 1
@@ -68,37 +68,37 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 			}
 		}
 	}
-	c.expected = best.unreadHit(c)
+	c.expected = best.cachedTokens(c)
 	return best
 }
 
 // inHand returns the number of running and queued requests.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
-// unreadHit returns the number of cached tokens of a prompt.
-func (e *engine) unreadHit(c *call) int {
-	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
+// cachedTokens returns the number of cached tokens of a prompt.
+func (e *engine) cachedTokens(c *call) int {
+	return min(e.cache.CachedTokens(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the engine's response to a call flows if the call arrives now and
+// timeToFlow returns the time until the engine's response to a call flows if the call arrives now and
 // all lengths are known.
-func (e *engine) timeFor(c *call, own float64) float64 {
-	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
-	line := max(0, e.read-e.now)
+func (e *engine) timeToFlow(c *call, own float64) float64 {
+	unread := func(c *call) float64 { return (c.roomTokens - float64(e.cachedTokens(c))) / e.k.o.PrefillRate }
+	line := max(0, e.prefillEnd-e.now)
 	for _, w := range e.waiting {
 		line += unread(w)
 	}
-	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
+	return max(line, e.timeToStart(c)) + own*unread(c) + e.k.o.Latency.Seconds() + flowingTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns the time until a queued call gets a slot and enough room, if running requests
+// timeToStart returns the time until a queued call gets a slot and enough room, if running requests
 // complete and no other requests arrive.
-func (e *engine) roomIn(c *call) float64 {
-	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
-	need := e.room(c)
+func (e *engine) timeToStart(c *call) float64 {
+	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.usedRoom
+	need := e.neededRoom(c)
 	for _, w := range e.waiting {
 		slots--
-		need += e.room(w)
+		need += e.neededRoom(w)
 	}
 	if slots > 0 && room >= need || len(e.running) == 0 {
 		return 0
@@ -107,11 +107,11 @@ func (e *engine) roomIn(c *call) float64 {
 	var all []leaving
 	gap := e.k.gap(len(e.running))
 	for _, r := range e.running {
-		left, held := r.left, r.own()+float64(e.pins.Alone(r.whole())*traceBlock)
+		left, held := r.tokensLeft, r.ownTokens()+float64(e.pins.CountExclusive(r.fullBlocks())*traceBlock)
 		if slices.Contains(e.decoding, r) {
-			left = r.last - e.mark
-			held += r.left - left
-		} else if r.first < 0 {
+			left = r.endMark - e.decodedTokens
+			held += r.tokensLeft - left
+		} else if r.firstTokenAt < 0 {
 			left = float64(r.out)
 		}
 		all = append(all, leaving{left * gap, held})

@@ -25,11 +25,11 @@ type Cmd struct {
 	Slow    []string `placeholder:"I=FACTOR" help:"With --engines: the I-th engine takes FACTOR times as long for everything. Repeatable."`
 	Policy  []string `placeholder:"NAME,…" help:"Policies of the edge to try (default: all). With --engines also least_conn (nginx), session_hash (HAProxy), and oracle and oracle_x2, which know caches and lengths."`
 
-	TimeScale load.Factor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 or 1/2 is twice the load."`
-	Draws     int         `placeholder:"N" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders (default: 20, with --engines 1)."`
-	Seed      uint64      `placeholder:"N" help:"Seed of the draws (default: 0)."`
-	Format    string      `enum:"text,json" default:"text" help:"Form of the answer: ${enum}. json is one object: trace, draws, seed, and objectives, best and rows, or with --engines the rows of the fleet that was played."`
-	Output    string      `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
+	TimeScale load.TimeFactor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 or 1/2 is twice the load."`
+	Draws     int             `placeholder:"N" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders (default: 20, with --engines 1)."`
+	Seed      uint64          `placeholder:"N" help:"Seed of the draws (default: 0)."`
+	Format    string          `enum:"text,json" default:"text" help:"Form of the answer: ${enum}. json is one object: trace, draws, seed, and objectives, best and rows, or with --engines the rows of the fleet that was played."`
+	Output    string          `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 
 // policies are the compared policies of the edge.
@@ -44,17 +44,17 @@ func (c *Cmd) run(out io.Writer) error {
 		return err
 	}
 	if c.Engines > 0 {
-		a, err := c.played(q)
+		a, err := c.playFleet(q)
 		if err != nil {
 			return err
 		}
 		return c.write(out, a, a.text)
 	}
-	a := c.answer(q)
+	a := c.planFleets(q)
 	if err := c.write(out, a, a.text); err != nil || len(a.Best) > 0 {
 		return err
 	}
-	return exit.With(exit.Threshold, "no fleet of these engines meets the objectives"+a.shortfall())
+	return exit.NewError(exit.CheckFailed, "no fleet of these engines meets the objectives"+a.shortfall())
 }
 
 func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
@@ -69,15 +69,15 @@ func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
 	})
 }
 
-type question struct {
+type planInput struct {
 	search   search
-	kinds    []*Kind
+	kinds    []*EngineKind
 	policies []string
 }
 
 // read checks the flags and reads the trace. Its errors are usage errors.
-func (c *Cmd) read() (*question, error) {
-	q := &question{policies: c.Policy, search: search{seed: c.Seed}}
+func (c *Cmd) read() (*planInput, error) {
+	q := &planInput{policies: c.Policy, search: search{seed: c.Seed}}
 	known, draws := policies, 20
 	switch {
 	case c.Engines < 0 || c.Engines > maxEngines:
@@ -123,13 +123,13 @@ func (c *Cmd) read() (*question, error) {
 	}
 	requests := newRequests(trace, cmp.Or(float64(c.TimeScale), 1))
 	for n := range draws {
-		q.search.requests = append(q.search.requests, draw(requests, c.Seed, n))
+		q.search.requests = append(q.search.requests, shuffleArrivals(requests, c.Seed, n))
 	}
 	return q, nil
 }
 
-// answer searches for the smallest fleet of every kind, with every policy.
-func (c *Cmd) answer(q *question) *Answer {
+// planFleets searches for the smallest fleet of every kind, with every policy.
+func (c *Cmd) planFleets(q *planInput) *Answer {
 	s := &q.search
 	a := newAnswer(c, s)
 	for _, k := range q.kinds {
@@ -139,7 +139,7 @@ func (c *Cmd) answer(q *question) *Answer {
 		}
 		rank(rows)
 		if best := rows[0]; best.Engines != nil {
-			best.Room = s.room(k, best.Policy, *best.Engines)
+			best.Room = s.loadHeadroom(k, best.Policy, *best.Engines)
 			a.Best = append(a.Best, best)
 		}
 		a.Rows = append(a.Rows, rows...)

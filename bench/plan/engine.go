@@ -12,27 +12,27 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Kind describes an engine and its hardware: its speed, and how many requests it serves
+// EngineKind describes an engine and its hardware: its speed, and how many requests it serves
 // concurrently.
-type Kind struct {
+type EngineKind struct {
 	Name  string
 	Price float64 // per hour; 0 if not set
 	o     sim.Options
 }
 
-// figures maps each figure of a kind to the function that parses and stores it.
-var figures = map[string]func(*sim.Options, string) error{
-	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
-	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
+// figureParsers maps each figure of a kind to the function that parses and stores it.
+var figureParsers = map[string]func(*sim.Options, string) error{
+	"prefill": func(o *sim.Options, v string) error { return parseNumber(&o.PrefillRate, v) },
+	"token":   func(o *sim.Options, v string) error { return parseNumber(&o.TokenRate, v) },
 	"batch":   func(o *sim.Options, v string) error { return duration(&o.BatchCost, v) },
 	"latency": func(o *sim.Options, v string) error { return duration(&o.Latency, v) },
-	"slots":   func(o *sim.Options, v string) error { return count(&o.Slots, v) },
-	"kv":      func(o *sim.Options, v string) error { return count(&o.KVTokens, v) },
+	"slots":   func(o *sim.Options, v string) error { return parseCount(&o.Slots, v) },
+	"kv":      func(o *sim.Options, v string) error { return parseCount(&o.KVTokens, v) },
 }
 
 var errFigure = errors.New("want a number above 0")
 
-func number(to *float64, text string) (err error) {
+func parseNumber(to *float64, text string) (err error) {
 	if *to, err = strconv.ParseFloat(text, 64); err != nil || !(*to > 0 && *to <= 1e9) {
 		return errFigure
 	}
@@ -46,7 +46,7 @@ func duration(to *time.Duration, text string) (err error) {
 	return nil
 }
 
-func count(to *int, text string) (err error) {
+func parseCount(to *int, text string) (err error) {
 	if *to, err = strconv.Atoi(text); err != nil || *to <= 0 || *to > 1e9 {
 		return errFigure
 	}
@@ -55,12 +55,12 @@ func count(to *int, text string) (err error) {
 
 // ParseKind parses NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, the kind
 // starts with the figures of that speed. Any other name requires explicit figures.
-func ParseKind(text string) (*Kind, error) {
+func ParseKind(text string) (*EngineKind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
-	k := &Kind{Name: name}
+	k := &EngineKind{Name: name}
 	if priced {
-		if err := number(&k.Price, price); err != nil {
+		if err := parseNumber(&k.Price, price); err != nil {
 			return nil, fmt.Errorf("%q: the price: %w", text, err)
 		}
 	}
@@ -68,7 +68,7 @@ func ParseKind(text string) (*Kind, error) {
 	if own {
 		for _, pair := range strings.Split(rest, ",") {
 			key, value, _ := strings.Cut(pair, "=")
-			set := figures[key]
+			set := figureParsers[key]
 			if set == nil {
 				return nil, fmt.Errorf("%q: %q is none of prefill, token, batch, latency, slots and kv", text, key)
 			}
@@ -91,12 +91,12 @@ func ParseKind(text string) (*Kind, error) {
 
 // gap returns the time, in seconds, between two tokens of a request while the given number of
 // requests run.
-func (k *Kind) gap(running int) float64 {
+func (k *EngineKind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
 // slower returns a kind for which everything takes factor times as long.
-func (k *Kind) slower(factor float64) *Kind {
+func (k *EngineKind) slower(factor float64) *EngineKind {
 	out := *k
 	out.o.PrefillRate /= factor
 	out.o.TokenRate /= factor
@@ -106,30 +106,30 @@ func (k *Kind) slower(factor float64) *Kind {
 }
 
 // fits reports whether the engine could ever serve a request.
-func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
+func (k *EngineKind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
 // engine is a simulated engine in virtual time. It follows the rules of package sim, but time
 // advances from event to event rather than from token to token.
 type engine struct {
-	k     *Kind
+	k     *EngineKind
 	cache *scheduler.PrefixCache
 
 	waiting  []*call // calls that wait for a slot or room, in order
 	running  []*call // calls in the order in which they got their slots
 	decoding []*call // running requests that decode
 
-	now     float64        // time of the last update
-	mark    float64        // number of tokens that a request would have if it had decoded since the start
-	pins    scheduler.Pins // blocks of running requests
-	used    float64        // tokens of room in use by running requests; a shared block counts once
-	read    float64        // time at which all queued prompts will have been read
-	version int            // version of the next scheduled change
-	peak    int
-	calls   int
-	busy    float64 // integral of the number of requests over time
+	now           float64        // time of the last update
+	decodedTokens float64        // number of tokens that a request would have if it had decoded since the start
+	pins          scheduler.Pins // blocks of running requests
+	usedRoom      float64        // tokens of room in use by running requests; a shared block counts once
+	prefillEnd    float64        // time at which all queued prompts will have been read
+	version       int            // version of the next scheduled change
+	peak          int
+	calls         int
+	busy          float64 // integral of the number of requests over time
 }
 
-func newEngine(k *Kind) *engine {
+func newEngine(k *EngineKind) *engine {
 	e := &engine{k: k}
 	// The cache has a different block size. Each block of the trace counts as one block of the
 	// cache.
@@ -147,36 +147,36 @@ func (e *engine) advance(now float64, tokens []float64) {
 		return
 	}
 	n := dt / e.k.gap(len(e.running))
-	e.mark += n
-	e.used += n * float64(len(e.decoding))
+	e.decodedTokens += n
+	e.usedRoom += n * float64(len(e.decoding))
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next returns the time until a request is complete or the decoded tokens exceed the room. If
+// timeToChange returns the time until a request is complete or the decoded tokens exceed the room. If
 // neither will happen, it returns false.
-func (e *engine) next() (in float64, ok bool) {
+func (e *engine) timeToChange() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
 	}
-	least := e.decoding[0].last - e.mark
+	least := e.decoding[0].endMark - e.decodedTokens
 	for _, c := range e.decoding {
-		least = min(least, c.last-e.mark)
+		least = min(least, c.endMark-e.decodedTokens)
 	}
 	if len(e.running) > 1 && !e.running[len(e.running)-1].evicted {
-		least = min(least, (float64(e.k.o.KVTokens+1)-e.used)/float64(len(e.decoding)))
+		least = min(least, (float64(e.k.o.KVTokens+1)-e.usedRoom)/float64(len(e.decoding)))
 	}
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole returns the prompt's full blocks, which other calls may share.
-func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
+// fullBlocks returns the prompt's full blocks, which other calls may share.
+func (c *call) fullBlocks() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own returns the number of a call's tokens that are outside its full blocks.
-func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
+// ownTokens returns the number of a call's tokens that are outside its full blocks.
+func (c *call) ownTokens() float64 { return c.roomTokens - float64(len(c.fullBlocks())*traceBlock) }
 
-// room returns the room that a call would need.
-func (e *engine) room(c *call) float64 {
-	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
+// neededRoom returns the room that a call would need.
+func (e *engine) neededRoom(c *call) float64 {
+	return c.ownTokens() + float64(e.pins.CountUnheld(c.fullBlocks())*traceBlock)
 }
 
 // grant gives slots and room to the calls at the head of the queue. For each of these calls, it
@@ -184,55 +184,55 @@ func (e *engine) room(c *call) float64 {
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
-		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.used+e.room(c) > float64(e.k.o.KVTokens) {
+		if n := len(e.running); n >= e.k.o.Slots || n > 0 && e.usedRoom+e.neededRoom(c) > float64(e.k.o.KVTokens) {
 			return
 		}
 		e.waiting = e.waiting[1:]
 		e.running = append(e.running, c)
 		e.peak = max(e.peak, len(e.running))
-		e.used += c.own() + float64(e.pins.Hold(c.whole())*traceBlock)
+		e.usedRoom += c.ownTokens() + float64(e.pins.Hold(c.fullBlocks())*traceBlock)
 		known := e.cache.Lookup(c.blocks, 1<<40) / scheduler.BlockTokens * traceBlock
 		known = min(known, c.in-1)
-		if !c.begun {
-			c.begun, c.cached = true, known
+		if !c.hadSlot {
+			c.hadSlot, c.cached = true, known
 		}
 		// Prompts are read in order, so a later prompt finds the blocks of this prompt in the
 		// cache.
 		e.cache.Insert(c.blocks)
-		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
-		start(c, e.read+e.k.o.Latency.Seconds())
+		e.prefillEnd = max(e.prefillEnd, e.now) + (c.roomTokens-float64(known))/e.k.o.PrefillRate
+		start(c, e.prefillEnd+e.k.o.Latency.Seconds())
 	}
 }
 
-// prefilled makes a request decode from now on. It reports whether the first token was also the
+// startDecoding makes a request decode from now on. It reports whether the first token was also the
 // last.
-func (e *engine) prefilled(c *call) (done bool) {
-	if c.first < 0 {
-		c.first, c.left = e.now, float64(c.out-1)
-		c.held++
-		e.used++
+func (e *engine) startDecoding(c *call) (done bool) {
+	if c.firstTokenAt < 0 {
+		c.firstTokenAt, c.tokensLeft = e.now, float64(c.out-1)
+		c.roomTokens++
+		e.usedRoom++
 	}
-	if c.left < almost {
-		e.leave(c)
+	if c.tokensLeft < tokenTolerance {
+		e.releaseSlot(c)
 		return true
 	}
 	if c.evicted {
 		e.requeue(c)
 		return false
 	}
-	c.last = e.mark + c.left
+	c.endMark = e.decodedTokens + c.tokensLeft
 	e.decoding = append(e.decoding, c)
 	return false
 }
 
 // A token counts as decoded if less than this fraction of it is missing.
-const almost = 1e-6
+const tokenTolerance = 1e-6
 
 // finished removes a complete request from its slot. It returns nil if no request is complete.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
-		if c.last-e.mark < almost {
-			e.leave(c)
+		if c.endMark-e.decodedTokens < tokenTolerance {
+			e.releaseSlot(c)
 			return c
 		}
 	}
@@ -242,7 +242,7 @@ func (e *engine) finished() *call {
 // While the decoded tokens do not fit, evict moves the newest request back to the queue. A request
 // whose prompt is still being read is evicted at its first token.
 func (e *engine) evict() {
-	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
+	for len(e.running) > 1 && e.usedRoom >= float64(e.k.o.KVTokens+1)-tokenTolerance {
 		c := e.running[len(e.running)-1]
 		if c.evicted {
 			return
@@ -255,21 +255,21 @@ func (e *engine) evict() {
 	}
 }
 
-// leave removes a request from its slot and releases its room.
-func (e *engine) leave(c *call) {
+// releaseSlot removes a request from its slot and releases its room.
+func (e *engine) releaseSlot(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
-		written := c.left - (c.last - e.mark)
-		c.left, c.held = c.left-written, c.held+written
+		written := c.tokensLeft - (c.endMark - e.decodedTokens)
+		c.tokensLeft, c.roomTokens = c.tokensLeft-written, c.roomTokens+written
 		e.decoding = slices.Delete(e.decoding, i, i+1)
 	}
-	e.used -= c.own() + float64(e.pins.Drop(c.whole())*traceBlock)
+	e.usedRoom -= c.ownTokens() + float64(e.pins.Drop(c.fullBlocks())*traceBlock)
 	i := slices.Index(e.running, c)
 	e.running = slices.Delete(e.running, i, i+1)
 }
 
 // requeue moves a request from its slot to the head of the queue.
 func (e *engine) requeue(c *call) {
-	e.leave(c)
+	e.releaseSlot(c)
 	c.evicted = false
 	e.waiting = slices.Insert(e.waiting, 0, c)
 }

@@ -22,9 +22,9 @@ import (
 )
 
 // testTrace creates conversations that share a prefix and have more than one turn.
-func testTrace(seed uint64, n int, rate float64) []workload.Call {
+func testTrace(seed uint64, n int, rate float64) []workload.TraceCall {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	var out []workload.Call
+	var out []workload.TraceCall
 	next, at := int64(1), 0.0
 	var open [][]int64
 	for range n {
@@ -38,7 +38,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 			next++
 		}
 		open = append(open, blocks)
-		out = append(out, workload.Call{
+		out = append(out, workload.TraceCall{
 			After: -1, At: time.Duration(at * float64(time.Second)), In: len(blocks)*traceBlock + scheduler.MessageTokens,
 			Out: 1 + int(rng.ExpFloat64()*120), Blocks: blocks,
 		})
@@ -48,7 +48,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 
 // bodyOf returns a chat request for a line of a trace. Equal blocks become equal text. The
 // simulator counts four bytes as a token.
-func bodyOf(c *workload.Call) string {
+func bodyOf(c *workload.TraceCall) string {
 	var text strings.Builder
 	for _, b := range c.Blocks {
 		word := fmt.Sprintf("%08d", b)
@@ -67,7 +67,7 @@ type played struct {
 }
 
 // playReal plays a trace on the simulator, with the clock of a synctest bubble.
-func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
+func playReal(t *testing.T, o sim.Options, trace []workload.TraceCall) played {
 	p := played{first: make([]float64, len(trace)), end: make([]float64, len(trace))}
 	synctest.Test(t, func(t *testing.T) {
 		e := sim.New(o)
@@ -115,14 +115,14 @@ func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 }
 
 // playVirtual plays a trace in the plan's virtual time.
-func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) {
+func playVirtual(t *testing.T, o sim.Options, trace []workload.TraceCall) (p played) {
 	t.Helper()
-	f, err := newFleet([]*Kind{{Name: "k", o: o}}, "least_loaded", 0)
+	f, err := newFleet([]*EngineKind{{Name: "k", o: o}}, "least_loaded", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range f.run(newRequests(trace, 1), 1) {
-		p.first, p.end = append(p.first, c.first-c.at), append(p.end, c.end-c.at)
+		p.first, p.end = append(p.first, c.firstTokenAt-c.at), append(p.end, c.end-c.at)
 	}
 	return p
 }

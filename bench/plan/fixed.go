@@ -12,18 +12,18 @@ import (
 	"penstock/bench/result"
 )
 
-// Played is the output of `bench plan --engines N --format json`.
-type Played struct {
-	Trace   Trace   `json:"trace"`
-	Engines int     `json:"engines"`
-	Draws   int     `json:"draws"`
-	Seed    uint64  `json:"seed"`
-	TooLong int     `json:"too_long"` // number of requests omitted because they fit in no engine
-	Rows    []*Play `json:"rows"`
+// FleetResult is the output of `bench plan --engines N --format json`.
+type FleetResult struct {
+	Trace   Trace           `json:"trace"`
+	Engines int             `json:"engines"`
+	Draws   int             `json:"draws"`
+	Seed    uint64          `json:"seed"`
+	TooLong int             `json:"too_long"` // number of requests omitted because they fit in no engine
+	Rows    []*PolicyResult `json:"rows"`
 }
 
-// Play is the result for a fleet with one policy.
-type Play struct {
+// PolicyResult is the result for a fleet with one policy.
+type PolicyResult struct {
 	Policy string `json:"policy"`
 	// TTFT contains the p50, p90 and p99 of the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
@@ -43,8 +43,8 @@ var quantiles = []struct {
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
 
-func (c *Cmd) fleetOf(k *Kind) ([]*Kind, error) {
-	kinds := slices.Repeat([]*Kind{k}, c.Engines)
+func (c *Cmd) fleetKinds(k *EngineKind) ([]*EngineKind, error) {
+	kinds := slices.Repeat([]*EngineKind{k}, c.Engines)
 	for _, text := range c.Slow {
 		which, by, _ := strings.Cut(text, "=")
 		i, err := strconv.Atoi(which)
@@ -57,22 +57,22 @@ func (c *Cmd) fleetOf(k *Kind) ([]*Kind, error) {
 	return kinds, nil
 }
 
-// played plays every draw on the fleet with every policy.
-func (c *Cmd) played(q *question) (*Played, error) {
+// playFleet plays every draw on the fleet with every policy.
+func (c *Cmd) playFleet(q *planInput) (*FleetResult, error) {
 	k, s := q.kinds[0], &q.search
-	kinds, err := c.fleetOf(k)
+	kinds, err := c.fleetKinds(k)
 	if err != nil {
 		return nil, err
 	}
-	a := &Played{Trace: newTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
-	a.TooLong = len(s.requests[0]) - len(fitting(k, s.requests[0]))
+	a := &FleetResult{Trace: newTrace(c.Trace, s.requests[0]), Engines: c.Engines, Draws: len(s.requests), Seed: c.Seed}
+	a.TooLong = len(s.requests[0]) - len(servableRequests(k, s.requests[0]))
 	if a.TooLong == len(s.requests[0]) {
 		return nil, exit.Usagef("%s: no request fits into the KV cache of an engine: give --engine a larger kv", c.Trace)
 	}
 	for _, policy := range q.policies {
 		draws := make([]playedDraw, len(s.requests))
-		s.each(func(n int) { draws[n] = playDraw(kinds, policy, s.seed+uint64(n), fitting(k, s.requests[n])) })
-		a.Rows = append(a.Rows, newPlay(policy, draws))
+		s.each(func(n int) { draws[n] = playDraw(kinds, policy, s.seed+uint64(n), servableRequests(k, s.requests[n])) })
+		a.Rows = append(a.Rows, newPolicyResult(policy, draws))
 	}
 	return a, nil
 }
@@ -83,7 +83,7 @@ type playedDraw struct {
 	calls            []int
 }
 
-func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d playedDraw) {
+func playDraw(kinds []*EngineKind, policy string, draw uint64, requests []request) (d playedDraw) {
 	f, err := newFleet(kinds, policy, draw)
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -93,7 +93,7 @@ func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d 
 		in += float64(c.in)
 		d.cached += float64(c.cached)
 		d.expected += float64(c.expected)
-		d.ttft = append(d.ttft, c.first-c.at)
+		d.ttft = append(d.ttft, c.firstTokenAt-c.at)
 	}
 	slices.Sort(d.ttft)
 	d.cached, d.expected = d.cached/in, d.expected/in
@@ -103,7 +103,7 @@ func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d 
 	return d
 }
 
-func spread(calls []int) float64 {
+func relativeDeviation(calls []int) float64 {
 	var sum, squares float64
 	for _, n := range calls {
 		sum += float64(n)
@@ -115,7 +115,7 @@ func spread(calls []int) float64 {
 	return math.Sqrt(squares/float64(len(calls))) / mean
 }
 
-func newPlay(policy string, draws []playedDraw) *Play {
+func newPolicyResult(policy string, draws []playedDraw) *PolicyResult {
 	column := func(of func(*playedDraw) float64) Interval {
 		var values []float64
 		for i := range draws {
@@ -123,7 +123,7 @@ func newPlay(policy string, draws []playedDraw) *Play {
 		}
 		return interval(values)
 	}
-	p := &Play{Policy: policy, TTFT: map[string]Interval{}, Calls: draws[0].calls}
+	p := &PolicyResult{Policy: policy, TTFT: map[string]Interval{}, Calls: draws[0].calls}
 	for _, q := range quantiles {
 		p.TTFT[q.name] = column(func(d *playedDraw) float64 {
 			return d.ttft[int(math.Ceil(q.q*float64(len(d.ttft))))-1]
@@ -133,11 +133,11 @@ func newPlay(policy string, draws []playedDraw) *Play {
 	if slices.ContainsFunc(draws, func(d playedDraw) bool { return d.expected > 0 }) {
 		p.ExpectedShare = new(column(func(d *playedDraw) float64 { return d.expected }))
 	}
-	p.Spread = column(func(d *playedDraw) float64 { return spread(d.calls) })
+	p.Spread = column(func(d *playedDraw) float64 { return relativeDeviation(d.calls) })
 	return p
 }
 
-func (a *Played) text() string {
+func (a *FleetResult) text() string {
 	var b strings.Builder
 	b.WriteString(a.Trace.text())
 	fmt.Fprintf(&b, "%d engines", a.Engines)

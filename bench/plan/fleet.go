@@ -39,7 +39,7 @@ type request struct {
 
 // newRequests converts a trace to requests. Blocks with the same id stand for identical text, so
 // the edge and the engines treat them as equal.
-func newRequests(trace []workload.Call, scale float64) []request {
+func newRequests(trace []workload.TraceCall, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
 	for i, c := range trace {
@@ -55,7 +55,7 @@ func newRequests(trace []workload.Call, scale float64) []request {
 			chained ^= chained >> 29
 			r.blocks = append(r.blocks, chained)
 		}
-		r.prefix = routing.HashBlocks(nil, routing.Seed("m", "", nil), text)
+		r.prefix = routing.HashBlocks(nil, routing.PromptSeed("m", "", nil), text)
 		out[i] = r
 	}
 	return out
@@ -64,21 +64,21 @@ func newRequests(trace []workload.Call, scale float64) []request {
 // call is a request in progress.
 type call struct {
 	*request
-	at       float64          // when it arrived
-	next     []*call          // the calls that follow it
-	lease    *upstreams.Lease // nil if a baseline chooses the engine
-	target   *routing.Target  // target of the lease
-	e        *engine
-	begun    bool // the call has had a slot
-	cached   int
-	expected int // number of tokens that the policy expected to be cached
-	evicted  bool
-	sent     float64 // when the edge sent the call
-	first    float64 // time of its first token; negative before that
-	end      float64
-	held     float64 // tokens of the call in the engine's room when it last got or left its slot
-	left     float64 // remaining tokens to decode when it last got or left its slot
-	last     float64 // value of the engine's mark at the call's last token
+	at           float64          // when it arrived
+	next         []*call          // the calls that follow it
+	lease        *upstreams.Lease // nil if a baseline chooses the engine
+	target       *routing.Target  // target of the lease
+	e            *engine
+	hadSlot      bool // the call has had a slot
+	cached       int
+	expected     int // number of tokens that the policy expected to be cached
+	evicted      bool
+	sentAt       float64 // when the edge sent the call
+	firstTokenAt float64 // time of its first token; negative before that
+	end          float64
+	roomTokens   float64 // tokens of the call in the engine's room when it last got or left its slot
+	tokensLeft   float64 // remaining tokens to decode when it last got or left its slot
+	endMark      float64 // value of the engine's mark at the call's last token
 }
 
 // change is a future event: a prompt has been read, or an engine changes.
@@ -90,15 +90,15 @@ type change struct {
 	version int
 }
 
-type agenda []change
+type changeHeap []change
 
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
+func (a changeHeap) Len() int { return len(a) }
+func (a changeHeap) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].order, a[j].order)) < 0
 }
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(change)) }
-func (a *agenda) Pop() any {
+func (a changeHeap) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *changeHeap) Push(x any)   { *a = append(*a, x.(change)) }
+func (a *changeHeap) Pop() any {
 	last := (*a)[len(*a)-1]
 	*a = (*a)[:len(*a)-1]
 	return last
@@ -107,32 +107,32 @@ func (a *agenda) Pop() any {
 // fleet is a set of engines behind an edge's routing, in virtual time. Calls for which no engine
 // has a slot wait at the edge, in order.
 type fleet struct {
-	route   *routing.Route
-	choose  func(*fleet, *call) *engine // if nil, the route chooses
-	engines []*engine
-	of      map[*upstreams.Upstream]*engine
-	rng     *rand.Rand
-	start   time.Time
-	waiting []*call
-	due     agenda
-	order   int
-	turn    int
-	draw    uint64
-	speed   float64   // factor by which the trace is sped up
-	tokens  []float64 // number of decoded tokens, indexed by the number of running requests
+	route            *routing.Route
+	choose           func(*fleet, *call) *engine // if nil, the route chooses
+	engines          []*engine
+	engineByUpstream map[*upstreams.Upstream]*engine
+	rng              *rand.Rand
+	start            time.Time
+	waiting          []*call
+	due              changeHeap
+	order            int
+	rotation         int
+	draw             uint64
+	speed            float64   // factor by which the trace is sped up
+	tokens           []float64 // number of decoded tokens, indexed by the number of running requests
 }
 
-// planner returns the set that plans the upstreams of all fleets. Its metrics are discarded.
-var planner = sync.OnceValues(func() (*upstreams.Set, error) {
+// plannerSet returns the set that plans the upstreams of all fleets. Its metrics are discarded.
+var plannerSet = sync.OnceValues(func() (*upstreams.Set, error) {
 	nowhere := func(*metrics.Set) {}
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
 // newFleet creates engines of the given kinds behind a policy of the edge or a baseline. The
 // engines' names depend on the draw, because the names determine the homes of conversations.
-func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
+func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
-		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
+		engineByUpstream: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
 		choose: baselines[policy],
 	}
 	for _, k := range kinds {
@@ -142,7 +142,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	if f.choose != nil {
 		return f, nil
 	}
-	set, err := planner()
+	set, err := plannerSet()
 	if err != nil {
 		return nil, err
 	}
@@ -162,14 +162,14 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := routing.Build(&config.File{Models: []config.Model{model}}, p, nil)
+	table, err := routing.BuildTable(&config.File{Models: []config.Model{model}}, p, nil)
 	if err != nil {
 		return nil, err
 	}
 	f.route, _ = table.Lookup([]byte("m"))
 	for i, spec := range specs {
-		f.of[p.Upstream(spec.Name)[0]] = f.engines[i]
-		p.Upstream(spec.Name)[0].Cache.SetTokens(f.engines[i].k.o.KVTokens)
+		f.engineByUpstream[p.Upstream(spec.Name)[0]] = f.engines[i]
+		p.Upstream(spec.Name)[0].Cache.SetCapacity(f.engines[i].k.o.KVTokens)
 	}
 	return f, nil
 }
@@ -180,7 +180,7 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	var timed []*call
 	for i := range requests {
 		r := &requests[i]
-		c := &call{request: r, at: r.at / speed, first: -1, held: float64(r.in)}
+		c := &call{request: r, at: r.at / speed, firstTokenAt: -1, roomTokens: float64(r.in)}
 		if calls[i] = c; r.after >= 0 {
 			calls[r.after].next = append(calls[r.after].next, c)
 		} else {
@@ -202,7 +202,7 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 			f.arrive(d.c)
 		case d.c != nil:
 			d.e.advance(d.at, f.tokens)
-			f.read(d.c, d.at)
+			f.endPrefill(d.c, d.at)
 		case d.version == d.e.version:
 			d.e.advance(d.at, f.tokens)
 			f.settle(d.e)
@@ -220,7 +220,7 @@ func (f *fleet) arrive(c *call) {
 
 // send routes a call to an engine. It returns false if all engines are full.
 func (f *fleet) send(c *call, now float64) bool {
-	c.sent = now
+	c.sentAt = now
 	if f.choose != nil {
 		for _, e := range f.engines {
 			e.advance(now, f.tokens)
@@ -232,7 +232,7 @@ func (f *fleet) send(c *call, now float64) bool {
 		if err != nil {
 			return false
 		}
-		c.lease, c.target, c.e = lease, target, f.of[target.Upstream]
+		c.lease, c.target, c.e = lease, target, f.engineByUpstream[target.Upstream]
 		c.expected = c.in - lease.Prompt().Uncached
 		c.e.advance(now, f.tokens)
 	}
@@ -242,17 +242,17 @@ func (f *fleet) send(c *call, now float64) bool {
 	return true
 }
 
-func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now)) }
+func (f *fleet) moment(now float64) time.Time { return f.start.Add(secondsDuration(now)) }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+func secondsDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// read makes an engine decode after it has read a prompt. With the first token, the edge learns the
+// endPrefill makes an engine decode after it has read a prompt. With the first token, the edge learns the
 // engine's speed.
-func (f *fleet) read(c *call, now float64) {
-	again := c.first >= 0
-	done := c.e.prefilled(c)
+func (f *fleet) endPrefill(c *call, now float64) {
+	again := c.firstTokenAt >= 0
+	done := c.e.startDecoding(c)
 	if !again && c.lease != nil {
-		c.lease.FirstToken(seconds(now - c.sent))
+		c.lease.RecordFirstToken(secondsDuration(now - c.sentAt))
 	}
 	if done {
 		f.end(c, now)
@@ -265,11 +265,11 @@ func (f *fleet) end(c *call, now float64) {
 	c.end = now
 	for _, n := range c.next {
 		n.at = now + n.think/f.speed
-		f.note(change{at: n.at, c: n})
+		f.schedule(change{at: n.at, c: n})
 	}
 	if c.lease != nil {
-		c.target.Counted(c.lease, c.in, c.cached)
-		c.lease.Answered(c.out, seconds(now-c.first), f.moment(now))
+		c.target.RecordPromptTokens(c.lease, c.in, c.cached)
+		c.lease.RecordResponse(c.out, secondsDuration(now-c.firstTokenAt), f.moment(now))
 		c.lease.ReleaseAt(upstreams.OutcomeOK, f.moment(now))
 	}
 	for len(f.waiting) > 0 {
@@ -288,14 +288,14 @@ func (f *fleet) settle(e *engine) {
 		f.end(c, e.now)
 	}
 	e.evict()
-	e.grant(func(c *call, due float64) { f.note(change{at: due, e: e, c: c}) })
+	e.grant(func(c *call, due float64) { f.schedule(change{at: due, e: e, c: c}) })
 	e.version++
-	if in, ok := e.next(); ok {
-		f.note(change{at: e.now + in, e: e, version: e.version})
+	if in, ok := e.timeToChange(); ok {
+		f.schedule(change{at: e.now + in, e: e, version: e.version})
 	}
 }
 
-func (f *fleet) note(d change) {
+func (f *fleet) schedule(d change) {
 	f.order++
 	d.order = f.order
 	heap.Push(&f.due, d)
@@ -314,10 +314,10 @@ func (f *fleet) outcome(calls []*call) outcome {
 	times := map[string][]float64{}
 	for _, c := range calls {
 		in, cached = in+float64(c.in), cached+float64(c.cached)
-		times[result.TTFT] = append(times[result.TTFT], 1000*(c.first-c.at))
+		times[result.TTFT] = append(times[result.TTFT], 1000*(c.firstTokenAt-c.at))
 		times[result.E2EL] = append(times[result.E2EL], 1000*(c.end-c.at))
 		if c.out > 1 {
-			times[result.TPOT] = append(times[result.TPOT], 1000*(c.end-c.first)/float64(c.out-1))
+			times[result.TPOT] = append(times[result.TPOT], 1000*(c.end-c.firstTokenAt)/float64(c.out-1))
 		}
 	}
 	o := outcome{p99: map[string]float64{}, cached: cached / in}

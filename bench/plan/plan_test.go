@@ -24,7 +24,7 @@ import (
 	"penstock/upstreams"
 )
 
-func kind(t *testing.T, text string) *Kind {
+func kind(t *testing.T, text string) *EngineKind {
 	t.Helper()
 	k, err := ParseKind(text)
 	if err != nil {
@@ -61,12 +61,12 @@ func TestKinds(t *testing.T) {
 // same period. Equal seeds must give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
-	again := draw(trace, 5, 3)
-	if !slices.EqualFunc(draw(trace, 5, 0), trace, func(a, b request) bool { return a.at == b.at }) {
+	again := shuffleArrivals(trace, 5, 3)
+	if !slices.EqualFunc(shuffleArrivals(trace, 5, 0), trace, func(a, b request) bool { return a.at == b.at }) {
 		t.Error("the first draw is not the trace")
 	}
 	moved := 0
-	for i, r := range draw(trace, 5, 3) {
+	for i, r := range shuffleArrivals(trace, 5, 3) {
 		if r.at != again[i].at || r.in != trace[i].in || i > 0 && r.at < again[i-1].at {
 			t.Fatalf("request %d = %+v, want %+v, in order of time", i, r, again[i])
 		}
@@ -75,10 +75,10 @@ func TestDraws(t *testing.T) {
 		}
 	}
 	// Arrival times change within a group of shuffled gaps, but groups start at the same times.
-	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
+	if d := again[2*shuffleGroup].at - trace[2*shuffleGroup].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
-	if other := draw(trace, 6, 3); other[7].at == again[7].at {
+	if other := shuffleArrivals(trace, 6, 3); other[7].at == again[7].at {
 		t.Error("another seed is the same draw")
 	}
 }
@@ -87,29 +87,29 @@ func TestDraws(t *testing.T) {
 // requests in the order of their arrival, and that every slot is freed.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
-		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
+		f, err := newFleet(slices.Repeat([]*EngineKind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var trace []workload.Call
+		var trace []workload.TraceCall
 		for range 60 {
-			trace = append(trace, workload.Call{After: -1, In: 300, Out: 50})
+			trace = append(trace, workload.TraceCall{After: -1, In: 300, Out: 50})
 		}
 		before := 0.0
 		for i, c := range f.run(newRequests(trace, 1), 1) {
-			if c.end <= c.first || c.first < before-1 || c.first < 0 {
-				t.Errorf("%s: call %d: first token at %v, end %v, the one before at %v", policy, i, c.first, c.end, before)
+			if c.end <= c.firstTokenAt || c.firstTokenAt < before-1 || c.firstTokenAt < 0 {
+				t.Errorf("%s: call %d: first token at %v, end %v, the one before at %v", policy, i, c.firstTokenAt, c.end, before)
 			}
-			before = c.first
+			before = c.firstTokenAt
 		}
 		for _, e := range f.engines {
-			if e.peak != 3 || len(e.running)+len(e.waiting) > 0 || e.used > almost {
-				t.Errorf("%s: peak %d, %d running, %v tokens held", policy, e.peak, len(e.running), e.used)
+			if e.peak != 3 || len(e.running)+len(e.waiting) > 0 || e.usedRoom > tokenTolerance {
+				t.Errorf("%s: peak %d, %d running, %v tokens held", policy, e.peak, len(e.running), e.usedRoom)
 			}
 		}
-		for u := range f.of {
+		for u := range f.engineByUpstream {
 			var l upstreams.Load
-			if u.ReadLoad(&l, upstreams.PoolText, upstreams.At(f.start)); l.Active != 0 {
+			if u.ReadLoad(&l, upstreams.PoolText, upstreams.MomentOf(f.start)); l.Active != 0 {
 				t.Errorf("%s: %d leases are out", policy, l.Active)
 			}
 		}
@@ -145,7 +145,7 @@ func TestNeed(t *testing.T) {
 			t.Errorf("from %d: %d, want %d", guess, got, n)
 		}
 	}
-	if room := s.room(k, config.PolicyLeastLoaded, n); room.Median < 1 || room.Median > 2 {
+	if room := s.loadHeadroom(k, config.PolicyLeastLoaded, n); room.Median < 1 || room.Median > 2 {
 		t.Errorf("room = %+v, want a median from 1 to 2", room)
 	}
 	s.objectives[0].Limit = 1
@@ -159,12 +159,12 @@ func TestNeed(t *testing.T) {
 // nothing would need more engines than round-robin.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	var trace []workload.Call
+	var trace []workload.TraceCall
 	at := 0.0
 	for range 1500 {
 		at += rng.ExpFloat64() * 40
 		long := func(median float64) int { return 1 + int(median*math.Exp(0.8*rng.NormFloat64())) }
-		trace = append(trace, workload.Call{After: -1, At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
+		trace = append(trace, workload.TraceCall{After: -1, At: time.Duration(at * float64(time.Millisecond)), In: min(4000, long(540)), Out: long(100)})
 	}
 	s := &search{requests: [][]request{newRequests(trace, 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 2000}, {Measure: result.ITL, Limit: 60}}}
 	k := kind(t, "l4-8b")
@@ -179,7 +179,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
-		return &Row{Policy: policy, needs: needs, Engines: &sorted[enoughOf(len(needs))-1], Least: sorted[0], Most: sorted[len(sorted)-1]}
+		return &Row{Policy: policy, needs: needs, Engines: &sorted[enoughDraws(len(needs))-1], Least: sorted[0], Most: sorted[len(sorted)-1]}
 	}
 	usual := row("usual", 6, 9, 7, 8, 13, 9, 9, 8)
 	for _, c := range []struct {
@@ -211,7 +211,7 @@ func TestTied(t *testing.T) {
 	}
 }
 
-func traceFile(t *testing.T, trace []workload.Call) string {
+func traceFile(t *testing.T, trace []workload.TraceCall) string {
 	t.Helper()
 	var b bytes.Buffer
 	for _, c := range trace {
@@ -227,14 +227,14 @@ func traceFile(t *testing.T, trace []workload.Call) string {
 
 // TestAnswer checks the text and the JSON of the answer, which is deterministic.
 func TestAnswer(t *testing.T) {
-	trace := append(testTrace(5, 200, 6), workload.Call{After: -1, In: 60_000, Out: 10})
+	trace := append(testTrace(5, 200, 6), workload.TraceCall{After: -1, In: 60_000, Out: 10})
 	trace[200].At = trace[199].At
 	c := Cmd{Trace: traceFile(t, trace), Engine: []string{"l4-8b@0.8", "a100-70b@4.5"}, Goodput: []string{"ttft:3000", "itl:60"}, Draws: 4, Format: "text", TimeScale: 0.5, Policy: []string{config.PolicyRoundRobin}}
 	var text, again, doc bytes.Buffer
 	if err := c.run(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, "testdata/answer.txt", text.Bytes())
+	golden.CompareFile(t, "testdata/answer.txt", text.Bytes())
 	if err := c.run(&again); err != nil || again.String() != text.String() {
 		t.Errorf("%v; the same question has another answer:\n%s", err, again.String())
 	}
@@ -253,7 +253,7 @@ func TestAnswer(t *testing.T) {
 	}
 	c.Format, c.Engine, c.Policy = "text", c.Engine[:1], policies[:1]
 	c.Goodput, c.Output = []string{"ttft:1"}, filepath.Join(t.TempDir(), "a.txt")
-	if err := c.run(&doc); benchtest.ExitCode(err) != exit.Threshold {
+	if err := c.run(&doc); benchtest.ExitCode(err) != exit.CheckFailed {
 		t.Errorf("what cannot be: %v", err)
 	}
 	if b, err := os.ReadFile(c.Output); err != nil || !strings.Contains(string(b), "512 do not") {
@@ -269,16 +269,16 @@ func TestFixedFleet(t *testing.T) {
 	if err := c.run(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, "testdata/fixed.txt", text.Bytes())
+	golden.CompareFile(t, "testdata/fixed.txt", text.Bytes())
 	c.Format, c.Draws = "json", 2
 	if err := c.run(&doc); err != nil {
 		t.Fatal(err)
 	}
-	var a Played
+	var a FleetResult
 	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != len(policies)+len(baselines) || a.Draws != 2 {
 		t.Fatalf("answer: %v, want %d rows and 2 draws: %s", err, len(policies)+len(baselines), doc.String())
 	}
-	rows := map[string]*Play{}
+	rows := map[string]*PolicyResult{}
 	for _, p := range a.Rows {
 		rows[p.Policy] = p
 		sum := 0
@@ -299,18 +299,18 @@ func TestFixedFleet(t *testing.T) {
 // is complete and the pause is over. This must hold even if a call between the two is omitted.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
-	trace := []workload.Call{
+	trace := []workload.TraceCall{
 		{At: time.Second, After: -1, In: 600, Out: 30},
 		{After: 0, Think: 2 * time.Second, In: 60_000, Out: 30},
 		{After: 1, Think: 3 * time.Second, In: 700, Out: 30},
 		{At: 2 * time.Second, After: -1, In: 60_000, Out: 30},
 		{After: 3, Think: time.Second, In: 700, Out: 30},
 	}
-	f, err := newFleet([]*Kind{k}, config.PolicyLeastLoaded, 0)
+	f, err := newFleet([]*EngineKind{k}, config.PolicyLeastLoaded, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := f.run(fitting(k, newRequests(trace, 2)), 1)
+	calls := f.run(servableRequests(k, newRequests(trace, 2)), 1)
 	if len(calls) != 3 || math.Abs(calls[1].at-calls[0].end-6) > 1e-9 || calls[2].at != 4 {
 		t.Errorf("%d calls; the second comes %v s after the first's end, the third at %v", len(calls), calls[1].at-calls[0].end, calls[2].at)
 	}

@@ -37,7 +37,7 @@ type Pool struct {
 	// Engines is how many engines meet the objectives in 95 % of the draws.
 	Engines int `json:"engines"`
 
-	kind *Kind
+	kind *EngineKind
 }
 
 // splitQuantiles are the quantiles of the prompt lengths at which splits are tried.
@@ -59,19 +59,19 @@ func splits(requests []request) (all []int) {
 	return slices.Compact(all)
 }
 
-// part returns a search over the requests for which keep returns true.
-func (s *search) part(keep func(*request) bool) *search {
+// subset returns a search over the requests for which keep returns true.
+func (s *search) subset(keep func(*request) bool) *search {
 	out := &search{objectives: s.objectives, seed: s.seed}
 	for _, draw := range s.requests {
-		out.requests = append(out.requests, keeping(draw, keep))
+		out.requests = append(out.requests, filterRequests(draw, keep))
 	}
 	return out
 }
 
-// enough returns the number of engines needed to meet the objectives in 95 % of the first `draws`
+// enginesForDraws returns the number of engines needed to meet the objectives in 95 % of the first `draws`
 // draws. If no fleet meets them, it returns a number above maxEngines.
-func (s *search) enough(k *Kind, policy string, draws int) int {
-	if len(fitting(k, s.requests[0])) == 0 {
+func (s *search) enginesForDraws(k *EngineKind, policy string, draws int) int {
+	if len(servableRequests(k, s.requests[0])) == 0 {
 		return maxEngines + 1
 	}
 	needs := make([]int, draws)
@@ -86,7 +86,7 @@ func (s *search) enough(k *Kind, policy string, draws int) int {
 		}
 	})
 	slices.Sort(needs)
-	return needs[enoughOf(draws)-1]
+	return needs[enoughDraws(draws)-1]
 }
 
 // pools searches for the best pair of pools. The kind of engine in the row one is used for long
@@ -104,16 +104,16 @@ func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 // bestSplit returns the cheapest pair of pools for the given splits and number of draws.
 func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
 	for _, at := range splits {
-		short := s.part(func(r *request) bool { return r.in <= at })
-		long := s.part(func(r *request) bool { return r.in > at })
-		down := long.enough(one.kind, one.Policy, draws)
+		short := s.subset(func(r *request) bool { return r.in <= at })
+		long := s.subset(func(r *request) bool { return r.in > at })
+		down := long.enginesForDraws(one.kind, one.Policy, draws)
 		for _, r := range all {
 			if r.kind != one.kind && (r.kind.Price == 0 || one.kind.Price == 0) {
 				continue
 			}
 			p := &Pools{
 				Engine: one.Engine, OnePool: *one.Engines, OnePoolPrice: one.PriceHour, Split: at,
-				Short: Pool{r.Engine, r.Policy, len(short.requests[0]), short.enough(r.kind, r.Policy, draws), r.kind},
+				Short: Pool{r.Engine, r.Policy, len(short.requests[0]), short.enginesForDraws(r.kind, r.Policy, draws), r.kind},
 				Long:  Pool{one.Engine, one.Policy, len(long.requests[0]), down, one.kind},
 			}
 			if max(p.Short.Engines, p.Long.Engines) > maxEngines {

@@ -10,13 +10,13 @@ import (
 	"penstock/bench/result"
 )
 
-// lengths returns a trace whose prompts have the given lengths in turn.
-func lengths(n int, every time.Duration, in ...int) (trace []workload.Call) {
+// traceOfLengths returns a trace whose prompts have the given lengths in turn.
+func traceOfLengths(n int, every time.Duration, in ...int) (trace []workload.TraceCall) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := time.Duration(0)
 	for i := range n {
 		at += time.Duration(rng.ExpFloat64() * float64(every))
-		trace = append(trace, workload.Call{At: at, After: -1, In: in[i%len(in)], Out: 40})
+		trace = append(trace, workload.TraceCall{At: at, After: -1, In: in[i%len(in)], Out: 40})
 	}
 	return trace
 }
@@ -40,14 +40,14 @@ func TestPools(t *testing.T) {
 		{"a cheaper kind for short prompts", []string{big + "@4", small + "@1"}, []int{200, 200, 200, 9000}, 200, "small", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q := question{policies: policies[:1]}
+			q := planInput{policies: policies[:1]}
 			q.search.objectives = []result.Objective{{Measure: result.TTFT, Limit: 1800}}
 			for _, text := range c.engines {
 				q.kinds = append(q.kinds, kind(t, text))
 			}
-			requests := newRequests(lengths(400, 50*time.Millisecond, c.in...), 1)
-			q.search.requests = [][]request{requests, draw(requests, 0, 1)}
-			a := new(Cmd).answer(&q)
+			requests := newRequests(traceOfLengths(400, 50*time.Millisecond, c.in...), 1)
+			q.search.requests = [][]request{requests, shuffleArrivals(requests, 0, 1)}
+			a := new(Cmd).planFleets(&q)
 			i := slices.IndexFunc(a.Pools, func(p *Pools) bool { return p.Engine == "big" })
 			if i < 0 || c.split == 0 {
 				if i >= 0 || c.split != 0 {
@@ -64,7 +64,7 @@ func TestPools(t *testing.T) {
 				Pool
 				keep func(*request) bool
 			}{{p.Short, func(r *request) bool { return r.in <= c.split }}, {p.Long, func(r *request) bool { return r.in > c.split }}} {
-				part, missed := q.search.part(pool.keep), 0
+				part, missed := q.search.subset(pool.keep), 0
 				for n := range part.requests {
 					if !part.met(part.try(pool.kind, pool.Policy, pool.Engines, n, 1)) {
 						t.Errorf("%d %s are not enough in draw %d", pool.Engines, pool.Pool.Engine, n)

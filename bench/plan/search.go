@@ -14,14 +14,14 @@ import (
 // maxEngines is the maximum size of a fleet.
 const maxEngines = 512
 
-// enough is the fraction of draws in which a fleet must meet the objectives.
-const enough = 0.95
+// enoughShare is the fraction of draws in which a fleet must meet the objectives.
+const enoughShare = 0.95
 
-// enoughOf returns the number of draws in which a fleet must meet the objectives.
-func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
+// enoughDraws returns the number of draws in which a fleet must meet the objectives.
+func enoughDraws(draws int) int { return int(math.Ceil(enoughShare * float64(draws))) }
 
-// shuffled is the number of consecutive gaps in a group that a draw shuffles.
-const shuffled = 64
+// shuffleGroup is the number of consecutive gaps in a group that a draw shuffles.
+const shuffleGroup = 64
 
 type search struct {
 	requests   [][]request // indexed by draw
@@ -29,10 +29,10 @@ type search struct {
 	seed       uint64
 }
 
-// draw varies the arrivals of a trace by shuffling the gaps within each group of consecutive
+// shuffleArrivals varies the arrivals of a trace by shuffling the gaps within each group of consecutive
 // requests. The load over time and the bursts stay the same, but affect different requests. Draw 0
 // is the unchanged trace.
-func draw(trace []request, seed uint64, n int) []request {
+func shuffleArrivals(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
 	}
@@ -48,7 +48,7 @@ func draw(trace []request, seed uint64, n int) []request {
 	for i := 1; i < len(timed); i++ {
 		gaps[i] = timed[i].at - timed[i-1].at
 	}
-	for part := range slices.Chunk(gaps[1:], shuffled) {
+	for part := range slices.Chunk(gaps[1:], shuffleGroup) {
 		rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 	}
 	for i := 1; i < len(timed); i++ {
@@ -57,20 +57,22 @@ func draw(trace []request, seed uint64, n int) []request {
 	return out
 }
 
-func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outcome {
-	f, err := newFleet(slices.Repeat([]*Kind{k}, engines), policy, s.seed+uint64(n))
+func (s *search) try(k *EngineKind, policy string, engines, n int, speed float64) outcome {
+	f, err := newFleet(slices.Repeat([]*EngineKind{k}, engines), policy, s.seed+uint64(n))
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
+	return f.outcome(f.run(servableRequests(k, s.requests[n]), speed))
 }
 
-func fitting(k *Kind, requests []request) []request { return keeping(requests, k.fits) }
+func servableRequests(k *EngineKind, requests []request) []request {
+	return filterRequests(requests, k.fits)
+}
 
-// keeping returns the requests for which keep returns true. A request that followed an omitted one
+// filterRequests returns the requests for which keep returns true. A request that followed an omitted one
 // now follows the omitted request's predecessor, or arrives when the omitted request would have
 // arrived.
-func keeping(requests []request, keep func(*request) bool) []request {
+func filterRequests(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
 	at := make([]int, len(requests)) // new index of each request or, if it is omitted, of its predecessor
 	for i, r := range requests {
@@ -91,7 +93,7 @@ func (s *search) met(o outcome) bool {
 
 // need returns the smallest number of engines that meets the objectives in a draw. It searches
 // around guess. If maxEngines engines are not enough, it returns a larger number than maxEngines.
-func (s *search) need(k *Kind, policy string, n, guess int) int {
+func (s *search) need(k *EngineKind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
@@ -139,7 +141,7 @@ type Row struct {
 	Tied bool `json:"tied"`
 
 	needs []int // indexed by draw
-	kind  *Kind
+	kind  *EngineKind
 }
 
 // Interval contains the median, the 5th and the 95th percentile over the draws.
@@ -169,7 +171,7 @@ func (s *search) each(f func(n int)) {
 	all.Wait()
 }
 
-func (s *search) row(k *Kind, policy string) *Row {
+func (s *search) row(k *EngineKind, policy string) *Row {
 	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}, kind: k}
 	for i := range s.requests[0] {
 		if !k.fits(&s.requests[0][i]) {
@@ -194,7 +196,7 @@ func (s *search) row(k *Kind, policy string) *Row {
 	row.needs = slices.Clone(needs)
 	slices.Sort(needs)
 	row.Least, row.Most = needs[0], needs[len(needs)-1]
-	engines := needs[enoughOf(len(needs))-1]
+	engines := needs[enoughDraws(len(needs))-1]
 	if engines > maxEngines {
 		return row
 	}
@@ -219,10 +221,10 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which the load of a fleet may grow. The load grows by making all
+// loadHeadroom returns the factor by which the load of a fleet may grow. The load grows by making all
 // requests in the trace arrive faster. The factor is below 1 in draws in which the fleet misses the
 // objectives.
-func (s *search) room(k *Kind, policy string, engines int) *Interval {
+func (s *search) loadHeadroom(k *EngineKind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
 		low, high := 1.0/8, 8.0
@@ -238,12 +240,12 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	return new(interval(values))
 }
 
-// chance is the accepted probability of a false positive.
-const chance = 0.05
+// falsePositiveRate is the accepted probability of a false positive.
+const falsePositiveRate = 0.05
 
-// leastDraws is the number of draws needed to show a difference. If only five draws agree, this may
+// minDraws is the number of draws needed to show a difference. If only five draws agree, this may
 // still be chance.
-const leastDraws = 6
+const minDraws = 6
 
 // tied reports whether the draws fail to show which of two rows needs fewer engines. This is the
 // case if the draws in which the rows differ favour each row about equally often (sign test). Both
@@ -252,7 +254,7 @@ func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
 	}
-	if len(a.needs) < leastDraws {
+	if len(a.needs) < minDraws {
 		return slices.Equal(a.needs, b.needs)
 	}
 	fewer, differ := 0, 0
@@ -269,7 +271,7 @@ func tied(a, b *Row) bool {
 		all += one
 		one *= float64(differ-i) / float64(i+1)
 	}
-	return 2*all > chance
+	return 2*all > falsePositiveRate
 }
 
 // rank orders the rows of a kind: first the best row and those tied with it, in the order in which

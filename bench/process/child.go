@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Patience is how long a child process may take to become ready.
-const Patience = 30 * time.Second
+// ReadyTimeout is how long a child process may take to become ready.
+const ReadyTimeout = 30 * time.Second
 
 // Child is a child process. Kill ends it. On some systems (see bindChild), it also ends when this
 // process is killed.
@@ -44,7 +44,7 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 		// child has exited.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := startOn(c.Cmd, on)
+		err := startPinned(c.Cmd, on)
 		if started <- err; err != nil {
 			return
 		}
@@ -65,7 +65,7 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	if ready == nil {
 		return c, nil
 	}
-	patience := time.NewTimer(Patience)
+	patience := time.NewTimer(ReadyTimeout)
 	defer patience.Stop()
 	select {
 	case <-said:
@@ -81,9 +81,9 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	return nil, fmt.Errorf("start %s: %w", name, err)
 }
 
-// startOn starts a process on the given CPUs. The calling goroutine must be locked to its thread,
+// startPinned starts a process on the given CPUs. The calling goroutine must be locked to its thread,
 // because the process inherits the thread's CPUs.
-func startOn(cmd *exec.Cmd, on []int) error {
+func startPinned(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()
 	}

@@ -15,8 +15,8 @@ func killChild(p *os.Process) { _ = p.Kill() }
 
 var errNoStop = errors.New("this system cannot stop a process for a while")
 
-// Stop is not supported on this system.
-func (c *Child) Stop() error { return errNoStop }
+// Suspend is not supported on this system.
+func (c *Child) Suspend() error { return errNoStop }
 
-// Continue is not supported on this system.
-func (c *Child) Continue() error { return errNoStop }
+// Resume is not supported on this system.
+func (c *Child) Resume() error { return errNoStop }

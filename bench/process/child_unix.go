@@ -14,8 +14,8 @@ func killChild(p *os.Process) {
 	_ = p.Kill()
 }
 
-// Stop suspends the process, as if it hung.
-func (c *Child) Stop() error { return c.Cmd.Process.Signal(syscall.SIGSTOP) }
+// Suspend suspends the process, as if it hung.
+func (c *Child) Suspend() error { return c.Cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Continue resumes the process.
-func (c *Child) Continue() error { return c.Cmd.Process.Signal(syscall.SIGCONT) }
+// Resume resumes the process.
+func (c *Child) Resume() error { return c.Cmd.Process.Signal(syscall.SIGCONT) }

@@ -13,7 +13,7 @@ var Executable = os.Executable
 
 // StartSim starts a simulated engine and returns its address.
 func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *Child, addr string, err error) {
-	c, err = startOwn(ctx, name, on, append([]string{"sim"}, flags...), func(line string) bool {
+	c, err = startSelf(ctx, name, on, append([]string{"sim"}, flags...), func(line string) bool {
 		_, rest, ok := strings.Cut(line, " listening on http://")
 		addr, _, _ = strings.Cut(rest, ",")
 		return ok
@@ -24,7 +24,7 @@ func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *C
 // StartEdge starts an edge. The configuration must have an admin listener. StartEdge returns both
 // base URLs without /v1.
 func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
-	c, err = startOwn(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
+	c, err = startSelf(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
 		rest, ok := strings.CutPrefix(line, "penstock: serving ")
 		url, admin, _ = strings.Cut(rest, " (admin: ")
 		url, admin = strings.TrimSuffix(url, "/v1"), strings.TrimSuffix(admin, ")")
@@ -33,7 +33,7 @@ func StartEdge(ctx context.Context, name string, on []int, config string) (c *Ch
 	return c, url, admin, err
 }
 
-func startOwn(ctx context.Context, name string, on []int, args []string, ready func(line string) bool) (*Child, error) {
+func startSelf(ctx context.Context, name string, on []int, args []string, ready func(line string) bool) (*Child, error) {
 	program, err := Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

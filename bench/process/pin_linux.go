@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processors returns the CPUs on which this process may run.
-func Processors() []int {
+// AllowedCPUs returns the CPUs on which this process may run.
+func AllowedCPUs() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
 		return nil

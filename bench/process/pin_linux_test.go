@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// allowed returns the line in /proc that lists the CPUs on which a process or thread may run.
-func allowed(t *testing.T, path string) string {
+// allowedCPUsLine returns the line in /proc that lists the CPUs on which a process or thread may run.
+func allowedCPUsLine(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path + "/status")
 	if err != nil {
@@ -23,7 +23,7 @@ func allowed(t *testing.T, path string) string {
 // TestChildOnAProcessor checks that a child process can be pinned to one CPU without changing the
 // CPUs of this process.
 func TestChildOnAProcessor(t *testing.T) {
-	all := Processors()
+	all := AllowedCPUs()
 	if len(all) == 0 {
 		t.Fatal("no processors")
 	}
@@ -33,16 +33,16 @@ func TestChildOnAProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Kill()
-	if got := allowed(t, "/proc/"+strconv.Itoa(c.Cmd.Process.Pid)); got != Numbers(last) {
-		t.Errorf("the child runs on %s, want %s", got, Numbers(last))
+	if got := allowedCPUsLine(t, "/proc/"+strconv.Itoa(c.Cmd.Process.Pid)); got != FormatCPUs(last) {
+		t.Errorf("the child runs on %s, want %s", got, FormatCPUs(last))
 	}
 	threads, err := filepath.Glob("/proc/self/task/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, thread := range threads {
-		if got := allowed(t, thread); got != Numbers(all) {
-			t.Errorf("a thread of ours may run on %s, want %s", got, Numbers(all))
+		if got := allowedCPUsLine(t, thread); got != FormatCPUs(all) {
+			t.Errorf("a thread of ours may run on %s, want %s", got, FormatCPUs(all))
 		}
 	}
 	if c, err := Start(t.Context(), "child", []string{"/bin/sleep", "60"}, []int{1 << 9}, nil); err == nil {

@@ -6,8 +6,8 @@ import "errors"
 
 var errNoPinning = errors.New("this system does not support it")
 
-// Processors returns nil, because the CPUs are unknown on this system.
-func Processors() []int { return nil }
+// AllowedCPUs returns nil, because the CPUs are unknown on this system.
+func AllowedCPUs() []int { return nil }
 
 // pinThread is not supported on this system.
 func pinThread([]int) (undo func(), err error) { return func() {}, errNoPinning }

@@ -11,11 +11,11 @@ import (
 // Usage contains the CPU time of a process in microseconds, and its resident memory in bytes.
 type Usage struct{ CPU, Memory float64 }
 
-// UsageOf reads the run time of all threads, and the resident pages, from /proc. It omits threads
+// ReadUsage reads the run time of all threads, and the resident pages, from /proc. It omits threads
 // that have ended. None of the measured proxies has such threads.
-func UsageOf(pid int) (Usage, error) {
+func ReadUsage(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
-	s, err := Schedule(id)
+	s, err := ReadSchedulerTimes(id)
 	if err != nil {
 		return Usage{}, err
 	}
@@ -31,21 +31,21 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
-// scheduled contains the scheduler's times for a process, in nanoseconds, as sums over all threads.
-type scheduled struct {
+// schedulerTimes contains the scheduler's times for a process, in nanoseconds, as sums over all threads.
+type schedulerTimes struct {
 	ran    float64 // time running on a CPU
 	Waited float64 // time runnable but waiting for a CPU
 }
 
-// Schedule reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process id or
+// ReadSchedulerTimes reads /proc/ID/task/*/schedstat, which exists only on Linux. id is a process id or
 // "self".
-func Schedule(id string) (scheduled, error) {
+func ReadSchedulerTimes(id string) (schedulerTimes, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)
 	if err != nil || len(threads) == 0 {
-		return scheduled{}, fmt.Errorf("read the processor time of process %s: no %s", id, pattern)
+		return schedulerTimes{}, fmt.Errorf("read the processor time of process %s: no %s", id, pattern)
 	}
-	var s scheduled
+	var s schedulerTimes
 	for _, path := range threads {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -53,7 +53,7 @@ func Schedule(id string) (scheduled, error) {
 		}
 		var ran, waited float64
 		if _, err := fmt.Sscan(string(b), &ran, &waited); err != nil {
-			return scheduled{}, fmt.Errorf("read %s: %w", path, err)
+			return schedulerTimes{}, fmt.Errorf("read %s: %w", path, err)
 		}
 		s.ran += ran
 		s.Waited += waited
@@ -61,8 +61,8 @@ func Schedule(id string) (scheduled, error) {
 	return s, nil
 }
 
-// Numbers formats CPU numbers as Linux does, for example 0-3,5.
-func Numbers(list []int) string {
+// FormatCPUs formats CPU numbers as Linux does, for example 0-3,5.
+func FormatCPUs(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {
 		j := i

@@ -66,7 +66,7 @@ type page struct {
 	Title, Subject, Date, Duration, Verdict string
 	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
-	Figures       []figure
+	Figures       []headlineFigure
 	Tables, Parts []table // Tables precede the plots, and Parts follow them
 	Setup         []table
 	Plots         []plot
@@ -76,8 +76,8 @@ type page struct {
 	Licence       string
 }
 
-// figure is a large number at the top of the page.
-type figure struct{ Name, Value, Unit, Note string }
+// headlineFigure is a large number at the top of the page.
+type headlineFigure struct{ Name, Value, Unit, Note string }
 
 type plotGroup struct{ ID, Title, Text string }
 
@@ -94,7 +94,7 @@ func newPage(r *result.Result) *page {
 	g := &page{
 		Title: r.ModelID, Subject: p.Target.BaseURL, Date: r.Date,
 		Duration: secondsText(r.Duration), Verdict: "The result is valid.", Penstock: p,
-		Figures: figures(p),
+		Figures: headlineFigures(p),
 		Plots:   plots(p),
 		CSS:     pageCSS, PlotCSS: plotCSS,
 		PlotJS: plotJS, JS: pageJS,
@@ -114,7 +114,7 @@ func newPage(r *result.Result) *page {
 		g.Verdict = "The result is not valid."
 	}
 	for _, t := range []table{
-		checkTable(p.Assertions), latencyTable(&p.Total), secondTable(p), stageTable(p), phaseTable(p),
+		checkTable(p.Assertions), latencyTable(&p.Total), comparisonTable(p), stageTable(p), phaseTable(p),
 		errorTable(&p.Total), faultTable(&p.Total), eventTable(p.Events),
 	} {
 		if len(t.Rows) > 0 {
@@ -148,18 +148,18 @@ func p99Text(d *result.Distribution) string {
 	return result.NumberText(d.Quantile(99)) + " ms"
 }
 
-func figures(p *result.Penstock) []figure {
+func headlineFigures(p *result.Penstock) []headlineFigure {
 	s := &p.Total
-	latency := func(name, m string) figure {
+	latency := func(name, m string) headlineFigure {
 		d := s.Latency[m]
 		if d == nil || d.Count == 0 {
-			return figure{name, "–", "ms", "not measured"}
+			return headlineFigure{name, "–", "ms", "not measured"}
 		}
-		return figure{name, result.NumberText(d.Quantile(50)), "ms", "median, p99 " + result.NumberText(d.Quantile(99))}
+		return headlineFigure{name, result.NumberText(d.Quantile(50)), "ms", "median, p99 " + result.NumberText(d.Quantile(99))}
 	}
-	out := []figure{
-		{"Requests", opt(s.RequestThroughput), "/s", thousands(s.Completed) + " completed"},
-		{"Output", opt(s.OutputThroughput), "tok/s", integer(s.OutputTokens) + " tokens"},
+	out := []headlineFigure{
+		{"Requests", optionalText(s.RequestThroughput), "/s", thousands(s.Completed) + " completed"},
+		{"Output", optionalText(s.OutputThroughput), "tok/s", optionalInteger(s.OutputTokens) + " tokens"},
 		latency("First token", result.TTFT), latency("Between tokens", result.ITL), latency("End to end", result.E2EL),
 		{"Errors", shareText(s.ErrorRate), "", thousands(s.Failed) + " failed"},
 	}
@@ -170,8 +170,8 @@ func figures(p *result.Penstock) []figure {
 				names = append(names, o.Measure+" "+strconv.FormatFloat(o.Limit, 'f', -1, 64))
 			}
 		}
-		out = append(out, figure{
-			"Goodput", opt(s.Goodput), "/s",
+		out = append(out, headlineFigure{
+			"Goodput", optionalText(s.Goodput), "/s",
 			shareText(s.GoodShare) + " within " + strings.Join(names, ", "),
 		})
 	}
@@ -180,7 +180,7 @@ func figures(p *result.Penstock) []figure {
 		if f.Limit != nil {
 			note = "at " + result.NumberText(*f.Limit) + " /s: " + strings.Join(f.Broke, ", ")
 		}
-		out = append(out, figure{"Highest load within objectives", result.NumberText(*f.Rate), "/s", note})
+		out = append(out, headlineFigure{"Highest load within objectives", result.NumberText(*f.Rate), "/s", note})
 	}
 	return out
 }
@@ -201,7 +201,7 @@ func latencyTable(s *result.Summary) table {
 		texts := []string{thousands(d.Count)}
 		for _, c := range columns {
 			k, _ := result.ParseKey(c + "_" + m + "_ms")
-			texts = append(texts, result.NumberText(k.Of(d)))
+			texts = append(texts, result.NumberText(k.FromDistribution(d)))
 		}
 		t.add("", cell{words.label, words.formula}, texts...)
 	}
@@ -219,7 +219,7 @@ func errorTable(s *result.Summary) table {
 			class = ""
 		}
 		part := float64(e.Count) / float64(max(1, s.Requests))
-		t.add(class, cell{Text: e.Kind}, status, e.Code, thousands(e.Count)+e.Belongs(), shareText(&part))
+		t.add(class, cell{Text: e.Kind}, status, e.Code, thousands(e.Count)+e.ExpectedText(), shareText(&part))
 	}
 	return t
 }
@@ -266,8 +266,8 @@ func eventTable(events []result.Event) table {
 	return t
 }
 
-// list returns a table of names and values. It omits pairs without a value.
-func list(title, note string, pairs ...string) table {
+// pairTable returns a table of names and values. It omits pairs without a value.
+func pairTable(title, note string, pairs ...string) table {
 	t := table{Title: title, Note: note, Words: 2}
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] != "" {
@@ -277,8 +277,8 @@ func list(title, note string, pairs ...string) table {
 	return t
 }
 
-// named formats a map, ordered by name.
-func named[V any](m map[string]V, text func(V) string) string {
+// formatMap formats a map, ordered by name.
+func formatMap[V any](m map[string]V, text func(V) string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, k+" "+text(m[k]))
@@ -298,19 +298,19 @@ func retryWait(p *result.Penstock) string {
 // setupTables returns the tables that describe how the result was measured.
 func setupTables(r *result.Result, target string) []table {
 	p := r.Penstock
-	mix := named(p.Load.Mix, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" })
+	mix := formatMap(p.Load.Mix, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" })
 	c := p.Client
 	out := []table{
-		list("Load", "",
+		pairTable("Load", "",
 			"target", target+" "+p.Target.Engine, "model", r.ModelID, "dialects", mix, "mode", p.Load.Mode+" loop",
 			"arrivals", p.Load.Arrival,
-			"rate asked for", opt(p.Load.RequestedRate), "rate delivered", opt(p.Load.AchievedRate), "measured",
+			"rate asked for", optionalText(p.Load.RequestedRate), "rate delivered", optionalText(p.Load.AchievedRate), "measured",
 			secondsText(r.Duration),
 			"waited for Retry-After", retryWait(p),
 			"warm-up", strconv.Itoa(p.Load.WarmupRequests)+" requests", "seed", strconv.FormatUint(p.Seed, 10),
-			"input tokens", integer(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
-			named(p.Tokens.Output, thousands[int])),
-		list("Client", "",
+			"input tokens", optionalInteger(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
+			formatMap(p.Tokens.Output, thousands[int])),
+		pairTable("Client", "",
 			"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare),
 			"waited for them", shareText(c.CPUWaitShare), "busiest second", shareText(c.CPUMaxShare),
 			"longest stop of the collector", result.NumberText(c.GCPauseMaxMs)+" ms", "timers late, p99", p99Text(c.WakeDelay),
@@ -319,7 +319,7 @@ func setupTables(r *result.Result, target string) []table {
 			p.Environment.OS+"/"+p.Environment.Arch+", "+p.Environment.Go),
 	}
 	if f := p.Floor; f != nil {
-		out = append(out, list("Floor", "What this client measures of a server in its own process that answers at once: no finer claim can be made.",
+		out = append(out, pairTable("Floor", "What this client measures of a server in its own process that answers at once: no finer claim can be made.",
 			"first token, p99", p99Text(f.TTFT), "error of gaps, p99", p99Text(f.ITLError), "end to end, p99", p99Text(f.E2EL)))
 	}
 	if l := p.Leave; l != nil {
@@ -329,7 +329,7 @@ func setupTables(r *result.Result, target string) []table {
 		} else if l.Verified != nil {
 			verified = "the server did not free them: " + l.Reason
 		}
-		out = append(out, list("Clients that left", "", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified",
+		out = append(out, pairTable("Clients that left", "", "left", strconv.Itoa(l.Left), "phase", l.Phase, "verified",
 			verified, "freed, p99", p99Text(l.Freed), "watched", l.Source))
 	}
 	return out

@@ -14,24 +14,24 @@ import (
 // plot is a chart on the page: columns over a common x axis. The script on the page does not depend
 // on what the columns mean.
 type plot struct {
-	Group  string    `json:"group"` // section: load, time, spread or engine
-	Title  string    `json:"title"`
-	Note   string    `json:"note"`
-	XUnit  string    `json:"x_unit"`
-	YUnit  string    `json:"y_unit"`
-	XLog   bool      `json:"x_log"`
-	YLog   bool      `json:"y_log"`
-	Points bool      `json:"points"`
-	X      []float64 `json:"x"`
-	Lines  []line    `json:"lines"`
-	Marks  []mark    `json:"marks"` // vertical lines: events, ends of stages
-	YMax   *float64  `json:"y_max"`
-	Words  string    `json:"words"` // text for readers who cannot see the chart
+	Group  string     `json:"group"` // section: load, time, spread or engine
+	Title  string     `json:"title"`
+	Note   string     `json:"note"`
+	XUnit  string     `json:"x_unit"`
+	YUnit  string     `json:"y_unit"`
+	XLog   bool       `json:"x_log"`
+	YLog   bool       `json:"y_log"`
+	Points bool       `json:"points"`
+	X      []float64  `json:"x"`
+	Lines  []plotLine `json:"lines"`
+	Marks  []plotMark `json:"marks"` // vertical lines: events, ends of stages
+	YMax   *float64   `json:"y_max"`
+	Words  string     `json:"words"` // text for readers who cannot see the chart
 }
 
-// line is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is the
+// plotLine is a column of a plot. Tones 1 to 3 are shades of one colour, for percentiles. Tone 4 is the
 // second colour, and tone 5 is the colour for failures.
-type line struct {
+type plotLine struct {
 	Label  string     `json:"label"`
 	Tone   int        `json:"tone"`
 	Dashed bool       `json:"dashed"`
@@ -39,19 +39,19 @@ type line struct {
 	Y      []*float64 `json:"y"`
 }
 
-type mark struct {
+type plotMark struct {
 	X     float64 `json:"x"`
 	Label string  `json:"label"`
 }
 
-// shades are the plotted percentiles, from light to dark.
-var shades = []string{"50", "90", "99"}
+// plottedPercentiles are the plotted percentiles, from light to dark.
+var plottedPercentiles = []string{"50", "90", "99"}
 
 // percentileLines returns a line for each of the shades. at returns the column of a percentile.
-func percentileLines(at func(percentile string) []*float64) []line {
-	var out []line
-	for i, p := range shades {
-		out = append(out, line{Label: "p" + p, Tone: 1 + i, Y: at(p)})
+func percentileLines(at func(percentile string) []*float64) []plotLine {
+	var out []plotLine
+	for i, p := range plottedPercentiles {
+		out = append(out, plotLine{Label: "p" + p, Tone: 1 + i, Y: at(p)})
 	}
 	return out
 }
@@ -61,22 +61,22 @@ func percentileLines(at func(percentile string) []*float64) []line {
 func plots(p *result.Penstock) []plot {
 	var out []plot
 	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
-		c.Lines = slices.DeleteFunc(c.Lines, func(l line) bool {
+		c.Lines = slices.DeleteFunc(c.Lines, func(l plotLine) bool {
 			return len(l.Y) != len(c.X) || !slices.ContainsFunc(l.Y, func(v *float64) bool { return v != nil })
 		})
 		if c.Marks == nil {
-			c.Marks = []mark{} // null would stop the script
+			c.Marks = []plotMark{} // null would stop the script
 		}
-		if c.YLog = c.Group == "time" && c.YUnit == "ms" && wide(c.Lines); len(c.Lines) > 0 && len(c.X) > 1 {
-			c.Words = words(&c)
+		if c.YLog = c.Group == "time" && c.YUnit == "ms" && needsLogScale(c.Lines); len(c.Lines) > 0 && len(c.X) > 1 {
+			c.Words = describePlot(&c)
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// words describes the range and the maximum of each line of a plot.
-func words(c *plot) string {
+// describePlot describes the range and the maximum of each line of a plot.
+func describePlot(c *plot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, over %s to %s %s.", strings.TrimSpace(c.Title+" "+c.Note), result.NumberText(c.X[0]),
 		result.NumberText(c.X[len(c.X)-1]), c.XUnit)
@@ -103,20 +103,20 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadOf returns the unit of stage loads and a function that reads them. Plots and tables use both.
+// stageLoad returns the unit of stage loads and a function that reads them. Plots and tables use both.
 // The load is the rate at which requests were sent, so that the closed loops of a sweep share an
 // axis with its rates. If all stages are closed loops, the load is their concurrency. An unknown
 // load is NaN.
-func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
+func stageLoad(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
 	}
-	return "requests/s", func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
+	return "requests/s", func(s *result.Stage) float64 { return valueOr(s.AchievedRate, valueOr(s.Rate, math.NaN())) }
 }
 
 // loadPlots returns latency and throughput over load, if there is more than one stage.
 func loadPlots(p *result.Penstock) []plot {
-	unit, load := loadOf(p)
+	unit, load := stageLoad(p)
 	stages := slices.DeleteFunc(slices.Clone(p.Stages),
 		func(s result.Stage) bool { return math.IsNaN(load(&s)) || s.Completed == 0 })
 	if len(stages) < 2 {
@@ -128,17 +128,17 @@ func loadPlots(p *result.Penstock) []plot {
 		x = append(x, load(&stages[i]))
 	}
 	column := func(of func(s *result.Stage) *float64) []*float64 {
-		return over(stages, func(s result.Stage) *float64 { return of(&s) })
+		return mapColumn(stages, func(s result.Stage) *float64 { return of(&s) })
 	}
 	var out []plot
 	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
 		c := plot{Group: "load", Title: measureWords[m].label, XUnit: unit, YUnit: "ms", X: x, Points: true}
 		c.Lines = percentileLines(func(percentile string) []*float64 {
-			return column(func(s *result.Stage) *float64 { return value(s.Latency[m], percentile) })
+			return column(func(s *result.Stage) *float64 { return percentileValue(s.Latency[m], percentile) })
 		})
 		for _, o := range p.Objectives {
 			if o.Measure == m {
-				c.Lines = append(c.Lines, line{
+				c.Lines = append(c.Lines, plotLine{
 					Label: "objective", Tone: 5, Dashed: true,
 					Y: column(func(*result.Stage) *float64 { return &o.Limit }),
 				})
@@ -149,28 +149,28 @@ func loadPlots(p *result.Penstock) []plot {
 	throughput := column(func(s *result.Stage) *float64 { return s.OutputThroughput })
 	out = append(out, plot{
 		Group: "load", Title: "Output tokens per second", XUnit: unit, YUnit: "tok/s", X: x,
-		Points: true, Lines: []line{{Label: "output", Tone: 3, Fill: true, Y: throughput}},
+		Points: true, Lines: []plotLine{{Label: "output", Tone: 3, Fill: true, Y: throughput}},
 	})
 	if len(p.Objectives) > 0 {
 		good := column(func(s *result.Stage) *float64 { return s.GoodShare })
 		out = append(out, plot{
 			Group: "load", Title: "Share of requests within all objectives", XUnit: unit, X: x,
-			Points: true, YMax: new(1.0), Lines: []line{{Label: "within", Tone: 3, Fill: true, Y: good}},
+			Points: true, YMax: new(1.0), Lines: []plotLine{{Label: "within", Tone: 3, Fill: true, Y: good}},
 		})
 	}
 	return out
 }
 
-// or returns *v. If v is nil, it returns otherwise.
-func or(v *float64, otherwise float64) float64 {
+// valueOr returns *v. If v is nil, it returns otherwise.
+func valueOr(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
 	}
 	return *v
 }
 
-// over applies a function to each value of a column.
-func over[T any](values []T, of func(T) *float64) []*float64 {
+// mapColumn applies a function to each value of a column.
+func mapColumn[T any](values []T, of func(T) *float64) []*float64 {
 	out := make([]*float64, len(values))
 	for i, v := range values {
 		out[i] = of(v)
@@ -179,10 +179,10 @@ func over[T any](values []T, of func(T) *float64) []*float64 {
 }
 
 func divided[N int | float64](column []N, by float64) []*float64 {
-	return over(column, func(n N) *float64 { return new(float64(n) / by) })
+	return mapColumn(column, func(n N) *float64 { return new(float64(n) / by) })
 }
 
-func value(d *result.Distribution, p string) *float64 {
+func percentileValue(d *result.Distribution, p string) *float64 {
 	if d == nil || d.Count == 0 {
 		return nil
 	}
@@ -198,23 +198,23 @@ func timePlots(p *result.Penstock) []plot {
 	if len(s.TS) < 2 || s.IntervalS <= 0 {
 		return nil
 	}
-	marks := marksOf(p)
-	timed := func(title, unit string, lines ...line) plot {
+	marks := plotMarks(p)
+	timed := func(title, unit string, lines ...plotLine) plot {
 		return plot{Group: "time", Title: title, XUnit: "s", YUnit: unit, X: s.TS, Marks: marks, Lines: lines}
 	}
 	requests := timed("Requests per second", "",
-		line{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)},
-		line{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
+		plotLine{Label: "scheduled", Tone: 1, Dashed: true, Y: divided(s.Scheduled, s.IntervalS)},
+		plotLine{Label: "completed", Tone: 3, Y: divided(s.Completed, s.IntervalS)})
 	if slices.Max(append(s.Failed, 0)) > 0 {
-		requests.Lines = append(requests.Lines, line{Label: "failed", Tone: 5, Y: divided(s.Failed, s.IntervalS)})
+		requests.Lines = append(requests.Lines, plotLine{Label: "failed", Tone: 5, Y: divided(s.Failed, s.IntervalS)})
 	}
 	if slices.Max(append(s.Left, 0)) > 0 {
-		requests.Lines = append(requests.Lines, line{Label: "left", Tone: 4, Y: divided(s.Left, s.IntervalS)})
+		requests.Lines = append(requests.Lines, plotLine{Label: "left", Tone: 4, Y: divided(s.Left, s.IntervalS)})
 	}
 	out := []plot{
 		requests, timed("Requests per second by upstream", "", upstreamLines(p)...),
-		timed("Requests in flight", "", line{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
-		timed("Output tokens per second", "tok/s", line{
+		timed("Requests in flight", "", plotLine{Label: "most", Tone: 3, Fill: true, Y: divided(s.InFlight, 1)}),
+		timed("Output tokens per second", "tok/s", plotLine{
 			Label: "output", Tone: 3, Fill: true,
 			Y: divided(s.OutputTokens, s.IntervalS),
 		}),
@@ -235,7 +235,7 @@ const maxUpstreams = 8
 // upstreamLines returns the responses of each upstream, or only those of the busiest ones. While
 // the engine's page could not be read, a line has a gap, because the engine was dead rather than
 // idle.
-func upstreamLines(p *result.Penstock) (out []line) {
+func upstreamLines(p *result.Penstock) (out []plotLine) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
 	sum := func(name string) (n int) {
@@ -251,10 +251,10 @@ func upstreamLines(p *result.Penstock) (out []line) {
 		return nil
 	}
 	for i, name := range names {
-		l := line{Label: name, Tone: 1 + i%4, Dashed: i >= 4, Y: divided(s.Upstreams[name], s.IntervalS)}
+		l := plotLine{Label: name, Tone: 1 + i%4, Dashed: i >= 4, Y: divided(s.Upstreams[name], s.IntervalS)}
 		at := slices.IndexFunc(p.Telemetry, func(t result.Telemetry) bool { return t.Source == "engine "+name })
 		for j := range l.Y {
-			if at >= 0 && dead(&p.Telemetry[at], s.TS[j]+s.IntervalS) {
+			if at >= 0 && wasUnreachable(&p.Telemetry[at], s.TS[j]+s.IntervalS) {
 				l.Y[j] = nil
 			}
 		}
@@ -263,8 +263,8 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last read of an engine's page before the given time failed.
-func dead(t *result.Telemetry, before float64) bool {
+// wasUnreachable reports whether the last read of an engine's page before the given time failed.
+func wasUnreachable(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
 		if at < before {
@@ -282,24 +282,24 @@ func dead(t *result.Telemetry, before float64) bool {
 	return true
 }
 
-// marksOf returns the events and the boundaries of stages.
-func marksOf(p *result.Penstock) []mark {
-	marks := []mark{}
+// plotMarks returns the events and the boundaries of stages.
+func plotMarks(p *result.Penstock) []plotMark {
+	marks := []plotMark{}
 	for i := range p.Events {
-		marks = append(marks, mark{p.Events[i].StartS, p.Events[i].Action})
+		marks = append(marks, plotMark{p.Events[i].StartS, p.Events[i].Action})
 	}
 	if len(p.Stages) > 1 {
 		for i := range p.Stages {
-			marks = append(marks, mark{p.Stages[i].StartS, p.Stages[i].Name})
+			marks = append(marks, plotMark{p.Stages[i].StartS, p.Stages[i].Name})
 		}
 	}
-	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.X, b.X) })
+	slices.SortStableFunc(marks, func(a, b plotMark) int { return cmp.Compare(a.X, b.X) })
 	return marks
 }
 
-// wide reports whether the range of the values is so wide that a linear axis would hide its lower
+// needsLogScale reports whether the range of the values is so wide that a linear axis would hide its lower
 // part.
-func wide(lines []line) bool {
+func needsLogScale(lines []plotLine) bool {
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {
 		for _, v := range l.Y {
@@ -327,12 +327,12 @@ func spreadPlots(p *result.Penstock) []plot {
 		addQuantiles(xs, second)
 		delete(xs, 0)
 		c.X = slices.Sorted(maps.Keys(xs))
-		c.Lines = []line{{Label: m.label, Tone: 3, Y: shares(first, c.X)}}
+		c.Lines = []plotLine{{Label: m.label, Tone: 3, Y: cumulativeShares(first, c.X)}}
 		if p.Load.Mode != "closed" {
-			c.Lines = append(c.Lines, line{Label: "from schedule", Tone: 4, Dashed: true, Y: shares(second, c.X)})
+			c.Lines = append(c.Lines, plotLine{Label: "from schedule", Tone: 4, Dashed: true, Y: cumulativeShares(second, c.X)})
 		}
 		if p.Compare != nil {
-			c.Lines = append(c.Lines, line{Label: "second target", Tone: 5, Y: shares(p.Compare.Total.Latency[m.measure], c.X)})
+			c.Lines = append(c.Lines, plotLine{Label: "second target", Tone: 5, Y: cumulativeShares(p.Compare.Total.Latency[m.measure], c.X)})
 		}
 		out = append(out, c)
 	}
@@ -354,13 +354,13 @@ func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	}
 }
 
-// shares returns the fraction of samples up to each x, or nil if there are no samples.
-func shares(d *result.Distribution, xs []float64) []*float64 {
+// cumulativeShares returns the fraction of samples up to each x, or nil if there are no samples.
+func cumulativeShares(d *result.Distribution, xs []float64) []*float64 {
 	if d == nil || d.Count == 0 {
 		return nil
 	}
 	have, i := 0.0, 0
-	return over(xs, func(x float64) *float64 {
+	return mapColumn(xs, func(x float64) *float64 {
 		for ; i < len(d.Buckets) && d.Buckets[i][0] <= x; i++ {
 			have += d.Buckets[i][1]
 		}
@@ -368,8 +368,8 @@ func shares(d *result.Distribution, xs []float64) []*float64 {
 	})
 }
 
-// telemetry lists the metrics to plot, identified by the suffix of their names.
-var telemetry = []struct{ title, ends string }{
+// plottedMetrics lists the metrics to plot, identified by the suffix of their names.
+var plottedMetrics = []struct{ title, ends string }{
 	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
 	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
 }
@@ -382,12 +382,12 @@ func enginePlots(p *result.Penstock) []plot {
 		if name, ok := strings.CutPrefix(t.Source, "engine "); ok || p.Scenario != nil && p.Scenario.OwnFleet {
 			note = cmp.Or(name, t.Source) // a name is more useful than a port
 		}
-		for _, want := range telemetry {
-			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: marksOf(p)}
+		for _, want := range plottedMetrics {
+			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: plotMarks(p)}
 			for _, end := range strings.Fields(want.ends) {
 				for _, name := range slices.Sorted(maps.Keys(t.Metrics)) {
 					if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, end) {
-						c.Lines = append(c.Lines, line{Label: name, Tone: 3 + min(len(c.Lines), 1), Y: t.Metrics[name]})
+						c.Lines = append(c.Lines, plotLine{Label: name, Tone: 3 + min(len(c.Lines), 1), Y: t.Metrics[name]})
 					}
 				}
 			}

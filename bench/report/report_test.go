@@ -35,14 +35,14 @@ func htmlOf(t testing.TB, r *result.Result) string {
 }
 
 var (
-	plotData = regexp.MustCompile(`(?s)<script type="application/json" id="plots">(.*?)</script>`)
-	loads    = regexp.MustCompile(`(?i)(\s(src|href|srcset|action|data|poster)\s*=\s*["']|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|importScripts|<link|<img|<iframe)`)
-	tag      = regexp.MustCompile(`<[^>]*>`)
+	plotData         = regexp.MustCompile(`(?s)<script type="application/json" id="plots">(.*?)</script>`)
+	loadingAttribute = regexp.MustCompile(`(?i)(\s(src|href|srcset|action|data|poster)\s*=\s*["']|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|importScripts|<link|<img|<iframe)`)
+	tag              = regexp.MustCompile(`<[^>]*>`)
 )
 
 func TestReportNeedsNoNetwork(t *testing.T) {
 	html := htmlOf(t, benchtest.FullResult(t))
-	if m := loads.FindStringIndex(html); m != nil {
+	if m := loadingAttribute.FindStringIndex(html); m != nil {
 		t.Errorf("the page loads something: …%s…", html[max(0, m[0]-60):min(len(html), m[1]+60)])
 	}
 	if !strings.Contains(html, `content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"`) {
@@ -168,7 +168,7 @@ func TestReportReadsWithoutScript(t *testing.T) {
 				text.WriteString(l + "\n")
 			}
 		}
-		golden.File(t, "testdata/"+name+".txt", []byte(text.String()))
+		golden.CompareFile(t, "testdata/"+name+".txt", []byte(text.String()))
 	}
 }
 
@@ -178,12 +178,12 @@ func TestReportInTheTerminal(t *testing.T) {
 	if err := WriteText(&text, benchtest.FullResult(t)); err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, "testdata/terminal.txt", text.Bytes())
+	golden.CompareFile(t, "testdata/terminal.txt", text.Bytes())
 }
 
 // TestReportInBrowser checks the drawing of the page in a browser.
 func TestReportInBrowser(t *testing.T) {
-	fastset.LeaveOut(t, "the report in a browser")
+	fastset.SkipIfShort(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte(htmlOf(t, benchtest.FullResult(t))), 0o600); err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 func TestSweepPlot(t *testing.T) {
 	num := func(v float64) *float64 { return &v }
 	stage := func(concurrency int, rate, achieved float64) result.Stage {
-		st := result.Stage{AchievedRate: num(achieved), Summary: result.Summary{Completed: 100, Latency: map[string]*result.Distribution{result.TTFT: benchtest.Latencies(100, 10)}}}
+		st := result.Stage{AchievedRate: num(achieved), Summary: result.Summary{Completed: 100, Latency: map[string]*result.Distribution{result.TTFT: benchtest.EqualLatencies(100, 10)}}}
 		if concurrency > 0 {
 			st.Concurrency = &concurrency
 		} else {

@@ -88,7 +88,7 @@ func summaryTable(title, note, first string) table {
 }
 
 func (t *table) addSummary(first cell, s *result.Summary) {
-	texts := []string{thousands(s.Requests), shareText(s.ErrorRate), opt(s.RequestThroughput), opt(s.OutputThroughput)}
+	texts := []string{thousands(s.Requests), shareText(s.ErrorRate), optionalText(s.RequestThroughput), optionalText(s.OutputThroughput)}
 	for _, m := range []string{result.TTFT, result.ITL, result.E2EL} {
 		for _, p := range []float64{50, 99} {
 			v := math.NaN()
@@ -106,7 +106,7 @@ func stageTable(p *result.Penstock) table {
 	if len(p.Stages) < 2 {
 		return t
 	}
-	unit, load := loadOf(p)
+	unit, load := stageLoad(p)
 	t.Head = slices.Insert(t.Head, 1, unit+", as plotted")
 	for i := range p.Stages {
 		s := &p.Stages[i]
@@ -160,7 +160,7 @@ func phaseTable(p *result.Penstock) table {
 		}
 		t.add(class, cell{Text: fmt.Sprintf("%.0f–%.0f", f.StartS, f.EndS)}, thousands(f.Requests), thousands(f.Failed),
 			thousands(f.InputTokens), thousands(f.OutputTokens), shareText(f.CachedShare), quantileText(f.TTFT, 50),
-			quantileText(f.TTFT, 99), quantileText(f.Queue, 99), opt(f.Waiting), opt(f.Imbalance), busiest)
+			quantileText(f.TTFT, 99), quantileText(f.Queue, 99), optionalText(f.Waiting), optionalText(f.Imbalance), busiest)
 	}
 	return t
 }
@@ -173,8 +173,8 @@ func quantileText(d *result.Distribution, p float64) string {
 	return result.NumberText(d.Quantile(p))
 }
 
-// secondTable returns the comparison of --compare-url.
-func secondTable(p *result.Penstock) table {
+// comparisonTable returns the comparison of --compare-url.
+func comparisonTable(p *result.Penstock) table {
 	c := p.Compare
 	if c == nil {
 		return table{}
@@ -197,7 +197,7 @@ func secondTable(p *result.Penstock) table {
 	return t
 }
 
-func opt(v *float64) string {
+func optionalText(v *float64) string {
 	if v == nil {
 		return "–"
 	}
@@ -211,7 +211,7 @@ func shareText(v *float64) string {
 	return strconv.FormatFloat(100**v, 'f', 2, 64) + " %"
 }
 
-func integer(v *int64) string {
+func optionalInteger(v *int64) string {
 	if v == nil {
 		return "–"
 	}

@@ -50,7 +50,7 @@ var formulas = map[string]string{
 // WriteText prints the result: vLLM's block, Penstock's additions to it, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
-	b.block(r)
+	b.writeVLLMBlock(r)
 	p := r.Penstock
 	if s := p.Scenario; s != nil {
 		b.line("Scenario %s: %s What to look at: penstock bench scenarios %s.", s.Name, s.Text, s.Name)
@@ -61,10 +61,10 @@ func WriteText(w io.Writer, r *result.Result) error {
 	b.table(phaseTable(p))
 	b.table(partTable("By dialect", p.ByDialect))
 	b.table(partTable("By upstream", p.ByUpstream))
-	b.table(secondTable(p))
+	b.table(comparisonTable(p))
 	b.details(p)
 	b.verdict(p)
-	_, err := io.WriteString(w, plaintext.Text(b.String()))
+	_, err := io.WriteString(w, plaintext.CleanText(b.String()))
 	return err
 }
 
@@ -72,11 +72,11 @@ func WriteText(w io.Writer, r *result.Result) error {
 func WriteVerdict(w io.Writer, p *result.Penstock) error {
 	var b writer
 	b.verdict(p)
-	_, err := io.WriteString(w, plaintext.Text(strings.TrimPrefix(b.String(), "\n")))
+	_, err := io.WriteString(w, plaintext.CleanText(strings.TrimPrefix(b.String(), "\n")))
 	return err
 }
 
-func (w *writer) block(r *result.Result) {
+func (w *writer) writeVLLMBlock(r *result.Result) {
 	w.rule("Serving Benchmark Result", '=')
 	w.row("Successful requests:", r.Completed)
 	w.row("Failed requests:", r.Failed)
@@ -84,21 +84,21 @@ func (w *writer) block(r *result.Result) {
 		w.row("Maximum request concurrency:", *r.MaxConcurrency)
 	}
 	if !math.IsInf(float64(r.RequestRate), 0) {
-		w.row("Request rate configured (RPS):", fixed(float64(r.RequestRate)))
+		w.row("Request rate configured (RPS):", twoDecimals(float64(r.RequestRate)))
 	}
-	w.row("Benchmark duration (s):", fixed(r.Duration))
+	w.row("Benchmark duration (s):", twoDecimals(r.Duration))
 	w.row("Total input tokens:", total(r.TotalInputTokens))
 	w.row("Total generated tokens:", total(r.TotalOutputTokens))
-	w.row("Request throughput (req/s):", maybe(r.RequestThroughput))
+	w.row("Request throughput (req/s):", twoDecimalsOrDash(r.RequestThroughput))
 	if r.RequestGoodput != nil {
-		w.row("Request goodput (req/s):", maybe(r.RequestGoodput))
+		w.row("Request goodput (req/s):", twoDecimalsOrDash(r.RequestGoodput))
 	}
-	w.row("Output token throughput (tok/s):", maybe(r.OutputThroughput))
-	w.row("Peak output token throughput (tok/s):", maybe(r.MaxOutputTokensPerS))
-	w.row("Peak concurrent requests:", fixed(float64(r.MaxConcurrentRequests)))
-	w.row("Total token throughput (tok/s):", maybe(r.TotalTokenThroughput))
+	w.row("Output token throughput (tok/s):", twoDecimalsOrDash(r.OutputThroughput))
+	w.row("Peak output token throughput (tok/s):", twoDecimalsOrDash(r.MaxOutputTokensPerS))
+	w.row("Peak concurrent requests:", twoDecimals(float64(r.MaxConcurrentRequests)))
+	w.row("Total token throughput (tok/s):", twoDecimalsOrDash(r.TotalTokenThroughput))
 	if r.RTFX != nil {
-		w.row("RTFx (s of audio per s):", maybe(r.RTFX))
+		w.row("RTFx (s of audio per s):", twoDecimalsOrDash(r.RTFX))
 	}
 	for _, m := range result.FlatMeasures {
 		title, short := metricTitles[m][0], metricTitles[m][1]
@@ -107,10 +107,10 @@ func (w *writer) block(r *result.Result) {
 			w.row("not measured:", r.Penstock.Total.Unmeasured[m])
 			continue
 		}
-		w.row("Mean "+short+" (ms):", maybe(r.Measures["mean_"+m+"_ms"]))
-		w.row("Median "+short+" (ms):", maybe(r.Measures["median_"+m+"_ms"]))
+		w.row("Mean "+short+" (ms):", twoDecimalsOrDash(r.Measures["mean_"+m+"_ms"]))
+		w.row("Median "+short+" (ms):", twoDecimalsOrDash(r.Measures["median_"+m+"_ms"]))
 		for _, p := range []string{"90", "95", "99"} {
-			w.row("P"+p+" "+short+" (ms):", maybe(r.Measures["p"+p+"_"+m+"_ms"]))
+			w.row("P"+p+" "+short+" (ms):", twoDecimalsOrDash(r.Measures["p"+p+"_"+m+"_ms"]))
 		}
 		if text := formulas[m]; text != "" {
 			w.line("  = %s", text)
@@ -133,7 +133,7 @@ func (w *writer) schedule(p *result.Penstock) {
 		what = "E2EL"
 	}
 	w.line("From schedule, waiting in the client included: %s p50 %s, p99 %s ms (from send %s, %s).", what,
-		fixed(b.Percentile(50)), fixed(b.Percentile(99)), fixed(a.Percentile(50)), fixed(a.Percentile(99)))
+		twoDecimals(b.Percentile(50)), twoDecimals(b.Percentile(99)), twoDecimals(a.Percentile(50)), twoDecimals(a.Percentile(99)))
 }
 
 // search prints the outcome of a sweep or a search.
@@ -141,11 +141,11 @@ func (w *writer) search(p *result.Penstock) {
 	if s := p.Search; s != nil {
 		switch {
 		case s.Rate != nil && s.Limit != nil:
-			w.line("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", fixed(*s.Rate), fixed(*s.Limit), strings.Join(s.Broke, ", "))
+			w.line("Highest rate that met the objectives: %s requests/s; at %s not met: %s.", twoDecimals(*s.Rate), twoDecimals(*s.Limit), strings.Join(s.Broke, ", "))
 		case s.Rate != nil:
-			w.line("Highest rate tried, %s requests/s, met the objectives.", fixed(*s.Rate))
+			w.line("Highest rate tried, %s requests/s, met the objectives.", twoDecimals(*s.Rate))
 		case len(p.Objectives) > 0:
-			w.line("No load tried met the objectives%s.", brokenAlone(p))
+			w.line("No load tried met the objectives%s.", missedWhenAlone(p))
 		}
 		if s.Knee != nil {
 			w.line("Throughput followed the load up to stage %q.", p.Stages[*s.Knee].Name)
@@ -153,8 +153,8 @@ func (w *writer) search(p *result.Penstock) {
 	}
 }
 
-// brokenAlone returns the objectives that were missed with one request at a time.
-func brokenAlone(p *result.Penstock) string {
+// missedWhenAlone returns the objectives that were missed with one request at a time.
+func missedWhenAlone(p *result.Penstock) string {
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
 			return ", not even one request at a time: " + strings.Join(s.Broke, ", ")
@@ -171,7 +171,7 @@ func (w *writer) table(t table) {
 
 func (w *writer) details(p *result.Penstock) {
 	for _, e := range p.Total.Errors {
-		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.Belongs())
+		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.ExpectedText())
 	}
 	if s := p.Total.CachedShare; s != nil {
 		w.line("Found in the target's cache: %.1f %% of the input tokens.", *s*100)
@@ -180,7 +180,7 @@ func (w *writer) details(p *result.Penstock) {
 		w.line("Waited for Retry-After: %s.", wait)
 	}
 	if f := p.Floor; f != nil {
-		w.line("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", fine(f.TTFT.Percentiles["50"]), fine(f.TTFT.Percentiles["99"]), fine(f.ITLError.Percentiles["99"]))
+		w.line("This machine's floor: TTFT %s ms p50, %s p99; gaps off by %s ms at p99. No finer claim can be made.", threeDecimals(f.TTFT.Percentiles["50"]), threeDecimals(f.TTFT.Percentiles["99"]), threeDecimals(f.ITLError.Percentiles["99"]))
 	}
 	if c := p.Client; c.CPUShare != nil {
 		w.line("Client: %.0f %% of %d processors, %d connections.", *c.CPUShare*100, c.GOMAXPROCS, c.Connections)
@@ -228,15 +228,15 @@ func (w *writer) verdict(p *result.Penstock) {
 	}
 }
 
-func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-func fine(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+func threeDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 
-func maybe(v *float64) string {
+func twoDecimalsOrDash(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return fixed(*v)
+	return twoDecimals(*v)
 }
 
 func total(v *int64) string {
@@ -251,5 +251,5 @@ func percentile(d *result.Distribution, p float64) string {
 	if d == nil {
 		return "-"
 	}
-	return fixed(d.Percentile(p))
+	return twoDecimals(d.Percentile(p))
 }

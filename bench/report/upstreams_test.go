@@ -25,7 +25,7 @@ func TestUpstreamLines(t *testing.T) {
 	if len(got) != 2 || got[0].Label != "gpu-a" || got[1].Label != "gpu-b" {
 		t.Fatalf("lines = %+v, want gpu-a and gpu-b", got)
 	}
-	text := func(l line) (out []string) {
+	text := func(l plotLine) (out []string) {
 		for _, v := range l.Y {
 			if v == nil {
 				out = append(out, "dead")
@@ -52,14 +52,14 @@ func TestUpstreamLines(t *testing.T) {
 // TestWords checks that the description of a plot contains the bounds of its lines and the highest
 // point of each.
 func TestWords(t *testing.T) {
-	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []line{
+	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []plotLine{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
 	}}
-	if got, want := words(&c), "Time, over 0 to 20.00 s. p50: 3.000 ms to 7.000 ms, highest at 20.00 s. objective: 5.000 ms."; got != want {
+	if got, want := describePlot(&c), "Time, over 0 to 20.00 s. p50: 3.000 ms to 7.000 ms, highest at 20.00 s. objective: 5.000 ms."; got != want {
 		t.Errorf("words = %s, want %s", got, want)
 	}
-	if c.YMax = new(1.0); !strings.Contains(words(&c), "p50: 300.00 %") {
-		t.Errorf("words = %s, want p50: 300.00 %% in them", words(&c))
+	if c.YMax = new(1.0); !strings.Contains(describePlot(&c), "p50: 300.00 %") {
+		t.Errorf("words = %s, want p50: 300.00 %% in them", describePlot(&c))
 	}
 }
 

@@ -36,19 +36,19 @@ var rates = map[string]struct {
 	"error_rate":         {false, func(s *Summary) *float64 { return s.ErrorRate }},
 	"coalesced_share":    {false, func(s *Summary) *float64 { return s.CoalescedShare }},
 	"mean_concurrency":   {false, func(s *Summary) *float64 { return s.MeanConcurrency }},
-	"requests":           {true, func(s *Summary) *float64 { return count(s.Requests) }},
-	"completed":          {true, func(s *Summary) *float64 { return count(s.Completed) }},
-	"failed":             {false, func(s *Summary) *float64 { return count(s.Failed) }},
+	"requests":           {true, func(s *Summary) *float64 { return floatCount(s.Requests) }},
+	"completed":          {true, func(s *Summary) *float64 { return floatCount(s.Completed) }},
+	"failed":             {false, func(s *Summary) *float64 { return floatCount(s.Failed) }},
 	"stream_faults": {false, func(s *Summary) *float64 {
 		n := 0
 		for _, c := range s.StreamFaults {
 			n += c
 		}
-		return count(n)
+		return floatCount(n)
 	}},
 }
 
-func count(n int) *float64 {
+func floatCount(n int) *float64 {
 	return new(float64(n))
 }
 
@@ -93,8 +93,8 @@ func (k Key) String() string {
 	return k.Stat + "_" + k.Name + "_ms"
 }
 
-// Of returns the number from a distribution, or NaN if the distribution is empty.
-func (k Key) Of(d *Distribution) float64 {
+// FromDistribution returns the number from a distribution, or NaN if the distribution is empty.
+func (k Key) FromDistribution(d *Distribution) float64 {
 	if d == nil || d.Count == 0 {
 		return math.NaN()
 	}
@@ -122,14 +122,14 @@ func (d *Distribution) Quantile(p float64) float64 {
 	return d.Percentile(p)
 }
 
-// Read returns the number from a summary. If it was not measured, ok is false and reason explains
+// FromSummary returns the number from a summary. If it was not measured, ok is false and reason explains
 // why.
-func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
+func (k Key) FromSummary(s *Summary) (v float64, reason string, ok bool) {
 	if k.Stat == "" {
 		if p := rates[k.Name].of(s); p != nil {
 			return *p, "", true
 		}
-	} else if v := k.Of(s.Latency[k.Name]); !math.IsNaN(v) {
+	} else if v := k.FromDistribution(s.Latency[k.Name]); !math.IsNaN(v) {
 		return v, "", true
 	}
 	if reason = s.Unmeasured[k.Name]; reason == "" {

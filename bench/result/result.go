@@ -162,8 +162,8 @@ type Verdict struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// Invalidating returns the findings that make the result invalid, in one line.
-func (v *Verdict) Invalidating() string {
+// InvalidatingText returns the findings that make the result invalid, in one line.
+func (v *Verdict) InvalidatingText() string {
 	var out []string
 	for _, why := range v.Reasons {
 		if why.Invalidates {

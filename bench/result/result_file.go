@@ -36,10 +36,10 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	return WriteFile(name, write)
 }
 
-// Writable checks before the run that a file can be written, so that a mistyped folder does not
+// CheckWritable checks before the run that a file can be written, so that a mistyped folder does not
 // waste a run. Writable neither changes an existing file nor leaves a new one behind. Its error is
 // a usage error (code 2).
-func Writable(name string) error {
+func CheckWritable(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():

@@ -38,8 +38,8 @@ func (r *Rate) UnmarshalJSON(b []byte) error {
 // flatResult is Result without its methods.
 type flatResult Result
 
-// Statistic matches the keys of Result.Measures.
-var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
+// StatisticPattern matches the keys of Result.Measures.
+var StatisticPattern = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
 
 // MarshalJSON writes the flat object: the fixed members, the metadata, the statistics ordered by
 // name, and finally "penstock".
@@ -84,7 +84,7 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 		if FixedMembers[k] {
 			continue
 		}
-		if Statistic.MatchString(k) {
+		if StatisticPattern.MatchString(k) {
 			var v *float64
 			if err := json.Unmarshal(raw, &v); err != nil {
 				return fmt.Errorf("%s: %w", k, err)

@@ -94,8 +94,8 @@ func (e ErrorCount) Label() string {
 	return strings.Join(parts, " ")
 }
 
-// Belongs describes how many of the failures were expected, or returns "" if none were.
-func (e ErrorCount) Belongs() string {
+// ExpectedText describes how many of the failures were expected, or returns "" if none were.
+func (e ErrorCount) ExpectedText() string {
 	switch e.Expected {
 	case 0:
 		return ""
@@ -129,12 +129,12 @@ func (d *Distribution) Percentile(p float64) float64 {
 	}
 	rank := p / 100 * float64(d.Count-1)
 	lo := int64(math.Floor(rank))
-	a, b := d.at(lo), d.at(min(lo+1, d.Count-1))
+	a, b := d.valueAtRank(lo), d.valueAtRank(min(lo+1, d.Count-1))
 	return min(max(a+(b-a)*(rank-float64(lo)), d.Min), d.Max)
 }
 
-// at returns the value of rank i, counting from 0.
-func (d *Distribution) at(i int64) float64 {
+// valueAtRank returns the value of rank i, counting from 0.
+func (d *Distribution) valueAtRank(i int64) float64 {
 	for _, b := range d.Buckets {
 		if i -= int64(b[1]); i < 0 {
 			return b[0]

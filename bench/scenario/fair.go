@@ -68,9 +68,9 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// saturates reports whether the load of the keys can show how they share a model. This requires at
+// canTestFairness reports whether the load of the keys can show how they share a model. This requires at
 // least two keys that always have waiting calls, and one key that has few calls.
-func (s *fleetSpec) saturates(model string) bool {
+func (s *fleetSpec) canTestFairness(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
 		switch {
@@ -85,9 +85,9 @@ func (s *fleetSpec) saturates(model string) bool {
 	return slots > 0 && large >= 2 && small >= 1
 }
 
-// enoughCalls is the minimum number of calls that must be counted for each key, even on a slow
+// minFairCalls is the minimum number of calls that must be counted for each key, even on a slow
 // machine.
-const enoughCalls = 5
+const minFairCalls = 5
 
 // keyService is the service that a key received while all keys sent calls.
 type keyService struct {
@@ -112,10 +112,10 @@ func (s *keyService) median() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// fair keeps all keys busy for a time, and judges how they have shared the model. It starts to
+// runFairEvent keeps all keys busy for a time, and judges how they have shared the model. It starts to
 // count once every key has received a response, because calls of all keys are then waiting. It
 // stops when the time is over and enough calls of each key were answered.
-func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
+func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	timer := time.AfterFunc(limit, func() {
 		mu.Lock()
 		defer mu.Unlock()
-		if over = true; begun && all(enoughCalls) {
+		if over = true; begun && all(minFairCalls) {
 			stop()
 		}
 	})
@@ -143,7 +143,7 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 		for n := range k.Loops {
 			loops.Go(func() {
 				for call := 0; ctx.Err() == nil; call++ {
-					tokens, wait, err := f.ask(ctx, model, &k, fmt.Sprintf("%d-%d", n, call))
+					tokens, wait, err := f.sendCall(ctx, model, &k, fmt.Sprintf("%d-%d", n, call))
 					mu.Lock()
 					switch {
 					case ctx.Err() != nil: // counting has ended
@@ -156,7 +156,7 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 							begun = true
 							clear(served)
 						}
-						if over && begun && all(enoughCalls) {
+						if over && begun && all(minFairCalls) {
 							stop()
 						}
 					}
@@ -169,7 +169,7 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	switch {
 	case failed != nil:
 		return "", failed
-	case !begun || !over || !all(enoughCalls):
+	case !begun || !over || !all(minFairCalls):
 		return "", errors.New("the run ended before enough calls were answered")
 	}
 	return judge(keys, served, f.spec.slots(model))
@@ -217,16 +217,16 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 	return strings.Join(parts, ", "), errors.Join(wrong...)
 }
 
-// ask sends a call with a key, and returns its service and its wait. No two calls of a key start
+// sendCall sends a call with a key, and returns its service and its wait. No two calls of a key start
 // with the same word, so that a cache cannot make a call cheaper.
-func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
+func (f *fleet) sendCall(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {
 		return 0, 0, err
 	}
 	body := fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":%q}],"sim":{"tokens":%d}}`,
 		model, k.ID+"-"+name+strings.Repeat(" word", k.Prompt-1), k.Answer)
-	p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", body, t.Headers)
+	p, err := t.FetchWithoutTimeout(ctx, t.Path+"/v1/chat/completions", body, t.Headers)
 	switch {
 	case err != nil:
 		return 0, 0, errors.New(client.Reason(err))

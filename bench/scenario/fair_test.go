@@ -45,9 +45,9 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 
 // TestFairKeys checks how keys share a full engine, using real processes.
 func TestFairKeys(t *testing.T) {
-	fastset.LeaveOut(t, "keys that share a full engine, in processes")
+	fastset.SkipIfShort(t, "keys that share a full engine, in processes")
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	f, err := StartFleet(context.Background(), fleetSpec{
 		Engines: []engineSpec{{Name: "a", Concurrency: 2, Sim: []string{
 			"--prefill-rate=100000", "--token-rate=1000", "--slots=2", "--cache-tokens=-1",

@@ -58,7 +58,7 @@ type fleet struct {
 
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
-	out     map[string]bool // engines that are not in the edge's configuration
+	removed map[string]bool // engines that are not in the edge's configuration
 	weight  int             // weight of every second engine, changed by a reload
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
@@ -75,7 +75,7 @@ type fleetEngine struct {
 
 // StartFleet starts all engines, then starts the edge, and waits until the edge serves requests.
 func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
-	f = &fleet{spec: spec, engines: map[string]*fleetEngine{}, out: map[string]bool{}, weight: 1}
+	f = &fleet{spec: spec, engines: map[string]*fleetEngine{}, removed: map[string]bool{}, weight: 1}
 	defer func() {
 		if err != nil {
 			f.Close()
@@ -95,7 +95,7 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 	if err = f.writeConfig(); err != nil {
 		return f, err
 	}
-	f.edge, f.URL, f.Admin, err = process.StartEdge(ctx, "edge", nil, f.config())
+	f.edge, f.URL, f.Admin, err = process.StartEdge(ctx, "edge", nil, f.configPath())
 	return f, err
 }
 
@@ -114,7 +114,7 @@ func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 	return err
 }
 
-func (f *fleet) config() string { return filepath.Join(f.dir, "edge.yaml") }
+func (f *fleet) configPath() string { return filepath.Join(f.dir, "edge.yaml") }
 
 // writeConfig writes the edge's configuration, which contains all engines that were not removed.
 func (f *fleet) writeConfig() error {
@@ -123,7 +123,7 @@ func (f *fleet) writeConfig() error {
 	f.appendKeys(&b)
 	b.WriteString("upstreams:\n")
 	for i, e := range f.spec.Engines {
-		if f.out[e.Name] {
+		if f.removed[e.Name] {
 			continue
 		}
 		weight := 1
@@ -146,23 +146,23 @@ func (f *fleet) writeConfig() error {
 		}
 		var names []string
 		for _, e := range f.spec.Engines {
-			if !f.out[e.Name] && e.serves(m.ID) {
+			if !f.removed[e.Name] && e.serves(m.ID) {
 				names = append(names, e.Name)
 			}
 		}
 		fmt.Fprintf(&b, "    deployments: [{ upstream: %s }]\n", strings.Join(names, " }, { upstream: "))
 	}
-	tmp := f.config() + ".new"
+	tmp := f.configPath() + ".new"
 	if err := os.WriteFile(tmp, []byte(b.String()), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, f.config())
+	return os.Rename(tmp, f.configPath())
 }
 
 // verbs are the events that act on an engine.
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
-const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
+const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy or fair with a model and a duration, or reload"
 
 // Do performs one of these events:
@@ -181,20 +181,20 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 //
 // If an event waits for the edge's reaction, Do returns a description of the reaction.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
-	if err := f.act(ctx, what); err != nil {
+	if err := f.performEvent(ctx, what); err != nil {
 		return "", err
 	}
 	switch verb, name, _ := strings.Cut(what, " "); verb {
 	case "wedge":
-		seen, err = name+" is out", f.await(ctx, name, false)
+		seen, err = name+" is out", f.waitEngineUse(ctx, name, false)
 	case "recover":
-		seen, err = name+" is back", f.await(ctx, name, true)
+		seen, err = name+" is back", f.waitEngineUse(ctx, name, true)
 	case "busy":
 		model, silence, _ := strings.Cut(name, " ")
-		seen, err = f.busy(ctx, model, silence)
+		seen, err = f.runBusyEvent(ctx, model, silence)
 	case "fair":
 		model, span, _ := strings.Cut(name, " ")
-		seen, err = f.fair(ctx, model, span)
+		seen, err = f.runFairEvent(ctx, model, span)
 	}
 	if err != nil {
 		return "", err
@@ -202,10 +202,10 @@ func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	return seen, nil
 }
 
-func (f *fleet) act(ctx context.Context, what string) error {
+func (f *fleet) performEvent(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.spec.checkDo(what); err != nil {
+	if err := f.spec.checkEvent(what); err != nil {
 		return err
 	}
 	verb, name, _ := strings.Cut(what, " ")
@@ -223,12 +223,12 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	case "busy", "fair":
 		return nil
 	case "remove":
-		if len(f.out) == len(f.spec.Engines)-1 {
+		if len(f.removed) == len(f.spec.Engines)-1 {
 			return fmt.Errorf("%q: it is the last engine", what)
 		}
-		f.out[name] = true
+		f.removed[name] = true
 	case "add":
-		delete(f.out, name)
+		delete(f.removed, name)
 	case "reload":
 		f.weight = 3 - f.weight
 	}
@@ -238,23 +238,23 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	return f.reload(ctx)
 }
 
-func (s *fleetSpec) checkDo(what string) error {
+func (s *fleetSpec) checkEvent(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
 	case what == "reload":
 	case verb == "busy", verb == "fair":
 		model, span, _ := strings.Cut(name, " ")
 		if d, err := time.ParseDuration(span); err != nil || d <= 0 {
-			return fmt.Errorf(wantVerb, what)
+			return fmt.Errorf(unknownEventText, what)
 		}
 		if !slices.ContainsFunc(s.Models, func(m modelSpec) bool { return m.ID == model }) {
 			return fmt.Errorf("%q: there is no model %q", what, model)
 		}
-		if verb == "fair" && !s.saturates(model) {
+		if verb == "fair" && !s.canTestFairness(model) {
 			return fmt.Errorf("%q: want engines with concurrency, one key that asks for less than that at once, and two that ask for more", what)
 		}
 	case !slices.Contains(verbs, verb):
-		return fmt.Errorf(wantVerb, what)
+		return fmt.Errorf(unknownEventText, what)
 	case !slices.ContainsFunc(s.Engines, func(e engineSpec) bool { return e.Name == name }):
 		return fmt.Errorf("%q: there is no engine %q", what, name)
 	}

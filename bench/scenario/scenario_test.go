@@ -30,9 +30,9 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 
 // TestFleet checks a small failover and a small reload with real processes.
 func TestFleet(t *testing.T) {
-	fastset.LeaveOut(t, "load from several processes")
+	fastset.SkipIfShort(t, "load from several processes")
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	sim := []string{"--token-rate=100", "--slots=64"}
 	f, err := StartFleet(context.Background(), fleetSpec{
 		Engines: []engineSpec{{Name: "a", Sim: sim, Concurrency: 32}, {Name: "b", Sim: sim}, {Name: "c", Sim: sim}},
@@ -45,7 +45,7 @@ func TestFleet(t *testing.T) {
 	run := func(tokens string, at ...string) *result.Penstock {
 		t.Helper()
 		r, _, err := load.Run(context.Background(), load.Options{
-			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.Span(4 * time.Second), InputLen: "20", OutputLen: tokens, Events: at, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
+			BaseURL: f.URL, Admin: f.Admin, RequestRate: []string{"20"}, Duration: load.PositiveDuration(4 * time.Second), InputLen: "20", OutputLen: tokens, Events: at, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -75,10 +75,10 @@ func TestFleet(t *testing.T) {
 			t.Errorf("the event %q happened, want an error", bad)
 		}
 	}
-	if err := errors.Join(f.act(context.Background(), "remove a"), f.act(context.Background(), "remove b")); err != nil {
+	if err := errors.Join(f.performEvent(context.Background(), "remove a"), f.performEvent(context.Background(), "remove b")); err != nil {
 		t.Error(err)
 	}
-	if err := f.act(context.Background(), "remove c"); err == nil || f.out["c"] {
+	if err := f.performEvent(context.Background(), "remove c"); err == nil || f.removed["c"] {
 		t.Errorf("the last engine was removed: %v", err)
 	}
 	dir := f.dir
@@ -91,9 +91,9 @@ func TestFleet(t *testing.T) {
 // TestWedge checks that the edge stops using a wedged engine and uses it again later, and that no
 // call is lost. It also checks that the edge does not mistake a silent engine for a wedged one.
 func TestWedge(t *testing.T) {
-	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
+	fastset.SkipIfShort(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
-	benchtest.OwnProgram(t)
+	benchtest.BuildProgram(t)
 	sim := []string{"--token-rate=40", "--slots=64"}
 	f, err := StartFleet(context.Background(), fleetSpec{
 		Engines: []engineSpec{
@@ -109,7 +109,7 @@ func TestWedge(t *testing.T) {
 	}
 	defer f.Close()
 	r, _, err := load.Run(context.Background(), load.Options{
-		BaseURL: f.URL, Admin: f.Admin, Model: "sim", RequestRate: []string{"5"}, Duration: load.Span(45 * time.Second), InputLen: "20", OutputLen: "60",
+		BaseURL: f.URL, Admin: f.Admin, Model: "sim", RequestRate: []string{"5"}, Duration: load.PositiveDuration(45 * time.Second), InputLen: "20", OutputLen: "60",
 		Events: []string{"3s:wedge b", "4s:busy slow 8s", "40s:recover b"}, NoFloor: true, ReadyCheck: 20 * time.Second, Fleet: f,
 	}, nil)
 	if err != nil {
@@ -127,12 +127,12 @@ func TestWedge(t *testing.T) {
 	if p.Total.Failed != 0 || p.Total.Completed < 100 {
 		t.Errorf("%d failed, %d completed: %+v", p.Total.Failed, p.Total.Completed, p.Total.Errors)
 	}
-	if err := f.act(context.Background(), "wedge a"); err != nil {
+	if err := f.performEvent(context.Background(), "wedge a"); err != nil {
 		t.Fatal(err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if err := f.await(ended, "a", false); err == nil || !strings.Contains(err.Error(), "ended before a was out") {
+	if err := f.waitEngineUse(ended, "a", false); err == nil || !strings.Contains(err.Error(), "ended before a was out") {
 		t.Errorf("an engine that is not out yet: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func TestMetricsPage(t *testing.T) {
 		strings.Replace(good, "stalled{upstream=\"a\"} 0", "stalled{upstream=\"a\"} 1", 1): false,
 		good + "penstock_upstream_breaker_open{upstream=\"a\"} 1\n":                        false,
 	} {
-		if got := metricsPage(page).takesCalls("a"); got != want {
+		if got := metricsPage(page).acceptsCalls("a"); got != want {
 			t.Errorf("%v, want %v:\n%s", got, want, page)
 		}
 	}

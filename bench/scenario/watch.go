@@ -12,8 +12,8 @@ import (
 	"penstock/bench/load/client"
 )
 
-// watchEvery is the interval at which an event that waits for the edge reads the edge's metrics.
-const watchEvery = 100 * time.Millisecond
+// watchInterval is the interval at which an event that waits for the edge reads the edge's metrics.
+const watchInterval = 100 * time.Millisecond
 
 func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 	edge, err := client.NewTarget(f.Admin, false, nil)
@@ -33,19 +33,19 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 // metricsPage is a page in Prometheus text format.
 type metricsPage []byte
 
-// takesCalls reports whether the edge sends calls to an engine. It does if the engine is up and not
+// acceptsCalls reports whether the edge sends calls to an engine. It does if the engine is up and not
 // stalled, and its breaker is closed.
-func (p metricsPage) takesCalls(engine string) bool {
+func (p metricsPage) acceptsCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
 	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&
 		client.MetricOf(p, "penstock_upstream_stalled"+label) == 0 &&
 		client.MetricOf(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
-// await waits until the edge sends calls to the engine. If calls is false, it waits until the edge
+// waitEngineUse waits until the edge sends calls to the engine. If calls is false, it waits until the edge
 // sends none.
-func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
-	tick := time.NewTicker(watchEvery)
+func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) error {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		page, err := f.metrics(ctx)
@@ -56,7 +56,7 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 			return fmt.Errorf("the run ended before %s was out", engine)
 		case err != nil:
 			return err
-		case page.takesCalls(engine) == calls:
+		case page.acceptsCalls(engine) == calls:
 			return nil
 		}
 		select {
@@ -75,16 +75,16 @@ var silentCalls = [...]string{
 		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
 }
 
-// busy sends each silent call twice, all calls concurrently, and watches the model's engines until
+// runBusyEvent sends each silent call twice, all calls concurrently, and watches the model's engines until
 // all calls are answered. It fails if the edge stops using an engine or if a call fails.
-func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, err error) {
+func (f *fleet) runBusyEvent(ctx context.Context, model, silence string) (seen string, err error) {
 	watching, done := context.WithCancel(ctx)
 	defer done()
 	var calls, watchers sync.WaitGroup
 	var alarm error
 	watchers.Go(func() {
 		defer done()
-		alarm = f.awaitAlarm(watching, model)
+		alarm = f.watchForOutage(watching, model)
 	})
 	failed := make([]error, 2*len(silentCalls))
 	for i := range failed {
@@ -96,9 +96,9 @@ func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, e
 	return fmt.Sprintf("%d silent calls answered, no engine out", len(failed)), errors.Join(append(failed, alarm)...)
 }
 
-// awaitAlarm returns an error if the edge stops using an engine of the model before ctx ends.
-func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
-	tick := time.NewTicker(watchEvery)
+// watchForOutage returns an error if the edge stops using an engine of the model before ctx ends.
+func (f *fleet) watchForOutage(ctx context.Context, model string) error {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -111,7 +111,7 @@ func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 			continue
 		}
 		for _, e := range f.spec.Engines {
-			if e.serves(model) && !page.takesCalls(e.Name) {
+			if e.serves(model) && !page.acceptsCalls(e.Name) {
 				return fmt.Errorf("false alarm: %s is out, and it works", e.Name)
 			}
 		}
@@ -125,7 +125,7 @@ func (f *fleet) call(ctx context.Context, model, more string) error {
 	if err != nil {
 		return err
 	}
-	p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers)
+	p, err := t.FetchWithoutTimeout(ctx, t.Path+"/v1/chat/completions", []byte(body), t.Headers)
 	switch {
 	case err != nil:
 		return fmt.Errorf("a silent call: %s", client.Reason(err))

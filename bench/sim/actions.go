@@ -14,9 +14,9 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// demands lists engine actions other than inference. Each entry names the profiles or families that
+// auxiliaryHandlers lists engine actions other than inference. Each entry names the profiles or families that
 // support the action.
-var demands = map[string]struct {
+var auxiliaryHandlers = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
 }{
@@ -31,14 +31,14 @@ var demands = map[string]struct {
 // tokenize answers /tokenize with the correct number of tokens, but with made-up ids.
 func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 	var q generate.Request
-	d := decoderOf(x)
+	d := newDecoder(x)
 	q.Prompt.Reset(e.o.Seed)
 	for _, name := range []string{"prompt", "content"} {
 		q.Prompt.Add(v.GetStringBytes(name))
 	}
 	for i, m := range v.GetArray("messages") {
-		if _, err := d.Message(&q, i, m); err != nil {
-			x.fail(*err)
+		if _, err := d.AddMessage(&q, i, m); err != nil {
+			x.replyError(*err)
 			return
 		}
 	}
@@ -105,22 +105,22 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 
 func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
-	if _, ok := e.served(name); !ok {
-		x.fail(x.p.UnknownModelError(name))
+	if _, ok := e.resolveModel(name); !ok {
+		x.replyError(x.p.UnknownModelError(name))
 		return
 	}
 	load, was := x.req.path == "/models/load", e.loaded.Has(name)
 	switch {
 	case load && was:
-		x.fail(profile.APIError{Status: 400, Message: "model is already running"})
+		x.replyError(profile.APIError{Status: 400, Message: "model is already running"})
 		return
 	case !load && !was:
-		x.fail(profile.APIError{Status: 400, Message: "model is not running"})
+		x.replyError(profile.APIError{Status: 400, Message: "model is not running"})
 		return
 	case load:
-		e.loaded.Add(name)
+		e.loaded.Load(name)
 	default:
-		e.loaded.Drop(name)
+		e.loaded.Unload(name)
 	}
 	x.json([]byte(`{"success":true}`))
 }
@@ -129,11 +129,11 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if name == "" || len(v.GetStringBytes("lora_path")) == 0 {
-		x.fail(profile.APIError{Status: 400, Message: "Both 'lora_name' and 'lora_path' must be provided."})
+		x.replyError(profile.APIError{Status: 400, Message: "Both 'lora_name' and 'lora_path' must be provided."})
 		return
 	}
 	if !setAdapter(e, name, true) {
-		x.fail(profile.APIError{Status: 400, Message: "The lora adapter '" + name + "' has already been loaded."})
+		x.replyError(profile.APIError{Status: 400, Message: "The lora adapter '" + name + "' has already been loaded."})
 		return
 	}
 	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' added successfully."))
@@ -142,7 +142,7 @@ func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 func unloadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if !setAdapter(e, name, false) {
-		x.fail(profile.APIError{Status: 404, Message: "The lora adapter '" + name + "' cannot be found."})
+		x.replyError(profile.APIError{Status: 404, Message: "The lora adapter '" + name + "' cannot be found."})
 		return
 	}
 	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' removed successfully."))

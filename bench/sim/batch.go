@@ -10,27 +10,27 @@ import (
 
 // slowdown can slow down or stall the whole engine.
 type slowdown struct {
-	stalled atomic.Int64  // end of the stall in Unix nanoseconds, or 0
-	slow    atomic.Uint64 // Float64bits of the factor that multiplies all times; 0 means a factor of 1
+	stalled    atomic.Int64  // end of the stall in Unix nanoseconds, or 0
+	slowFactor atomic.Uint64 // Float64bits of the factor that multiplies all times; 0 means a factor of 1
 }
 
 func (w *slowdown) clear() {
 	w.stalled.Store(0)
-	w.slow.Store(0)
+	w.slowFactor.Store(0)
 }
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
 func (w *slowdown) scale(d time.Duration) time.Duration {
-	bits := w.slow.Load()
+	bits := w.slowFactor.Load()
 	if bits == 0 || d == 0 {
 		return d
 	}
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns how long the engine will remain stalled.
-func (w *slowdown) stands() time.Duration {
+// stallLeft returns how long the engine will remain stalled.
+func (w *slowdown) stallLeft() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
 		return 0
@@ -38,38 +38,38 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// standTime is the interval at which a stalled request checks whether the stall has ended.
-const standTime = 50 * time.Millisecond
+// stallPollInterval is the interval at which a stalled request checks whether the stall has ended.
+const stallPollInterval = 50 * time.Millisecond
 
-// stand waits until the stall has ended. It returns false if the client left.
-func (w *slowdown) stand(out *bodyWriter) bool {
-	for d := w.stands(); d > 0; d = w.stands() {
-		if !out.flush() || !out.client.pause(min(d, standTime)) { // pause only briefly, because Reset may end the stall
+// waitStall waits until the stall has ended. It returns false if the client left.
+func (w *slowdown) waitStall(out *bodyWriter) bool {
+	for d := w.stallLeft(); d > 0; d = w.stallLeft() {
+		if !out.flush() || !out.client.pause(min(d, stallPollInterval)) { // pause only briefly, because Reset may end the stall
 			return false
 		}
 	}
 	return true
 }
 
-// readyAt returns when the prefill of the given number of prompt tokens will be complete, and how
+// prefillEnd returns when the prefill of the given number of prompt tokens will be complete, and how
 // long the shared reader needs for these tokens.
-func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
+func (a *answer) prefillEnd(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
 		return now.Add(time.Duration(a.x.knobs.TTFT)), 0
 	}
 	if e.o.PrefillRate > 0 {
-		read = e.strain.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
+		read = e.slowdown.scale(time.Duration(float64(tokens) / e.o.PrefillRate * float64(time.Second)))
 	}
-	wait := e.strain.scale(e.o.Latency)
+	wait := e.slowdown.scale(e.o.Latency)
 	if !e.o.SharedPrefill {
 		return now.Add(wait + read), 0
 	}
-	return e.reader.Reserve(now, read).Add(wait), read
+	return e.prefillLine.Reserve(now, read).Add(wait), read
 }
 
-// gap returns the time until the next token, given the current batch size and slowdown.
-func (a *answer) gap() time.Duration {
+// tokenGap returns the time until the next token, given the current batch size and slowdown.
+func (a *answer) tokenGap() time.Duration {
 	if a.x.knobs.Gap >= 0 {
 		return time.Duration(a.x.knobs.Gap)
 	}
@@ -82,10 +82,10 @@ func (a *answer) gap() time.Duration {
 		d += o.BatchCost * time.Duration(max(0, a.e.slots.Running()-1))
 	}
 	if o.Jitter > 0 {
-		u := float64(textgen.Mix(a.q.Prompt.Hash^o.Seed, uint64(a.told.Spoken)+7)>>11) / (1 << 52)
+		u := float64(textgen.Mix(a.q.Prompt.Hash^o.Seed, uint64(a.state.Spoken)+7)>>11) / (1 << 52)
 		d = time.Duration(float64(d) * (1 + o.Jitter*(u-1)))
 	}
-	return a.e.strain.scale(d)
+	return a.e.slowdown.scale(d)
 }
 
 // throughput returns the total number of tokens per second that the given number of running
@@ -94,34 +94,34 @@ func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
 	}
-	gap := e.strain.scale(time.Duration(float64(time.Second)/e.o.TokenRate) + e.o.BatchCost*time.Duration(running-1))
+	gap := e.slowdown.scale(time.Duration(float64(time.Second)/e.o.TokenRate) + e.o.BatchCost*time.Duration(running-1))
 	return float64(running) / gap.Seconds()
 }
 
-// keep waits while the engine is stalled, or while the request has no slot because it was
+// waitWhileHeld waits while the engine is stalled, or while the request has no slot because it was
 // preempted. It adds the waiting time to tick, so that all later steps are delayed by the same
 // time. It returns false if the client left.
-func (a *answer) keep(tick *time.Time) bool {
+func (a *answer) waitWhileHeld(tick *time.Time) bool {
 	e, x := a.e, a.x
-	if !a.tenant.Evicted() && e.strain.stands() == 0 {
+	if !a.slotHolder.Evicted() && e.slowdown.stallLeft() == 0 {
 		return true
 	}
 	if !x.out.flush() {
 		return false
 	}
-	if a.tenant.Evicted() {
+	if a.slotHolder.Evicted() {
 		e.counters.preempted.Add(1)
-		if err := e.slots.Requeue(a.tenant, x.client.gone()); err != nil {
-			a.tenant, x.client.lost = nil, true
+		if err := e.slots.Requeue(a.slotHolder, x.client.stopSignal()); err != nil {
+			a.slotHolder, x.client.lost = nil, true
 			return false
 		}
-		due, read := a.readyAt(a.told.Prompt + a.told.Spoken - e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt))
+		due, read := a.prefillEnd(a.state.Prompt + a.state.Spoken - e.cache.Lookup(a.q.Prompt.Blocks, a.state.Prompt))
 		if !x.client.pauseUntil(due) {
-			e.reader.Forgo(read, due)
+			e.prefillLine.ReturnUnused(read, due)
 			return false
 		}
 	}
-	if !e.strain.stand(&x.out) {
+	if !e.slowdown.waitStall(&x.out) {
 		return false
 	}
 	if now := time.Now(); tick.Before(now) {
@@ -137,28 +137,28 @@ const (
 	strideTime   = 20 * time.Millisecond
 )
 
-// think waits as long as an unstreamed response takes, and counts the tokens of the response. steps
+// waitUnstreamed waits as long as an unstreamed response takes, and counts the tokens of the response. steps
 // is the number of tokens in the longest choice. It returns false if the client left.
-func (a *answer) think(steps int) bool {
+func (a *answer) waitUnstreamed(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
-		a.say(a.upTo(done) - a.told.Spoken)
+		a.addTokens(a.tokensUpTo(done) - a.state.Spoken)
 		if done == steps {
 			return true
 		}
-		gap := a.gap()
+		gap := a.tokenGap()
 		n := min(strideTokens, steps-done)
 		if gap > 0 {
 			n = min(n, max(1, int(strideTime/gap)))
 		}
-		if gap <= 0 && a.e.strain.stands() == 0 && !a.tenant.Evicted() {
+		if gap <= 0 && a.e.slowdown.stallLeft() == 0 && !a.slotHolder.Evicted() {
 			done += n
 			continue
 		}
 		tick = tick.Add(time.Duration(n) * gap)
-		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // the tokens generated so far count as work
-				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
+		if !a.x.client.pauseUntil(tick) || !a.waitWhileHeld(&tick) {
+			if a.slotHolder != nil && gap > 0 { // the tokens generated so far count as work
+				a.addTokens(a.tokensUpTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.state.Spoken)
 			}
 			return false
 		}
@@ -166,7 +166,7 @@ func (a *answer) think(steps int) bool {
 	}
 }
 
-func (a *answer) upTo(steps int) int {
+func (a *answer) tokensUpTo(steps int) int {
 	n := 0
 	for i := range a.choices {
 		n += min(a.choices[i].Total, steps)

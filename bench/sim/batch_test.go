@@ -12,9 +12,9 @@ import (
 // prompt397 results in 104 tokens: six full blocks of 16, and a partial one.
 var prompt397 = strings.Repeat("a", 397)
 
-// run sends one request on a separate connection and reports how long the response took.
-func run(t *testing.T, e *Engine, body string, took chan<- time.Duration) {
-	c := pipeTo(t, e)
+// timeRequest sends one request on a separate connection and reports how long the response took.
+func timeRequest(t *testing.T, e *Engine, body string, took chan<- time.Duration) {
+	c := dialPipe(t, e)
 	begin := time.Now()
 	c.post("/v1/chat/completions", body)
 	go func() {
@@ -35,14 +35,14 @@ func TestBatchCostsTime(t *testing.T) {
 			defer e.Close()
 			took := make(chan time.Duration, 4)
 			for range 3 {
-				run(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
+				timeRequest(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
 			}
 			for range 3 { // 40 gaps of 10 ms + 2 × 5 ms; an unstreamed response checks its batch every 20 ms
 				if d := <-took; d < 770*time.Millisecond || d > 801*time.Millisecond {
 					t.Errorf("stream %q: three side by side took %v, want 800ms", stream, d)
 				}
 			}
-			run(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
+			timeRequest(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
 			if d := <-took; d.Round(time.Millisecond) != 400*time.Millisecond {
 				t.Errorf("stream %q: alone it took %v", stream, d)
 			}
@@ -55,14 +55,14 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 		e := New(Options{PrefillRate: 1000, SharedPrefill: true, CacheTokens: -1, KeepAlive: -1})
 		defer e.Close()
 		took := make(chan time.Duration, 4)
-		gone := pipeTo(t, e)
+		gone := dialPipe(t, e)
 		for i := range 3 {
 			if i == 1 { // this client leaves after 50 ms, and no other request uses the remaining time
 				gone.post("/v1/chat/completions", chatBody(prompt397, `,"sim":{"tokens":1}`))
 				synctest.Wait()
 				continue
 			}
-			run(t, e, chatBody(prompt397, `,"sim":{"tokens":1}`), took)
+			timeRequest(t, e, chatBody(prompt397, `,"sim":{"tokens":1}`), took)
 		}
 		time.Sleep(50 * time.Millisecond)
 		_ = gone.Close()
@@ -73,7 +73,7 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 		if d := <-took; d.Round(time.Millisecond) != 312*time.Millisecond {
 			t.Errorf("the third took %v: who is in line keeps the time", d)
 		}
-		run(t, e, chatBody(prompt397, `,"sim":{"tokens":1}`), took)
+		timeRequest(t, e, chatBody(prompt397, `,"sim":{"tokens":1}`), took)
 		if d := <-took; d.Round(time.Millisecond) != 104*time.Millisecond {
 			t.Errorf("a later one took %v", d)
 		}
@@ -88,8 +88,8 @@ func TestPreemption(t *testing.T) {
 			e := New(Options{PrefillRate: 10000, TokenRate: 100, KVTokens: 260, CacheTokens: -1, KeepAlive: -1})
 			defer e.Close()
 			took := make(chan time.Duration, 2)
-			run(t, e, chatBody(prompt397, stream+`,"sim":{"tokens":60}`), took)
-			run(t, e, chatBody(prompt397, stream+`,"sim":{"tokens":60}`), took)
+			timeRequest(t, e, chatBody(prompt397, stream+`,"sim":{"tokens":60}`), took)
+			timeRequest(t, e, chatBody(prompt397, stream+`,"sim":{"tokens":60}`), took)
 			first, second := <-took, <-took
 			if first > 610*time.Millisecond {
 				t.Errorf("stream %q: the older one took %v: it must not be touched", stream, first)
@@ -98,7 +98,7 @@ func TestPreemption(t *testing.T) {
 				t.Errorf("stream %q: the younger one took %v", stream, second)
 			}
 			synctest.Wait()
-			used, _ := e.slots.Room()
+			used, _ := e.slots.Capacity()
 			if s := e.Stats(); s.Preempted != 1 || s.Completed != 2 || s.Tokens != 120 || used != 0 || s.Running != 0 {
 				t.Errorf("stream %q: stats %+v, room %d", stream, s, used)
 			}
@@ -111,8 +111,8 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		e := New(Options{TokenRate: 100, KVTokens: 260, KeepAlive: -1})
 		defer e.Close()
 		took := make(chan time.Duration, 2)
-		run(t, e, chatBody(prompt397, `,"stream":true,"sim":{"tokens":100}`), took)
-		c := pipeTo(t, e)
+		timeRequest(t, e, chatBody(prompt397, `,"stream":true,"sim":{"tokens":100}`), took)
+		c := dialPipe(t, e)
 		c.post("/v1/chat/completions", chatBody(strings.Repeat("b", 397), `,"stream":true,"sim":{"tokens":100}`))
 		go func() { _, _, _ = c.answer() }()
 		time.Sleep(600 * time.Millisecond)
@@ -122,7 +122,7 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		_ = c.Close()
 		<-took
 		synctest.Wait()
-		used, _ := e.slots.Room()
+		used, _ := e.slots.Capacity()
 		if s := e.Stats(); s.Aborted != 1 || s.Waiting != 0 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}
@@ -135,7 +135,7 @@ func TestEventsHappen(t *testing.T) {
 		defer e.Close()
 		took := make(chan time.Duration, 1)
 		for _, stream := range []string{`,"stream":true`, ""} {
-			run(t, e, chatBody("hi", stream+`,"sim":{"tokens":101}`), took)
+			timeRequest(t, e, chatBody("hi", stream+`,"sim":{"tokens":101}`), took)
 			time.Sleep(500 * time.Millisecond)
 			stall, err := ParseAction("stall=1s")
 			if err != nil {
@@ -151,12 +151,12 @@ func TestEventsHappen(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Do(slow)
-		run(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":11}`), took)
+		timeRequest(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":11}`), took)
 		if d := <-took; d.Round(time.Millisecond) != time.Second {
 			t.Errorf("ten times slower it took %v", d)
 		}
 		e.Reset()
-		run(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":11}`), took)
+		timeRequest(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":11}`), took)
 		if d := <-took; d.Round(time.Millisecond) != 100*time.Millisecond {
 			t.Errorf("after the reset it took %v", d)
 		}
@@ -170,7 +170,7 @@ func TestJitterKeepsTheMeanAndFollowsTheSeed(t *testing.T) {
 			e := New(Options{TokenRate: 100, Jitter: 0.5, Seed: seed, KeepAlive: -1})
 			defer e.Close()
 			took := make(chan time.Duration, 1)
-			run(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":1001}`), took)
+			timeRequest(t, e, chatBody("hi", `,"stream":true,"sim":{"tokens":1001}`), took)
 			d := <-took
 			if d < 9700*time.Millisecond || d > 10300*time.Millisecond {
 				t.Errorf("1,000 gaps of 10 ms ± half took %v", d)
@@ -194,7 +194,7 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 	}
 	e := start(t, o)
 	eventually(t, "health says that it is sick", func() bool {
-		return e.sick.Load()
+		return e.unhealthy.Load()
 	})
 	eventually(t, "the listener is gone", func() bool {
 		e.server.mu.Lock()
@@ -206,14 +206,14 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 		defer e.server.mu.Unlock()
 		return e.server.ln != nil
 	})
-	if resp, body := ask(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
+	if resp, body := sendChat(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
 		t.Errorf("after the restart: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := fetch(t, e, "POST", "/sim/event", `{"do":"slots=3"}`); resp.StatusCode != 200 {
+	if resp, body := sendRequest(t, e, "POST", "/sim/event", `{"do":"slots=3"}`); resp.StatusCode != 200 {
 		t.Errorf("event: %d %s, want 200", resp.StatusCode, body)
 	}
-	eventually(t, "three slots", func() bool { _, n := e.slots.Room(); return n == 3 })
-	if resp, _ := fetch(t, e, "POST", "/sim/event", `{"do":"explode"}`); resp.StatusCode != 400 {
+	eventually(t, "three slots", func() bool { _, n := e.slots.Capacity(); return n == 3 })
+	if resp, _ := sendRequest(t, e, "POST", "/sim/event", `{"do":"explode"}`); resp.StatusCode != 400 {
 		t.Errorf("unknown event: %d", resp.StatusCode)
 	}
 }

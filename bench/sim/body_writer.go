@@ -14,27 +14,27 @@ import (
 // bodyWriter writes a response to the socket. It can send the body in chunks, compressed, in
 // pieces, or as required by faults.
 type bodyWriter struct {
-	nc       net.Conn
-	client   *clientWatch
-	t        *fault.Effects
-	out      []byte // bytes to write next
-	gz       *gzip.Writer
-	gzOut    bytes.Buffer
-	framing  fault.Framing
-	headed   bool
-	noBody   bool
-	broken   bool // a fault ended the response
-	deserted bool // a write failed, so no client has read the response
-	rng      uint64
-	seed     uint64
+	nc          net.Conn
+	client      *clientWatch
+	t           *fault.Effects
+	out         []byte // bytes to write next
+	gz          *gzip.Writer
+	gzOut       bytes.Buffer
+	framing     fault.Framing
+	headWritten bool
+	noBody      bool
+	broken      bool // a fault ended the response
+	writeFailed bool // a write failed, so no client has read the response
+	rng         uint64
+	seed        uint64
 }
 
-// over reports whether nothing more can be written to the response.
-func (w *bodyWriter) over() bool { return w.client.lost || w.broken }
+// isEnded reports whether nothing more can be written to the response.
+func (w *bodyWriter) isEnded() bool { return w.client.lost || w.broken }
 
 // put appends p to the body. If the body is chunked, p becomes one chunk.
 func (w *bodyWriter) put(p []byte) {
-	if w.noBody || len(p) == 0 || w.over() {
+	if w.noBody || len(p) == 0 || w.isEnded() {
 		return
 	}
 	if w.gz != nil {
@@ -75,15 +75,15 @@ func (w *bodyWriter) frame(p []byte) {
 // response.
 func (w *bodyWriter) flush() bool {
 	if len(w.out) > 0 && !w.client.lost {
-		if w.t.DripBody > 0 && w.headed {
+		if w.t.DripBody > 0 && w.headWritten {
 			w.drip(w.t.DripBody)
 		} else if _, err := w.nc.Write(w.out); err != nil {
-			w.deserted = true
+			w.writeFailed = true
 			w.client.lost = !w.client.stubborn
 		}
 	}
 	w.out = w.out[:0]
-	return !w.over()
+	return !w.isEnded()
 }
 
 func (w *bodyWriter) drip(gap time.Duration) {

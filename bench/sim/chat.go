@@ -16,38 +16,38 @@ import (
 )
 
 var (
-	parsers  fastjson.ParserPool
-	requests = sync.Pool{New: func() any { return new(generate.Request) }}
+	parsers     fastjson.ParserPool
+	requestPool = sync.Pool{New: func() any { return new(generate.Request) }}
 )
 
-func decoderOf(x *exchange) *generate.Decoder {
+func newDecoder(x *exchange) *generate.Decoder {
 	e := x.e
 	return &generate.Decoder{
 		Profile: x.p, Faults: &x.t, Controls: &x.knobs, Seed: e.o.Seed, StrictSystem: e.o.StrictSystem,
 		AlternateRoles: e.o.AlternateRoles, Efforts: e.o.Efforts,
 		Priorities: e.o.Priorities,
-		Served:     e.served, NextID: e.nextID,
+		Served:     e.resolveModel, NextID: e.nextID,
 	}
 }
 
-func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
+func chat(x *exchange) { serveText(x, "", newDecoder(x).Chat) }
 
-type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
+type decodeFunc = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a text generation request in any dialect. For a legacy completion, legacy is the
+// serveText answers a text generation request in any dialect. For a legacy completion, legacy is the
 // completion's id. Otherwise it is empty.
-func text(x *exchange, legacy string, read decode) {
-	q := requests.Get().(*generate.Request)
-	defer requests.Put(q)
+func serveText(x *exchange, legacy string, read decodeFunc) {
+	q := requestPool.Get().(*generate.Request)
+	defer requestPool.Put(q)
 	p := parsers.Get()
 	v, err := generate.Parse(p, x.req.body)
 	if err == nil {
 		err = read(v, q)
 	}
 	parsers.Put(p)
-	x.free()
+	x.releaseBody()
 	if err != nil {
-		x.fail(*err)
+		x.replyError(*err)
 		return
 	}
 	if !x.misbehave() {
@@ -61,7 +61,7 @@ func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	defer parsers.Put(p)
 	v, err := generate.Parse(p, x.req.body)
 	if err != nil {
-		x.fail(*err)
+		x.replyError(*err)
 		return
 	}
 	do(v)
@@ -72,15 +72,15 @@ type answer struct {
 	e      *Engine
 	x      *exchange
 	q      *generate.Request
-	told   told
+	state  responseState
 	writer *chatWriter
 
 	limit   int // maximum number of tokens in a choice
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
-	tenant                   *scheduler.SlotHolder // nil without a slot
-	unuse                    func()                // releases the model loaded for the request; nil if none was loaded
+	slotHolder               *scheduler.SlotHolder // nil without a slot
+	releaseModel             func()                // releases the model loaded for the request; nil if none was loaded
 }
 
 // complete processes a request, which includes the queue, the prefill and the decoding.
@@ -90,50 +90,50 @@ func complete(x *exchange, q *generate.Request, id string) {
 	a := newAnswer(x, q)
 	switch x.t.Flip {
 	case fault.FlipStream:
-		a.told.Stream = true
+		a.state.Stream = true
 	case fault.FlipPlain:
-		a.told.Stream = false
+		a.state.Stream = false
 	}
-	if err := a.fit(); err != nil {
+	if err := a.checkContext(); err != nil {
 		a.refuse(*err, x.p.LongInBand)
 		return
 	}
-	a.told.ID = id
+	a.state.ID = id
 	if id == "" {
-		a.told.ID = x.p.AnswerID.Make(e.nextID())
+		a.state.ID = x.p.AnswerID.Make(e.nextID())
 	}
 	defer a.release()
-	if !a.enter() || !a.prefill() {
+	if !a.acquireSlot() || !a.prefill() {
 		return
 	}
-	d := decoderOf(x)
+	d := newDecoder(x)
 	a.choices = make([]generate.Plan, q.N)
 	for i := range a.choices {
 		a.choices[i] = d.Plan(q, i, a.limit)
 	}
-	a.told.Calls, a.writer = q.Calls, newChatWriter(a, legacy)
+	a.state.Calls, a.writer = q.Calls, newChatWriter(a, legacy)
 	a.first = time.Now()
 	e.times.ttft.Observe(a.first.Sub(a.arrived))
-	if a.told.Stream {
-		a.streamed()
+	if a.state.Stream {
+		a.streamChoices()
 	} else {
-		a.plain()
+		a.sendUnstreamed()
 	}
 }
 
 // newAnswer returns the state for a request whose prompt is known.
 func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
-	a.told = told{
+	a.state = responseState{
 		Faults: &x.t, Model: q.Model, Created: now(), Now: now, Stream: q.Stream,
-		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.event,
+		Prompt: q.Prompt.Tokens(), Timings: a.timings, Event: x.sendEvent,
 	}
 	return a
 }
 
-// enter waits for a slot. If there is no slot for the request, it answers the client and returns
+// acquireSlot waits for a slot. If there is no slot for the request, it answers the client and returns
 // false.
-func (a *answer) enter() bool {
+func (a *answer) acquireSlot() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
 	x.client.stubborn = e.o.CancelOnlyStreams && !a.q.Stream
@@ -141,24 +141,24 @@ func (a *answer) enter() bool {
 	if e.o.CacheTokens > 0 {
 		shared = a.q.Prompt.Blocks
 	}
-	t, err := e.slots.Enter(x.client.gone(), a.told.Prompt, shared, a.q.Prompt.Priority)
+	t, err := e.slots.Enter(x.client.stopSignal(), a.state.Prompt, shared, a.q.Prompt.Priority)
 	if err != nil {
 		if errors.Is(err, scheduler.ErrGone) {
 			x.client.lost = true
 		} else {
-			a.refuse(x.p.Full(), x.p.FullInBand)
+			a.refuse(x.p.QueueFullError(), x.p.FullInBand)
 		}
 		return false
 	}
-	a.tenant, a.admitted = t, time.Now()
+	a.slotHolder, a.admitted = t, time.Now()
 	if x.p.Loads {
-		cold := e.loaded.Add(a.q.Model)
-		a.unuse = e.loaded.Use(a.q.Model, x.c.reset)
+		cold := e.loaded.Load(a.q.Model)
+		a.releaseModel = e.loaded.BeginUse(a.q.Model, x.c.reset)
 		if cold && !x.client.pause(loadTime) {
 			return false
 		}
 	} else if slices.Contains(*e.adapters.Load(), a.q.Model) {
-		a.unuse = e.loaded.Use(a.q.Model, func() {})
+		a.releaseModel = e.loaded.BeginUse(a.q.Model, func() {})
 	}
 	e.times.queue.Observe(a.admitted.Sub(a.arrived))
 	if x.t.Hold {
@@ -170,29 +170,29 @@ func (a *answer) enter() bool {
 
 // release frees the slot. A second call does nothing.
 func (a *answer) release() {
-	if a.tenant == nil {
+	if a.slotHolder == nil {
 		return
 	}
-	if a.unuse != nil {
-		a.unuse()
+	if a.releaseModel != nil {
+		a.releaseModel()
 	}
-	a.e.slots.Leave(a.tenant)
-	a.tenant = nil
+	a.e.slots.Leave(a.slotHolder)
+	a.slotHolder = nil
 	a.e.times.e2e.Observe(time.Since(a.arrived))
 }
 
-// say counts n generated tokens.
-func (a *answer) say(n int) {
-	a.told.Spoken += n
-	a.e.slots.Grow(a.tenant, n)
+// addTokens counts n generated tokens.
+func (a *answer) addTokens(n int) {
+	a.state.Spoken += n
+	a.e.slots.Grow(a.slotHolder, n)
 	a.e.counters.generated.Add(int64(n))
 	a.e.counters.steps.Add(1)
 }
 
-// fit checks the request against the context length and sets the token limit.
-func (a *answer) fit() *profile.APIError {
+// checkContext checks the request against the context length and sets the token limit.
+func (a *answer) checkContext() *profile.APIError {
 	size, want := a.e.o.MaxModelLen, a.q.Max
-	room := size - a.told.Prompt
+	room := size - a.state.Prompt
 	a.limit = room
 	if want >= 0 {
 		a.limit = want
@@ -205,15 +205,15 @@ func (a *answer) fit() *profile.APIError {
 	if !over {
 		return nil
 	}
-	err := a.e.pages.TooLong(a.told.Prompt, want, size)
+	err := a.e.pages.TooLong(a.state.Prompt, want, size)
 	return &err
 }
 
 // refuse answers a request that is too long, or that finds the queue full. If inBand is set and the
 // request is for a stream, the error is sent in the stream, after a 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
-	if !inBand || !a.told.Stream {
-		a.x.fail(err)
+	if !inBand || !a.state.Stream {
+		a.x.replyError(err)
 		return
 	}
 	a.x.sse()
@@ -223,26 +223,26 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 // prefill waits until the first token is due. It returns false if the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
-	x.forget = a.release
-	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
+	x.freeSlot = a.release
+	a.state.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.state.Prompt)
 	if e.o.SharedPrefill {
 		// Prompts are read in order, so a later prompt finds the blocks of this prompt in the
 		// cache.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}
-	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
+	due, read := a.prefillEnd(a.state.Prompt - a.state.Cached)
 	if x.t.Prefill > 0 {
 		due, read = time.Now().Add(x.t.Prefill), 0
 	}
-	if a.told.Stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
+	if a.state.Stream && x.p.HeadFirst && (time.Until(due) > 0 || x.t.DripHead > 0) {
 		x.sse()
 		if !x.out.flush() {
 			return false
 		}
 	}
-	for ping := x.p.Ping; ping > 0 && x.out.headed && time.Until(due) > ping; {
+	for ping := x.p.Ping; ping > 0 && x.out.headWritten && time.Until(due) > ping; {
 		if !x.client.pause(ping) {
-			e.reader.Forgo(read, due)
+			e.prefillLine.ReturnUnused(read, due)
 			return false
 		}
 		x.stream.comment()
@@ -250,23 +250,23 @@ func (a *answer) prefill() bool {
 			return false
 		}
 	}
-	if !readChunks(a, due) || !x.client.pauseUntil(due) || !e.strain.stand(&x.out) {
-		e.reader.Forgo(read, due)
+	if !prefillChunks(a, due) || !x.client.pauseUntil(due) || !e.slowdown.waitStall(&x.out) {
+		e.prefillLine.ReturnUnused(read, due)
 		return false
 	}
 	e.counters.steps.Add(1)
 	e.cache.Insert(a.q.Prompt.Blocks)
-	e.counters.prompted.Add(int64(a.told.Prompt))
-	e.counters.cached.Add(int64(a.told.Cached))
+	e.counters.prompted.Add(int64(a.state.Prompt))
+	e.counters.cached.Add(int64(a.state.Cached))
 	return true
 }
 
-// readChunks reads every chunk of the prompt except the last one. due is the time at which the
+// prefillChunks reads every chunk of the prompt except the last one. due is the time at which the
 // whole prompt will have been read. It returns false if the client left.
-func readChunks(a *answer, due time.Time) bool {
+func prefillChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
 	for i := a.x.t.Chunks - 1; i > 0; i-- {
-		if !a.x.client.pauseUntil(due.Add(-time.Duration(i)*gap)) || !a.e.strain.stand(&a.x.out) {
+		if !a.x.client.pauseUntil(due.Add(-time.Duration(i)*gap)) || !a.e.slowdown.waitStall(&a.x.out) {
 			return false
 		}
 		a.e.counters.steps.Add(1)
@@ -277,11 +277,11 @@ func readChunks(a *answer, due time.Time) bool {
 func (a *answer) timings() []byte {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	read, wrote := ms(a.first.Sub(a.admitted)), ms(time.Since(a.first))
-	n, m := max(1, a.told.Prompt-a.told.Cached), max(1, a.told.Spoken)
-	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.told.Cached,
-		a.told.Prompt-a.told.Cached, read, read/float64(n))
+	n, m := max(1, a.state.Prompt-a.state.Cached), max(1, a.state.Spoken)
+	b := fmt.Appendf(nil, `{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"prompt_per_token_ms":%.4f`, a.state.Cached,
+		a.state.Prompt-a.state.Cached, read, read/float64(n))
 	b = fmt.Appendf(b, `,"prompt_per_second":%.3f,"predicted_n":%d,"predicted_ms":%.3f`, 1000*float64(n)/max(read, 0.001),
-		a.told.Spoken, wrote)
+		a.state.Spoken, wrote)
 	return fmt.Appendf(b, `,"predicted_per_token_ms":%.4f,"predicted_per_second":%.3f}`, wrote/float64(m),
 		1000*float64(m)/max(wrote, 0.001))
 }

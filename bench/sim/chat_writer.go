@@ -12,8 +12,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told contains facts about a response while the response is being written.
-type told struct {
+// responseState contains facts about a response while the response is being written.
+type responseState struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
 	Created                         int64
@@ -32,7 +32,7 @@ type chatWriter struct {
 	legacy    bool // /v1/completions
 	created   int64
 	model     string
-	told      *told
+	state     *responseState
 	stream    *eventWriter
 	q         *generate.Request
 	choices   []generate.Plan
@@ -40,8 +40,8 @@ type chatWriter struct {
 	usageLast bool // the client requested usage
 	nullUsage bool // every chunk except the last contains "usage":null
 
-	known map[deltaKey][2]string // JSON before and after the text of a chunk; valid while at is unchanged
-	at    int64                  // value of created in the JSON of known
+	cachedChunks  map[deltaKey][2]string // JSON before and after the text of a chunk; valid while at is unchanged
+	cachedCreated int64                  // value of created in the JSON of known
 }
 
 // chunk is the template data for one event, which may contain a part of a choice. The string fields
@@ -72,8 +72,8 @@ type deltaKey struct {
 
 func newChatWriter(a *answer, legacy bool) *chatWriter {
 	w := &chatWriter{
-		p: a.x.p, legacy: legacy, created: a.told.Created, model: a.told.Model,
-		told: &a.told, stream: &a.x.stream, q: a.q, choices: a.choices,
+		p: a.x.p, legacy: legacy, created: a.state.Created, model: a.state.Model,
+		state: &a.state, stream: &a.x.stream, q: a.q, choices: a.choices,
 		usageEach: a.q.Usage.Each, usageLast: a.q.Usage.Last,
 	}
 	switch a.x.t.Usage {
@@ -95,7 +95,7 @@ func (w *chatWriter) content(text string) []byte {
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	w.stream.join(w.p.Joins)
 	if w.p.Family == "sglang" {
-		w.created = w.told.Now()
+		w.created = w.state.Now()
 	}
 	if c.Opened || w.legacy || w.p.Roles != profile.RoleAlone {
 		return true
@@ -111,18 +111,18 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	first := !c.Opened && !w.legacy
 	c.Opened = true
 	// TGI has no separate final chunk for text that was cut off at the token limit
-	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish
+	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.state.Faults.NoFinish
 	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
-		return w.lastOrRich(i, c, p, first, ends)
+		return w.writeRichChunk(i, c, p, first, ends)
 	}
-	around := w.around(deltaKey{i, p.Call, p.Kind, first})
+	around := w.chunkFrame(deltaKey{i, p.Call, p.Kind, first})
 	w.stream.chunk = append(append(append(w.stream.chunk[:0], around[0]...), p.Escaped...), around[1]...)
-	return w.told.Event("", w.stream.chunk)
+	return w.state.Event("", w.stream.chunk)
 }
 
-// lastOrRich writes a chunk that contains more than the text of a token, such as a finish reason or
+// writeRichChunk writes a chunk that contains more than the text of a token, such as a finish reason or
 // logprobs.
-func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
+func (w *chatWriter) writeRichChunk(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
 		one.Logprobs = w.logprobs([]textgen.Word{p.Word})
@@ -133,18 +133,18 @@ func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first,
 	return w.send(&one)
 }
 
-// around returns the JSON before and after the text of a chunk. It renders each distinct pair only
+// chunkFrame returns the JSON before and after the text of a chunk. It renders each distinct pair only
 // once.
-func (w *chatWriter) around(key deltaKey) [2]string {
-	if w.at != w.created || w.known == nil {
-		w.known, w.at = map[deltaKey][2]string{}, w.created
+func (w *chatWriter) chunkFrame(key deltaKey) [2]string {
+	if w.cachedCreated != w.created || w.cachedChunks == nil {
+		w.cachedChunks, w.cachedCreated = map[deltaKey][2]string{}, w.created
 	}
-	around, known := w.known[key]
+	around, known := w.cachedChunks[key]
 	if !known {
-		p := profile.Piece{Kind: key.kind, Call: key.call, Word: textgen.Word{Escaped: markText}}
+		p := profile.Piece{Kind: key.kind, Call: key.call, Word: textgen.Word{Escaped: textPlaceholder}}
 		text := w.render(&chunk{Choice: true, Index: key.index, Delta: w.delta(&p, key.first)})
-		around[0], around[1], _ = strings.Cut(string(text), markText)
-		w.known[key] = around
+		around[0], around[1], _ = strings.Cut(string(text), textPlaceholder)
+		w.cachedChunks[key] = around
 	}
 	return around
 }
@@ -155,16 +155,16 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	if w.legacy {
 		end.Delta = `""`
 	}
-	last := over(w.choices)
+	last := allClosed(w.choices)
 	if w.p.Family == "llamacpp" && last {
 		if w.legacy && w.usageLast { // this engine sends no usage chunk for legacy completions
 			end.Usage = w.usage()
 		}
-		if w.legacy || !w.usageChunk() {
-			end.Took = string(w.told.Timings())
+		if w.legacy || !w.hasUsageChunk() {
+			end.Took = string(w.state.Timings())
 		}
 	}
-	if w.told.Faults.Usage == fault.UsageOnFinish && last {
+	if w.state.Faults.Usage == fault.UsageOnFinish && last {
 		end.Usage = w.usage()
 	}
 	ok := w.send(&end)
@@ -174,9 +174,9 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	return ok
 }
 
-// done writes the end of the stream, which follows the choices.
-func (w *chatWriter) done() bool {
-	t := w.told.Faults
+// endStream writes the end of the stream, which follows the choices.
+func (w *chatWriter) endStream() bool {
+	t := w.state.Faults
 	if t.Ghost {
 		was := w.model
 		w.model = ""
@@ -185,10 +185,10 @@ func (w *chatWriter) done() bool {
 		}
 		w.model = was
 	}
-	if w.usageChunk() && !t.NoFinish {
+	if w.hasUsageChunk() && !t.NoFinish {
 		last := chunk{Usage: w.usage()}
 		if w.p.Family == "llamacpp" {
-			last.Took = string(w.told.Timings())
+			last.Took = string(w.state.Timings())
 		}
 		if !w.send(&last) {
 			return false
@@ -197,17 +197,17 @@ func (w *chatWriter) done() bool {
 	if w.p.Family == "llamacpp" { // llama.cpp sends [DONE] in a separate HTTP chunk
 		w.stream.join(false)
 	}
-	if !t.NoDone && !w.told.Event("", wire.Done) {
+	if !t.NoDone && !w.state.Event("", wire.Done) {
 		return false
 	}
 	w.stream.join(false)
 	return true
 }
 
-// usageChunk reports whether the last chunk contains usage and no choices. llama.cpp sends no such
+// hasUsageChunk reports whether the last chunk contains usage and no choices. llama.cpp sends no such
 // chunk for legacy completions.
-func (w *chatWriter) usageChunk() bool {
-	t := w.told.Faults
+func (w *chatWriter) hasUsageChunk() bool {
+	t := w.state.Faults
 	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
 }
 
@@ -215,16 +215,16 @@ func (w *chatWriter) send(c *chunk) bool {
 	if w.usageEach && c.Usage == "" {
 		c.Usage = w.usage()
 	}
-	return w.told.Event("", w.render(c))
+	return w.state.Event("", w.render(c))
 }
 
 // These placeholders replace the varying parts of a rendered template. They cannot occur in JSON.
 const (
-	markFrame   = "\x00frame"
-	markText    = "\x00text"
-	markThought = "\x00thought"
-	markUsage   = "\x00usage"
-	markTook    = "\x00took"
+	framePlaceholder   = "\x00frame"
+	textPlaceholder    = "\x00text"
+	thoughtPlaceholder = "\x00thought"
+	usagePlaceholder   = "\x00usage"
+	tookPlaceholder    = "\x00took"
 )
 
 func marked(text, mark string) string {
@@ -234,9 +234,9 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill replaces placeholders with text. In pairs, each placeholder is followed by the text that
+// replacePlaceholders replaces placeholders with text. In pairs, each placeholder is followed by the text that
 // replaces it.
-func fill(form string, pairs ...string) string {
+func replacePlaceholders(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
 	}
@@ -246,27 +246,27 @@ func fill(form string, pairs ...string) string {
 func (w *chatWriter) render(c *chunk) []byte {
 	c.Family, c.Legacy, c.NullUsage = w.p.Family, w.legacy, w.nullUsage
 	form := *c
-	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
-	frame := w.frame("chat.completion.chunk")
+	form.Frame, form.Usage, form.Took = framePlaceholder, marked(c.Usage, usagePlaceholder), marked(c.Took, tookPlaceholder)
+	frame := w.frameMembers("chat.completion.chunk")
 	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // the number of variants of these chunks is unlimited
 		c.Frame = frame
-		return pages.Tell("chat", "chunk", c)
+		return pages.RenderAnswer("chat", "chunk", c)
 	}
-	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
+	return []byte(replacePlaceholders(pages.RenderCached("chat", "chunk", form), framePlaceholder, frame, usagePlaceholder, c.Usage, tookPlaceholder, c.Took))
 }
 
-// frame returns the members that every chunk and response contains. They come last at llama.cpp and
+// frameMembers returns the members that every chunk and response contains. They come last at llama.cpp and
 // first at other engines.
-func (w *chatWriter) frame(object string) string {
+func (w *chatWriter) frameMembers(object string) string {
 	if w.legacy {
 		object = "text_completion"
 	}
-	var o wire.Members
+	var o wire.JSONBuilder
 	if w.p.Family == "llamacpp" {
-		o.Add(`"created":`).Int(int(w.created)).Add(`,"id":"`, w.told.ID, `","model":`).Quote(w.model)
+		o.Add(`"created":`).Int(int(w.created)).Add(`,"id":"`, w.state.ID, `","model":`).Quote(w.model)
 		return string(*o.Add(`,"system_fingerprint":"b11669-sim","object":"`, object, `"`))
 	}
-	o.Add(`"id":"`, w.told.ID, `","object":"`, object, `","created":`).Int(int(w.created)).Add(`,"model":`).Quote(w.model)
+	o.Add(`"id":"`, w.state.ID, `","object":"`, object, `","created":`).Int(int(w.created)).Add(`,"model":`).Quote(w.model)
 	before, after, named := strings.Cut(w.p.Extra, "%s")
 	if o.Add(before); named {
 		o.Quote(w.model).Add(after)
@@ -284,7 +284,7 @@ func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d.Kind = [...]string{"text", "thought", "call", "args", "whole", "name"}[p.Kind]
 	around := w.p.Around["call"]
 	if p.Kind >= profile.PieceCall {
-		c := &w.told.Calls[p.Call]
+		c := &w.state.Calls[p.Call]
 		d.ID, d.Name, d.Rest, d.Args = c.ID, c.Name, c.Name[c.Head:], c.Args
 		if c.Head > 0 && p.Kind == profile.PieceCall {
 			d.Name = c.Name[:c.Head]
@@ -294,10 +294,10 @@ func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	}
 	d.Before, d.After = around[0], around[1]
 	if d.ID != "" {
-		return string(pages.Tell("chat", "delta", d))
+		return string(pages.RenderAnswer("chat", "delta", d))
 	}
-	d.Text = markText
-	return strings.Replace(pages.Form("chat", "delta", d), markText, p.Escaped, 1)
+	d.Text = textPlaceholder
+	return strings.Replace(pages.RenderCached("chat", "delta", d), textPlaceholder, p.Escaped, 1)
 }
 
 func (w *chatWriter) usage() string {
@@ -305,10 +305,10 @@ func (w *chatWriter) usage() string {
 	for i := range w.choices {
 		thought += w.choices[i].Thought
 	}
-	var o wire.Members
-	o.Add(`{"prompt_tokens":`).Int(w.told.Prompt).Add(`,"total_tokens":`).Int(w.told.Prompt + w.told.Spoken)
-	o.Add(`,"completion_tokens":`).Int(w.told.Spoken)
-	cached, reasoning := w.told.Cached, min(thought, w.told.Spoken)
+	var o wire.JSONBuilder
+	o.Add(`{"prompt_tokens":`).Int(w.state.Prompt).Add(`,"total_tokens":`).Int(w.state.Prompt + w.state.Spoken)
+	o.Add(`,"completion_tokens":`).Int(w.state.Spoken)
+	cached, reasoning := w.state.Cached, min(thought, w.state.Spoken)
 	switch {
 	case w.p.Is("ollama tgi lmstudio"):
 	case w.p.Family == "sglang" && cached == 0:
@@ -337,7 +337,7 @@ func (w *chatWriter) logprobs(ws []textgen.Word) string {
 	for i, t := range ws {
 		all[i] = token{t.Escaped, []byte(t.Text)}
 	}
-	return string(pages.Tell("chat", section, struct {
+	return string(pages.RenderAnswer("chat", section, struct {
 		Tokens []token
 		Tops   int
 	}{all, w.q.Tops}))

@@ -10,8 +10,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// each runs a test for every profile that generates text.
-func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
+// eachTextProfile runs a test for every profile that generates text.
+func eachTextProfile(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
 		if !profile.ByName[p].Does("chat") {
 			continue
@@ -23,8 +23,8 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm converts request members to a form that the engine accepts.
-func inForm(name, more string) string {
+// adaptMembers converts request members to a form that the engine accepts.
+func adaptMembers(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
 	case "schemas":
@@ -53,18 +53,18 @@ func TestRefusedForms(t *testing.T) {
 	} {
 		e := start(t, Options{Profile: name})
 		for more, status := range want {
-			if resp, body := ask(t, e, chatBody("hi", more)); resp.StatusCode != status {
+			if resp, body := sendChat(t, e, chatBody("hi", more)); resp.StatusCode != status {
 				t.Errorf("%s with %s: %s %s, want %d", name, more, resp.Status, body, status)
 			}
 		}
 	}
-	resp, body := ask(t, start(t, Options{Profile: "llamacpp"}), chatBody("hi", named))
+	resp, body := sendChat(t, start(t, Options{Profile: "llamacpp"}), chatBody("hi", named))
 	if plain := plainOf(t, body); len(plain.Calls) != 1 || plain.Calls[0].Name != "get_time" {
 		t.Errorf("llamacpp reads a named tool: %s %s", resp.Status, body)
 	}
 	for name, status := range map[string]int{"vllm": 200, "ollama": 400, "lmstudio": 400, "tgi": 422} {
 		null := `{"model":"sim","messages":[{"role":"assistant","content":null}],"max_tokens":4}`
-		if resp, body := ask(t, start(t, Options{Profile: name}), null); resp.StatusCode != status {
+		if resp, body := sendChat(t, start(t, Options{Profile: name}), null); resp.StatusCode != status {
 			t.Errorf("%s, null content: %s %s", name, resp.Status, body)
 		}
 	}
@@ -76,18 +76,18 @@ func TestRefusedForms(t *testing.T) {
 		for i, b := range []string{
 			`{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, chatBody("hi", `,"reasoning_effort":"high"`),
 		} {
-			if resp, body := ask(t, e, b); resp.StatusCode != status[i] {
+			if resp, body := sendChat(t, e, b); resp.StatusCode != status[i] {
 				t.Errorf("%s: %s %s, want %d", name, resp.Status, body, status[i])
 			}
 		}
-		if resp, body := ask(t, e, chatBody("hi", `,"reasoning_effort":"medium"`)); resp.StatusCode != 200 {
+		if resp, body := sendChat(t, e, chatBody("hi", `,"reasoning_effort":"medium"`)); resp.StatusCode != 200 {
 			t.Errorf("%s: %s %s, want 200", name, resp.Status, body)
 		}
 	}
 }
 
 func TestStreamEqualsPlain(t *testing.T) {
-	each(t, func(t *testing.T, e *Engine, profile string) {
+	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
 		for _, more := range []string{
 			``, `,"max_tokens":7`, `,"max_completion_tokens":7`, `,"stop":["gate","river","."]`, `,"stop":"e"`, `,"n":3`, `,"seed":4`,
 			`,"reasoning_effort":"low"`, `,"chat_template_kwargs":{"enable_thinking":true}`, `,"reasoning_effort":"high","max_tokens":20`,
@@ -97,13 +97,13 @@ func TestStreamEqualsPlain(t *testing.T) {
 			`,"sim":{"text":"Grüße, \"Welt\" 🚲\n\\ end"}`, `,"sim":{"echo":true}`, `,"include_reasoning":false,"reasoning_effort":"low"`,
 			`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"sim":{"tool_calls":2}`,
 		} {
-			more = inForm(profile, more)
-			resp, body := ask(t, e, chatBody("hello", more))
+			more = adaptMembers(profile, more)
+			resp, body := sendChat(t, e, chatBody("hello", more))
 			if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 				t.Fatalf("%s: %s %s, want 200 with JSON", more, resp.Status, body)
 			}
 			plain := plainOf(t, body)
-			resp, body = ask(t, e, chatBody("hello", more+`,"stream":true,"stream_options":{"include_usage":true}`))
+			resp, body = sendChat(t, e, chatBody("hello", more+`,"stream":true,"stream_options":{"include_usage":true}`))
 			if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 				t.Fatalf("%s: %s %s, want an event stream", more, resp.Status, body)
 			}
@@ -193,12 +193,12 @@ func TestStreamBytes(t *testing.T) {
 		},
 	}
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
-	each(t, func(t *testing.T, e *Engine, profile string) {
+	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
 		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some engines repeat the name
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
-		_, got := ask(t, e, body)
+		_, got := sendChat(t, e, body)
 		evs := events(got)
 		for i, ev := range evs {
 			var w wireChunk
@@ -224,7 +224,7 @@ func TestSharedChunks(t *testing.T) {
 		e := start(t, Options{Profile: profile})
 		c := dial(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"max_tokens":3`), "Connection: close")
-		raw, _ := c.all()
+		raw, _ := c.readRaw()
 		_, raw, _ = strings.Cut(raw, "\r\n\r\n")
 		chunks := 0
 		for raw != "0\r\n\r\n" {
@@ -245,7 +245,7 @@ func TestSharedChunks(t *testing.T) {
 func TestTexts(t *testing.T) {
 	e := start(t, Options{})
 	text := func(prompt, more string) string {
-		_, body := ask(t, e, chatBody(prompt, more))
+		_, body := sendChat(t, e, chatBody(prompt, more))
 		return plainOf(t, body).Text[0]
 	}
 	canary := "canary-7f3a9c"
@@ -264,7 +264,7 @@ func TestTexts(t *testing.T) {
 		t.Errorf("long text: %q", shorten(long))
 	}
 	other := start(t, Options{Seed: 9})
-	_, body := ask(t, other, chatBody("a", ""))
+	_, body := sendChat(t, other, chatBody("a", ""))
 	if plainOf(t, body).Text[0] == text("a", "") {
 		t.Error("the engine's seed changes nothing")
 	}
@@ -280,10 +280,10 @@ const weather = `,"tools":[{"type":"function","function":{"name":"get_time","par
 	`"required":["city","days","unit","tags","deep"],"$defs":{"tag":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}}]`
 
 func TestTools(t *testing.T) {
-	each(t, func(t *testing.T, e *Engine, profile string) {
-		_, body := ask(t, e, chatBody("hi", weather))
+	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
+		_, body := sendChat(t, e, chatBody("hi", weather))
 		first := plainOf(t, body)
-		if c := first.Calls[0]; len(first.Calls) != 1 || c.Name != "get_time" || c.Args != "{}" || c.ID == "" || first.Finish[0] != finishOfCalls(profile) || first.Text[0] != "" {
+		if c := first.Calls[0]; len(first.Calls) != 1 || c.Name != "get_time" || c.Args != "{}" || c.ID == "" || first.Finish[0] != toolCallFinish(profile) || first.Text[0] != "" {
 			t.Errorf("first tool: %s", body)
 		}
 		named := weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -292,7 +292,7 @@ func TestTools(t *testing.T) {
 			_, second, _ := strings.Cut(weather, `{"type":"object","properties":{}}}},`)
 			named = `,"tools":[` + second + `,"tool_choice":"required"`
 		}
-		_, body = ask(t, e, chatBody("hi", named+`,"stream":true`))
+		_, body = sendChat(t, e, chatBody("hi", named+`,"stream":true`))
 		got := streamOf(t, body)
 		if profile == "ollama" { // ollama ignores tool_choice
 			if got.Calls[0].Name != "get_time" {
@@ -311,7 +311,7 @@ func TestTools(t *testing.T) {
 			if err := d.Decode(&args); err != nil || args.City == "" || args.Days < 3 || args.Days > 5 || len(args.Tags) != 1 || args.Deep.On == nil || (args.Unit != "C" && args.Unit != "F") {
 				t.Errorf("arguments = %q, %v; want those of the schema", got.Calls[0].Args, err)
 			}
-			want := finishOfCalls(profile)
+			want := toolCallFinish(profile)
 			if strings.HasPrefix(profile, "vllm") { // these engines read the name of the tool
 				want = "stop"
 			}
@@ -326,7 +326,7 @@ func TestTools(t *testing.T) {
 			if profile == "ollama" && strings.Contains(more, "none") {
 				continue
 			}
-			if _, body = ask(t, e, chatBody("hi", more)); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
+			if _, body = sendChat(t, e, chatBody("hi", more)); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
 				t.Errorf("%s: answer = %s, want a text without calls", more, body)
 			}
 		}
@@ -335,18 +335,18 @@ func TestTools(t *testing.T) {
 			null = `""`
 		}
 		done := `{"model":"sim","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":` + null + `,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"noon"}]` + weather + `}`
-		if _, body = ask(t, e, done); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
+		if _, body = sendChat(t, e, done); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
 			t.Errorf("after a result: %s", body)
 		}
-		_, body = ask(t, e, chatBody("hi", weather+`,"tool_choice":"required","max_tokens":2,"sim":{"tool_calls":3}`))
+		_, body = sendChat(t, e, chatBody("hi", weather+`,"tool_choice":"required","max_tokens":2,"sim":{"tool_calls":3}`))
 		if profile != "ollama" && profile != "tgi" && plainOf(t, body).Finish[0] != "length" {
 			t.Errorf("cut answer = %s, want the finish length", body)
 		}
 	})
 }
 
-// finishOfCalls returns the finish_reason of a response that contains tool calls.
-func finishOfCalls(profile string) string {
+// toolCallFinish returns the finish_reason of a response that contains tool calls.
+func toolCallFinish(profile string) string {
 	if profile == "tgi" {
 		return "stop"
 	}
@@ -365,18 +365,18 @@ func TestReasoningMember(t *testing.T) {
 	} {
 		e := start(t, o.options)
 		for _, more := range []string{"", `,"stream":true`} {
-			_, body := ask(t, e, chatBody("hi", `,"reasoning_effort":"medium"`+more))
+			_, body := sendChat(t, e, chatBody("hi", `,"reasoning_effort":"medium"`+more))
 			if !strings.Contains(body, o.member) {
 				t.Errorf("%+v: no %s in %s", o.options, o.member, shorten(body))
 			}
-			_, body = ask(t, e, chatBody("hi", `,"reasoning_effort":"none"`+more))
+			_, body = sendChat(t, e, chatBody("hi", `,"reasoning_effort":"none"`+more))
 			if strings.Contains(body, o.member) {
 				t.Errorf("%+v: %s in %s, want none", o.options, o.member, shorten(body))
 			}
 		}
 	}
 	e := start(t, Options{})
-	_, body := ask(t, e, chatBody("hi", `,"sim":{"reasoning":5,"tokens":3}`))
+	_, body := sendChat(t, e, chatBody("hi", `,"sim":{"reasoning":5,"tokens":3}`))
 	if u := plainOf(t, body).Usage; u.Completion != 8 || u.CompletionD.Reasoning != 5 {
 		t.Errorf("usage = %+v, want 8 tokens, 5 of reasoning", u)
 	}
@@ -429,19 +429,19 @@ func TestErrors(t *testing.T) {
 			e = start(t, Options{Profile: c.profile, MaxModelLen: 500})
 			engines[c.profile] = e
 		}
-		resp, body := ask(t, e, c.body)
+		resp, body := sendChat(t, e, c.body)
 		if !strings.HasPrefix(resp.Status, c.status) || !strings.Contains(body, c.want) {
 			t.Errorf("%s %s:\n got %s %s\nwant %s %s", c.profile, shorten(c.body), resp.Status, shorten(body), c.status, c.want)
 		}
 	}
 	e := start(t, Options{StrictSystem: true})
-	if resp, _ := ask(t, e, `{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`); resp.StatusCode != 400 {
+	if resp, _ := sendChat(t, e, `{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`); resp.StatusCode != 400 {
 		t.Error(resp.Status)
 	}
-	if resp, body := fetch(t, e, "POST", "/v1/chat/completions", chatBody("hi", ""), "Content-Type: text/plain"); resp.StatusCode != 400 {
+	if resp, body := sendRequest(t, e, "POST", "/v1/chat/completions", chatBody("hi", ""), "Content-Type: text/plain"); resp.StatusCode != 400 {
 		t.Error(resp.Status, body)
 	}
-	if resp, body := ask(t, e, chatBody("hi", ""), "Content-Encoding: gzip"); resp.StatusCode != 415 {
+	if resp, body := sendChat(t, e, chatBody("hi", ""), "Content-Encoding: gzip"); resp.StatusCode != 415 {
 		t.Error(resp.Status, body)
 	}
 }
@@ -461,7 +461,7 @@ func TestFull(t *testing.T) {
 		c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"ttft_ms":60000}`))
 		eventually(t, "busy", func() bool { return e.Stats().Running == 1 })
 		for _, stream := range []string{"", `,"stream":true`} {
-			resp, body := ask(t, e, chatBody("hi", stream))
+			resp, body := sendChat(t, e, chatBody("hi", stream))
 			inBand := (profile == "sglang" || profile == "tgi") && stream != ""
 			if (resp.StatusCode != status) != inBand || !strings.Contains(body, want) {
 				t.Errorf("%s: %s %s, want %d with %s", profile, resp.Status, body, status, want)
@@ -475,10 +475,10 @@ func TestFull(t *testing.T) {
 
 func TestAuth(t *testing.T) {
 	open := map[string]string{"vllm": "/metrics", "llamacpp": "/health", "sglang": "/health", "openai": "/health", "tgi": "/info"}
-	each(t, func(t *testing.T, _ *Engine, profile string) {
+	eachTextProfile(t, func(t *testing.T, _ *Engine, profile string) {
 		e := start(t, Options{Profile: profile, APIKey: "k"})
 		e.p.Health = 0
-		resp, _ := ask(t, e, chatBody("hi", ""))
+		resp, _ := sendChat(t, e, chatBody("hi", ""))
 		want := 401
 		if profile == "ollama" || profile == "trtllm" {
 			want = 200
@@ -486,14 +486,14 @@ func TestAuth(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Error(resp.Status)
 		}
-		if resp, body := ask(t, e, chatBody("hi", ""), "Authorization: Bearer k"); resp.StatusCode != 200 {
+		if resp, body := sendChat(t, e, chatBody("hi", ""), "Authorization: Bearer k"); resp.StatusCode != 200 {
 			t.Error(resp.Status, body)
 		}
-		if resp, _ := ask(t, e, chatBody("hi", ""), "Authorization: Bearer nope"); resp.StatusCode != want {
+		if resp, _ := sendChat(t, e, chatBody("hi", ""), "Authorization: Bearer nope"); resp.StatusCode != want {
 			t.Error(resp.Status)
 		}
 		if p := open[profile]; p != "" {
-			if resp, _ := fetch(t, e, "GET", p, ""); resp.StatusCode != 200 {
+			if resp, _ := sendRequest(t, e, "GET", p, ""); resp.StatusCode != 200 {
 				t.Error(p, resp.Status)
 			}
 		}
@@ -503,7 +503,7 @@ func TestAuth(t *testing.T) {
 func TestInstanceEnds(t *testing.T) {
 	e := start(t, Options{})
 	schema := `{"$defs":{"n":{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"},"c":{"$ref":"#/$defs/n"}},"required":["a","b","c"]}},"$ref":"#/$defs/n"}`
-	resp, body := ask(t, e, chatBody("hi", `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":`+schema+`}}`))
+	resp, body := sendChat(t, e, chatBody("hi", `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":`+schema+`}}`))
 	if resp.StatusCode != 200 {
 		t.Error(body)
 	}

@@ -53,7 +53,7 @@ type CLI struct {
 
 // Help returns the text that precedes the flags in --help. It lists the engines that can be
 // simulated.
-func (c *CLI) Help() string { return profile.Text() }
+func (c *CLI) Help() string { return profile.HelpText() }
 
 // Run runs the engine until SIGINT or SIGTERM.
 func (c *CLI) Run() error {
@@ -65,7 +65,7 @@ func (c *CLI) Run() error {
 func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	switch {
 	case c.Faults:
-		_, err := io.WriteString(out, fault.Text())
+		_, err := io.WriteString(out, fault.HelpText())
 		return err
 	case c.Events:
 		_, err := io.WriteString(out, eventsText()+speedsText())
@@ -80,7 +80,7 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 		return usageError{e.err}
 	}
 	if c.Fault != "" {
-		if err := e.faults.Load(Fault{Spec: c.Fault}); err != nil {
+		if err := e.faults.SetFaults(Fault{Spec: c.Fault}); err != nil {
 			return usageError{err}
 		}
 	}

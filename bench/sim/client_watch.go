@@ -4,25 +4,25 @@ import "time"
 
 // clientWatch lets an exchange wait until a given time or until its client leaves.
 type clientWatch struct {
-	left     <-chan struct{} // closed when the client has left or the engine closed the connection
-	stop     <-chan struct{} // closed when the engine stops
-	timer    *time.Timer
-	stubborn bool // continue after the client has left; see CancelOnlyStreams
-	lost     bool // a write failed, or the client left during a wait
+	clientGone <-chan struct{} // closed when the client has left or the engine closed the connection
+	stop       <-chan struct{} // closed when the engine stops
+	timer      *time.Timer
+	stubborn   bool // continue after the client has left; see CancelOnlyStreams
+	lost       bool // a write failed, or the client left during a wait
 }
 
-// gone returns a channel that is closed when the client has left or, if stubborn is set, when the
+// stopSignal returns a channel that is closed when the client has left or, if stubborn is set, when the
 // engine has stopped.
-func (w *clientWatch) gone() <-chan struct{} {
+func (w *clientWatch) stopSignal() <-chan struct{} {
 	if w.stubborn {
 		return w.stop
 	}
-	return w.left
+	return w.clientGone
 }
 
 func (w *clientWatch) hasLeft() bool {
 	select {
-	case <-w.gone():
+	case <-w.stopSignal():
 		w.lost = true
 		return true
 	default:
@@ -43,7 +43,7 @@ func (w *clientWatch) pause(d time.Duration) bool {
 	select {
 	case <-w.timer.C:
 		return true
-	case <-w.gone():
+	case <-w.stopSignal():
 		w.timer.Stop()
 		w.lost = true
 		return false
@@ -53,6 +53,6 @@ func (w *clientWatch) pause(d time.Duration) bool {
 func (w *clientWatch) pauseUntil(t time.Time) bool { return w.pause(time.Until(t)) }
 
 func (w *clientWatch) hang() {
-	<-w.left
+	<-w.clientGone
 	w.lost = true
 }

@@ -20,7 +20,7 @@ import (
 
 // completions answers POST /v1/completions with n choices for each prompt.
 func completions(x *exchange) {
-	text(x, "cmpl-"+profile.Hex32(x.e.nextID()), decoderOf(x).Completion)
+	serveText(x, "cmpl-"+profile.Hex32(x.e.nextID()), newDecoder(x).Completion)
 }
 
 const dimensions = 8
@@ -30,7 +30,7 @@ func embeddings(x *exchange) {
 	e := x.e
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, q, ok := smallRequest(x, p)
+	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return
 	}
@@ -38,7 +38,7 @@ func embeddings(x *exchange) {
 	in := v.Get("input")
 	switch {
 	case in == nil:
-		x.fail(*profile.Invalid("input", "Field required: input"))
+		x.replyError(*profile.InvalidParam("input", "Field required: input"))
 		return
 	case in.Type() == fastjson.TypeString:
 		inputs = append(inputs, in.GetStringBytes())
@@ -52,7 +52,7 @@ func embeddings(x *exchange) {
 		}
 	}
 	if len(inputs) == 0 || len(inputs[0]) == 0 {
-		x.fail(*profile.Invalid("input", "Input content cannot be empty"))
+		x.replyError(*profile.InvalidParam("input", "Input content cannot be empty"))
 		return
 	}
 	size := dimensions
@@ -63,13 +63,13 @@ func embeddings(x *exchange) {
 	out := small{Family: x.p.Family, Model: q.Model, ID: profile.Hex32(e.nextID()), Created: now()}
 	for i, in := range inputs {
 		q.Prompt.Add(in)
-		out.Items = append(out.Items, smallItem{Index: i, Text: vector(embed(in, size), format)})
+		out.Items = append(out.Items, smallItem{Index: i, Text: encodeVector(embed(in, size), format)})
 	}
 	out.answer(x, "embeddings", &q.Prompt)
 }
 
-// vector returns an embedding as JSON.
-func vector(v []float32, format string) string {
+// encodeVector returns an embedding as JSON.
+func encodeVector(v []float32, format string) string {
 	if format == "base64" {
 		raw := make([]byte, 0, 4*len(v))
 		for _, f := range v {
@@ -115,13 +115,13 @@ func rerank(x *exchange) {
 	e := x.e
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, q, ok := smallRequest(x, p)
+	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return
 	}
 	query, docs := v.GetStringBytes("query"), v.GetArray("documents")
 	if query == nil || len(docs) == 0 {
-		x.fail(*profile.Invalid("documents", "query and documents are required"))
+		x.replyError(*profile.InvalidParam("documents", "query and documents are required"))
 		return
 	}
 	q.Prompt.Add(query)
@@ -147,16 +147,16 @@ func rerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// smallRequest decodes the members common to all endpoints that generate no tokens. It returns
+// decodeSmallRequest decodes the members common to all endpoints that generate no tokens. It returns
 // false if it has already answered the request.
-func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
+func decodeSmallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.Parse(p, x.req.body)
 	q := new(generate.Request)
 	if err == nil {
-		err = decoderOf(x).Common(v, q)
+		err = newDecoder(x).Common(v, q)
 	}
 	if err != nil {
-		x.fail(*err)
+		x.replyError(*err)
 		return nil, nil, false
 	}
 	if x.misbehave() {
@@ -183,9 +183,9 @@ type smallItem struct {
 func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
 	defer a.release()
-	if a.enter() && a.prefill() {
+	if a.acquireSlot() && a.prefill() {
 		a.release()
-		s.Tokens = a.told.Prompt
-		x.json(pages.Tell("chat", template, s))
+		s.Tokens = a.state.Prompt
+		x.json(pages.RenderAnswer("chat", template, s))
 	}
 }

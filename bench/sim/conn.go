@@ -31,15 +31,15 @@ type conn struct {
 	served int // number of requests that were answered
 	x      exchange
 
-	gone  chan struct{} // closed when the client has left or the engine closed the connection
-	done  chan struct{} // receives a token for each completed response
-	shut  atomic.Bool   // the engine closed the connection
-	ended chan struct{} // closed when shut is set
-	next  string        // action of keepalive-close for the next request
+	clientGone chan struct{} // closed when the client has left or the engine closed the connection
+	done       chan struct{} // receives a token for each completed response
+	shut       atomic.Bool   // the engine closed the connection
+	ended      chan struct{} // closed when shut is set
+	nextFault  string        // action of keepalive-close for the next request
 
-	mu    sync.Mutex
-	idle  bool // the response is complete, and done follows immediately
-	early bool // bytes arrived during a request, so handle must wake the reader
+	mu           sync.Mutex
+	idle         bool // the response is complete, and done follows immediately
+	bytesWaiting bool // bytes arrived during a request, so handle must wake the reader
 }
 
 // Header is one header line of a request, as received.
@@ -71,7 +71,7 @@ func headerValue(hs []Header, name string) string {
 }
 
 func newConn(e *Engine, nc net.Conn) *conn {
-	c := &conn{e: e, nc: nc, gone: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
+	c := &conn{e: e, nc: nc, clientGone: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.x.c, c.x.e, c.x.p = c, e, e.p
 	return c
 }
@@ -106,7 +106,7 @@ func (c *conn) serve() {
 				c.e.counters.malformed.Add(1)
 				c.x.begin()
 				c.x.closing = true
-				c.x.fail(profile.APIError{Status: bad.status, Message: bad.text})
+				c.x.replyError(profile.APIError{Status: bad.status, Message: bad.text})
 				c.x.out.flush()
 			}
 			return
@@ -115,11 +115,11 @@ func (c *conn) serve() {
 			return
 		}
 		if c.x.req.path == realtimePath && c.x.req.upgrades() {
-			c.converse()
+			c.serveRealtime()
 			return
 		}
 		go c.handle()
-		if !c.watch() {
+		if !c.readAhead() {
 			return
 		}
 	}
@@ -136,7 +136,7 @@ func (c *conn) handle() {
 	switch {
 	case x.closing:
 		c.close()
-	case c.early:
+	case c.bytesWaiting:
 		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // wake the reader, because the next request has arrived
 	case c.e.p.Idle > 0:
 		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.Idle))
@@ -145,9 +145,9 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch continues to read during and after a request, until the next request starts. It returns
+// readAhead continues to read during and after a request, until the next request starts. It returns
 // false if the connection has ended.
-func (c *conn) watch() bool {
+func (c *conn) readAhead() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
@@ -157,11 +157,11 @@ func (c *conn) watch() bool {
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
-			c.early = true
+			c.bytesWaiting = true
 			c.mu.Unlock()
 			if idle || c.w == len(c.buf) && !c.grow() {
 				<-c.done
-				return c.ready()
+				return c.prepareNext()
 			}
 		}
 		n, err := c.nc.Read(c.buf[c.w:])
@@ -173,11 +173,11 @@ func (c *conn) watch() bool {
 			// Only handle sets a read deadline, and only when it has finished.
 			<-c.done
 			if c.w > 0 {
-				return c.ready()
+				return c.prepareNext()
 			}
 			return false
 		}
-		close(c.gone)
+		close(c.clientGone)
 		// Closing the connection here, earlier than serve does, unblocks a writer whose client does
 		// not read.
 		c.close()
@@ -186,12 +186,12 @@ func (c *conn) watch() bool {
 	}
 }
 
-// ready prepares the connection for the next request.
-func (c *conn) ready() bool {
+// prepareNext prepares the connection for the next request.
+func (c *conn) prepareNext() bool {
 	if c.shut.Load() {
 		return false
 	}
-	c.idle, c.early = false, false
+	c.idle, c.bytesWaiting = false, false
 	return c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
@@ -240,7 +240,7 @@ type malformed struct {
 
 func (m *malformed) Error() string { return m.text }
 
-func bad(text string) error { return &malformed{400, text} }
+func badRequest(text string) error { return &malformed{400, text} }
 
 // readRequest reads a complete request into c.x. It returns false without an error if a fault has
 // handled the request.
@@ -257,13 +257,13 @@ func (c *conn) readRequest() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if c.next != "" { // keepalive-close;when=next closes the connection before this request
-		if c.next == "next-reset" {
+	if c.nextFault != "" { // keepalive-close;when=next closes the connection before this request
+		if c.nextFault == "next-reset" {
 			c.reset()
 		}
 		return false, nil
 	}
-	x.early() // determines the faults by schedule and by header
+	x.setEarlyFaults() // determines the faults by schedule and by header
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil
@@ -347,7 +347,7 @@ func (c *conn) readChunked() error {
 		size = strings.TrimRight(size, " \t")
 		n, err := strconv.ParseUint(size, 16, 32)
 		if err != nil || size == "" || size[0] == '+' {
-			return bad("bad chunk size")
+			return badRequest("bad chunk size")
 		}
 		if n == 0 {
 			break
@@ -370,7 +370,7 @@ func (c *conn) readChunked() error {
 			return err
 		}
 		if line != "" {
-			return bad("chunk data is longer than its size")
+			return badRequest("chunk data is longer than its size")
 		}
 	}
 	for {
@@ -396,7 +396,7 @@ func (c *conn) readLine() (string, error) {
 			return s, nil
 		}
 		if c.w-c.r > 8192 {
-			return "", bad("line is too long")
+			return "", badRequest("line is too long")
 		}
 		if err := c.fill(); err != nil {
 			return "", err
@@ -411,7 +411,7 @@ type request struct {
 	body                        []byte
 	length                      int64
 	minor                       int // minor version of HTTP/1.x
-	chunked, expect, keep       bool
+	chunked, expect, keepAlive  bool
 }
 
 // queried returns the value of a query parameter without unescaping it.
@@ -431,7 +431,7 @@ func (r *request) parse(head string) error {
 	method, line, ok1 := strings.Cut(line, " ")
 	target, version, ok2 := strings.Cut(line, " ")
 	if !ok1 || !ok2 || method == "" || target == "" {
-		return bad("bad request line")
+		return badRequest("bad request line")
 	}
 	switch version {
 	case "HTTP/1.1":
@@ -443,66 +443,68 @@ func (r *request) parse(head string) error {
 	}
 	for i := range len(method) {
 		if method[i] < 'A' || method[i] > 'Z' {
-			return bad("bad method")
+			return badRequest("bad method")
 		}
 	}
 	r.method, r.target = method, target
 	r.path, r.query, _ = strings.Cut(target, "?")
 	if r.path == "" || r.path[0] != '/' {
-		return bad("bad request target")
+		return badRequest("bad request target")
 	}
-	r.keep = r.minor == 1
+	r.keepAlive = r.minor == 1
 	lengths, hosts := 0, 0
 	for rest != "" {
 		line, rest, _ = strings.Cut(rest, "\r\n")
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
-			return bad("bad header line")
+			return badRequest("bad header line")
 		}
 		value = strings.Trim(value, " \t")
 		r.header = append(r.header, Header{name, value})
 		switch {
-		case is(name, "Host"):
+		case equalFold(name, "Host"):
 			hosts++
-		case is(name, "Content-Length"):
+		case equalFold(name, "Content-Length"):
 			lengths++
 			n, err := strconv.ParseUint(value, 10, 62)
 			if err != nil || value[0] == '+' {
-				return bad("bad Content-Length")
+				return badRequest("bad Content-Length")
 			}
 			r.length = int64(n)
-		case is(name, "Transfer-Encoding"):
+		case equalFold(name, "Transfer-Encoding"):
 			if r.chunked || !strings.EqualFold(value, "chunked") {
-				return bad("bad Transfer-Encoding")
+				return badRequest("bad Transfer-Encoding")
 			}
 			r.chunked = true
-		case is(name, "Expect"):
+		case equalFold(name, "Expect"):
 			r.expect = strings.EqualFold(value, "100-continue")
-		case is(name, "Connection"):
+		case equalFold(name, "Connection"):
 			for v := range strings.SplitSeq(value, ",") {
 				switch v = strings.TrimSpace(v); {
 				case strings.EqualFold(v, "close"):
-					r.keep = false
+					r.keepAlive = false
 				case strings.EqualFold(v, "keep-alive"):
-					r.keep = true
+					r.keepAlive = true
 				}
 			}
 		}
 	}
 	switch {
 	case lengths > 1:
-		return bad("more than one Content-Length")
+		return badRequest("more than one Content-Length")
 	case lengths > 0 && r.chunked:
-		return bad("Content-Length and Transfer-Encoding")
+		return badRequest("Content-Length and Transfer-Encoding")
 	case hosts > 1 || hosts == 0 && r.minor == 1:
-		return bad("want exactly one Host")
+		return badRequest("want exactly one Host")
 	}
 	return nil
 }
 
-func is(name, want string) bool { return len(name) == len(want) && strings.EqualFold(name, want) }
+func equalFold(name, want string) bool {
+	return len(name) == len(want) && strings.EqualFold(name, want)
+}
 
-func (r *request) get(name string) string { return headerValue(r.header, name) }
+func (r *request) headerValue(name string) string { return headerValue(r.header, name) }
 
 // recorder stores the most recent requests for tests.
 type recorder struct {
@@ -511,7 +513,7 @@ type recorder struct {
 	reqs []Request
 }
 
-const recorded = 256
+const maxRecorded = 256
 
 func (r *recorder) add(q *request) {
 	if !r.on {
@@ -523,7 +525,7 @@ func (r *recorder) add(q *request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.reqs) >= recorded {
+	if len(r.reqs) >= maxRecorded {
 		r.reqs = append(r.reqs[:0], r.reqs[1:]...)
 	}
 	r.reqs = append(r.reqs, one)

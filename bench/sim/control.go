@@ -20,7 +20,7 @@ func control(x *exchange) {
 	case "GET /sim/requests":
 		out = e.Recorded()
 	case "GET /sim/faults":
-		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(fault.Text()))
+		x.reply(http.StatusOK, "text/plain; charset=utf-8", []byte(fault.HelpText()))
 		return
 	case "POST /sim/fault":
 		// The body is a single fault or a list of faults.
@@ -32,20 +32,20 @@ func control(x *exchange) {
 			}
 		}
 		if err == nil {
-			err = e.faults.Load(list...)
+			err = e.faults.SetFaults(list...)
 		}
 	case "POST /sim/reset":
 		e.Reset()
 	case "POST /sim/health":
-		err = read(x, func(in struct{ Healthy bool }) { e.SetHealthy(in.Healthy) })
+		err = decodeControl(x, func(in struct{ Healthy bool }) { e.SetHealthy(in.Healthy) })
 	case "POST /sim/models":
-		err = read(x, func(in struct{ Models []string }) { e.SetModels(in.Models...) })
+		err = decodeControl(x, func(in struct{ Models []string }) { e.SetModels(in.Models...) })
 	case "POST /sim/slots":
-		err = read(x, func(in struct{ Slots int }) { e.SetSlots(in.Slots) })
+		err = decodeControl(x, func(in struct{ Slots int }) { e.SetSlots(in.Slots) })
 	case "POST /sim/event":
 		var do string
 		var a Action
-		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
+		if err = decodeControl(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
 				defer e.Do(a) // performed after the response, because a crash also closes this connection
 			}
@@ -60,15 +60,15 @@ func control(x *exchange) {
 		}
 	default:
 		if x.req.path == "/sim/redirected" {
-			e.counters.followed.Add(1)
-			x.fail(profile.APIError{Status: 400, Message: "a redirect was followed"})
+			e.counters.followedRedirects.Add(1)
+			x.replyError(profile.APIError{Status: 400, Message: "a redirect was followed"})
 			return
 		}
-		x.fail(profile.APIError{Status: 404, Message: "no such control: " + what})
+		x.replyError(profile.APIError{Status: 404, Message: "no such control: " + what})
 		return
 	}
 	if err != nil {
-		x.fail(profile.APIError{Status: 400, Message: "sim: " + err.Error()})
+		x.replyError(profile.APIError{Status: 400, Message: "sim: " + err.Error()})
 		return
 	}
 	b, err := json.Marshal(out)
@@ -78,8 +78,8 @@ func control(x *exchange) {
 	x.reply(http.StatusOK, "application/json", append(b, '\n'))
 }
 
-// read decodes the body of a control request and passes it to use.
-func read[T any](x *exchange, use func(T)) error {
+// decodeControl decodes the body of a control request and passes it to use.
+func decodeControl[T any](x *exchange, use func(T)) error {
 	var in T
 	if err := json.Unmarshal(x.req.body, &in); err != nil {
 		return err

@@ -120,34 +120,34 @@ type Engine struct {
 	p   *profile.Profile
 	err error // error found by New; Start returns it
 
-	slots    *scheduler.Slots
-	cache    *scheduler.PrefixCache
-	reader   scheduler.PrefillLine
-	strain   slowdown
-	faults   fault.Schedule
-	counters counters
-	record   recorder
-	times    struct{ queue, ttft, e2e pages.Histogram }
-	pages    *pages.Set
-	started  time.Time
-	ids      atomic.Uint64
-	models   atomic.Pointer[[]string]
-	adapters atomic.Pointer[[]string] // served names that are adapters of the first model
-	sick     atomic.Bool
-	asleep   atomic.Bool
-	loaded   scheduler.LoadedModels
+	slots       *scheduler.Slots
+	cache       *scheduler.PrefixCache
+	prefillLine scheduler.PrefillQueue
+	slowdown    slowdown
+	faults      fault.Schedule
+	counters    counters
+	record      recorder
+	times       struct{ queue, ttft, e2e pages.Histogram }
+	pages       *pages.Set
+	started     time.Time
+	ids         atomic.Uint64
+	models      atomic.Pointer[[]string]
+	adapters    atomic.Pointer[[]string] // served names that are adapters of the first model
+	unhealthy   atomic.Bool
+	asleep      atomic.Bool
+	loaded      scheduler.LoadedModels
 
 	server *server
 }
 
 // counters contains counts since the engine was created or reset.
 type counters struct {
-	requests, completed, aborted, rejected atomic.Int64
-	generated, prompted, cached            atomic.Int64
-	faults, probes, malformed, followed    atomic.Int64
-	preempted, tests                       atomic.Int64
-	steps                                  atomic.Int64 // each step is a token or a chunk of a prompt
-	iterations                             atomic.Int64 // tokens at the last read of TensorRT-LLM's /metrics
+	requests, completed, aborted, rejected       atomic.Int64
+	generated, prompted, cached                  atomic.Int64
+	faults, probes, malformed, followedRedirects atomic.Int64
+	preempted, probeRequests                     atomic.Int64
+	steps                                        atomic.Int64 // each step is a token or a chunk of a prompt
+	iterations                                   atomic.Int64 // tokens at the last read of TensorRT-LLM's /metrics
 }
 
 // Stats describes the engine at one moment.
@@ -198,7 +198,7 @@ func (o Options) defaults() Options {
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
-	e.loaded.Bound(o.Residents)
+	e.loaded.SetLimit(o.Residents)
 	e.p = profile.ByName[o.Profile]
 	switch {
 	case e.p == nil:
@@ -222,7 +222,7 @@ func New(o Options) *Engine {
 	if o.Ping != 0 {
 		own.Ping = max(o.Ping, 0)
 	}
-	e.p, e.pages = &own, pages.Of(&own)
+	e.p, e.pages = &own, pages.New(&own)
 	queue := o.Queue
 	switch {
 	case o.NoQueue:
@@ -255,7 +255,7 @@ type Fault = fault.Fault
 // injected. If there are no arguments or all Specs are empty, SetFault removes all faults. It
 // panics if fault.Parse rejects a Spec, because this is a mistake in the test.
 func (e *Engine) SetFault(faults ...Fault) {
-	if err := e.faults.Load(faults...); err != nil {
+	if err := e.faults.SetFaults(faults...); err != nil {
 		panic("sim: " + err.Error())
 	}
 }
@@ -284,10 +284,10 @@ func (e *Engine) Unlisten() { e.server.unlisten() }
 // Relisten listens again on the same address after Unlisten.
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
-// Drop immediately closes a share (0 to 1) of the open connections in any state, as an engine does
+// DropConns immediately closes a share (0 to 1) of the open connections in any state, as an engine does
 // when it restarts. It sends RST if reset is true, and FIN otherwise. It returns the number of
 // closed connections.
-func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
+func (e *Engine) DropConns(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
 // Close stops listening, closes every connection and waits until all goroutines of the engine have
 // exited. It may be called twice.
@@ -308,13 +308,13 @@ func (e *Engine) URL() string {
 // Stats returns the engine's current state. Each number is exact, but they are not all read at the
 // same time.
 func (e *Engine) Stats() Stats {
-	running, waiting, peak := e.slots.Load()
+	running, waiting, peak := e.slots.RequestCounts()
 	c := &e.counters
 	return Stats{
-		Running: running, Waiting: waiting, Peak: peak, Conns: e.server.open(),
-		Accepted: e.server.accepted.Load(), Requests: c.requests.Load(), Tests: c.tests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
+		Running: running, Waiting: waiting, Peak: peak, Conns: e.server.openCount(),
+		Accepted: e.server.accepted.Load(), Requests: c.requests.Load(), Tests: c.probeRequests.Load(), Completed: c.completed.Load(), Aborted: c.aborted.Load(),
 		Rejected: c.rejected.Load(), Probes: c.probes.Load(), Faults: c.faults.Load(), Malformed: c.malformed.Load(),
-		Followed: c.followed.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
+		Followed: c.followedRedirects.Load(), Preempted: c.preempted.Load(), Tokens: c.generated.Load(), PromptTokens: c.prompted.Load(), CachedTokens: c.cached.Load(),
 		LastRequest: e.record.last(), Loads: e.loaded.Loads(),
 	}
 }
@@ -322,7 +322,7 @@ func (e *Engine) Stats() Stats {
 // SetHealthy makes the health page answer 200 or, if ok is false, 503. An unhealthy llamacpp engine
 // answers 503 "Loading model" on every path, like the real engine. In all other profiles, inference
 // continues.
-func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
+func (e *Engine) SetHealthy(ok bool) { e.unhealthy.Store(!ok) }
 
 // SetModels replaces the served names. Requests that were already accepted continue with their
 // names.
@@ -354,10 +354,10 @@ func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 // Reset restores health and full speed. Like a restart, it also clears the faults, the record, the
 // prefix cache and all counters. Running requests and the model list are unchanged.
 func (e *Engine) Reset() {
-	_ = e.faults.Load()
-	e.sick.Store(false)
+	_ = e.faults.SetFaults()
+	e.unhealthy.Store(false)
 	e.asleep.Store(false)
-	e.strain.clear()
+	e.slowdown.clear()
 	e.record.clear()
 	e.cache.Clear()
 	e.loaded.Clear()
@@ -366,15 +366,15 @@ func (e *Engine) Reset() {
 	c := &e.counters
 	for _, n := range []*atomic.Int64{
 		&c.requests, &c.completed, &c.aborted, &c.rejected, &c.generated, &c.prompted, &c.cached,
-		&c.faults, &c.probes, &c.malformed, &c.followed, &e.server.accepted, &c.preempted, &c.tests, &c.steps,
+		&c.faults, &c.probes, &c.malformed, &c.followedRedirects, &e.server.accepted, &c.preempted, &c.probeRequests, &c.steps,
 	} {
 		n.Store(0)
 	}
 }
 
-// served returns the model name for the response, and reports whether the engine serves the
+// resolveModel returns the model name for the response, and reports whether the engine serves the
 // requested model.
-func (e *Engine) served(asked string) (string, bool) {
+func (e *Engine) resolveModel(asked string) (string, bool) {
 	names := *e.models.Load()
 	first := ""
 	for _, n := range names {

@@ -78,7 +78,7 @@ func TestEnginePages(t *testing.T) {
 	} {
 		e := start(t, Options{Profile: profile, Models: []string{"a"}, MaxModelLen: 777, Slots: 3})
 		for _, p := range pages {
-			if resp, body := fetch(t, e, "GET", p.path, ""); resp.StatusCode != p.status || !strings.Contains(body, p.want) {
+			if resp, body := sendRequest(t, e, "GET", p.path, ""); resp.StatusCode != p.status || !strings.Contains(body, p.want) {
 				t.Errorf("%s %s: %s %s, want %s", profile, p.path, resp.Status, body, p.want)
 			}
 		}
@@ -93,7 +93,7 @@ func TestSick(t *testing.T) {
 	} {
 		e := start(t, Options{Profile: profile})
 		e.SetHealthy(false)
-		if resp, body := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 503 || body != want {
+		if resp, body := sendRequest(t, e, "GET", "/health", ""); resp.StatusCode != 503 || body != want {
 			t.Errorf("%s: %s %s, want 503 with %s", profile, resp.Status, body, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestOwnDefaults(t *testing.T) {
 		{Options{Profile: "speaches"}, "Systran/faster-whisper-small", 2},
 	} {
 		e := New(c.o)
-		_, slots := e.slots.Room()
+		_, slots := e.slots.Capacity()
 		if got := strings.Join(*e.models.Load(), " "); got != c.models || slots != c.slots {
 			t.Errorf("%+v: models %s, %d slots", c.o, got, slots)
 		}
@@ -130,11 +130,11 @@ func TestOwnDefaults(t *testing.T) {
 // iterations.
 func TestIterationsAreConsumed(t *testing.T) {
 	e := start(t, Options{Profile: "trtllm"})
-	ask(t, e, chatBody("hi", said6))
-	if _, body := fetch(t, e, "GET", "/metrics", ""); !strings.HasPrefix(body, `[{"iter":`) {
+	sendChat(t, e, chatBody("hi", sixTokens))
+	if _, body := sendRequest(t, e, "GET", "/metrics", ""); !strings.HasPrefix(body, `[{"iter":`) {
 		t.Error(body)
 	}
-	if _, body := fetch(t, e, "GET", "/metrics", ""); body != "[]" {
+	if _, body := sendRequest(t, e, "GET", "/metrics", ""); body != "[]" {
 		t.Error(body)
 	}
 }
@@ -145,18 +145,18 @@ func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
 	state := func(want string) {
 		t.Helper()
-		if _, body := fetch(t, e, "GET", "/v1/models", ""); !strings.Contains(body, `"value":"`+want+`"`) {
+		if _, body := sendRequest(t, e, "GET", "/v1/models", ""); !strings.Contains(body, `"value":"`+want+`"`) {
 			t.Errorf("models = %s, want the state %s", body, want)
 		}
 	}
 	post := func(path, body string, want int) {
 		t.Helper()
-		if resp, got := fetch(t, e, "POST", path, body, "Content-Type: application/json"); resp.StatusCode != want {
+		if resp, got := sendRequest(t, e, "POST", path, body, "Content-Type: application/json"); resp.StatusCode != want {
 			t.Errorf("%s with %s: %s %s, want %d", path, body, resp.Status, got, want)
 		}
 	}
 	state("unloaded")
-	ask(t, e, chatBody("hi", said6))
+	sendChat(t, e, chatBody("hi", sixTokens))
 	state("loaded")
 	post("/models/load", `{"model":"sim"}`, 400)
 	post("/models/unload", `{"model":"sim"}`, 200)
@@ -169,11 +169,11 @@ func TestLoadsOnDemand(t *testing.T) {
 	e.Reset()
 	state("unloaded")
 	l := start(t, Options{Profile: "lmstudio"})
-	ask(t, l, chatBody("hi", said6))
-	if _, body := fetch(t, l, "GET", "/api/v0/models", ""); !strings.Contains(body, `"state":"loaded"`) || !strings.Contains(body, `"loaded_context_length"`) {
+	sendChat(t, l, chatBody("hi", sixTokens))
+	if _, body := sendRequest(t, l, "GET", "/api/v0/models", ""); !strings.Contains(body, `"state":"loaded"`) || !strings.Contains(body, `"loaded_context_length"`) {
 		t.Error(body)
 	}
-	if _, body := fetch(t, l, "GET", "/api/v1/models", ""); !strings.Contains(body, `"loaded_instances":[{"id":"sim"`) {
+	if _, body := sendRequest(t, l, "GET", "/api/v1/models", ""); !strings.Contains(body, `"loaded_instances":[{"id":"sim"`) {
 		t.Error(body)
 	}
 }
@@ -189,14 +189,14 @@ func TestStreamQuirks(t *testing.T) {
 		{"lmstudio", weather, `"delta":{"role":"assistant","tool_calls":[{"index":0,"function":{"arguments":"`, `"choices":[{"index":0,"delta":{"role":"assistant","content":""}`},
 	} {
 		e := start(t, Options{Profile: c.profile})
-		_, body := ask(t, e, chatBody("hi", c.more+`,"stream":true`))
+		_, body := sendChat(t, e, chatBody("hi", c.more+`,"stream":true`))
 		if !strings.Contains(body, c.want) || strings.Contains(body, c.not) {
 			t.Errorf("%s%s: want %s and not %s in\n%s", c.profile, c.more, c.want, c.not, shorten(body))
 		}
 	}
 	e := start(t, Options{Profile: "tgi"})
 	e.SetFault(Fault{Spec: "error-in-stream=2"})
-	if _, body := ask(t, e, chatBody("hi", `,"stream":true`)); !strings.Contains(body, `"http_status_code":422}}`+"\n\ndata:[DONE]\n\n") {
+	if _, body := sendChat(t, e, chatBody("hi", `,"stream":true`)); !strings.Contains(body, `"http_status_code":422}}`+"\n\ndata:[DONE]\n\n") {
 		t.Error(body)
 	}
 }
@@ -213,7 +213,7 @@ func TestWhisper(t *testing.T) {
 		{"model", "whatever", "application/json", `{"text":" `},
 		{"stream", "true", "application/json", `{"text":" `},
 	} {
-		if ctype, body, code := hear(t, e, "/inference", audio, c.field, c.value); code != 200 || ctype != c.ctype || !strings.Contains(body, c.want) {
+		if ctype, body, code := transcribeAudio(t, e, "/inference", audio, c.field, c.value); code != 200 || ctype != c.ctype || !strings.Contains(body, c.want) {
 			t.Errorf("%s=%s: %d %s %s, want 200 %s %s", c.field, c.value, code, ctype, body, c.ctype, c.want)
 		}
 	}
@@ -227,14 +227,14 @@ func TestWhisper(t *testing.T) {
 		{"/inference", "500 Internal Server Error\nstof", audio, []string{"temperature", "warm"}, 500},
 		{"/v1/audio/transcriptions", "File Not Found (/v1/audio/transcriptions)", audio, nil, 404},
 	} {
-		if ctype, body, code := hear(t, e, c.path, c.audio, c.fields...); code != c.status || body != c.want || ctype != "text/plain" {
+		if ctype, body, code := transcribeAudio(t, e, c.path, c.audio, c.fields...); code != c.status || body != c.want || ctype != "text/plain" {
 			t.Errorf("%s: %d %s %q, want %d text/plain %q", c.path, code, ctype, body, c.status, c.want)
 		}
 	}
-	if resp, body := fetch(t, e, "POST", "/inference", "{}", "Content-Type: application/json"); resp.StatusCode != 400 || body != "Invalid request" {
+	if resp, body := sendRequest(t, e, "POST", "/inference", "{}", "Content-Type: application/json"); resp.StatusCode != 400 || body != "Invalid request" {
 		t.Error(resp.Status, body)
 	}
-	if _, _, code := hear(t, start(t, Options{Profile: "whisper-openai"}), "/v1/audio/transcriptions", audio); code != 200 {
+	if _, _, code := transcribeAudio(t, start(t, Options{Profile: "whisper-openai"}), "/v1/audio/transcriptions", audio); code != 200 {
 		t.Error(code)
 	}
 }
@@ -244,8 +244,8 @@ func TestWhisper(t *testing.T) {
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
-	ctype, body, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "stream_include_usage", "true")
-	_, whole, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears")
+	ctype, body, _ := transcribeAudio(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "stream_include_usage", "true")
+	_, whole, _ := transcribeAudio(t, e, "/v1/audio/transcriptions", audio, "model", "ears")
 	evs := events(body)
 	if !strings.HasPrefix(ctype, "text/event-stream") || len(evs) < 5 || evs[len(evs)-1] != "[DONE]" || !strings.Contains(evs[len(evs)-2], `"choices":[],"usage":{"prompt_tokens":`) {
 		t.Fatal(ctype, body)
@@ -265,7 +265,7 @@ func TestTranscriptionsVLLM(t *testing.T) {
 	if want := string(fastjson.MustParse(whole).GetStringBytes("text")); strings.TrimSpace(said) != want || finished != 3 {
 		t.Errorf("%d finished: %q, want %q", finished, said, want)
 	}
-	if _, body, code := hear(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "response_format", "verbose_json"); code != 400 {
+	if _, body, code := transcribeAudio(t, e, "/v1/audio/transcriptions", audio, "model", "ears", "stream", "true", "response_format", "verbose_json"); code != 400 {
 		t.Error(code, body)
 	}
 }
@@ -273,17 +273,17 @@ func TestTranscriptionsVLLM(t *testing.T) {
 func TestSpeaches(t *testing.T) {
 	e := start(t, Options{Profile: "speaches", Models: []string{"Systran/faster-whisper-small"}})
 	audio := twelveSeconds()
-	ctype, body, _ := hear(t, e, "/v1/audio/transcriptions", audio, "model", "Systran/faster-whisper-small", "stream", "true")
+	ctype, body, _ := transcribeAudio(t, e, "/v1/audio/transcriptions", audio, "model", "Systran/faster-whisper-small", "stream", "true")
 	if evs := events(body); !strings.HasPrefix(ctype, "text/event-stream") || len(evs) != 3 || !strings.HasPrefix(evs[0], `{"text":"`) {
 		t.Error(ctype, body)
 	}
-	if _, body := fetch(t, e, "GET", "/api/ps", ""); body != `{"models":["Systran/faster-whisper-small"]}` {
+	if _, body := sendRequest(t, e, "GET", "/api/ps", ""); body != `{"models":["Systran/faster-whisper-small"]}` {
 		t.Error(body)
 	}
-	if _, body, code := hear(t, e, "/v1/audio/transcriptions", audio, "model", "none"); code != 404 || !strings.HasPrefix(body, `{"detail":"Model 'none' is not installed locally.`) {
+	if _, body, code := transcribeAudio(t, e, "/v1/audio/transcriptions", audio, "model", "none"); code != 404 || !strings.HasPrefix(body, `{"detail":"Model 'none' is not installed locally.`) {
 		t.Error(code, body)
 	}
-	if resp, body := fetch(t, e, "POST", "/v1/audio/transcriptions", "{}", "Content-Type: application/json"); resp.StatusCode != 422 || !strings.HasPrefix(body, `{"detail":[{"type":"value_error","loc":["body","file"],`) {
+	if resp, body := sendRequest(t, e, "POST", "/v1/audio/transcriptions", "{}", "Content-Type: application/json"); resp.StatusCode != 422 || !strings.HasPrefix(body, `{"detail":[{"type":"value_error","loc":["body","file"],`) {
 		t.Error(resp.Status, body)
 	}
 }
@@ -301,7 +301,7 @@ func TestKokoro(t *testing.T) {
 		{`{"model":"kokoro","input":"x","voice":"nobody"}`, "application/json", `{"detail":{"error":"validation_error","message":"Voice 'nobody' not found.`, 400, false},
 		{`{"model":"kokoro"}`, "application/json", `{"detail":[{"type":"value_error","loc":["body","input"],`, 422, false},
 	} {
-		resp, body := fetch(t, e, "POST", "/v1/audio/speech", c.body, "Content-Type: application/json")
+		resp, body := sendRequest(t, e, "POST", "/v1/audio/speech", c.body, "Content-Type: application/json")
 		if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.ctype || !strings.HasPrefix(body, c.want) || (resp.ContentLength < 0) != c.chunked {
 			t.Errorf("%s: %s %v %.90q, want %d %s %s", c.body, resp.Status, resp.Header, body, c.status, c.ctype, c.want)
 		}

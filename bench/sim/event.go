@@ -51,7 +51,7 @@ func actions() []actionRow {
 				if err == nil && d <= 0 {
 					err = errors.New("must be above 0")
 				}
-				return func(e *Engine) { e.strain.stall(d) }, err
+				return func(e *Engine) { e.slowdown.stall(d) }, err
 			},
 		},
 		{"slow", "=FACTOR", "everything takes FACTOR times as long; 1: as usual", func(v string) (func(*Engine), error) {
@@ -59,7 +59,7 @@ func actions() []actionRow {
 			if err == nil && !(f > 0 && f <= 1e6) {
 				err = errors.New("must be above 0 and at most 1e6")
 			}
-			return func(e *Engine) { e.strain.slow.Store(math.Float64bits(f)) }, err
+			return func(e *Engine) { e.slowdown.slowFactor.Store(math.Float64bits(f)) }, err
 		}},
 		{"slots", "=N", "so many requests run at once from now on; running ones stay", func(v string) (func(*Engine), error) {
 			n, err := strconv.Atoi(v)
@@ -83,12 +83,12 @@ func actions() []actionRow {
 			if err == nil && !(f >= 0 && f <= 1) {
 				err = errors.New("must be 0 to 1")
 			}
-			return func(e *Engine) { e.Drop(f, false) }, err
+			return func(e *Engine) { e.DropConns(f, false) }, err
 		}},
 		{
 			"crash", "", "connections are reset and new ones refused, as when the process dies",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { e.Unlisten(); e.Drop(1, true); e.cache.Clear() }, noValue(v)
+				return func(e *Engine) { e.Unlisten(); e.DropConns(1, true); e.cache.Clear() }, noValue(v)
 			},
 		},
 		{

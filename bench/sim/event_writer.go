@@ -4,34 +4,34 @@ import "penstock/bench/sim/wire"
 
 // eventWriter writes the events of a stream into the response body.
 type eventWriter struct {
-	out     *bodyWriter
-	form    wire.EventFormat
-	unit    []byte // events that share one chunk
-	joined  bool
-	name    string // name of the current event, usually empty
-	events  int
-	chunk   []byte                   // scratch buffer for the next event
-	content func(text string) []byte // returns an event of this stream that contains the given text
+	out           *bodyWriter
+	form          wire.EventFormat
+	pendingEvents []byte // events that share one chunk
+	joined        bool
+	name          string // name of the current event, usually empty
+	events        int
+	chunk         []byte                   // scratch buffer for the next event
+	content       func(text string) []byte // returns an event of this stream that contains the given text
 }
 
 // emit appends an event. The name may be empty.
 func (w *eventWriter) emit(name string, data []byte) {
 	w.events++
-	w.unit = w.form.Append(w.unit, w.events, name, data)
+	w.pendingEvents = w.form.Append(w.pendingEvents, w.events, name, data)
 	if !w.joined {
-		w.release()
+		w.flushEvents()
 	}
 }
 
-func (w *eventWriter) release() {
-	w.out.put(w.unit)
-	w.unit = w.unit[:0]
+func (w *eventWriter) flushEvents() {
+	w.out.put(w.pendingEvents)
+	w.pendingEvents = w.pendingEvents[:0]
 }
 
 // join makes the events that follow share one chunk, until join(false).
 func (w *eventWriter) join(on bool) {
 	if w.joined && !on {
-		w.release()
+		w.flushEvents()
 	}
 	w.joined = on
 }

@@ -28,39 +28,39 @@ type exchange struct {
 	out    bodyWriter
 	stream eventWriter
 
-	encoding string // Content-Encoding
-	status   int
-	work     bool   // the request is for inference and is counted
-	forget   func() // frees the slot; nil without a slot
-	child    bool   // the page belongs to one of the router's children
-	finished bool   // the response is complete
-	closing  bool   // close the connection after the response
+	encoding    string // Content-Encoding
+	status      int
+	isInference bool   // the request is for inference and is counted
+	freeSlot    func() // frees the slot; nil without a slot
+	child       bool   // the page belongs to one of the router's children
+	finished    bool   // the response is complete
+	closing     bool   // close the connection after the response
 }
 
 func (x *exchange) begin() {
 	*x = exchange{
-		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.arm),
-		client: clientWatch{left: x.c.gone, stop: x.e.server.stop, timer: x.client.timer},
+		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.setFaults),
+		client: clientWatch{clientGone: x.c.clientGone, stop: x.e.server.stop, timer: x.client.timer},
 		out:    bodyWriter{nc: x.c.nc, client: &x.client, t: &x.t, out: x.out.out[:0], seed: uint64(x.c.served)},
-		stream: eventWriter{out: &x.out, unit: x.stream.unit[:0], chunk: x.stream.chunk[:0]},
+		stream: eventWriter{out: &x.out, pendingEvents: x.stream.pendingEvents[:0], chunk: x.stream.chunk[:0]},
 	}
 }
 
-// early determines the faults that are known before the body is read: those by schedule and by
+// setEarlyFaults determines the faults that are known before the body is read: those by schedule and by
 // header.
-func (x *exchange) early() {
-	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != "" || x.req.path == realtimePath); f != nil {
-		x.arm(f)
+func (x *exchange) setEarlyFaults() {
+	if f := x.e.faults.ForRequest(x.req.path, inferenceKinds[x.req.path] != "" || x.req.path == realtimePath); f != nil {
+		x.setFaults(f)
 	}
 	for _, h := range x.req.header {
-		if len(h.Name) > 6 && is(h.Name[:6], "X-Sim-") {
+		if len(h.Name) > 6 && equalFold(h.Name[:6], "X-Sim-") {
 			x.knobs.Header(h.Name, h.Value)
 		}
 	}
 }
 
-// free returns the body's buffer to the pool. After this call, req.body is nil.
-func (x *exchange) free() {
+// releaseBody returns the body's buffer to the pool. After this call, req.body is nil.
+func (x *exchange) releaseBody() {
 	x.req.body = nil
 	if x.body == nil {
 		return
@@ -74,8 +74,8 @@ func (x *exchange) free() {
 
 // end finishes the exchange in every case, even if the response was broken off.
 func (x *exchange) end() {
-	x.free()
-	if !x.out.headed && !x.out.over() {
+	x.releaseBody()
+	if !x.out.headWritten && !x.out.isEnded() {
 		panic("BUG: simulated engine gave no answer to " + x.req.path)
 	}
 	if !x.finished {
@@ -84,18 +84,18 @@ func (x *exchange) end() {
 	if x.t.Quit != "" && x.finished {
 		switch x.t.Quit {
 		case "next", "next-reset":
-			x.c.next = x.t.Quit
+			x.c.nextFault = x.t.Quit
 		default:
 			x.closing = x.client.pause(x.t.QuitDelay) || x.closing
 		}
 	}
 	if cap(x.out.out) > 64<<10 {
-		x.out.out, x.stream.unit = nil, nil
+		x.out.out, x.stream.pendingEvents = nil, nil
 	}
 }
 
-// line appends a header line, in the letter case that the engine's HTTP library uses.
-func (x *exchange) line(name, value string) {
+// appendHeader appends a header line, in the letter case that the engine's HTTP library uses.
+func (x *exchange) appendHeader(name, value string) {
 	from := len(x.out.out)
 	x.out.out = append(x.out.out, name...)
 	if x.p.Lower {
@@ -119,25 +119,25 @@ func (x *exchange) head(status int, ctype string, length int) {
 	if t.Status != 0 {
 		status, reason = t.Status, "Odd"
 	}
-	x.status, w.headed = status, true
+	x.status, w.headWritten = status, true
 	w.out = strconv.AppendInt(append(w.out, "HTTP/1.1 "...), int64(status), 10)
 	w.out = append(append(append(w.out, ' '), reason...), "\r\n"...)
 	if x.p.Dated {
-		x.line("Date", httpDate())
+		x.appendHeader("Date", httpDate())
 	}
 	if x.p.Server != "" {
-		x.line("Server", x.p.Server)
+		x.appendHeader("Server", x.p.Server)
 	}
 	w.out = append(w.out, x.p.Headers...)
 	if ctype != "" {
-		x.line("Content-Type", ctype)
+		x.appendHeader("Content-Type", ctype)
 	}
 	if x.encoding != "" {
-		x.line("Content-Encoding", x.encoding)
+		x.appendHeader("Content-Encoding", x.encoding)
 	}
 	w.out = append(w.out, t.Lines...)
 	if x.req.method == "HEAD" && x.p.Family == "llamacpp" {
-		x.line("Accept-Ranges", "bytes")
+		x.appendHeader("Accept-Ranges", "bytes")
 	}
 	w.out = append(w.out, t.FillerLines()...)
 
@@ -145,14 +145,14 @@ func (x *exchange) head(status int, ctype string, length int) {
 	if status >= 400 && x.p.ErrorClose {
 		x.closing = true
 	}
-	if !x.req.keep || x.p.PerConn > 0 && x.c.served+1 >= x.p.PerConn {
+	if !x.req.keepAlive || x.p.PerConn > 0 && x.c.served+1 >= x.p.PerConn {
 		x.closing = true
 	}
 	switch {
 	case x.closing && t.Framing != fault.LongLength:
-		x.line("Connection", "close")
+		x.appendHeader("Connection", "close")
 	case x.p.PerConn > 0 && !x.closing:
-		x.line("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.Idle/time.Second)))+", max="+strconv.Itoa(x.p.PerConn))
+		x.appendHeader("Keep-Alive", "timeout="+strconv.Itoa(max(1, int(x.p.Idle/time.Second)))+", max="+strconv.Itoa(x.p.PerConn))
 	}
 	w.out = append(w.out, "\r\n"...)
 	if t.DripHead > 0 {
@@ -180,9 +180,9 @@ func announceLength(x *exchange, length int) {
 	if size < 0 {
 		size = 1 << 20
 	}
-	promise := func(n int) { x.line("Content-Length", strconv.Itoa(n)) }
+	promise := func(n int) { x.appendHeader("Content-Length", strconv.Itoa(n)) }
 	if w.chunked() {
-		x.line("Transfer-Encoding", "chunked")
+		x.appendHeader("Transfer-Encoding", "chunked")
 	}
 	switch w.framing {
 	case fault.ByLength:
@@ -208,24 +208,24 @@ func announceLength(x *exchange, length int) {
 
 // finish ends the body and flushes it.
 func (x *exchange) finish() {
-	if !x.out.over() {
+	if !x.out.isEnded() {
 		x.out.end()
-		x.conclude()
+		x.flushEnd()
 	}
 }
 
-// conclude flushes the end of a response. It updates the counters before it sends the last byte,
+// flushEnd flushes the end of a response. It updates the counters before it sends the last byte,
 // because the client may read Stats as soon as that byte has arrived.
-func (x *exchange) conclude() {
+func (x *exchange) flushEnd() {
 	total := &x.e.counters.completed
 	if x.status != http.StatusOK {
 		total = &x.e.counters.rejected
 	}
-	if x.work {
+	if x.isInference {
 		total.Add(1)
 	}
 	x.finished = x.out.flush()
-	if x.work && (!x.finished || x.out.deserted) {
+	if x.isInference && (!x.finished || x.out.writeFailed) {
 		total.Add(-1)
 		x.finished, x.client.lost = false, true
 	}
@@ -237,7 +237,7 @@ func (x *exchange) conclude() {
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
-		body = spoiled(x, body)
+		body = spoilBody(x, body)
 	}
 	if t.Gzip && len(body) > 0 {
 		var z bytes.Buffer
@@ -250,7 +250,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	pad := x.out.padding(body)
 	length := len(body) + pad
 	// the router relays its child's response, so the length is unknown
-	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
+	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.isInference || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders
 	}
@@ -266,7 +266,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 		}
 		half := len(body) / 2
 		x.out.put(body[:half])
-		if !x.incident(&t.Incidents[i]) {
+		if !x.injectIncident(&t.Incidents[i]) {
 			return
 		}
 		body = body[half:]
@@ -282,8 +282,8 @@ func (x *exchange) send(r profile.Reply) {
 	x.reply(r.Status, r.Type, r.Body)
 }
 
-func (x *exchange) fail(a profile.APIError) {
-	x.send(x.e.pages.Refuse(a))
+func (x *exchange) replyError(a profile.APIError) {
+	x.send(x.e.pages.ErrorReply(a))
 }
 
 func (x *exchange) sse() {
@@ -303,23 +303,23 @@ func (x *exchange) sse() {
 	}
 }
 
-// event appends an event to the stream, or injects a fault instead. It returns false if the stream
+// sendEvent appends an event to the stream, or injects a fault instead. It returns false if the stream
 // has ended.
-func (x *exchange) event(name string, data []byte) bool {
+func (x *exchange) sendEvent(name string, data []byte) bool {
 	x.stream.name = name
-	ok := x.incidents()
+	ok := x.injectIncidents()
 	if ok {
 		x.stream.emit(name, data)
 	}
 	x.stream.name = ""
-	return ok && !x.out.over()
+	return ok && !x.out.isEnded()
 }
 
 func now() int64 { return time.Now().Unix() }
 
-var dateCache atomic.Pointer[dateAt]
+var dateCache atomic.Pointer[cachedDate]
 
-type dateAt struct {
+type cachedDate struct {
 	sec  int64
 	text string
 }
@@ -330,7 +330,7 @@ func httpDate() string {
 	if d := dateCache.Load(); d != nil && d.sec == now.Unix() {
 		return d.text
 	}
-	d := &dateAt{now.Unix(), now.UTC().Format(http.TimeFormat)}
+	d := &cachedDate{now.Unix(), now.UTC().Format(http.TimeFormat)}
 	dateCache.Store(d)
 	return d.text
 }

@@ -26,7 +26,7 @@ func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) 
 	}
 	c := wrap(t, nc)
 	_, err = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	raw, reset = c.all()
+	raw, reset = c.readRaw()
 	return raw, reset || err != nil
 }
 
@@ -116,7 +116,7 @@ func (r result) broken(t *testing.T, want int) {
 	}
 }
 
-const said6 = `,"sim":{"tokens":6}`
+const sixTokens = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
@@ -149,7 +149,7 @@ func TestEveryFaultIsTested(t *testing.T) {
 		if !tested[name] {
 			t.Errorf("fault %s has no test", name)
 		}
-		if !regexp.MustCompile(`(?m)^` + name + `\W.*\s+\w`).MatchString(fault.Text()) {
+		if !regexp.MustCompile(`(?m)^` + name + `\W.*\s+\w`).MatchString(fault.HelpText()) {
 			t.Errorf("fault %s is not described", name)
 		}
 	}
@@ -197,25 +197,25 @@ func TestFaultsByRequest(t *testing.T) {
 		chatBody("hi", `,"sim":{"fault":"status=418"}`),
 		chatBody(`please [[sim {"fault":"status=418"}]]`, ``),
 	} {
-		if resp, _ := ask(t, e, body); resp.StatusCode != 418 {
+		if resp, _ := sendChat(t, e, body); resp.StatusCode != 418 {
 			t.Error(resp.Status)
 		}
 	}
-	if resp, _ := ask(t, e, chatBody("hi", `,"sim":{"fault":"status=500"}`), "X-Sim-Fault: status=418"); resp.StatusCode != 418 {
+	if resp, _ := sendChat(t, e, chatBody("hi", `,"sim":{"fault":"status=500"}`), "X-Sim-Fault: status=418"); resp.StatusCode != 418 {
 		t.Error("header does not win:", resp.Status)
 	}
-	if resp, body := ask(t, e, chatBody("hi", ``), "X-Sim-Fault: nope"); resp.StatusCode != 400 || !strings.Contains(body, "unknown fault") {
+	if resp, body := sendChat(t, e, chatBody("hi", ``), "X-Sim-Fault: nope"); resp.StatusCode != 400 || !strings.Contains(body, "unknown fault") {
 		t.Error(resp.Status, body)
 	}
 	for _, spec := range []string{"refuse", "early-413"} {
 		c := dial(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"fault":"`+spec+`"}`))
-		if raw, _ := c.all(); raw != "" && !strings.Contains(raw, " 413 ") {
+		if raw, _ := c.readRaw(); raw != "" && !strings.Contains(raw, " 413 ") {
 			t.Errorf("fault %s: answer = %q, want nothing or 413", spec, raw)
 		}
 	}
 	for _, path := range []string{"/v1/embeddings", "/v1/rerank", "/v1/audio/speech", "/v1/completions"} {
-		resp, _ := fetch(t, e, "POST", path, `{"model":"sim","input":"x","prompt":"x","query":"x","documents":["y"],"sim":{"fault":"status=418"}}`, "Content-Type: application/json")
+		resp, _ := sendRequest(t, e, "POST", path, `{"model":"sim","input":"x","prompt":"x","query":"x","documents":["y"],"sim":{"fault":"status=418"}}`, "Content-Type: application/json")
 		if resp.StatusCode != 418 {
 			t.Error(path, resp.Status)
 		}
@@ -232,7 +232,7 @@ func TestBlackholeAndStall(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.quiet()
+		c.wantSilence()
 		_ = c.Close()
 	}
 	eventually(t, "all gone", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 3 && s.Conns == 0 })
@@ -248,7 +248,7 @@ func TestBlackholeAndStall(t *testing.T) {
 		got = append(got, b)
 	}
 	_, _ = c.r.Discard(2) // line end of the chunk
-	c.quiet()
+	c.wantSilence()
 	if e.Stats().Running != 1 {
 		t.Error("a stalled stream holds no slot")
 	}
@@ -281,7 +281,7 @@ func TestNoRead(t *testing.T) {
 		t.Errorf("%d bytes were taken", n)
 	}
 	_ = c.Close()
-	if resp, _ := ask(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
+	if resp, _ := sendChat(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
 		t.Error("count is not kept")
 	}
 }
@@ -306,7 +306,7 @@ func TestEndless(t *testing.T) {
 
 func TestKeepAliveClose(t *testing.T) {
 	e := start(t, Options{})
-	one := chatBody("hi", said6)
+	one := chatBody("hi", sixTokens)
 	for _, when := range []string{"now", "next", "next-reset"} {
 		e.SetFault(Fault{Spec: "keepalive-close;when=" + when, Count: 1})
 		c := dial(t, e)
@@ -316,10 +316,10 @@ func TestKeepAliveClose(t *testing.T) {
 			t.Fatal(err, resp)
 		}
 		if when != "now" {
-			c.quiet()
+			c.wantSilence()
 			c.post("/v1/chat/completions", one)
 		}
-		if raw, reset := c.all(); raw != "" || reset != (when == "next-reset") {
+		if raw, reset := c.readRaw(); raw != "" || reset != (when == "next-reset") {
 			t.Errorf("fault %s: answer = %q, reset %v; want nothing", when, raw, reset)
 		}
 	}
@@ -348,7 +348,7 @@ func TestSchedule(t *testing.T) {
 	e := start(t, Options{})
 	codes := func(n int) (got []int) {
 		for range n {
-			resp, _ := ask(t, e, chatBody("hi", said6))
+			resp, _ := sendChat(t, e, chatBody("hi", sixTokens))
 			got = append(got, resp.StatusCode)
 		}
 		return got
@@ -362,7 +362,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("%d of 60 answers are 500, want about half", n)
 	}
 	e.SetFault(Fault{Spec: "status=500", Path: "/health"})
-	if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 500 {
+	if resp, _ := sendRequest(t, e, "GET", "/health", ""); resp.StatusCode != 500 {
 		t.Error(resp.Status)
 	}
 	if got := codes(1); got[0] != 200 {
@@ -371,12 +371,12 @@ func TestSchedule(t *testing.T) {
 	e.SetFault(Fault{Spec: "eof-before", Path: "*"})
 	c := dial(t, e)
 	c.send("GET", "/v1/models", "")
-	if raw, _ := c.all(); raw != "" {
+	if raw, _ := c.readRaw(); raw != "" {
 		t.Error(raw)
 	}
 	// This test sets faults over HTTP. Faults never affect control requests.
 	post := func(path, body string) string {
-		resp, got := fetch(t, e, "POST", path, body)
+		resp, got := sendRequest(t, e, "POST", path, body)
 		if resp.StatusCode != 200 {
 			return resp.Status + got
 		}

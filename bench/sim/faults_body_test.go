@@ -18,7 +18,7 @@ func wantSecondReply(t *testing.T, r result) {
 
 // bodyCases test faults in bodies.
 var bodyCases = []faultCase{
-	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
+	{spec: "close-delimited", more: sixTokens, check: func(t *testing.T, r result) {
 		if strings.Contains(strings.ToLower(r.head), "content-length") || strings.Contains(strings.ToLower(r.head), "chunked") {
 			t.Errorf("head = %q, want neither a length nor chunks", r.head)
 		}
@@ -38,20 +38,20 @@ var bodyCases = []faultCase{
 			t.Errorf("body of %d bytes: %.40q; want 70000 of JSON, padded at the end", n, r.body)
 		}
 	}},
-	{spec: "surplus", more: said6, check: wantSecondReply},
-	{spec: "second-reply;within=2ms", more: said6, check: wantSecondReply},
+	{spec: "surplus", more: sixTokens, check: wantSecondReply},
+	{spec: "second-reply;within=2ms", more: sixTokens, check: wantSecondReply},
 	{spec: "short-body=50", only: "plain", check: func(t *testing.T, r result) {
 		r.good(t)
 		r.wantHead(t, fmt.Sprintf("content-length: %d\r\n", len(r.body)+50))
 	}},
-	{spec: "chunk-cut=3", more: said6, check: func(t *testing.T, r result) { r.broken(t, 3) }},
-	{spec: "bad-chunk=3;kind=huge", more: said6, check: func(t *testing.T, r result) {
+	{spec: "chunk-cut=3", more: sixTokens, check: func(t *testing.T, r result) { r.broken(t, 3) }},
+	{spec: "bad-chunk=3;kind=huge", more: sixTokens, check: func(t *testing.T, r result) {
 		r.broken(t, 3)
 		if !strings.HasSuffix(r.raw, "ffffffffffffffff1\r\nhello\r\n") {
 			t.Errorf("answer = %q, want it to end in a huge chunk size", r.raw)
 		}
 	}},
-	{spec: "gzip", more: said6, check: func(t *testing.T, r result) {
+	{spec: "gzip", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "Content-Encoding: gzip\r\n")
 		z, err := gzip.NewReader(strings.NewReader(r.body))
 		if err != nil {
@@ -77,7 +77,7 @@ var bodyCases = []faultCase{
 		r.wantHead(t, " 200 ", "content-length: 0\r\n")
 	}},
 	{spec: "html-200", check: func(t *testing.T, r result) { r.wantHead(t, " 200 ", "text/html") }},
-	{spec: "invalid-json=2", more: said6, check: func(t *testing.T, r result) {
+	{spec: "invalid-json=2", more: sixTokens, check: func(t *testing.T, r result) {
 		if !r.stream {
 			if json.Valid([]byte(r.body)) {
 				t.Errorf("body = %q, want invalid JSON", r.body)
@@ -99,23 +99,23 @@ var bodyCases = []faultCase{
 			t.Errorf("body = %q, want empty choices", r.body)
 		}
 	}},
-	{spec: "sse-for-json", only: "plain", more: said6, check: func(t *testing.T, r result) {
+	{spec: "sse-for-json", only: "plain", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "text/event-stream")
 		r.stream = true
 		r.good(t)
 	}},
-	{spec: "json-for-sse", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "json-for-sse", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "application/json")
 		r.stream = false
 		r.good(t)
 	}},
-	{spec: "json-for-sse;label=1", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "json-for-sse;label=1", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "application/json")
 		r.good(t)
 	}},
-	{spec: "close-delimited+cut-after=3", more: said6, check: func(t *testing.T, r result) { r.broken(t, 3) }},
-	{spec: "pause-after=3;for=50ms", more: said6, check: func(t *testing.T, r result) { r.good(t) }},
-	{spec: "error-in-stream=3", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "close-delimited+cut-after=3", more: sixTokens, check: func(t *testing.T, r result) { r.broken(t, 3) }},
+	{spec: "pause-after=3;for=50ms", more: sixTokens, check: func(t *testing.T, r result) { r.good(t) }},
+	{spec: "error-in-stream=3", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		c := streamOf(t, r.body)
 		if len(c.Errors) != 1 || !c.Done || !r.whole || c.Finish[0] != "" || !strings.Contains(c.Errors[0], LeakedPath) {
 			t.Errorf("answer = %q, want one error in the stream, then [DONE]", r.raw)

@@ -25,7 +25,7 @@ var connectionCases = []faultCase{
 	{spec: "early-413;linger=1", check: func(t *testing.T, r result) {
 		r.wantHead(t, " 413 ", "Connection: close")
 	}},
-	{spec: "slow-header;gap=100us", more: said6, check: func(t *testing.T, r result) { r.good(t) }},
+	{spec: "slow-header;gap=100us", more: sixTokens, check: func(t *testing.T, r result) { r.good(t) }},
 	{spec: "slow-body;gap=50us", more: `,"sim":{"tokens":2}`, check: func(t *testing.T, r result) { r.good(t) }},
 	{spec: "garbage-head", check: func(t *testing.T, r result) {
 		if strings.HasPrefix(r.raw, "HTTP") || r.raw == "" {

@@ -8,57 +8,57 @@ import (
 
 // formCases test forms of streams.
 var formCases = []faultCase{
-	{spec: "crlf", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "\r\n\r\n") }},
-	{spec: "cr", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "}\r\rdata: {") }},
-	{spec: "nospace", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, `data:{"`) }},
-	{spec: "comments", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, ": ping 3\n\n:\n") }},
-	{spec: "multiline-data", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "data: {\ndata: \"id\"") }},
-	{spec: "fields", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "crlf", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, "\r\n\r\n") }},
+	{spec: "cr", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, "}\r\rdata: {") }},
+	{spec: "nospace", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, `data:{"`) }},
+	{spec: "comments", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, ": ping 3\n\n:\n") }},
+	{spec: "multiline-data", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, "data: {\ndata: \"id\"") }},
+	{spec: "fields", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		r.form(t, "event: message\nid: 2\nretry: 3000\ndata: {")
 	}},
-	{spec: "bom", only: "stream", more: said6, check: func(t *testing.T, r result) { r.form(t, "\xef\xbb\xbfdata: ") }},
+	{spec: "bom", only: "stream", more: sixTokens, check: func(t *testing.T, r result) { r.form(t, "\xef\xbb\xbfdata: ") }},
 	{spec: "escaped", only: "stream", more: `,"sim":{"text":"Grüße 🚲"}`, check: func(t *testing.T, r result) {
 		r.form(t, `\ud83d\udeb2`)
 		if c := r.good(t); c.Text[0] != "Grüße 🚲" {
 			t.Errorf("text = %q, want Grüße 🚲", c.Text[0])
 		}
 	}},
-	{spec: "open-end", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "open-end", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		if !strings.HasSuffix(r.body, "data: [DONE]\n") {
 			t.Errorf("answer = %q, want it to end in one line end", r.raw)
 		}
 		r.good(t)
 	}},
-	{spec: "byte-by-byte", more: said6, check: func(t *testing.T, r result) {
+	{spec: "byte-by-byte", more: sixTokens, check: func(t *testing.T, r result) {
 		if r.stream && r.pieces != len(r.body) {
 			t.Errorf("%d chunks for %d bytes", r.pieces, len(r.body))
 		}
 		r.good(t)
 	}},
-	{spec: "crlf+split;gap=10us", more: said6, check: func(t *testing.T, r result) {
+	{spec: "crlf+split;gap=10us", more: sixTokens, check: func(t *testing.T, r result) {
 		if r.stream && r.pieces < len(r.body)/23 {
 			t.Errorf("%d chunks for %d bytes", r.pieces, len(r.body))
 		}
 		r.good(t)
 	}},
-	{spec: "usage-every-chunk", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "usage-every-chunk", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		r.good(t)
 		if n := strings.Count(r.body, `"usage":{`); n != 8 {
 			t.Errorf("%d usages, want 8", n)
 		}
 	}},
-	{spec: "usage-on-finish", only: "stream", more: said6 + `,"stream_options":{"include_usage":true}`, check: func(t *testing.T, r result) {
+	{spec: "usage-on-finish", only: "stream", more: sixTokens + `,"stream_options":{"include_usage":true}`, check: func(t *testing.T, r result) {
 		evs := events(r.body)
 		if c := r.good(t); c.Usage.Completion != 6 || !strings.Contains(evs[len(evs)-2], `"finish_reason":"stop"`) || strings.Count(r.body, `"usage":{`) != 1 {
 			t.Errorf("answer = %q, want one usage of 6 tokens, beside the finish reason", r.raw)
 		}
 	}},
-	{spec: "no-usage", more: said6, check: func(t *testing.T, r result) {
+	{spec: "no-usage", more: sixTokens, check: func(t *testing.T, r result) {
 		if c := r.good(t); c.Usage != nil {
 			t.Errorf("answer = %q, want no usage", r.raw)
 		}
 	}},
-	{spec: "usage-unasked", only: "stream", more: said6, check: func(t *testing.T, r result) {
+	{spec: "usage-unasked", only: "stream", more: sixTokens, check: func(t *testing.T, r result) {
 		if c := r.good(t); c.Usage == nil {
 			t.Errorf("answer = %q, want a usage", r.raw)
 		}

@@ -18,20 +18,20 @@ var headCases = []faultCase{
 			t.Errorf("answer = %q without a reset, want one", r.raw)
 		}
 	}},
-	{spec: "status-999", more: said6, check: func(t *testing.T, r result) { r.wantHead(t, "HTTP/1.1 999 "); r.good(t) }},
+	{spec: "status-999", more: sixTokens, check: func(t *testing.T, r result) { r.wantHead(t, "HTTP/1.1 999 "); r.good(t) }},
 	{spec: "http09", check: func(t *testing.T, r result) {
 		if !strings.HasPrefix(r.raw, "{") {
 			t.Errorf("answer = %q, want a body without a head", r.raw)
 		}
 	}},
-	{spec: "interim=4;code=102", more: said6, check: func(t *testing.T, r result) {
+	{spec: "interim=4;code=102", more: sixTokens, check: func(t *testing.T, r result) {
 		if n := strings.Count(r.raw, "HTTP/1.1 102 "); n != 4 || strings.Count(r.raw, "HTTP/1.1 200 ") != 1 {
 			t.Errorf("answer = %q, want 4 times 102 and one 200", r.raw)
 		}
 	}},
 	{spec: "redirect=302", check: func(t *testing.T, r result) {
 		r.wantHead(t, " 302 ", "Location: "+r.e.URL()+"/sim/redirected")
-		fetch(t, r.e, "POST", "/sim/redirected", "{}")
+		sendRequest(t, r.e, "POST", "/sim/redirected", "{}")
 		if r.e.Stats().Followed != 1 {
 			t.Error("not counted")
 		}
@@ -63,13 +63,13 @@ var headCases = []faultCase{
 			t.Errorf("answer = %q, want 204 without a body", r.raw)
 		}
 	}},
-	{spec: "huge-header", more: said6, check: func(t *testing.T, r result) {
+	{spec: "huge-header", more: sixTokens, check: func(t *testing.T, r result) {
 		if len(r.head) < 300<<10 || len(r.head) > 320<<10 {
 			t.Errorf("head of %d", len(r.head))
 		}
 		r.good(t)
 	}},
-	{spec: "leak-headers", more: said6, check: func(t *testing.T, r result) {
+	{spec: "leak-headers", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "Set-Cookie: ", LeakedSecret, LeakedHost, "Access-Control-Allow-Origin: *")
 		r.good(t)
 	}},
@@ -78,7 +78,7 @@ var headCases = []faultCase{
 			t.Errorf("head = %q, want two content lengths", r.head)
 		}
 	}},
-	{spec: "te-and-cl", more: said6, check: func(t *testing.T, r result) {
+	{spec: "te-and-cl", more: sixTokens, check: func(t *testing.T, r result) {
 		r.wantHead(t, "Transfer-Encoding: chunked", "Content-Length: 5\r\n")
 		r.good(t)
 	}},

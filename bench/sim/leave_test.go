@@ -132,7 +132,7 @@ func TestPipelining(t *testing.T) {
 			t.Fatal(err, body)
 		}
 	}
-	c.quiet()
+	c.wantSilence()
 	c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"ttft_ms":60000}`))
 	c.post("/v1/chat/completions", one)
 	eventually(t, "runs", func() bool { return e.Stats().Running == 1 })
@@ -155,7 +155,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 		_ = nc.Close()
 		t.Error("connection accepted after Unlisten")
 	}
-	if n := e.Drop(0.5, true); n != 2 {
+	if n := e.DropConns(0.5, true); n != 2 {
 		t.Errorf("Drop = %d, want 2", n)
 	}
 	eventually(t, "two are left", func() bool { return e.Stats().Conns == 2 })
@@ -165,7 +165,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 	if e.Addr() != addr {
 		t.Errorf("moved to %s", e.Addr())
 	}
-	if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 200 {
+	if resp, _ := sendRequest(t, e, "GET", "/health", ""); resp.StatusCode != 200 {
 		t.Error(resp.Status)
 	}
 	e.Close()
@@ -211,7 +211,7 @@ func TestManyClients(t *testing.T) {
 		if s.Running != 0 || s.Waiting != 0 || s.Peak > 8 || s.Completed+s.Aborted+s.Rejected != s.Requests || s.Aborted == 0 || s.Completed == 0 {
 			t.Errorf("%s: stats = %+v, want none running, at most 8 at once, and every request counted", profile, s)
 		}
-		if used, _ := e.slots.Room(); used != 0 {
+		if used, _ := e.slots.Capacity(); used != 0 {
 			t.Errorf("%s: room used %d", profile, used)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-func (x *exchange) arm(f *fault.Effects) {
+func (x *exchange) setFaults(f *fault.Effects) {
 	x.e.counters.faults.Add(1)
 	x.t = *f
 }
@@ -21,7 +21,7 @@ func (x *exchange) arm(f *fault.Effects) {
 // acceptFault injects a fault into a newly accepted connection. It reports whether the fault has
 // ended the connection.
 func (c *conn) acceptFault() bool {
-	f := c.e.faults.Accepted()
+	f := c.e.faults.ForConnection()
 	if f == nil {
 		return false
 	}
@@ -41,7 +41,7 @@ func (c *conn) acceptFault() bool {
 func refuseEarly(x *exchange) {
 	x.closing = true
 	x.e.counters.rejected.Add(1)
-	x.fail(profile.APIError{Status: 413, Message: fault.StatusText(413)})
+	x.replyError(profile.APIError{Status: 413, Message: fault.StatusText(413)})
 	if tc, ok := x.c.nc.(*net.TCPConn); ok && x.t.Linger {
 		_ = tc.CloseWrite()
 		_ = tc.SetReadDeadline(time.Now().Add(2 * time.Second))
@@ -50,8 +50,8 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePoll is how often a page that must wait until the engine is idle checks whether it is.
-const idlePoll = 5 * time.Millisecond
+// idlePollInterval is how often a page that must wait until the engine is idle checks whether it is.
+const idlePollInterval = 5 * time.Millisecond
 
 // misbehave injects the fault that replaces the response, if there is one, and reports whether it
 // did so.
@@ -64,15 +64,15 @@ func (x *exchange) misbehave() bool {
 		}
 	}
 	for t.AwaitIdle {
-		if running, _, _ := x.e.slots.Load(); running == 0 {
+		if running, _, _ := x.e.slots.RequestCounts(); running == 0 {
 			break
 		}
-		if !x.client.pause(idlePoll) {
+		if !x.client.pause(idlePollInterval) {
 			return true
 		}
 	}
 	if t.Wedge > 0 {
-		x.e.strain.stall(t.Wedge)
+		x.e.slowdown.stall(t.Wedge)
 	}
 	switch {
 	case t.Early: // the fault was requested in the body, so it cannot take effect earlier
@@ -86,27 +86,27 @@ func (x *exchange) misbehave() bool {
 	return true
 }
 
-// incidents injects the incidents that are due before the next event. It returns false if the
+// injectIncidents injects the incidents that are due before the next event. It returns false if the
 // stream has ended.
-func (x *exchange) incidents() bool {
+func (x *exchange) injectIncidents() bool {
 	for i := range x.t.Incidents {
 		if in := &x.t.Incidents[i]; in.At == x.stream.events {
 			x.stream.join(false)
-			if !x.incident(in) {
+			if !x.injectIncident(in) {
 				return false
 			}
 		}
 	}
-	return !x.out.over()
+	return !x.out.isEnded()
 }
 
-// incident injects an incident into a response. It reports whether the response continues.
-func (x *exchange) incident(in *fault.Incident) bool {
-	if x.out.over() {
+// injectIncident injects an incident into a response. It reports whether the response continues.
+func (x *exchange) injectIncident(in *fault.Incident) bool {
+	if x.out.isEnded() {
 		return false
 	}
 	x.perform(in.Steps)
-	if in.GoOn && !x.out.over() {
+	if in.GoOn && !x.out.isEnded() {
 		return true
 	}
 	x.out.broken = x.out.broken || !x.finished
@@ -140,20 +140,20 @@ func (x *exchange) perform(steps []fault.Step) {
 				x.client.hang()
 			}
 		case fault.OpForget:
-			x.forget()
+			x.freeSlot()
 		case fault.OpWork:
 			makeTokens(x, s.For)
 		case fault.OpReply:
 			x.t.Lines = strings.ReplaceAll(x.t.Lines, "{url}", x.e.URL())
 			x.reply(s.Status, strings.Replace(s.Type, "json", x.p.JSONType, 1), []byte(s.Text))
 		case fault.OpError:
-			x.fail(profile.APIError{Status: s.Status, Message: s.Message(), Kind: s.Type})
+			x.replyError(profile.APIError{Status: s.Status, Message: s.Message(), Kind: s.Type})
 		case fault.OpPage:
 			x.reply(s.Status, "text/html", []byte(fault.HTMLPage(s.Status)))
 		case fault.OpNoContent:
-			x.status, w.headed, x.closing = 204, true, !x.req.keep
+			x.status, w.headWritten, x.closing = 204, true, !x.req.keepAlive
 			w.out = append(w.out, "HTTP/1.1 204 No Content\r\n\r\n"...)
-			x.conclude()
+			x.flushEnd()
 		case fault.OpHead:
 			x.head(200, x.p.JSONType, -1)
 		case fault.OpBody:
@@ -181,8 +181,8 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoiled returns the body with the changes that the fault makes.
-func spoiled(x *exchange, body []byte) []byte {
+// spoilBody returns the body with the changes that the fault makes.
+func spoilBody(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
 		return body
@@ -201,7 +201,7 @@ const bufferedToken = 50 * time.Millisecond
 // makeTokens advances the counters for the duration d while nothing is sent.
 func makeTokens(x *exchange, d time.Duration) {
 	for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
-		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.strain.stand(&x.out) {
+		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.slowdown.waitStall(&x.out) {
 			return
 		}
 	}

@@ -23,43 +23,43 @@ func page(x *exchange) {
 	}
 	if x.p.Name == "llamacpp-router" && !strings.HasSuffix(path, "models") && !strings.HasSuffix(path, "health") {
 		// the page belongs to the child that the query names
-		_, known := e.served(model)
+		_, known := e.resolveModel(model)
 		switch {
 		case model == "" && path == "/props":
-			x.send(e.pages.Show("router", state(x)))
+			x.send(e.pages.RenderPage("router", state(x)))
 			return
 		case model == "":
-			x.fail(profile.APIError{Status: 400, Message: "model name is missing from the request"})
+			x.replyError(profile.APIError{Status: 400, Message: "model name is missing from the request"})
 			return
 		case !known:
-			x.fail(x.p.UnknownModelError(model))
+			x.replyError(x.p.UnknownModelError(model))
 			return
 		}
 		x.child = true
 	}
-	x.send(e.pages.Show(path, state(x)))
+	x.send(e.pages.RenderPage(path, state(x)))
 }
 
 func modelPage(x *exchange, name string) {
 	for _, n := range *x.e.models.Load() {
 		if n == name || x.p.Latest && n == name+":latest" {
-			x.send(x.e.pages.Show("/v1/models/", state(x).Of(name)))
+			x.send(x.e.pages.RenderPage("/v1/models/", state(x).Of(name)))
 			return
 		}
 	}
-	x.fail(x.p.UnknownModelError(name))
+	x.replyError(x.p.UnknownModelError(name))
 }
 
 // state returns the engine's current state for its pages.
 func state(x *exchange) *pages.State {
 	e := x.e
-	running, waiting, _ := e.slots.Load()
-	used, slots := e.slots.Room()
-	asked, hit := e.cache.Counts()
+	running, waiting, _ := e.slots.RequestCounts()
+	used, slots := e.slots.Capacity()
+	asked, hit := e.cache.LookupCounts()
 	c, names := &e.counters, *e.models.Load()
 	s := &pages.State{
 		Profile: e.p, Variant: e.p.Name != e.p.Family, Models: names, Loaded: e.loaded.Has,
-		Sick: e.sick.Load(), Asleep: e.asleep.Load(),
+		Sick: e.unhealthy.Load(), Asleep: e.asleep.Load(),
 		Query: x.req.query, Addr: e.Addr(), Created: e.started.Unix(),
 		Started: e.started.UTC().Format(time.RFC3339Nano), Context: e.o.MaxModelLen, Slots: slots,
 		Residents: max(1, e.o.Residents),
@@ -85,8 +85,8 @@ func state(x *exchange) *pages.State {
 	if len(adapters) > 0 {
 		s.Adapters, s.UsedAdapters = true, strings.Join(e.loaded.Used(adapters), ",")
 	}
-	s.First, _ = e.served("")
-	s.Sim, _ = e.served("sim")
+	s.First, _ = e.resolveModel("")
+	s.Sim, _ = e.resolveModel("sim")
 	if s.KVSize == 0 {
 		s.KVSize = cmp.Or(max(0, e.o.CacheTokens), max(1, slots*e.o.MaxModelLen))
 	}

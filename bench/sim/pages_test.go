@@ -57,26 +57,26 @@ func TestPages(t *testing.T) {
 	for profile, pages := range cases {
 		e := start(t, Options{Profile: profile, Models: []string{"a/b", "c"}, MaxModelLen: 777, Slots: 3})
 		for _, p := range pages {
-			resp, body := fetch(t, e, "GET", p.path, "")
+			resp, body := sendRequest(t, e, "GET", p.path, "")
 			if resp.StatusCode != 200 || !strings.Contains(body, p.want) {
 				t.Errorf("%s %s: %s %s, want %s", profile, p.path, resp.Status, body, p.want)
 			}
 			if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
 				compact(t, body)
 			}
-			resp, body = fetch(t, e, "HEAD", p.path, "")
+			resp, body = sendRequest(t, e, "HEAD", p.path, "")
 			if resp.StatusCode != 200 || body != "" {
 				t.Errorf("%s: HEAD %s: %s %q, want 200 without a body", profile, p.path, resp.Status, body)
 			}
 		}
-		if resp, body := fetch(t, e, "GET", absent[profile], ""); resp.StatusCode != 404 {
+		if resp, body := sendRequest(t, e, "GET", absent[profile], ""); resp.StatusCode != 404 {
 			t.Errorf("%s: %s: %s %s, want 404", profile, absent[profile], resp.Status, body)
 		}
 		want := 405
 		if profile == "llamacpp" {
 			want = 404
 		}
-		if resp, body := fetch(t, e, "GET", "/v1/chat/completions", ""); resp.StatusCode != want {
+		if resp, body := sendRequest(t, e, "GET", "/v1/chat/completions", ""); resp.StatusCode != want {
 			t.Errorf("%s: GET of the chat path: %s %s, want %d", profile, resp.Status, body, want)
 		}
 		if s := e.Stats(); s.Requests != 0 || s.Probes != int64(2*len(pages)+2) {
@@ -96,22 +96,22 @@ func TestLiveNumbers(t *testing.T) {
 			eventually(t, "in its place", func() bool { s := x.Stats(); return s.Running+s.Waiting == i+1 })
 		}
 	}
-	_, body := fetch(t, e, "GET", "/metrics", "")
+	_, body := sendRequest(t, e, "GET", "/metrics", "")
 	for _, want := range []string{`running{engine="0",model_name="sim"} 1`, `waiting{engine="0",model_name="sim"} 1`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in %s", want, body)
 		}
 	}
-	if _, body = fetch(t, e, "GET", "/load", ""); body != `{"server_load":2}` {
+	if _, body = sendRequest(t, e, "GET", "/load", ""); body != `{"server_load":2}` {
 		t.Error(body)
 	}
-	if _, body = fetch(t, l, "GET", "/slots", ""); !strings.Contains(body, `"is_processing":true`) {
+	if _, body = sendRequest(t, l, "GET", "/slots", ""); !strings.Contains(body, `"is_processing":true`) {
 		t.Error(body)
 	}
-	if resp, _ := fetch(t, l, "GET", "/slots?fail_on_no_slot=1", ""); resp.StatusCode != 503 {
+	if resp, _ := sendRequest(t, l, "GET", "/slots?fail_on_no_slot=1", ""); resp.StatusCode != 503 {
 		t.Error(resp.Status)
 	}
-	if _, body = fetch(t, l, "GET", "/metrics", ""); !strings.Contains(body, "requests_processing 1\n") || !strings.Contains(body, "requests_deferred 1\n") {
+	if _, body = sendRequest(t, l, "GET", "/metrics", ""); !strings.Contains(body, "requests_processing 1\n") || !strings.Contains(body, "requests_deferred 1\n") {
 		t.Error(body)
 	}
 	l.SetSlots(5)
@@ -122,27 +122,27 @@ func TestHealthAndModels(t *testing.T) {
 	for _, p := range []string{"vllm", "llamacpp"} {
 		e := start(t, Options{Profile: p})
 		e.SetHealthy(false)
-		if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 503 {
+		if resp, _ := sendRequest(t, e, "GET", "/health", ""); resp.StatusCode != 503 {
 			t.Error(p, resp.Status)
 		}
 		want := map[string]int{"vllm": 200, "llamacpp": 503}[p]
-		if resp, body := ask(t, e, chatBody("hi", "")); resp.StatusCode != want {
+		if resp, body := sendChat(t, e, chatBody("hi", "")); resp.StatusCode != want {
 			t.Error(p, resp.Status, body)
 		}
-		if resp, _ := fetch(t, e, "POST", "/sim/health", `{"healthy":true}`); resp.StatusCode != 200 {
+		if resp, _ := sendRequest(t, e, "POST", "/sim/health", `{"healthy":true}`); resp.StatusCode != 200 {
 			t.Error(resp.Status)
 		}
-		if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 200 {
+		if resp, _ := sendRequest(t, e, "GET", "/health", ""); resp.StatusCode != 200 {
 			t.Error(p, resp.Status)
 		}
 	}
 	e := start(t, Options{})
 	e.SetModels("x")
-	if resp, _ := ask(t, e, chatBody("hi", "")); resp.StatusCode != 404 {
+	if resp, _ := sendChat(t, e, chatBody("hi", "")); resp.StatusCode != 404 {
 		t.Error(resp.Status)
 	}
-	fetch(t, e, "POST", "/sim/models", `{"models":["sim","y"]}`)
-	if resp, _ := ask(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
+	sendRequest(t, e, "POST", "/sim/models", `{"models":["sim","y"]}`)
+	if resp, _ := sendChat(t, e, chatBody("hi", "")); resp.StatusCode != 200 {
 		t.Error(resp.Status)
 	}
 }
@@ -156,10 +156,10 @@ func TestOllamaHost(t *testing.T) {
 			t.Error(host, resp.Status, err)
 		}
 	}
-	if resp, _ := fetch(t, e, "GET", "/v1/models", "", "Origin: https://evil.example"); resp.StatusCode != 403 {
+	if resp, _ := sendRequest(t, e, "GET", "/v1/models", "", "Origin: https://evil.example"); resp.StatusCode != 403 {
 		t.Error(resp.Status)
 	}
-	_, body := ask(t, e, strings.Replace(chatBody("hi", ""), `"sim"`, `"m"`, 1))
+	_, body := sendChat(t, e, strings.Replace(chatBody("hi", ""), `"sim"`, `"m"`, 1))
 	if plainOf(t, body).Model != "m" {
 		t.Error(body)
 	}
@@ -167,8 +167,8 @@ func TestOllamaHost(t *testing.T) {
 
 func TestRecordAndStats(t *testing.T) {
 	e := start(t, Options{Record: true})
-	ask(t, e, chatBody("one", said6), "X-Custom: yes")
-	ask(t, e, chatBody("two", said6))
+	sendChat(t, e, chatBody("one", sixTokens), "X-Custom: yes")
+	sendChat(t, e, chatBody("two", sixTokens))
 	s := e.Stats()
 	if s.LastRequest == nil || !bytes.Contains(s.LastRequest.Body, []byte("two")) || s.Tokens != 12 || s.Completed != 2 || s.Accepted != 2 || s.Peak != 1 {
 		t.Errorf("stats = %+v, want 2 requests completed with 12 tokens", s)
@@ -176,39 +176,39 @@ func TestRecordAndStats(t *testing.T) {
 	if all := e.Recorded(); len(all) != 2 || all[0].Get("x-custom") != "yes" || all[0].Target != "/v1/chat/completions" {
 		t.Errorf("recorded = %+v, want 2 requests with their headers", all)
 	}
-	_, body := fetch(t, e, "GET", "/sim/stats", "")
+	_, body := sendRequest(t, e, "GET", "/sim/stats", "")
 	var over Stats
 	if err := json.Unmarshal([]byte(body), &over); err != nil || over.Completed != 2 || over.LastRequest == nil {
 		t.Error(body, err)
 	}
-	if _, body = fetch(t, e, "GET", "/sim/requests", ""); strings.Count(body, `"method"`) != 2 {
+	if _, body = sendRequest(t, e, "GET", "/sim/requests", ""); strings.Count(body, `"method"`) != 2 {
 		t.Error(body)
 	}
-	fetch(t, e, "POST", "/sim/reset", "")
+	sendRequest(t, e, "POST", "/sim/reset", "")
 	if s := e.Stats(); s.Requests != 0 || s.LastRequest != nil || s.Tokens != 0 {
 		t.Errorf("stats after a reset = %+v, want nothing", s)
 	}
-	for range recorded + 5 {
+	for range maxRecorded + 5 {
 		e.record.add(&request{})
 	}
-	if n := len(e.Recorded()); n != recorded {
+	if n := len(e.Recorded()); n != maxRecorded {
 		t.Error(n)
 	}
 	plain := start(t, Options{})
-	ask(t, plain, chatBody("one", said6))
+	sendChat(t, plain, chatBody("one", sixTokens))
 	if plain.Stats().LastRequest != nil {
 		t.Error("recorded unasked")
 	}
-	if resp, _ := fetch(t, e, "GET", "/sim/nope", ""); resp.StatusCode != 404 {
+	if resp, _ := sendRequest(t, e, "GET", "/sim/nope", ""); resp.StatusCode != 404 {
 		t.Error(resp.Status)
 	}
 	eventually(t, "the others are gone", func() bool { return e.Stats().Conns == 0 })
 	c := dial(t, e)
 	eventually(t, "connected", func() bool { return e.Stats().Conns == 1 })
-	if _, body := fetch(t, e, "POST", "/sim/drop", `{"share":1,"reset":true}`); body != `{"dropped":1}`+"\n" {
+	if _, body := sendRequest(t, e, "POST", "/sim/drop", `{"share":1,"reset":true}`); body != `{"dropped":1}`+"\n" {
 		t.Error(body)
 	}
-	_, _ = c.all()
+	_, _ = c.readRaw()
 }
 
 // TestStrictHeads checks that heads that two servers could interpret differently are rejected and
@@ -216,7 +216,7 @@ func TestRecordAndStats(t *testing.T) {
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})
 	good := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-	body := chatBody("hi", said6)
+	body := chatBody("hi", sixTokens)
 	for _, head := range []string{
 		good + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
 		good + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -230,7 +230,7 @@ func TestStrictHeads(t *testing.T) {
 	} {
 		c := dial(t, e)
 		_, _ = io.WriteString(c, head)
-		raw, _ := c.all()
+		raw, _ := c.readRaw()
 		if !strings.HasPrefix(raw, "HTTP/1.1 4") && !strings.HasPrefix(raw, "HTTP/1.1 505") {
 			t.Errorf("head %q: answer = %q, want 4xx or 505", head, raw)
 		}
@@ -264,7 +264,7 @@ func TestStrictHeads(t *testing.T) {
 		}
 		plainOf(t, got)
 		if strings.Contains(ok, "HTTP/1.0") {
-			if raw, _ := c.all(); raw != "" || !resp.Close {
+			if raw, _ := c.readRaw(); raw != "" || !resp.Close {
 				t.Error("a connection of HTTP/1.0 stays open")
 			}
 		}
@@ -273,7 +273,7 @@ func TestStrictHeads(t *testing.T) {
 	c := dial(t, e)
 	body = chatBody("hi", `,"stream":true`)
 	_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	if raw, _ := c.all(); strings.Contains(strings.ToLower(raw), "chunked") || !strings.HasSuffix(raw, "\n\ndata: [DONE]\n\n") {
+	if raw, _ := c.readRaw(); strings.Contains(strings.ToLower(raw), "chunked") || !strings.HasSuffix(raw, "\n\ndata: [DONE]\n\n") {
 		t.Errorf("answer = %q, want a stream without chunks", shorten(raw))
 	}
 }
@@ -291,22 +291,22 @@ func TestRequestsPerConnection(t *testing.T) {
 			t.Error(resp.Header)
 		}
 	}
-	if raw, _ := c.all(); raw != "" {
+	if raw, _ := c.readRaw(); raw != "" {
 		t.Error(raw)
 	}
 }
 
 func TestCompletions(t *testing.T) {
-	each(t, func(t *testing.T, e *Engine, profile string) {
-		_, body := fetch(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":"once","max_tokens":9}`, "Content-Type: application/json")
+	eachTextProfile(t, func(t *testing.T, e *Engine, profile string) {
+		_, body := sendRequest(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":"once","max_tokens":9}`, "Content-Type: application/json")
 		plain := plainOf(t, body)
-		_, body = fetch(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":"once","max_tokens":9,"stream":true,"stream_options":{"include_usage":true}}`, "Content-Type: application/json")
+		_, body = sendRequest(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":"once","max_tokens":9,"stream":true,"stream_options":{"include_usage":true}}`, "Content-Type: application/json")
 		stream := streamOf(t, body)
 		if plain.Text[0] == "" || plain.Text[0] != stream.Text[0] || plain.Finish[0] != "length" || stream.Finish[0] != "length" ||
 			stream.Usage.Completion != 9 || !stream.Done || plain.Object != "text_completion" || stream.Roles != 0 {
 			t.Errorf("plain %+v stream %+v", plain, stream)
 		}
-		_, body = fetch(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":["a","b"],"n":1,"logprobs":1}`, "Content-Type: application/json")
+		_, body = sendRequest(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":["a","b"],"n":1,"logprobs":1}`, "Content-Type: application/json")
 		if plainOf(t, body).Finish[1] == "" || !strings.Contains(body, `"token_logprobs":[-0.25`) {
 			t.Errorf("answer = %s, want two choices with log probabilities", body)
 		}
@@ -315,7 +315,7 @@ func TestCompletions(t *testing.T) {
 
 func TestEmbeddingsAndRerank(t *testing.T) {
 	e := start(t, Options{})
-	_, body := fetch(t, e, "POST", "/v1/embeddings", `{"model":"sim","input":["a b","a b","c"]}`, "Content-Type: application/json")
+	_, body := sendRequest(t, e, "POST", "/v1/embeddings", `{"model":"sim","input":["a b","a b","c"]}`, "Content-Type: application/json")
 	var out struct {
 		Data []struct {
 			Embedding []float64
@@ -338,16 +338,16 @@ func TestEmbeddingsAndRerank(t *testing.T) {
 	if math.Abs(norm-1) > 1e-5 || fmt.Sprint(out.Data[0].Embedding) == fmt.Sprint(out.Data[2].Embedding) {
 		t.Error(body)
 	}
-	_, body = fetch(t, e, "POST", "/v1/embeddings", `{"model":"sim","input":"x","encoding_format":"base64","dimensions":4}`, "Content-Type: application/json")
+	_, body = sendRequest(t, e, "POST", "/v1/embeddings", `{"model":"sim","input":"x","encoding_format":"base64","dimensions":4}`, "Content-Type: application/json")
 	if !strings.Contains(body, `"embedding":"`) {
 		t.Error(body)
 	}
 	for _, bad := range []string{`{"model":"sim"}`, `{"model":"sim","input":""}`, `{"model":"none","input":"x"}`} {
-		if resp, _ := fetch(t, e, "POST", "/v1/embeddings", bad, "Content-Type: application/json"); resp.StatusCode < 400 {
+		if resp, _ := sendRequest(t, e, "POST", "/v1/embeddings", bad, "Content-Type: application/json"); resp.StatusCode < 400 {
 			t.Error(bad)
 		}
 	}
-	_, body = fetch(t, e, "POST", "/v1/rerank", `{"model":"sim","query":"green boat","documents":["red car","a green boat",{"text":"green"}],"top_n":2}`, "Content-Type: application/json")
+	_, body = sendRequest(t, e, "POST", "/v1/rerank", `{"model":"sim","query":"green boat","documents":["red car","a green boat",{"text":"green"}],"top_n":2}`, "Content-Type: application/json")
 	if !strings.Contains(body, `"results":[{"index":1,`) || strings.Count(body, "relevance_score") != 2 {
 		t.Error(body)
 	}
@@ -366,7 +366,7 @@ func TestSmallWork(t *testing.T) {
 		{"llamacpp", "/classify", `"input":"a"`, `File Not Found`},
 	} {
 		e := start(t, Options{Profile: c.engine})
-		if _, body := fetch(t, e, "POST", c.path, `{"model":"sim",`+c.body+`}`, "Content-Type: application/json"); !strings.Contains(body, c.want) {
+		if _, body := sendRequest(t, e, "POST", c.path, `{"model":"sim",`+c.body+`}`, "Content-Type: application/json"); !strings.Contains(body, c.want) {
 			t.Errorf("%s %s %s: answer = %s, want %s in it", c.engine, c.path, c.body, body, c.want)
 		}
 	}
@@ -375,7 +375,7 @@ func TestSmallWork(t *testing.T) {
 func TestSpeech(t *testing.T) {
 	e := start(t, Options{})
 	speak := func(more string) (string, string) {
-		resp, body := fetch(t, e, "POST", "/v1/audio/speech", `{"model":"sim","input":"one two three"`+more+`}`, "Content-Type: application/json")
+		resp, body := sendRequest(t, e, "POST", "/v1/audio/speech", `{"model":"sim","input":"one two three"`+more+`}`, "Content-Type: application/json")
 		if resp.StatusCode != 200 {
 			t.Fatal(body)
 		}
@@ -396,20 +396,20 @@ func TestSpeech(t *testing.T) {
 		t.Error(sse)
 	}
 	for _, bad := range []string{`{"model":"sim"}`, `{"model":"sim","input":"x","response_format":"aac"}`, `{"model":"sim","input":"x","speed":9}`} {
-		if resp, _ := fetch(t, e, "POST", "/v1/audio/speech", bad, "Content-Type: application/json"); resp.StatusCode != 400 {
+		if resp, _ := sendRequest(t, e, "POST", "/v1/audio/speech", bad, "Content-Type: application/json"); resp.StatusCode != 400 {
 			t.Error(bad, resp.Status)
 		}
 	}
 	e.SetFault(Fault{Spec: "cut-after=1"})
 	c := dial(t, e)
 	c.post("/v1/audio/speech", `{"model":"sim","input":"one two three"}`)
-	if raw, _ := c.all(); strings.HasSuffix(raw, "0\r\n\r\n") || !strings.Contains(raw, "RIFF") {
+	if raw, _ := c.readRaw(); strings.HasSuffix(raw, "0\r\n\r\n") || !strings.Contains(raw, "RIFF") {
 		t.Error(shorten(raw))
 	}
 }
 
-// hear sends an audio file with form fields, and returns the Content-Type, the body and the status.
-func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
+// transcribeAudio sends an audio file with form fields, and returns the Content-Type, the body and the status.
+func transcribeAudio(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -419,7 +419,7 @@ func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) 
 	f, _ := w.CreateFormFile("file", "a.wav")
 	_, _ = f.Write(audio)
 	_ = w.Close()
-	resp, body := fetch(t, e, "POST", path, b.String(), "Content-Type: "+w.FormDataContentType())
+	resp, body := sendRequest(t, e, "POST", path, b.String(), "Content-Type: "+w.FormDataContentType())
 	return resp.Header.Get("Content-Type"), body, resp.StatusCode
 }
 
@@ -428,7 +428,7 @@ func twelveSeconds() []byte { return append(audio.WAVHeader(), make([]byte, 2*au
 func TestTranscriptions(t *testing.T) {
 	e := start(t, Options{})
 	send := func(path string, fields ...string) (string, string, int) {
-		return hear(t, e, path, twelveSeconds(), fields...)
+		return transcribeAudio(t, e, path, twelveSeconds(), fields...)
 	}
 	for format, want := range map[string][2]string{
 		"": {"application/json", `{"text":"`}, "json": {"application/json", `"usage":{"type":"duration","seconds":12}`},
@@ -449,28 +449,28 @@ func TestTranscriptions(t *testing.T) {
 	if _, _, code := send("/v1/audio/transcriptions", "model", "sim", "response_format", "doc"); code != 400 {
 		t.Error(code)
 	}
-	if resp, _ := fetch(t, e, "POST", "/v1/audio/transcriptions", "{}", "Content-Type: application/json"); resp.StatusCode != 400 {
+	if resp, _ := sendRequest(t, e, "POST", "/v1/audio/transcriptions", "{}", "Content-Type: application/json"); resp.StatusCode != 400 {
 		t.Error(resp.Status)
 	}
 }
 
 func TestTokenize(t *testing.T) {
 	e := start(t, Options{})
-	if _, body := fetch(t, e, "POST", "/tokenize", `{"model":"sim","prompt":"12345678"}`); !strings.HasPrefix(body, `{"count":2,"max_model_len":32768,"tokens":[`) {
+	if _, body := sendRequest(t, e, "POST", "/tokenize", `{"model":"sim","prompt":"12345678"}`); !strings.HasPrefix(body, `{"count":2,"max_model_len":32768,"tokens":[`) {
 		t.Error(body)
 	}
-	_, body := fetch(t, e, "POST", "/tokenize", chatBody("hello", ""))
-	_, chat := ask(t, e, chatBody("hello", said6))
+	_, body := sendRequest(t, e, "POST", "/tokenize", chatBody("hello", ""))
+	_, chat := sendChat(t, e, chatBody("hello", sixTokens))
 	if want := fmt.Sprintf(`{"count":%d,`, plainOf(t, chat).Usage.Prompt); !strings.HasPrefix(body, want) {
 		t.Error(body, want)
 	}
-	_, chat = ask(t, e, `{"model":"sim","messages":[{"role":"system","content":"1234"},{"role":"user","content":"5678"}]}`)
-	_, body = fetch(t, e, "POST", "/v1/messages/count_tokens", `{"system":"1234","messages":[{"role":"user","content":[{"type":"text","text":"5678"}]}]}`)
+	_, chat = sendChat(t, e, `{"model":"sim","messages":[{"role":"system","content":"1234"},{"role":"user","content":"5678"}]}`)
+	_, body = sendRequest(t, e, "POST", "/v1/messages/count_tokens", `{"system":"1234","messages":[{"role":"user","content":[{"type":"text","text":"5678"}]}]}`)
 	if want := fmt.Sprintf(`{"input_tokens":%d}`, plainOf(t, chat).Usage.Prompt); body != want {
 		t.Errorf("%s, and a chat with the same texts is charged %s", body, want)
 	}
 	l := start(t, Options{Profile: "llamacpp"})
-	if _, body := fetch(t, l, "POST", "/tokenize", `{"content":"12345678"}`); strings.Count(body, ",") != 1 {
+	if _, body := sendRequest(t, l, "POST", "/tokenize", `{"content":"12345678"}`); strings.Count(body, ",") != 1 {
 		t.Error(body)
 	}
 }
@@ -541,7 +541,7 @@ func FuzzChat(f *testing.F) {
 		if strings.Contains(body, "_ms") || strings.Contains(body, "fault") || len(body) > 1<<16 {
 			return // other tests check times and broken connections
 		}
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		defer c.Close()
 		c.post("/v1/chat/completions", body)
 		resp, got, err := c.answer()

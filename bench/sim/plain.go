@@ -15,9 +15,9 @@ import (
 // JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// said is the template data for the complete message of a choice. Text and Thought contain the
+// choiceMessage is the template data for the complete message of a choice. Text and Thought contain the
 // contents of JSON strings.
-type said struct {
+type choiceMessage struct {
 	Index             int
 	Family, Reasoning string
 	Legacy            bool
@@ -26,37 +26,37 @@ type said struct {
 	Finish, Stopped   string
 }
 
-// whole returns an unstreamed response.
-func (w *chatWriter) whole(choices []generate.Plan) []byte {
+// renderUnstreamed returns an unstreamed response.
+func (w *chatWriter) renderUnstreamed(choices []generate.Plan) []byte {
 	var all []string
 	for i := range choices {
 		all = append(all, w.choice(w.collect(i, &choices[i])))
 	}
 	usage := w.usage()
-	if w.told.Faults.Usage == fault.UsageNever {
+	if w.state.Faults.Usage == fault.UsageNever {
 		usage = ""
 	}
-	form := pages.Form("chat", "whole", plainAnswer{w.p.Family, markFrame, markText, marked(usage, markUsage), markTook})
-	return []byte(fill(form, markFrame, w.frame("chat.completion"), markUsage, usage, markTook, string(w.told.Timings()),
-		markText, strings.Join(all, ",")))
+	form := pages.RenderCached("chat", "whole", plainAnswer{w.p.Family, framePlaceholder, textPlaceholder, marked(usage, usagePlaceholder), tookPlaceholder})
+	return []byte(replacePlaceholders(form, framePlaceholder, w.frameMembers("chat.completion"), usagePlaceholder, usage, tookPlaceholder, string(w.state.Timings()),
+		textPlaceholder, strings.Join(all, ",")))
 }
 
-func (w *chatWriter) choice(m said) string {
+func (w *chatWriter) choice(m choiceMessage) string {
 	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // the number of variants of these messages is unlimited
-		return string(pages.Tell("chat", "choice", m))
+		return string(pages.RenderAnswer("chat", "choice", m))
 	}
 	form := m
-	form.Text, form.Thought = marked(m.Text, markText), marked(m.Thought, markThought)
-	return fill(pages.Form("chat", "choice", form), markThought, m.Thought, markText, m.Text)
+	form.Text, form.Thought = marked(m.Text, textPlaceholder), marked(m.Thought, thoughtPlaceholder)
+	return replacePlaceholders(pages.RenderCached("chat", "choice", form), thoughtPlaceholder, m.Thought, textPlaceholder, m.Text)
 }
 
 // collect runs the plan of a choice to its end.
-func (w *chatWriter) collect(index int, c *generate.Plan) said {
-	m := said{
+func (w *chatWriter) collect(index int, c *generate.Plan) choiceMessage {
+	m := choiceMessage{
 		Index: index, Family: w.p.Family, Reasoning: w.p.Reasoning, Legacy: w.legacy,
 		Finish: c.Finish, Stopped: c.Stopped,
 	}
-	if w.told.Faults.NoFinish {
+	if w.state.Faults.NoFinish {
 		m.Finish = ""
 	}
 	var text, thought []byte
@@ -72,16 +72,16 @@ func (w *chatWriter) collect(index int, c *generate.Plan) said {
 				thought = append(thought, p.Escaped...)
 			}
 		case profile.PieceWhole:
-			args[p.Call] = wire.AppendEscaped(nil, w.told.Calls[p.Call].Args)
+			args[p.Call] = wire.AppendEscaped(nil, w.state.Calls[p.Call].Args)
 		default:
 			args[p.Call] = append(args[p.Call], p.Escaped...)
 		}
 	}
 	m.Text, m.Thought = string(text), string(thought)
 	var calls []string
-	for i, c := range w.told.Calls {
+	for i, c := range w.state.Calls {
 		if text, begun := args[i]; begun {
-			calls = append(calls, string(pages.Tell("chat", "said-call", delta{
+			calls = append(calls, string(pages.RenderAnswer("chat", "said-call", delta{
 				Family: w.p.Family, Call: i, ID: c.ID, Name: c.Name, Text: string(text),
 			})))
 		}

@@ -19,15 +19,15 @@ import (
 // events are vLLM's or, for speaches, those of OpenAI's beta API.
 const realtimePath = "/v1/realtime"
 
-// converse runs a realtime session on the goroutine of the connection.
-func (c *conn) converse() {
+// serveRealtime runs a realtime session on the goroutine of the connection.
+func (c *conn) serveRealtime() {
 	x := &c.x
 	from, to := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc)) // an empty Write would wait for a reader
-		close(c.gone)
+		close(c.clientGone)
 		_ = to.Close()
 	}()
 	defer func() {
@@ -35,29 +35,29 @@ func (c *conn) converse() {
 		_ = from.Close()
 		<-ended
 	}()
-	x.work = true
+	x.isInference = true
 	c.e.counters.requests.Add(1)
 	c.e.record.add(&x.req)
-	if x.misbehave() || !x.mayConverse() {
+	if x.misbehave() || !x.checkRealtime() {
 		x.out.flush()
 		return
 	}
 	model := *c.e.models.Load()
 	a := newAnswer(x, &generate.Request{Model: model[0], Stream: true})
 	defer a.release()
-	if !a.enter() {
+	if !a.acquireSlot() {
 		x.out.flush()
 		return
 	}
-	if _, err := io.WriteString(c.nc, handshakeAnswer(x.req.get("Sec-WebSocket-Key"))); err != nil {
+	if _, err := io.WriteString(c.nc, handshakeAnswer(x.req.headerValue("Sec-WebSocket-Key"))); err != nil {
 		return
 	}
-	t := &talk{x: x, a: a, ws: &webSocket{in: bufio.NewReader(from), out: c.nc}}
-	take := t.speaches
+	t := &realtimeSession{x: x, a: a, ws: &webSocket{in: bufio.NewReader(from), out: c.nc}}
+	take := t.handleSpeaches
 	if x.p.Family != "speaches" {
-		take = t.vllm
+		take = t.handleVLLM
 	}
-	if !t.say(`{"type":"session.created","id":"sess-sim","created":%d,"session":{"id":"sess_sim","model":"gpt-4o-realtime-preview","instructions":"internal"}}`, now()) {
+	if !t.sendEvent(`{"type":"session.created","id":"sess-sim","created":%d,"session":{"id":"sess_sim","model":"gpt-4o-realtime-preview","instructions":"internal"}}`, now()) {
 		return
 	}
 	for {
@@ -69,7 +69,7 @@ func (c *conn) converse() {
 		v, err := fastjson.ParseBytes(message)
 		switch {
 		case err != nil:
-			if !t.say(`{"type":"error","error":"Invalid JSON","code":"invalid_json"}`) {
+			if !t.sendEvent(`{"type":"error","error":"Invalid JSON","code":"invalid_json"}`) {
 				return
 			}
 		case !take(v):
@@ -78,9 +78,9 @@ func (c *conn) converse() {
 	}
 }
 
-// mayConverse checks the preconditions of a session. If a precondition is not met, it answers with
+// checkRealtime checks the preconditions of a session. If a precondition is not met, it answers with
 // an error.
-func (x *exchange) mayConverse() bool {
+func (x *exchange) checkRealtime() bool {
 	switch {
 	case x.p.Family != "vllm" && x.p.Family != "speaches" && x.p.Family != "openai":
 		x.send(x.e.pages.NotFound(x.req.method, x.req.path))
@@ -88,8 +88,8 @@ func (x *exchange) mayConverse() bool {
 		x.send(x.e.pages.Unauthorized())
 	default:
 		model, _ := url.QueryUnescape(x.req.queried("model"))
-		if _, known := x.e.served(model); x.p.Family == "speaches" && !known {
-			x.fail(x.p.UnknownModelError(model))
+		if _, known := x.e.resolveModel(model); x.p.Family == "speaches" && !known {
+			x.replyError(x.p.UnknownModelError(model))
 			return false
 		}
 		return true
@@ -97,23 +97,23 @@ func (x *exchange) mayConverse() bool {
 	return false
 }
 
-type talk struct {
+type realtimeSession struct {
 	x      *exchange
 	a      *answer
 	ws     *webSocket
 	events int // number of events sent
 
-	valid, runs bool   // valid: the model was named (vLLM); runs: a transcription is running (vLLM)
-	audio       int    // bytes of audio in the current item
-	text        string // text of the current item
-	words       int
-	items       int
+	modelNamed, transcribing bool   // valid: the model was named (vLLM); runs: a transcription is running (vLLM)
+	audio                    int    // bytes of audio in the current item
+	text                     string // text of the current item
+	words                    int
+	items                    int
 }
 
-// say sends an event, or injects a fault instead. It returns false if the session has ended.
-func (t *talk) say(format string, args ...any) bool {
+// sendEvent sends an event, or injects a fault instead. It returns false if the session has ended.
+func (t *realtimeSession) sendEvent(format string, args ...any) bool {
 	for i := range t.x.t.Incidents {
-		if in := &t.x.t.Incidents[i]; in.At == t.events && !t.suffer(in) {
+		if in := &t.x.t.Incidents[i]; in.At == t.events && !t.injectIncident(in) {
 			return false
 		}
 	}
@@ -121,8 +121,8 @@ func (t *talk) say(format string, args ...any) bool {
 	return t.ws.write(opText, fmt.Appendf(nil, format, args...)) == nil
 }
 
-// suffer injects an incident. It returns false if the session has ended.
-func (t *talk) suffer(in *fault.Incident) bool {
+// injectIncident injects an incident. It returns false if the session has ended.
+func (t *realtimeSession) injectIncident(in *fault.Incident) bool {
 	for _, s := range in.Steps {
 		switch s.Op {
 		case fault.OpReset:
@@ -149,70 +149,70 @@ func (t *talk) suffer(in *fault.Incident) bool {
 	return in.GoOn
 }
 
-// wordAt is the number of audio bytes per word: 100 ms at 16 kHz.
-const wordAt = 3200
+// audioBytesPerWord is the number of audio bytes per word: 100 ms at 16 kHz.
+const audioBytesPerWord = 3200
 
-// vllm handles a message as vllm/entrypoints/openai/realtime/connection.py does.
-func (t *talk) vllm(v *fastjson.Value) bool {
+// handleVLLM handles a message as vllm/entrypoints/openai/realtime/connection.py does.
+func (t *realtimeSession) handleVLLM(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":
-		t.valid = true
+		t.modelNamed = true
 	case "input_audio_buffer.append":
 		audio, err := base64.StdEncoding.DecodeString(string(v.GetStringBytes("audio")))
 		if err != nil || len(audio) == 0 || len(audio)%2 != 0 {
-			return t.say(`{"type":"error","error":"Invalid audio data","code":"invalid_audio"}`)
+			return t.sendEvent(`{"type":"error","error":"Invalid audio data","code":"invalid_audio"}`)
 		}
 		t.audio += len(audio)
-		return !t.runs || t.speak()
+		return !t.transcribing || t.sendWords()
 	case "input_audio_buffer.commit":
 		switch {
-		case !t.valid:
-			return t.say(`{"type":"error","error":"Model not validated.","code":"model_not_validated"}`)
+		case !t.modelNamed:
+			return t.sendEvent(`{"type":"error","error":"Model not validated.","code":"model_not_validated"}`)
 		case !v.GetBool("final"):
-			t.runs = true
-			return t.speak()
-		case t.runs:
-			t.runs = false
+			t.transcribing = true
+			return t.sendWords()
+		case t.transcribing:
+			t.transcribing = false
 			text, words, audio := t.text, t.words, t.audio
 			t.text, t.words, t.audio = "", 0, 0
-			return t.say(`{"type":"transcription.done","text":%s,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}`,
-				*new(wire.Members).Quote(text), audio/wordAt, audio/wordAt+words, words)
+			return t.sendEvent(`{"type":"transcription.done","text":%s,"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}`,
+				*new(wire.JSONBuilder).Quote(text), audio/audioBytesPerWord, audio/audioBytesPerWord+words, words)
 		}
 	default:
-		return t.say(`{"type":"error","error":"Unknown event type: %s","code":"unknown_event"}`, kind)
+		return t.sendEvent(`{"type":"error","error":"Unknown event type: %s","code":"unknown_event"}`, kind)
 	}
 	return true
 }
 
-// speak sends the words for the audio that was received so far.
-func (t *talk) speak() bool {
-	for t.words < t.audio/wordAt {
+// sendWords sends the words for the audio that was received so far.
+func (t *realtimeSession) sendWords() bool {
+	for t.words < t.audio/audioBytesPerWord {
 		t.words++
 		word := fmt.Sprintf(" w%d", t.words)
 		t.text += word
-		t.a.say(1)
-		if !t.say(`{"type":"transcription.delta","delta":"%s"}`, word) {
+		t.a.addTokens(1)
+		if !t.sendEvent(`{"type":"transcription.delta","delta":"%s"}`, word) {
 			return false
 		}
 	}
 	return true
 }
 
-// spokenFor is the number of audio bytes that complete an item: 1 s at 24 kHz.
-const spokenFor = 48000
+// audioBytesPerItem is the number of audio bytes that complete an item: 1 s at 24 kHz.
+const audioBytesPerItem = 48000
 
-// speaches handles a message as src/speaches/realtime does.
-func (t *talk) speaches(v *fastjson.Value) bool {
+// handleSpeaches handles a message as src/speaches/realtime does.
+func (t *realtimeSession) handleSpeaches(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":
 		if v.Exists("session", "turn_detection") && v.Get("session", "turn_detection").Type() == fastjson.TypeNull {
-			return t.say(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"validation error for session.turn_detection"}}`)
+			return t.sendEvent(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"validation error for session.turn_detection"}}`)
 		}
 		if v.Exists("session", "turn_detection", "prefix_padding_ms") &&
-			!t.say(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"Specifying session.turn_detection.prefix_padding_ms is not supported."}}`) {
+			!t.sendEvent(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"Specifying session.turn_detection.prefix_padding_ms is not supported."}}`) {
 			return false
 		}
-		return t.say(`{"type":"session.updated","event_id":"event_sim","session":{"model":"internal"}}`)
+		return t.sendEvent(`{"type":"session.updated","event_id":"event_sim","session":{"model":"internal"}}`)
 	case "input_audio_buffer.append":
 		audio, err := base64.StdEncoding.DecodeString(string(v.GetStringBytes("audio")))
 		if err != nil {
@@ -220,33 +220,33 @@ func (t *talk) speaches(v *fastjson.Value) bool {
 		}
 		if t.audio == 0 && len(audio) > 0 {
 			t.items++
-			if !t.say(`{"type":"input_audio_buffer.speech_started","event_id":"event_sim","item_id":"item_%d","audio_start_ms":0}`, t.items) {
+			if !t.sendEvent(`{"type":"input_audio_buffer.speech_started","event_id":"event_sim","item_id":"item_%d","audio_start_ms":0}`, t.items) {
 				return false
 			}
 		}
-		if t.audio += len(audio); t.audio < spokenFor {
+		if t.audio += len(audio); t.audio < audioBytesPerItem {
 			return true
 		}
-		return t.say(`{"type":"input_audio_buffer.speech_stopped","event_id":"event_sim","item_id":"item_%d","audio_end_ms":1000}`, t.items) && t.item()
+		return t.sendEvent(`{"type":"input_audio_buffer.speech_stopped","event_id":"event_sim","item_id":"item_%d","audio_end_ms":1000}`, t.items) && t.commitItem()
 	case "input_audio_buffer.commit":
-		if t.audio < spokenFor/10 {
-			return t.say(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"Error committing input audio buffer: buffer too small."}}`)
+		if t.audio < audioBytesPerItem/10 {
+			return t.sendEvent(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"Error committing input audio buffer: buffer too small."}}`)
 		}
-		return t.item()
+		return t.commitItem()
 	case "input_audio_buffer.clear":
 		t.audio = 0
-		return t.say(`{"type":"input_audio_buffer.cleared","event_id":"event_sim"}`)
+		return t.sendEvent(`{"type":"input_audio_buffer.cleared","event_id":"event_sim"}`)
 	default:
-		return t.say(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"unknown type"}}`)
+		return t.sendEvent(`{"type":"error","event_id":"event_sim","error":{"type":"invalid_request_error","message":"unknown type"}}`)
 	}
 }
 
-// item commits the audio and transcribes it.
-func (t *talk) item() bool {
-	seconds := float64(t.audio) / spokenFor
+// commitItem commits the audio and transcribes it.
+func (t *realtimeSession) commitItem() bool {
+	seconds := float64(t.audio) / audioBytesPerItem
 	t.audio = 0
-	t.a.say(1)
-	return t.say(`{"type":"input_audio_buffer.committed","event_id":"event_sim","previous_item_id":null,"item_id":"item_%d"}`, t.items) &&
-		t.say(`{"type":"conversation.item.created","event_id":"event_sim","previous_item_id":null,"item":{"id":"item_%d","object":"realtime.item","type":"message","status":"completed","role":"user","content":[{"type":"input_audio","transcript":null}]}}`, t.items) &&
-		t.say(`{"type":"conversation.item.input_audio_transcription.completed","event_id":"event_sim","item_id":"item_%d","content_index":0,"transcript":"item %d","usage":{"type":"duration","seconds":%.2f}}`, t.items, t.items, seconds)
+	t.a.addTokens(1)
+	return t.sendEvent(`{"type":"input_audio_buffer.committed","event_id":"event_sim","previous_item_id":null,"item_id":"item_%d"}`, t.items) &&
+		t.sendEvent(`{"type":"conversation.item.created","event_id":"event_sim","previous_item_id":null,"item":{"id":"item_%d","object":"realtime.item","type":"message","status":"completed","role":"user","content":[{"type":"input_audio","transcript":null}]}}`, t.items) &&
+		t.sendEvent(`{"type":"conversation.item.input_audio_transcription.completed","event_id":"event_sim","item_id":"item_%d","content_index":0,"transcript":"item %d","usage":{"type":"duration","seconds":%.2f}}`, t.items, t.items, seconds)
 }

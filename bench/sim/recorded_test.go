@@ -37,8 +37,8 @@ func TestRecorded(t *testing.T) {
 			if err != nil || len(ar.Files) < 2 {
 				t.Fatal(err, len(ar.Files))
 			}
-			engine := shapeOf(t, ar.Files[1].Data)
-			simulated := shapeOf(t, replay(t, profile, name, ar.Files[0].Data, ar.Files[1].Data))
+			engine := answerShape(t, ar.Files[1].Data)
+			simulated := answerShape(t, replay(t, profile, name, ar.Files[0].Data, ar.Files[1].Data))
 			got := differences(engine, simulated)
 			if *update {
 				ar.Files = ar.Files[:2]
@@ -84,7 +84,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	e := start(t, o)
 	for _, n := range []string{"beta", "alpha"} { // models loaded during the recording
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
-			e.loaded.Add(n)
+			e.loaded.Load(n)
 		}
 	}
 	head, body, _ := strings.Cut(string(request), "\n\n")
@@ -119,8 +119,8 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	return got.Bytes()
 }
 
-// shapeOf returns the form of a response, as a map from properties to values.
-func shapeOf(t *testing.T, answer []byte) map[string]string {
+// answerShape returns the form of a response, as a map from properties to values.
+func answerShape(t *testing.T, answer []byte) map[string]string {
 	t.Helper()
 	head, body, _ := strings.Cut(string(answer), "\n\n")
 	lines := strings.Split(strings.TrimSpace(head), "\n")

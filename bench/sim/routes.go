@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inference maps the paths of inference requests to kinds of work. The engine counts and records
+// inferenceKinds maps the paths of inference requests to kinds of work. The engine counts and records
 // these requests, and faults without a path affect them.
-var inference = map[string]string{
+var inferenceKinds = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
 	"/v1/audio/transcriptions": "transcriptions", "/v1/audio/translations": "translations", "/inference": "inference",
@@ -19,8 +19,8 @@ var inference = map[string]string{
 	"/tokenize": "tokenize", "/detokenize": "detokenize",
 }
 
-// work performs one kind of inference.
-func work(kind string, x *exchange) {
+// serveInference performs one kind of inference.
+func serveInference(kind string, x *exchange) {
 	switch kind {
 	case "chat":
 		chat(x)
@@ -46,11 +46,11 @@ func dispatch(x *exchange) {
 		control(x)
 		return
 	}
-	x.work = inference[r.path] != "" && r.method == "POST"
-	if x.work {
+	x.isInference = inferenceKinds[r.path] != "" && r.method == "POST"
+	if x.isInference {
 		e.counters.requests.Add(1)
 		if strings.Contains(headerValue(r.header, "User-Agent"), "probe") {
-			e.counters.tests.Add(1)
+			e.counters.probeRequests.Add(1)
 		}
 		e.record.add(r)
 	} else {
@@ -59,7 +59,7 @@ func dispatch(x *exchange) {
 	if !x.misbehave() {
 		serveRequest(x)
 	}
-	if x.work && x.client.lost && !x.finished {
+	if x.isInference && x.client.lost && !x.finished {
 		e.counters.aborted.Add(1)
 	}
 }
@@ -69,7 +69,7 @@ func serveRequest(x *exchange) {
 	e := x.e
 	r := &x.req
 	if x.knobs.Err != nil {
-		x.fail(profile.APIError{Status: 400, Message: "sim: " + x.knobs.Err.Error()})
+		x.replyError(profile.APIError{Status: 400, Message: "sim: " + x.knobs.Err.Error()})
 		return
 	}
 	if x.p.Local && !allowsHost(x) {
@@ -80,12 +80,12 @@ func serveRequest(x *exchange) {
 		x.send(e.pages.Unauthorized())
 		return
 	}
-	if e.sick.Load() && x.p.Family == "llamacpp" {
-		x.fail(profile.APIError{Status: 503, Message: "Loading model"})
+	if e.unhealthy.Load() && x.p.Family == "llamacpp" {
+		x.replyError(profile.APIError{Status: 503, Message: "Loading model"})
 		return
 	}
 	if asleep, ok := sleeps[r.path]; ok && x.p.Family == "vllm" && r.method == "POST" {
-		e.sleep(x, asleep)
+		e.setAsleep(x, asleep)
 		return
 	}
 	read := r.method == "GET" || r.method == "HEAD"
@@ -93,37 +93,37 @@ func serveRequest(x *exchange) {
 		modelPage(x, name)
 		return
 	}
-	kind, action := inference[r.path], demands[r.path]
+	kind, action := inferenceKinds[r.path], auxiliaryHandlers[r.path]
 	works, acts := kind != "" && x.p.Does(kind), action.do != nil && x.p.Is(action.only)
 	shows := !works && !acts && e.pages.Has(r.path) && r.path != "/v1/models/"
 	switch {
 	case !works && !acts && !shows:
 		x.send(e.pages.NotFound(r.method, r.path))
 	case shows && !read:
-		x.send(e.pages.WrongMethod(r.method, r.path, "GET"))
+		x.send(e.pages.MethodNotAllowed(r.method, r.path, "GET"))
 	case !shows && r.method != "POST":
-		x.send(e.pages.WrongMethod(r.method, r.path, "POST"))
-	case r.get("Content-Encoding") != "" && r.get("Content-Encoding") != "identity":
+		x.send(e.pages.MethodNotAllowed(r.method, r.path, "POST"))
+	case r.headerValue("Content-Encoding") != "" && r.headerValue("Content-Encoding") != "identity":
 		x.reply(415, "", nil)
 	case shows:
 		page(x)
 	case acts:
 		withJSON(x, func(v *fastjson.Value) { action.do(e, x, v) })
-	case x.p.Typed && !isJSONType(r.get("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t"):
-		x.fail(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
+	case x.p.Typed && !isJSONType(r.headerValue("Content-Type")) && !strings.HasPrefix(r.path, "/v1/audio/t"):
+		x.replyError(profile.APIError{Status: 400, Message: "Unsupported Media Type: Only 'application/json' is allowed"})
 	case e.asleep.Load():
 		x.client.hang()
 	default:
-		work(kind, x)
+		serveInference(kind, x)
 	}
 }
 
 // sleeps contains the paths that put a vLLM to sleep (true) or wake it (false).
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// sleep puts the engine to sleep or wakes it. A sleeping engine is healthy but answers no request.
+// setAsleep puts the engine to sleep or wakes it. A sleeping engine is healthy but answers no request.
 // Waking takes as long as loading a model.
-func (e *Engine) sleep(x *exchange, asleep bool) {
+func (e *Engine) setAsleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {
 		return
 	}
@@ -147,26 +147,26 @@ func authorized(x *exchange) bool {
 	case "v1":
 		open = !strings.HasPrefix(x.req.path, "/v1")
 	case "work":
-		open = !x.work
+		open = !x.isInference
 	}
 	if x.p.Auth == "" || open {
 		return true
 	}
-	if x.p.Family == "llamacpp" && x.req.get("X-Api-Key") == e.o.APIKey {
+	if x.p.Family == "llamacpp" && x.req.headerValue("X-Api-Key") == e.o.APIKey {
 		return true
 	}
-	key, ok := strings.CutPrefix(x.req.get("Authorization"), "Bearer ")
+	key, ok := strings.CutPrefix(x.req.headerValue("Authorization"), "Bearer ")
 	return ok && key == e.o.APIKey
 }
 
 // allowsHost implements Ollama's protection against DNS rebinding. On loopback, Host and Origin
 // must be local names.
 func allowsHost(x *exchange) bool {
-	host := x.req.get("Host")
+	host := x.req.headerValue("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	if origin := x.req.get("Origin"); origin != "" {
+	if origin := x.req.headerValue("Origin"); origin != "" {
 		_, rest, _ := strings.Cut(origin, "://")
 		if h, _, err := net.SplitHostPort(rest); err == nil {
 			rest = h

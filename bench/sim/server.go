@@ -15,7 +15,7 @@ type server struct {
 	mu       sync.Mutex
 	ln       net.Listener
 	addr     string // address of the first listener, which relisten reuses
-	take     func(net.Conn)
+	onConn   func(net.Conn)
 	conns    map[*conn]struct{}
 	accepted atomic.Int64
 	closed   bool
@@ -34,7 +34,7 @@ func (s *server) start(addr string, take func(net.Conn)) error {
 	if s.addr != "" || s.closed {
 		return errors.New("simulated engine was started before")
 	}
-	s.take = take
+	s.onConn = take
 	return s.listen(addr)
 }
 
@@ -122,8 +122,8 @@ func (s *server) address() string {
 	return s.addr
 }
 
-// open returns the number of open connections.
-func (s *server) open() int {
+// openCount returns the number of open connections.
+func (s *server) openCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
@@ -139,7 +139,7 @@ func (s *server) accept(ln net.Listener) {
 			time.Sleep(5 * time.Millisecond) // no file descriptor is left, so wait until some connections are closed
 			continue
 		}
-		s.take(nc)
+		s.onConn(nc)
 	}
 }
 

@@ -80,8 +80,8 @@ func (c *client) answer() (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// all reads raw bytes until the connection ends, and reports whether it ended with an RST.
-func (c *client) all() (got string, reset bool) {
+// readRaw reads raw bytes until the connection ends, and reports whether it ended with an RST.
+func (c *client) readRaw() (got string, reset bool) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	b, err := io.ReadAll(c.r)
@@ -92,8 +92,8 @@ func (c *client) all() (got string, reset bool) {
 	return string(b), err != nil
 }
 
-// quiet checks that nothing more arrives and that the connection stays open.
-func (c *client) quiet() {
+// wantSilence checks that nothing more arrives and that the connection stays open.
+func (c *client) wantSilence() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	b, err := c.r.Peek(1)
@@ -110,13 +110,13 @@ func shorten(s string) string {
 	return s
 }
 
-// ask sends a chat request on a separate connection and returns the whole response.
-func ask(t testing.TB, e *Engine, body string, header ...string) (*http.Response, string) {
+// sendChat sends a chat request on a separate connection and returns the whole response.
+func sendChat(t testing.TB, e *Engine, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	return fetch(t, e, "POST", "/v1/chat/completions", body, append([]string{"Content-Type: application/json"}, header...)...)
+	return sendRequest(t, e, "POST", "/v1/chat/completions", body, append([]string{"Content-Type: application/json"}, header...)...)
 }
 
-func fetch(t testing.TB, e *Engine, method, path, body string, header ...string) (*http.Response, string) {
+func sendRequest(t testing.TB, e *Engine, method, path, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	c := dial(t, e)
 	defer c.Close()

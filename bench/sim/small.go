@@ -11,13 +11,13 @@ import (
 func smallWork(x *exchange, kind string) {
 	p := parsers.Get()
 	defer parsers.Put(p)
-	v, q, ok := smallRequest(x, p)
+	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return
 	}
 	in, member := smallInput(v, kind)
 	if in == nil {
-		x.fail(*profile.Invalid(member, "Field required: %s", member))
+		x.replyError(*profile.InvalidParam(member, "Field required: %s", member))
 		return
 	}
 	raw := in.MarshalTo(nil)
@@ -30,7 +30,7 @@ func smallWork(x *exchange, kind string) {
 		}
 	default:
 		for i := range max(len(list), 1) {
-			out.Items = append(out.Items, smallItem{Index: i, Text: vector(embed(raw, dimensions), ""), Score: 0.75})
+			out.Items = append(out.Items, smallItem{Index: i, Text: encodeVector(embed(raw, dimensions), ""), Score: 0.75})
 		}
 	}
 	out.answer(x, kind, &q.Prompt)

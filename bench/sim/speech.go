@@ -26,7 +26,7 @@ type spoken struct {
 // decodeSpoken decodes a speech request. If ok is false, decodeSpoken has already answered with an
 // error.
 func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
-	v, q, ok := smallRequest(x, p)
+	v, q, ok := decodeSmallRequest(x, p)
 	if !ok {
 		return s, q, false
 	}
@@ -37,16 +37,16 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		sse:   e.p.Family != "kokoro" && string(v.GetStringBytes("stream_format")) == "sse",
 	}
 	if s.input == "" {
-		x.fail(*profile.Invalid("input", "Field required: input"))
+		x.replyError(*profile.InvalidParam("input", "Field required: input"))
 		return s, q, false
 	}
 	if err := e.p.CheckVoice(string(v.GetStringBytes("voice"))); err != nil {
-		x.fail(*err)
+		x.replyError(*err)
 		return s, q, false
 	}
 	if speed := v.Get("speed"); speed != nil {
 		if s.speed = speed.GetFloat64(); s.speed < 0.25 || s.speed > 4 {
-			x.fail(*profile.Invalid("speed", "speed must be in [0.25, 4.0]"))
+			x.replyError(*profile.InvalidParam("speed", "speed must be in [0.25, 4.0]"))
 			return s, q, false
 		}
 	}
@@ -58,7 +58,7 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
 	if s.ctype == "" { // real engines support more formats, but only these can contain a sine wave
-		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
+		x.replyError(*profile.InvalidParam("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
 	return s, q, true
@@ -93,12 +93,12 @@ func speech(x *exchange) {
 		}
 	}
 	q.Prompt.AddString(s.input)
-	x.free()
+	x.releaseBody()
 
 	a := newAnswer(x, q)
 	q.Stream = true // a client that leaves cancels the response, as with a stream
 	defer a.release()
-	if !a.enter() || !a.prefill() {
+	if !a.acquireSlot() || !a.prefill() {
 		return
 	}
 	words, piece := len(strings.Fields(s.input)), s.pieces()
@@ -108,13 +108,13 @@ func speech(x *exchange) {
 	}
 	switch {
 	case s.whole:
-		if gap := a.gap(); gap > 0 && !x.client.pause(time.Duration(words)*gap) {
+		if gap := a.tokenGap(); gap > 0 && !x.client.pause(time.Duration(words)*gap) {
 			return
 		}
 		for range words {
 			opening = append(opening, piece()...)
 		}
-		a.say(words)
+		a.addTokens(words)
 		a.release()
 		x.reply(200, s.ctype, opening)
 		return
@@ -127,11 +127,11 @@ func speech(x *exchange) {
 	if !s.stream(a, words, piece) {
 		return
 	}
-	if s.sse && !x.event("", fmt.Appendf(nil,
-		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.told.Prompt, a.told.Spoken, a.told.Prompt+a.told.Spoken)) {
+	if s.sse && !x.sendEvent("", fmt.Appendf(nil,
+		`{"type":"speech.audio.done","usage":{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}}`, a.state.Prompt, a.state.Spoken, a.state.Prompt+a.state.Spoken)) {
 		return
 	}
-	if !x.incidents() {
+	if !x.injectIncidents() {
 		return
 	}
 	a.release()
@@ -144,20 +144,20 @@ func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	for i := range words {
 		sound := piece()
 		if i > 0 {
-			gap := a.gap()
+			gap := a.tokenGap()
 			due = due.Add(gap)
-			if gap > 0 && (!x.out.flush() || !x.client.pauseUntil(due)) || !a.keep(&due) {
+			if gap > 0 && (!x.out.flush() || !x.client.pauseUntil(due)) || !a.waitWhileHeld(&due) {
 				return false
 			}
 		}
-		a.say(1)
+		a.addTokens(1)
 		if s.sse {
-			if !x.event("", []byte(`{"type":"speech.audio.delta","audio":"`+base64.StdEncoding.EncodeToString(sound)+`"}`)) {
+			if !x.sendEvent("", []byte(`{"type":"speech.audio.delta","audio":"`+base64.StdEncoding.EncodeToString(sound)+`"}`)) {
 				return false
 			}
 			continue
 		}
-		if !x.incidents() {
+		if !x.injectIncidents() {
 			return false
 		}
 		x.stream.events++

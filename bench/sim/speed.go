@@ -63,16 +63,16 @@ func (o *Options) SetSpeed(name string) error {
 		o.Jitter = cmp.Or(o.Jitter, s.jitter)
 		o.BatchCost = cmp.Or(o.BatchCost, s.batch)
 		o.Latency = cmp.Or(o.Latency, s.latency)
-		o.Slots = cmp.Or(o.Slots, o.ownSlots(), s.slots)
+		o.Slots = cmp.Or(o.Slots, o.profileSlots(), s.slots)
 		o.KVTokens = cmp.Or(o.KVTokens, s.kv)
 		return nil
 	}
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// ownSlots returns how many slots the engine has on every machine, or 0 if the number depends on
+// profileSlots returns how many slots the engine has on every machine, or 0 if the number depends on
 // the machine.
-func (o *Options) ownSlots() int {
+func (o *Options) profileSlots() int {
 	if p := profile.ByName[o.Profile]; p != nil {
 		return p.Slots
 	}

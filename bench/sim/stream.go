@@ -10,16 +10,16 @@ import (
 // flushAt is the number of bytes that a stream without a token rate collects before it writes them.
 const flushAt = 4096
 
-// streamed sends the choices in parallel, token by token.
-func (a *answer) streamed() {
+// streamChoices sends the choices in parallel, token by token.
+func (a *answer) streamChoices() {
 	x := a.x
-	if !x.out.headed {
+	if !x.out.headWritten {
 		x.sse()
 	}
 	x.stream.content = a.writer.content
 	tick := a.first
 	for step := 0; ; step++ {
-		gap := a.gap()
+		gap := a.tokenGap()
 		if step > 0 && gap > 0 {
 			tick = tick.Add(gap)
 			if d := time.Until(tick); d > 0 {
@@ -32,7 +32,7 @@ func (a *answer) streamed() {
 				return
 			}
 		}
-		if step > 0 && !a.keep(&tick) {
+		if step > 0 && !a.waitWhileHeld(&tick) {
 			return
 		}
 		live := false
@@ -46,18 +46,18 @@ func (a *answer) streamed() {
 				return
 			}
 		}
-		if !live || over(a.choices) {
+		if !live || allClosed(a.choices) {
 			break
 		}
 	}
-	if a.writer.done() && x.incidents() {
+	if a.writer.endStream() && x.injectIncidents() {
 		a.release()
 		x.finish()
 	}
 }
 
-// over reports whether every choice has ended.
-func over(choices []generate.Plan) bool {
+// allClosed reports whether every choice has ended.
+func allClosed(choices []generate.Plan) bool {
 	for i := range choices {
 		if !choices[i].Closed {
 			return false
@@ -73,9 +73,9 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 		return false
 	}
 	if p, ok := c.Next(); ok {
-		a.say(1)
+		a.addTokens(1)
 		if p.Kind == profile.PieceThought {
-			a.told.Thought++
+			a.state.Thought++
 		}
 		if !a.writer.piece(i, c, p) {
 			return false
@@ -89,16 +89,16 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// plain sends the whole response when it is due.
-func (a *answer) plain() {
+// sendUnstreamed sends the whole response when it is due.
+func (a *answer) sendUnstreamed() {
 	steps := 0
 	for i := range a.choices {
 		steps = max(steps, a.choices[i].Total)
 	}
-	if !a.think(steps) || a.x.client.hasLeft() {
+	if !a.waitUnstreamed(steps) || a.x.client.hasLeft() {
 		return
 	}
-	body := a.writer.whole(a.choices)
+	body := a.writer.renderUnstreamed(a.choices)
 	a.release()
 	a.x.json(body)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// pipeTo connects to an engine without a socket, so that time can also be simulated.
-func pipeTo(t testing.TB, e *Engine) *client {
+// dialPipe connects to an engine without a socket, so that time can also be simulated.
+func dialPipe(t testing.TB, e *Engine) *client {
 	ours, theirs := net.Pipe()
 	e.ServeConn(theirs)
 	return wrap(t, ours)
@@ -42,7 +42,7 @@ func TestTimeOfStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{PrefillRate: 1000, TokenRate: 20, Latency: 100 * time.Millisecond, KeepAlive: -1})
 		defer e.Close()
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		// 397 bytes of text and "user\n" make 101 tokens, or 104 with the template.
 		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"stream":true,"max_tokens":4`))
 		data, at := arrivals(t, c)
@@ -64,7 +64,7 @@ func TestTimeOfPlainAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{PrefillRate: 1000, TokenRate: 10})
 		defer e.Close()
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		begin := time.Now()
 		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"max_tokens":5`))
 		if _, _, err := c.answer(); err != nil {
@@ -106,7 +106,7 @@ func TestTimeControls(t *testing.T) {
 				c.post("/v1/chat/completions", chatBody(`hi [[sim {"tokens":3,"ttft_ms":70,"delay_ms":10}]] there`, ``))
 			},
 		} {
-			c := pipeTo(t, e)
+			c := dialPipe(t, e)
 			begin := time.Now()
 			how(c)
 			_, body, err := c.answer()
@@ -133,7 +133,7 @@ func TestSlotsAreFairAndBounded(t *testing.T) {
 		begin := time.Now()
 		// Ten tokens take one second. The last token is sent after 900 ms.
 		for i := range 6 {
-			c := pipeTo(t, e)
+			c := dialPipe(t, e)
 			c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":10,"ttft_ms":100}`))
 			synctest.Wait()
 			go func() {
@@ -174,7 +174,7 @@ func TestNothingIsSentWhileQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{Slots: 1, TokenRate: 10, KeepAlive: -1})
 		defer e.Close()
-		first, second := pipeTo(t, e), pipeTo(t, e)
+		first, second := dialPipe(t, e), dialPipe(t, e)
 		first.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":21}`))
 		synctest.Wait()
 		second.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"max_tokens":2`))
@@ -192,7 +192,7 @@ func TestPingsAndIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{Profile: "llamacpp", Latency: 70 * time.Second})
 		defer e.Close()
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"max_tokens":1`))
 		_, body, err := c.answer()
 		if err != nil {
@@ -214,7 +214,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		e := New(Options{Slots: 8, KVTokens: 250, TokenRate: 10, KeepAlive: -1})
 		defer e.Close()
 		for _, letter := range []string{"a", "b", "c"} { // prompts that have no common prefix
-			c := pipeTo(t, e)
+			c := dialPipe(t, e)
 			c.post("/v1/chat/completions", chatBody(strings.Repeat(letter, 397), `,"stream":true,"sim":{"tokens":10}`))
 			synctest.Wait()
 			go func() { _, _, _ = c.answer(); _ = c.Close() }()
@@ -223,12 +223,12 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		if s := e.Stats(); s.Running != 2 || s.Waiting != 1 {
 			t.Errorf("stats = %+v, want 2 running and 1 waiting", s)
 		}
-		used, _ := e.slots.Room()
+		used, _ := e.slots.Capacity()
 		if used != 2*104+2 {
 			t.Errorf("room used %d", used)
 		}
 		time.Sleep(10 * time.Second)
-		used, _ = e.slots.Room()
+		used, _ = e.slots.Capacity()
 		if s := e.Stats(); s.Completed != 3 || used != 0 {
 			t.Errorf("stats %+v, room %d", s, used)
 		}
@@ -238,7 +238,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 // TestTimeOfSilence checks the pages of a silent engine that is working, and of one that is not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		defer c.Close()
 		c.send("GET", "/metrics", "")
 		_, body, err := c.answer()
@@ -270,7 +270,7 @@ func TestTimeOfSilence(t *testing.T) {
 			if strings.HasPrefix(spec, "buffered-call") {
 				more += `,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}}]`
 			}
-			c := pipeTo(t, e)
+			c := dialPipe(t, e)
 			c.post("/v1/chat/completions", chatBody("hi", more))
 			time.AfterFunc(25*time.Second+25*time.Millisecond, func() {
 				if got := metric(e, steps); got != want.after {
@@ -295,7 +295,7 @@ func TestWedge(t *testing.T) {
 		defer e.Close()
 		begin := time.Now()
 		e.SetFault(Fault{Spec: "wedge", Count: 1})
-		c, page := pipeTo(t, e), pipeTo(t, e)
+		c, page := dialPipe(t, e), dialPipe(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", ""))
 		time.Sleep(time.Minute)
 		page.send("GET", "/health", "")
@@ -318,7 +318,7 @@ func TestBusyHealth(t *testing.T) {
 		e := New(Options{KeepAlive: -1, Latency: 20 * time.Second})
 		defer e.Close()
 		e.SetFault(Fault{Spec: "busy-health"})
-		work, page := pipeTo(t, e), pipeTo(t, e)
+		work, page := dialPipe(t, e), dialPipe(t, e)
 		begin := time.Now()
 		work.post("/v1/chat/completions", chatBody("hi", `,"max_tokens":1`))
 		synctest.Wait()
@@ -339,7 +339,7 @@ func TestSlowHealth(t *testing.T) {
 		defer e.Close()
 		e.SetFault(Fault{Spec: "slow-health"})
 		for path, want := range map[string]time.Duration{"/health": 3 * time.Second, "/metrics": 3 * time.Second, "/v1/chat/completions": 0} {
-			begin, c := time.Now(), pipeTo(t, e)
+			begin, c := time.Now(), dialPipe(t, e)
 			if want == 0 {
 				c.post(path, chatBody("hi", ""))
 			} else {
@@ -358,7 +358,7 @@ func TestLostAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})
 		defer e.Close()
-		c := pipeTo(t, e)
+		c := dialPipe(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"stream":true,"sim":{"fault":"lost-after=2"}`))
 		go func() { _, _ = io.Copy(io.Discard, c.r) }()
 		time.Sleep(time.Minute)

@@ -20,22 +20,22 @@ import (
 func transcribe(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
-	f, err := audio.ReadForm(x.req.get("Content-Type"), x.req.body)
-	x.free()
+	f, err := audio.ReadForm(x.req.headerValue("Content-Type"), x.req.body)
+	x.releaseBody()
 	switch {
 	case whisper && (err != nil || f.File == nil || !audio.IsAudio(f.File)):
 		x.send(x.p.PlainText(400, "Invalid request"))
 		return
 	case err != nil:
-		x.fail(*profile.Invalid("file", "There was an error parsing the body: %v", err))
+		x.replyError(*profile.InvalidParam("file", "There was an error parsing the body: %v", err))
 		return
 	case f.File == nil:
-		x.fail(*profile.Invalid("file", "Field required: file"))
+		x.replyError(*profile.InvalidParam("file", "Field required: file"))
 		return
 	}
-	model, ok := e.served(f.Fields["model"])
+	model, ok := e.resolveModel(f.Fields["model"])
 	if !ok {
-		x.fail(x.p.UnknownModelError(f.Fields["model"]))
+		x.replyError(x.p.UnknownModelError(f.Fields["model"]))
 		return
 	}
 	format := f.Fields["response_format"]
@@ -45,7 +45,7 @@ func transcribe(x *exchange) {
 	case "json", "text", "srt", "vtt", "verbose_json":
 	default:
 		if !whisper {
-			x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", format))
+			x.replyError(*profile.InvalidParam("response_format", "Unsupported response_format: %s", format))
 			return
 		}
 		format = "json"
@@ -56,39 +56,39 @@ func transcribe(x *exchange) {
 				x.send(x.p.PlainText(500, "500 Internal Server Error\nstof"))
 				return
 			}
-			x.fail(*profile.Invalid("temperature", "Input should be a valid number: temperature"))
+			x.replyError(*profile.InvalidParam("temperature", "Input should be a valid number: temperature"))
 			return
 		}
 	}
 	q := &generate.Request{Model: model, Stream: f.Fields["stream"] == "true" && x.p.Is("speaches vllm")}
 	if q.Stream && e.p.Family == "vllm" && format != "json" && format != "text" {
-		x.fail(*profile.Invalid("response_format", "%s format doesn't support streaming case", format))
+		x.replyError(*profile.InvalidParam("response_format", "%s format doesn't support streaming case", format))
 		return
 	}
 	q.Prompt.Reset(e.o.Seed)
-	q.Prompt.Image(f.File)
+	q.Prompt.AddImage(f.File)
 	a := newAnswer(x, q)
 	defer a.release()
-	if !a.enter() || !a.prefill() {
+	if !a.acquireSlot() || !a.prefill() {
 		return
 	}
 	t := audio.Transcript{
-		Lines: audio.InventLines(textgen.Hash(e.o.Seed, f.File), f.Seconds()), Seconds: f.Seconds(),
+		Lines: audio.InventSegments(textgen.Hash(e.o.Seed, f.File), f.Seconds()), Seconds: f.Seconds(),
 		Language: f.Fields["language"], Words: strings.Contains(f.Words, "word"), Whisper: whisper,
 	}
 	switch {
 	case q.Stream && e.p.Family == "vllm":
 		q.Usage.Last = f.Fields["stream_include_usage"] == "true"
-		a.chunks(&t)
+		a.streamChunks(&t)
 		return
 	case q.Stream:
-		a.segments(&t, format)
+		a.streamSegments(&t, format)
 		return
 	}
-	if gap := a.gap(); gap > 0 && !x.client.pause(time.Duration(t.Count())*gap) {
+	if gap := a.tokenGap(); gap > 0 && !x.client.pause(time.Duration(t.Count())*gap) {
 		return
 	}
-	a.say(t.Count())
+	a.addTokens(t.Count())
 	ctype, body := render(&t, format)
 	a.release()
 	x.reply(200, ctype, body)
@@ -106,42 +106,42 @@ var transcriptTypes = map[string][2]string{
 
 // render renders a transcript in one of the five formats.
 func render(t *audio.Transcript, format string) (ctype string, body []byte) {
-	t.Finish()
+	t.SetDerivedFields()
 	ctype = transcriptTypes[format][0]
 	if t.Whisper {
 		ctype = transcriptTypes[format][1]
 	}
-	return ctype, pages.Tell("transcript", format, t)
+	return ctype, pages.RenderAnswer("transcript", format, t)
 }
 
-// segments streams a transcript as speaches does. It sends one event for each segment in the
+// streamSegments streams a transcript as speaches does. It sends one event for each segment in the
 // requested format, and no final [DONE].
-func (a *answer) segments(t *audio.Transcript, format string) {
+func (a *answer) streamSegments(t *audio.Transcript, format string) {
 	x := a.x
 	x.sse()
 	for i := range t.Lines {
 		one := *t
 		one.Lines = t.Lines[i : i+1]
-		if gap := a.gap(); gap > 0 && (!x.out.flush() || !x.client.pause(time.Duration(one.Count())*gap)) {
+		if gap := a.tokenGap(); gap > 0 && (!x.out.flush() || !x.client.pause(time.Duration(one.Count())*gap)) {
 			return
 		}
-		a.say(one.Count())
+		a.addTokens(one.Count())
 		_, body := render(&one, format)
-		if !x.event("", bytes.TrimSpace(body)) { // as in speaches, the line breaks of srt and vtt are sent unescaped
+		if !x.sendEvent("", bytes.TrimSpace(body)) { // as in speaches, the line breaks of srt and vtt are sent unescaped
 			return
 		}
 	}
-	if !x.incidents() {
+	if !x.injectIncidents() {
 		return
 	}
 	a.release()
 	x.finish()
 }
 
-// chunks streams a transcript as vLLM does. It sends one chunk for each word, without an index and
+// streamChunks streams a transcript as vLLM does. It sends one chunk for each word, without an index and
 // in the same form for every format, and finally [DONE]. Because vLLM processes half a minute at a
 // time, a finish reason follows each half minute of audio.
-func (a *answer) chunks(t *audio.Transcript) {
+func (a *answer) streamChunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()
 	id, created := "transcribe-"+profile.Hex32(a.e.nextID()), now()
@@ -149,31 +149,31 @@ func (a *answer) chunks(t *audio.Transcript) {
 		ends := i == len(t.Lines)-1 || t.Lines[i+1].Start >= 30*(math.Floor(l.Start/30)+1)
 		words := strings.Fields(l.Text)
 		for j, w := range words {
-			if gap := a.gap(); gap > 0 && (!x.out.flush() || !x.client.pause(gap)) {
+			if gap := a.tokenGap(); gap > 0 && (!x.out.flush() || !x.client.pause(gap)) {
 				return
 			}
-			a.say(1)
-			if !x.event("", transcriptChunk(id, created, a.q.Model, " "+w, ends && j == len(words)-1)) {
+			a.addTokens(1)
+			if !x.sendEvent("", transcriptChunk(id, created, a.q.Model, " "+w, ends && j == len(words)-1)) {
 				return
 			}
 		}
 	}
 	if a.q.Usage.Last {
-		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.told.Prompt, t.Count(),
-			a.told.Prompt+t.Count())
-		if !x.event("", *chunkHead(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
+		u := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, a.state.Prompt, t.Count(),
+			a.state.Prompt+t.Count())
+		if !x.sendEvent("", *chunkHead(id, created, a.q.Model).Add(`,"choices":[],"usage":`, u, `}`)) {
 			return
 		}
 	}
-	if !x.t.NoDone && !x.event("", wire.Done) || !x.incidents() {
+	if !x.t.NoDone && !x.sendEvent("", wire.Done) || !x.injectIncidents() {
 		return
 	}
 	a.release()
 	x.finish()
 }
 
-func chunkHead(id string, created int64, model string) *wire.Members {
-	o := wire.Members(`{"id":"` + id + `","object":"transcription.chunk","created":`)
+func chunkHead(id string, created int64, model string) *wire.JSONBuilder {
+	o := wire.JSONBuilder(`{"id":"` + id + `","object":"transcription.chunk","created":`)
 	return o.Int(int(created)).Add(`,"model":`).Quote(model)
 }
 

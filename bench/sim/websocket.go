@@ -45,7 +45,7 @@ func handshakeAnswer(key string) string {
 func (w *webSocket) read() ([]byte, error) {
 	var message []byte
 	for {
-		head, err := w.take(2)
+		head, err := w.readBytes(2)
 		if err != nil {
 			return nil, err
 		}
@@ -55,26 +55,26 @@ func (w *webSocket) read() ([]byte, error) {
 		}
 		switch length {
 		case 126:
-			more, err := w.take(2)
+			more, err := w.readBytes(2)
 			if err != nil {
 				return nil, err
 			}
 			length = uint64(binary.BigEndian.Uint16(more))
 		case 127:
-			more, err := w.take(8)
+			more, err := w.readBytes(8)
 			if err != nil {
 				return nil, err
 			}
 			length = binary.BigEndian.Uint64(more)
 		}
-		mask, err := w.take(4)
+		mask, err := w.readBytes(4)
 		if err != nil {
 			return nil, err
 		}
 		if length > maxMessage || uint64(len(message))+length > maxMessage {
 			return nil, errFrame
 		}
-		payload, err := w.take(int(length))
+		payload, err := w.readBytes(int(length))
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (w *webSocket) read() ([]byte, error) {
 	}
 }
 
-func (w *webSocket) take(n int) ([]byte, error) {
+func (w *webSocket) readBytes(n int) ([]byte, error) {
 	b := make([]byte, n)
 	_, err := io.ReadFull(w.in, b)
 	return b, err
@@ -118,5 +118,5 @@ func (w *webSocket) write(op byte, payload []byte) error {
 }
 
 func (r *request) upgrades() bool {
-	return r.method == "GET" && strings.EqualFold(r.get("Upgrade"), "websocket") && r.get("Sec-WebSocket-Key") != ""
+	return r.method == "GET" && strings.EqualFold(r.headerValue("Upgrade"), "websocket") && r.headerValue("Sec-WebSocket-Key") != ""
 }

@@ -23,9 +23,9 @@ func newDirWatch() *dirWatch {
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// follow watches the directories of paths, and no others. Each call retries directories that were
+// watchDirs watches the directories of paths, and no others. Each call retries directories that were
 // missing before.
-func (d *dirWatch) follow(paths []string) {
+func (d *dirWatch) watchDirs(paths []string) {
 	if d.notify == nil {
 		return
 	}

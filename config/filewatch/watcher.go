@@ -31,25 +31,25 @@ type Watcher struct {
 	// OnChange is called on Run's goroutine. No check runs until it returns.
 	OnChange func()
 
-	seen prints
+	lastHashes contentHashes
 }
 
 const (
 	watchInterval = 10 * time.Second
 	settleTime    = 200 * time.Millisecond
-	// missingTime is how long a file must be missing to count as removed. An editor may move the
+	// removalDelay is how long a file must be missing to count as removed. An editor may move the
 	// old file away before it writes the new one.
-	missingTime = 2 * time.Second
+	removalDelay = 2 * time.Second
 )
 
 // Prime does the first check, with which Run compares later ones. Call Prime before the files are
 // first read. Otherwise, Run misses a change between that read and the start of Run. If Prime was
 // not called, Run does the first check.
-func (w *Watcher) Prime() { w.seen = w.look() }
+func (w *Watcher) Prime() { w.lastHashes = w.hashFiles() }
 
 // Run watches until ctx is done. Its goroutines exit before it returns.
 func (w *Watcher) Run(ctx context.Context) {
-	if w.seen == nil {
+	if w.lastHashes == nil {
 		w.Prime()
 	}
 	dirs := newDirWatch()
@@ -59,7 +59,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // loop waits for events and intervals, and checks the files. It reports a change if two checks,
 // settleTime apart, agree with each other and differ from the last reported state. If a file is
-// missing, it reports the change after missingTime. Events within settleTime after a check cause
+// missing, it reports the change after removalDelay. Events within settleTime after a check cause
 // only one more check, at the end of that time. A busy directory therefore costs at most one check
 // per settleTime.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
@@ -72,8 +72,8 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
 	settling, missed := true, true // makes the first check follow as soon as the directories are watched
-	dirs.follow(w.Paths())
-	var candidate prints
+	dirs.watchDirs(w.Paths())
+	var candidate contentHashes
 	equal := 0 // number of consecutive checks with the same result as candidate
 	for {
 		select {
@@ -100,16 +100,16 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 			}
 		}
 		missed = false
-		dirs.follow(w.Paths())
-		now := w.look()
+		dirs.watchDirs(w.Paths())
+		now := w.hashFiles()
 		switch {
-		case !now.differs(w.seen):
-			w.seen, candidate = now, nil
+		case !now.differs(w.lastHashes):
+			w.lastHashes, candidate = now, nil
 		case candidate == nil || !maps.Equal(now, candidate):
 			candidate, equal = now, 0
 		default:
-			if equal++; !now.lacks(w.seen) || time.Duration(equal)*settleTime >= missingTime {
-				w.seen, candidate = now, nil
+			if equal++; !now.lacks(w.lastHashes) || time.Duration(equal)*settleTime >= removalDelay {
+				w.lastHashes, candidate = now, nil
 				w.OnChange()
 			}
 		}
@@ -118,15 +118,15 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	}
 }
 
-// prints maps paths to fingerprints.
-type prints map[string]print
+// contentHashes maps paths to fingerprints.
+type contentHashes map[string]contentHash
 
-// print is the SHA-256 of a file's contents. If the contents cannot be read, it has a single
+// contentHash is the SHA-256 of a file's contents. If the contents cannot be read, it has a single
 // non-zero byte.
-type print [sha256.Size]byte
+type contentHash [sha256.Size]byte
 
-func (w *Watcher) look() prints {
-	out := prints{}
+func (w *Watcher) hashFiles() contentHashes {
+	out := contentHashes{}
 	for _, p := range w.Paths() {
 		out[p] = fingerprint(p)
 	}
@@ -135,7 +135,7 @@ func (w *Watcher) look() prints {
 
 // differs reports whether a path in p is new, or its contents differ from old. It ignores paths
 // that are only in old.
-func (p prints) differs(old prints) bool {
+func (p contentHashes) differs(old contentHashes) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
 			return true
@@ -144,12 +144,12 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
-var missing = print{0: 1}
+var missingHash = contentHash{0: 1}
 
 // lacks reports whether a file in old is now missing.
-func (p prints) lacks(old prints) bool {
+func (p contentHashes) lacks(old contentHashes) bool {
 	for path, content := range p {
-		if before, ok := old[path]; ok && before != missing && content == missing {
+		if before, ok := old[path]; ok && before != missingHash && content == missingHash {
 			return true
 		}
 	}
@@ -158,22 +158,22 @@ func (p prints) lacks(old prints) bool {
 
 // fingerprint returns the hash of a regular file's contents. If the contents cannot be read, it
 // returns a value that depends on the reason.
-func fingerprint(path string) (sum print) {
+func fingerprint(path string) (sum contentHash) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return missing
+		return missingHash
 	}
 	if !info.Mode().IsRegular() {
-		return print{0: 2} // reading a pipe would block, or steal data from another reader
+		return contentHash{0: 2} // reading a pipe would block, or steal data from another reader
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return print{0: 3}
+		return contentHash{0: 3}
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return print{0: 4}
+		return contentHash{0: 4}
 	}
-	return print(h.Sum(nil))
+	return contentHash(h.Sum(nil))
 }

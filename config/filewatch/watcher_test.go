@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// watched runs a Watcher without events in a synctest bubble and counts the calls of OnChange.
-func watched(t *testing.T, paths ...string) *atomic.Int32 {
+// runWatcher runs a Watcher without events in a synctest bubble and counts the calls of OnChange.
+func runWatcher(t *testing.T, paths ...string) *atomic.Int32 {
 	t.Helper()
 	var calls atomic.Int32
 	w := &Watcher{
@@ -26,7 +26,7 @@ func watched(t *testing.T, paths ...string) *atomic.Int32 {
 	return &calls
 }
 
-func expect(t *testing.T, calls *atomic.Int32, want int32) {
+func expectCalls(t *testing.T, calls *atomic.Int32, want int32) {
 	t.Helper()
 	synctest.Wait()
 	if got := calls.Load(); got != want {
@@ -39,32 +39,32 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 	file, second := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "keys.yaml")
 	write(t, file, []byte("1"))
 	synctest.Test(t, func(t *testing.T) {
-		calls := watched(t, file, second)
+		calls := runWatcher(t, file, second)
 		time.Sleep(10 * time.Second)
-		expect(t, calls, 0)
+		expectCalls(t, calls, 0)
 
 		write(t, file, []byte("2"))
 		time.Sleep(2*time.Second + settleTime - time.Millisecond)
-		expect(t, calls, 0) // the change was noticed, but may be incomplete
+		expectCalls(t, calls, 0) // the change was noticed, but may be incomplete
 		time.Sleep(settleTime)
-		expect(t, calls, 1)
+		expectCalls(t, calls, 1)
 
 		write(t, file, []byte("2")) // the same content
 		time.Sleep(10 * time.Second)
-		expect(t, calls, 1)
+		expectCalls(t, calls, 1)
 
 		write(t, second, []byte("new"))
 		time.Sleep(3 * time.Second)
-		expect(t, calls, 2)
+		expectCalls(t, calls, 2)
 
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		expect(t, calls, 3)
+		expectCalls(t, calls, 3)
 		write(t, file, []byte("2"))
 		time.Sleep(3 * time.Second)
-		expect(t, calls, 4)
+		expectCalls(t, calls, 4)
 	})
 }
 
@@ -74,15 +74,15 @@ func TestWatcherWaitsForAMovedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
 	synctest.Test(t, func(t *testing.T) {
-		calls := watched(t, file)
+		calls := runWatcher(t, file)
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(missingTime) // the file counts as removed after one more settle time
-		expect(t, calls, 0)
+		time.Sleep(removalDelay) // the file counts as removed after one more settle time
+		expectCalls(t, calls, 0)
 		write(t, file, []byte("1"))
 		time.Sleep(3 * time.Second)
-		expect(t, calls, 1)
+		expectCalls(t, calls, 1)
 	})
 }
 
@@ -91,14 +91,14 @@ func TestWatcherWaitsForAWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
 	synctest.Test(t, func(t *testing.T) {
-		calls := watched(t, file)
+		calls := runWatcher(t, file)
 		for i := range 50 {
 			write(t, file, []byte(fmt.Sprint("part ", i)))
 			time.Sleep(150 * time.Millisecond)
-			expect(t, calls, 0)
+			expectCalls(t, calls, 0)
 		}
 		time.Sleep(2*settleTime + time.Millisecond)
-		expect(t, calls, 1)
+		expectCalls(t, calls, 1)
 	})
 }
 
@@ -108,13 +108,13 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
 	synctest.Test(t, func(t *testing.T) {
-		calls := watched(t, file)
+		calls := runWatcher(t, file)
 		time.Sleep(time.Second) // past the first check
 		write(t, file, []byte("1"))
 		time.Sleep(time.Second + 50*time.Millisecond)
 		write(t, file, []byte("0"))
 		time.Sleep(10 * time.Second)
-		expect(t, calls, 0)
+		expectCalls(t, calls, 0)
 	})
 }
 
@@ -130,7 +130,7 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 		write(t, file, []byte("1"))
 		go w.loop(t.Context(), &dirWatch{})
 		time.Sleep(3 * settleTime)
-		expect(t, &calls, 1)
+		expectCalls(t, &calls, 1)
 	})
 }
 
@@ -150,17 +150,17 @@ func TestWatcherTellsOfNewPaths(t *testing.T) {
 		go w.loop(t.Context(), &dirWatch{})
 		paths.Store(&[]string{a, b})
 		time.Sleep(3 * time.Second)
-		expect(t, &calls, 1)
+		expectCalls(t, &calls, 1)
 		paths.Store(&[]string{b})
 		time.Sleep(3 * time.Second)
-		expect(t, &calls, 1)
+		expectCalls(t, &calls, 1)
 	})
 }
 
 // TestWatcherDoesNotReadPipes checks that a path that is not a regular file does not block the
 // watcher.
 func TestWatcherDoesNotReadPipes(t *testing.T) {
-	done := make(chan print, 1)
+	done := make(chan contentHash, 1)
 	go func() { done <- fingerprint("/dev/zero") }()
 	select {
 	case <-done:

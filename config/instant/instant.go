@@ -17,8 +17,8 @@ var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 // Now returns the current time.
 func Now() Time { return Time(time.Since(epoch)) }
 
-// Of converts t to a Time. It returns 0 for the zero time.Time.
-func Of(t time.Time) Time {
+// FromTime converts t to a Time. It returns 0 for the zero time.Time.
+func FromTime(t time.Time) Time {
 	if t.IsZero() {
 		return 0
 	}
@@ -33,11 +33,11 @@ func (i Time) Std() time.Time {
 	return epoch.Add(time.Duration(i))
 }
 
-// After returns i plus d.
-func (i Time) After(d time.Duration) Time { return i + Time(d) }
+// Add returns i plus d.
+func (i Time) Add(d time.Duration) Time { return i + Time(d) }
 
-// Since returns the time from j to i.
-func (i Time) Since(j Time) time.Duration { return time.Duration(i - j) }
+// Sub returns the time from j to i.
+func (i Time) Sub(j Time) time.Duration { return time.Duration(i - j) }
 
 // Passed reports whether the deadline i has passed. The zero value means no deadline.
 func (i Time) Passed() bool { return i != 0 && Now() >= i }

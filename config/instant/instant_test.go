@@ -9,14 +9,14 @@ import (
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, now := time.Now(), Now()
-		if !now.Std().Equal(start) || Of(start) != now {
+		if !now.Std().Equal(start) || FromTime(start) != now {
 			t.Errorf("%v is %v and %v", start, now, now.Std())
 		}
-		if later := now.After(time.Second); later.Passed() || later.Since(now) != time.Second {
+		if later := now.Add(time.Second); later.Passed() || later.Sub(now) != time.Second {
 			t.Errorf("a second after %[2]v: got %[1]v, want a time that has not passed", later, now)
 		}
 		time.Sleep(time.Second)
-		if !now.After(time.Second).Passed() || now.After(time.Second+1).Passed() {
+		if !now.Add(time.Second).Passed() || now.Add(time.Second+1).Passed() {
 			t.Error("a deadline passes at its time")
 		}
 	})
@@ -24,11 +24,11 @@ func TestTime(t *testing.T) {
 
 func TestNone(t *testing.T) {
 	var none Time
-	if Of(time.Time{}) != none || !none.Std().IsZero() || none.Passed() {
+	if FromTime(time.Time{}) != none || !none.Std().IsZero() || none.Passed() {
 		t.Error("none is a time")
 	}
 	now := Now()
-	if now.Since(none) < 24*time.Hour {
+	if now.Sub(none) < 24*time.Hour {
 		t.Error("none is not long ago")
 	}
 	for _, c := range [][3]Time{{none, none, none}, {now, none, now}, {none, now, now}, {now, now + 1, now}, {now + 1, now, now}} {

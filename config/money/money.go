@@ -17,8 +17,8 @@ type Amount struct {
 
 const million = 1_000_000
 
-// most is the maximum amount in a configuration. It is far above any real budget.
-const most = 1e12
+// maxAmount is the maximum amount in a configuration. It is far above any real budget.
+const maxAmount = 1e12
 
 // Parse parses an amount with at most six decimals, such as 100, 100.00 or 0.075.
 func Parse(s string) (Amount, error) {
@@ -31,8 +31,8 @@ func Parse(s string) (Amount, error) {
 		return Amount{}, fmt.Errorf("%q has more than six decimals", s)
 	}
 	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || n > most {
-		return Amount{}, fmt.Errorf("%q is too much: at most %d", s, int64(most))
+	if err != nil || n > maxAmount {
+		return Amount{}, fmt.Errorf("%q is too much: at most %d", s, int64(maxAmount))
 	}
 	part, _ := strconv.ParseInt((rest + "000000")[:6], 10, 64)
 	return Amount{Micros: n*million + part}, nil
@@ -60,9 +60,9 @@ func (a Amount) Less(n Amount) bool {
 	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
 }
 
-// Over returns the amount divided by n, rounded down to a millionth. If n is less than 2, it
+// DividedBy returns the amount divided by n, rounded down to a millionth. If n is less than 2, it
 // returns a.
-func (a Amount) Over(n int) Amount {
+func (a Amount) DividedBy(n int) Amount {
 	if n < 2 || a.Zero() {
 		return a
 	}
@@ -103,9 +103,9 @@ func (a *Amount) UnmarshalYAML(b []byte) (err error) {
 // Price contains a model's prices per million tokens, in millionths of the currency.
 type Price struct{ Input, Cached, Output int64 }
 
-// PriceOf reads the prices per million tokens from a model's pricing: input, cached_input and
+// ParsePrice reads the prices per million tokens from a model's pricing: input, cached_input and
 // output. cached_input defaults to the price of input. Tokens without a price are free.
-func PriceOf(pricing map[string]any) (p Price) {
+func ParsePrice(pricing map[string]any) (p Price) {
 	read := func(name string, otherwise int64) int64 {
 		if amount, err := Parse(fmt.Sprint(pricing[name])); err == nil {
 			return amount.Micros
@@ -117,20 +117,20 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns the cost of a call. prompt includes the cached tokens.
-func (p Price) Of(prompt, cached, completion int) Amount {
+// CallCost returns the cost of a call. prompt includes the cached tokens.
+func (p Price) CallCost(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
-	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))
+	return tokenCost(p.Input, prompt-cached).Plus(tokenCost(p.Cached, cached)).Plus(tokenCost(p.Output, completion))
 }
 
-func cost(price int64, n int) Amount {
+func tokenCost(price int64, n int) Amount {
 	if price <= 0 || n <= 0 {
 		return Amount{}
 	}
 	hi, lo := bits.Mul64(uint64(price), uint64(n))
 	if hi >= million {
-		return Amount{Micros: most} // cannot happen, because no engine reports this many tokens
+		return Amount{Micros: maxAmount} // cannot happen, because no engine reports this many tokens
 	}
 	micros, picos := bits.Div64(hi, lo, million)
-	return Amount{int64(min(micros, most*1000)), int32(picos)}
+	return Amount{int64(min(micros, maxAmount*1000)), int32(picos)}
 }

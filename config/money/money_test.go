@@ -33,7 +33,7 @@ func TestExact(t *testing.T) {
 		for range rapid.IntRange(1, 50).Draw(t, "calls") {
 			prompt, completion := rapid.IntRange(0, 1<<30).Draw(t, "prompt"), rapid.IntRange(0, 1<<30).Draw(t, "completion")
 			cached := rapid.IntRange(0, prompt).Draw(t, "cached")
-			sum = sum.Plus(p.Of(prompt, cached, completion))
+			sum = sum.Plus(p.CallCost(prompt, cached, completion))
 			for _, part := range [][2]int64{{p.Input, int64(prompt - cached)}, {p.Cached, int64(cached)}, {p.Output, int64(completion)}} {
 				exact.Add(exact, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
 			}
@@ -60,8 +60,8 @@ func TestPrice(t *testing.T) {
 		{map[string]any{"input": 3, "output": 15.5, "cached_input": "0.3"}, Price{3_000_000, 300_000, 15_500_000}},
 		{map[string]any{"input": "on request", "currency": "EUR"}, Price{}},
 	} {
-		if got := PriceOf(c.pricing); got != c.want {
-			t.Errorf("PriceOf(%v) = %+v, want %+v", c.pricing, got, c.want)
+		if got := ParsePrice(c.pricing); got != c.want {
+			t.Errorf("ParsePrice(%v) = %+v, want %+v", c.pricing, got, c.want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // Document is the result of Read.
 type Document struct {
-	Places     *Places
+	Places     *Positions
 	Files      []string // files from which values were read
 	HasSecret  bool     // the file contains a secret
 	HasContent bool     // the file is not empty and its syntax is valid
@@ -48,16 +48,16 @@ type Options struct {
 // its default, and Problems reports it.
 func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // estimate for the first allocation, taken from a long file
-	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
-	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
+	places := &Positions{positions: make(map[string]valuePosition, len(src)/bytesPerValue), broken: map[string]bool{}}
+	d := &Document{Places: places, report: &report{src: newSource(name, src), positions: places}}
 	body, size := d.report.parse(src, o.Least)
 	if d.HasContent = body != nil; d.HasContent {
 		b := &Binder{
 			report: d.report, tree: newTree(d.report, body, size), retired: o.Retired,
-			external: external{dir: filepath.Dir(name), env: os.LookupEnv},
+			references: referenceResolver{dir: filepath.Dir(name), env: os.LookupEnv},
 		}
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
-		d.Files, d.HasSecret = b.external.files, b.literal
+		d.Files, d.HasSecret = b.references.files, b.hasLiteralSecret
 	}
 	return d
 }
@@ -65,18 +65,18 @@ func Read(name string, src []byte, into any, o Options) *Document {
 // Fail reports a problem with the value at path.
 func (d *Document) Fail(path, message string) {
 	d.Places.MarkBroken(path)
-	d.report.Add(d.Places.marks[path].problem(message))
+	d.report.Add(d.Places.positions[path].problem(message))
 }
 
 // Problems returns all problems, with excerpts.
 func (d *Document) Problems() Problems {
 	if d.report.Full() {
-		d.report.Keep(Problems{{
+		d.report.AddAll(Problems{{
 			File:    d.report.src.name,
 			Message: fmt.Sprintf("there are at least %d problems: these are the first that were found", MaxProblems),
 		}})
 	}
-	d.report.src.excerpts(d.report.problems)
+	d.report.src.addExcerpts(d.report.problems)
 	return d.report.Problems()
 }
 
@@ -84,11 +84,11 @@ func (d *Document) Problems() Problems {
 // stops at the first mistake and does not record positions. Binder records a mark for every value,
 // so that later checks can report its line.
 type Binder struct {
-	report   *report
-	tree     *tree
-	external external
-	retired  map[string]Retired
-	literal  bool // the file contains a secret
+	report           *report
+	tree             *tree
+	references       referenceResolver
+	retired          map[string]Retired
+	hasLiteralSecret bool // the file contains a secret
 }
 
 // NodeBinder is a type with more than one YAML form.
@@ -113,11 +113,11 @@ func (b *Binder) Fail(n Node, message string) { b.report.fail(n.ast, n.path, "%s
 func (b *Binder) Hide(n Node) { b.report.hide(n.ast) }
 
 // Broken reports whether the value at n could not be read.
-func (b *Binder) Broken(n Node) bool { return b.report.places.broken[n.path] }
+func (b *Binder) Broken(n Node) bool { return b.report.positions.broken[n.path] }
 
 // BrokenBelow reports whether n contains a value that could not be read.
 func (b *Binder) BrokenBelow(n Node) bool {
-	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
+	return b.report.positions.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
 
 // Fields binds a mapping to the struct *into.
@@ -134,7 +134,7 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return
 	}
-	b.report.places.marks[n.path] = b.report.mark(startToken(n.ast), n.path)
+	b.report.positions.positions[n.path] = b.report.newPosition(startToken(n.ast), n.path)
 	n, ok := b.tree.resolve(n)
 	if !ok || isNull(n.ast) {
 		return
@@ -162,7 +162,7 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 		b.bind(n, p.Elem())
 		v.Set(p)
 	case reflect.Interface:
-		if value := b.free(n); value != nil {
+		if value := b.anyValue(n); value != nil {
 			v.Set(reflect.ValueOf(value))
 		}
 	default:
@@ -182,13 +182,13 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 		i := FieldByKey(v.Type(), m.name)
 		if i < 0 {
 			if !b.isRetired(m, at) {
-				b.unknown(m, fields, n.path, at)
+				b.reportUnknownKey(m, fields, n.path, at)
 			}
 			continue
 		}
 		b.bind(Node{m.value, at, n.depth + 1}, v.Field(i))
 		if isNull(m.value) { // report the position of the key, because there is no value
-			b.report.places.marks[at] = b.report.mark(m.key, at)
+			b.report.positions.positions[at] = b.report.newPosition(m.key, at)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 // isRetired reports whether a key is a retired setting. If so, it adds a problem that contains the
 // remedy.
 func (b *Binder) isRetired(m entry, at string) bool {
-	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
+	r, ok := b.retired[listIndexPattern.ReplaceAllString(at, "[]")]
 	if !ok {
 		return false
 	}
@@ -205,26 +205,26 @@ func (b *Binder) isRetired(m entry, at string) bool {
 		b.report.failAt(m.key, at, "%s is no longer a setting: %s", m.name, r.Remedy)
 		return true
 	}
-	p := b.report.mark(m.key, at).problem(fmt.Sprintf("%s is no longer a setting and is ignored: %s", m.name, r.Remedy))
+	p := b.report.newPosition(m.key, at).problem(fmt.Sprintf("%s is no longer a setting and is ignored: %s", m.name, r.Remedy))
 	p.Warning = true
 	b.report.Add(p)
 	return true
 }
 
-// positions matches list positions in a path.
-var positions = regexp.MustCompile(`\[\d+\]`)
+// listIndexPattern matches list positions in a path.
+var listIndexPattern = regexp.MustCompile(`\[\d+\]`)
 
-func (b *Binder) unknown(m entry, fields []Field, path, at string) {
+func (b *Binder) reportUnknownKey(m entry, fields []Field, path, at string) {
 	known := make([]string, len(fields))
 	for i, f := range fields {
 		known[i] = f.Key
 	}
 	likely := suggest.Nearest(m.name, known)
 	b.report.hideLikely(m.name+" "+likely, m.value)
-	hint := ": want " + suggest.List(known)
+	hint := ": want " + suggest.JoinOr(known)
 	if likely != "" {
 		hint = fmt.Sprintf(": did you mean %q?", likely)
-		b.report.places.MarkBroken(Join(path, likely)) // otherwise the intended setting would also be reported as missing
+		b.report.positions.MarkBroken(Join(path, likely)) // otherwise the intended setting would also be reported as missing
 	}
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
@@ -242,7 +242,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		if b.report.Full() {
 			break
 		}
-		at := Entry(n.path, i)
+		at := EntryPath(n.path, i)
 		// for long lists of keys, this is faster than append
 		if i == out.Cap() {
 			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
@@ -277,8 +277,8 @@ func (b *Binder) mapping(n Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// free converts a tree to maps, slices, strings, numbers and booleans.
-func (b *Binder) free(n Node) any {
+// anyValue converts a tree to maps, slices, strings, numbers and booleans.
+func (b *Binder) anyValue(n Node) any {
 	switch x := n.ast.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		out := map[string]any{}
@@ -314,6 +314,6 @@ func (b *Binder) unmarshal(n Node, into scalarUnmarshaler) {
 	}
 	if err := into.UnmarshalYAML([]byte(text)); err != nil {
 		// The message quotes the text, but must not reveal the value of a variable.
-		b.Fail(n, strings.ReplaceAll(err.Error(), strconv.Quote(text), b.report.places.Show(n.path, text)))
+		b.Fail(n, strings.ReplaceAll(err.Error(), strconv.Quote(text), b.report.positions.QuoteValue(n.path, text)))
 	}
 }

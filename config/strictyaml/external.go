@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// external resolves references to environment variables and files.
-type external struct {
+// referenceResolver resolves references to environment variables and files.
+type referenceResolver struct {
 	dir   string                      // folder to which relative paths refer
 	env   func(string) (string, bool) // os.LookupEnv
 	files []string                    // files from which values were read
@@ -17,7 +17,7 @@ type external struct {
 // expand replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not expand the
 // result again. The value cannot change the structure of the file, because the tree is already
 // parsed.
-func (x *external) expand(text string) (string, error) {
+func (x *referenceResolver) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
 		i := strings.Index(text, "${")
@@ -32,7 +32,7 @@ func (x *external) expand(text string) (string, error) {
 		}
 		out.WriteString(text[:i])
 		name, rest, closed := strings.Cut(text[i+2:], "}")
-		if !closed || !variableName(name) {
+		if !closed || !isVariableName(name) {
 			return "", errors.New("${ must be followed by the name of an environment variable and }; write $${ for the characters themselves")
 		}
 		value, set := x.env(name)
@@ -44,7 +44,7 @@ func (x *external) expand(text string) (string, error) {
 	}
 }
 
-func variableName(s string) bool {
+func isVariableName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		if !letter && (i == 0 || r < '0' || r > '9') {
@@ -57,13 +57,13 @@ func variableName(s string) bool {
 // secretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
 // because another process may be about to write it. An empty token would allow access without a
 // token. A file that all users of the machine can read causes a warning.
-func (x *external) secretFile(name string) (value, warning string, err error) {
+func (x *referenceResolver) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")
 	}
 	name = ResolvePath(x.dir, name)
 	x.files = append(x.files, name)
-	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && TooOpen(info) {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && ReadableByOthers(info) {
 		warning = fmt.Sprintf("%s has mode %04o: chmod 640 keeps other users out", name, info.Mode().Perm())
 	}
 	text, err := ReadRegular(name, maxSecretFile)

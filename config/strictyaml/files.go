@@ -81,7 +81,7 @@ func WritableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0
 }
 
-// TooOpen reports whether users other than the owner and the group can read a file.
-func TooOpen(info os.FileInfo) bool {
+// ReadableByOthers reports whether users other than the owner and the group can read a file.
+func ReadableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0
 }

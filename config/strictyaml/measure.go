@@ -14,12 +14,12 @@ import (
 // first, at a constant cost per token, and checked before it is parsed. No reasonable configuration
 // comes close to these limits.
 const (
-	maxDepth     = 64      // levels of nesting
-	maxMarks     = 1 << 19 // structural characters; an API key has about ten
-	maxMembers   = 1000    // members in a mapping
-	maxDocuments = 16
-	maxBlank     = 200      // consecutive empty lines; after a block text, their cost is quadratic
-	maxPaths     = 64 << 20 // bytes of all paths in total
+	maxDepth          = 64      // levels of nesting
+	maxStructureChars = 1 << 19 // structural characters; an API key has about ten
+	maxMembers        = 1000    // members in a mapping
+	maxDocuments      = 16
+	maxBlankLines     = 200      // consecutive empty lines; after a block text, their cost is quadratic
+	maxPaths          = 64 << 20 // bytes of all paths in total
 )
 
 // tooLargeError is the error for a file that is too expensive to parse.
@@ -30,18 +30,18 @@ type tooLargeError struct {
 
 func (e *tooLargeError) Error() string { return e.why }
 
-// tokens splits src into tokens. It returns an error if there are too many.
-func tokens(src string) (all token.Tokens, err error) {
-	if structure(src) > maxMarks {
+// splitTokens splits src into tokens. It returns an error if there are too many.
+func splitTokens(src string) (all token.Tokens, err error) {
+	if countStructure(src) > maxStructureChars {
 		return nil, &tooLargeError{why: "the file has too many values"}
 	}
-	if line := longBlank(src); line > 0 {
+	if line := longBlankRun(src); line > 0 {
 		at := &token.Token{Position: &token.Position{Line: line, Column: 1}}
-		return nil, &tooLargeError{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlank)}
+		return nil, &tooLargeError{at, fmt.Sprintf("more than %d empty lines follow each other: take them out", maxBlankLines)}
 	}
 	var s scanner.Scanner
 	s.Init(src)
-	var o outline
+	var o parseCost
 	for {
 		part, err := s.Scan()
 		if err == io.EOF { //nolint:errorlint // the library's lexer returns io.EOF unwrapped
@@ -56,9 +56,9 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts the characters that may be structural. There are about as many tokens as such
+// countStructure counts the characters that may be structural. There are about as many tokens as such
 // characters, and each token needs about 250 bytes.
-func structure(src string) (n int) {
+func countStructure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
 		case '\n', '[', ']', '{', '}', ',', '&', '*', '!', '#', '%', '@', '`', '|', '>', '\'', '"':
@@ -72,22 +72,22 @@ func structure(src string) (n int) {
 	return n
 }
 
-// longBlank returns the first line of a run of more than maxBlank empty lines, or 0.
-func longBlank(src string) int {
+// longBlankRun returns the first line of a run of more than maxBlankLines empty lines, or 0.
+func longBlankRun(src string) int {
 	line, run := 0, 0
 	for text := range strings.Lines(src) {
 		line++
 		if strings.Trim(text, " \t\r\n") != "" {
 			run = 0
-		} else if run++; run > maxBlank {
+		} else if run++; run > maxBlankLines {
 			return line - run + 1
 		}
 	}
 	return 0
 }
 
-// outline tracks the structure that determines the parser's memory.
-type outline struct {
+// parseCost tracks the structure that determines the parser's memory.
+type parseCost struct {
 	levels     []level
 	line, last int // line and length of the last token
 	documents  int
@@ -104,7 +104,7 @@ type level struct {
 }
 
 // add counts a token. If a limit is exceeded, it returns the reason.
-func (o *outline) add(t *token.Token) (why string) {
+func (o *parseCost) add(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
 	last := o.last
@@ -131,7 +131,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	case token.SequenceStartType, token.MappingStartType:
 		o.push(level{flow: true})
 	case token.MappingValueType:
-		if top := o.top(); top != nil {
+		if top := o.innermost(); top != nil {
 			if top.members++; top.members > maxMembers {
 				return "a mapping has too many keys"
 			}
@@ -141,7 +141,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	if len(o.levels) > maxDepth {
 		return "the file nests too deeply"
 	}
-	if top := o.top(); top != nil {
+	if top := o.innermost(); top != nil {
 		if o.paths += top.path + top.key; o.paths > maxPaths {
 			return "the file's keys are too long for the number of values below them"
 		}
@@ -149,7 +149,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	return ""
 }
 
-func (o *outline) top() *level {
+func (o *parseCost) innermost() *level {
 	if len(o.levels) == 0 {
 		return nil
 	}
@@ -157,15 +157,15 @@ func (o *outline) top() *level {
 }
 
 // block handles the first token of a line or entry. It closes levels with a larger indentation.
-func (o *outline) block(t *token.Token) {
+func (o *parseCost) block(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {
 		rank++
 	}
-	for o.top() != nil && o.top().rank > rank {
+	for o.innermost() != nil && o.innermost().rank > rank {
 		o.levels = o.levels[:len(o.levels)-1]
 	}
-	switch top := o.top(); {
+	switch top := o.innermost(); {
 	case top == nil || top.rank < rank:
 		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
@@ -174,17 +174,17 @@ func (o *outline) block(t *token.Token) {
 }
 
 // push adds a level below the newest one.
-func (o *outline) push(l level) {
+func (o *parseCost) push(l level) {
 	const index = 8 // approximate length of a list position
-	if top := o.top(); top != nil {
+	if top := o.innermost(); top != nil {
 		l.path = top.path + top.key + index
 	}
 	o.levels = append(o.levels, l)
 }
 
 // closeBracket handles a closing bracket. It ignores unmatched brackets, which the parser reports.
-func (o *outline) closeBracket() {
-	if top := o.top(); top != nil && top.flow {
+func (o *parseCost) closeBracket() {
+	if top := o.innermost(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]
 	}
 }

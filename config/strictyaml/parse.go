@@ -19,7 +19,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
 			r.src.hide(i+1, 1, i+1)
-			r.Add(mark{src: r.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
+			r.Add(valuePosition{src: r.src, line: i + 1, column: 1}.problem("the line is not text in UTF-8"))
 			return nil, 0
 		}
 	}
@@ -29,7 +29,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	}
 	file, size, err := parseBounded(text)
 	if err != nil {
-		r.unparsed(err)
+		r.reportParseError(err)
 		return nil, 0
 	}
 	var bodies []ast.Node
@@ -43,7 +43,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	}
 	switch len(bodies) {
 	case 0:
-		r.Add(r.mark(nil, "").problem("the file is empty: " + least))
+		r.Add(r.newPosition(nil, "").problem("the file is empty: " + least))
 		return nil, 0
 	case 1:
 		return bodies[0], size
@@ -60,7 +60,7 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 			f, err = nil, errors.New("parser panic")
 		}
 	}()
-	all, err := tokens(src)
+	all, err := splitTokens(src)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -68,30 +68,30 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 	return f, len(all), err
 }
 
-// unparsed reports an error that prevents parsing.
-func (r *report) unparsed(err error) {
+// reportParseError reports an error that prevents parsing.
+func (r *report) reportParseError(err error) {
 	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)
 	} else if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
-		r.syntax(syntax)
+		r.reportSyntaxError(syntax)
 	} else {
-		r.Add(r.mark(nil, "").problem("the file is not YAML"))
+		r.Add(r.newPosition(nil, "").problem("the file is not YAML"))
 	}
 }
 
-// beforeStar matches the start of a value with *, which YAML parses as an alias.
-var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
+// starValuePattern matches the start of a value with *, which YAML parses as an alias.
+var starValuePattern = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// syntax reports a syntax error. Without a tree, it is unknown where the secrets on the line are.
+// reportSyntaxError reports a syntax error. Without a tree, it is unknown where the secrets on the line are.
 // syntax therefore hides all text after a key that may contain a secret.
-func (r *report) syntax(err *yaml.SyntaxError) {
-	at := r.mark(err.Token, "")
+func (r *report) reportSyntaxError(err *yaml.SyntaxError) {
+	at := r.newPosition(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {
 		line := r.src.lines[at.line-1]
 		if column := r.src.secretColumn(at.line); column > 0 {
 			r.src.hide(at.line, column, at.line)
 		}
-		if beforeStar.MatchString(line) {
+		if starValuePattern.MatchString(line) {
 			err.Message += `; a text that begins with * is written in quotes: "*"`
 		}
 	}

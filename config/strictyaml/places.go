@@ -10,19 +10,19 @@ import (
 	"unicode"
 )
 
-// mark is the position and path of a value in a source. For list entries appended from a second
+// valuePosition is the position and path of a value in a source. For list entries appended from a second
 // file, the path differs from that in the bound struct.
-type mark struct {
+type valuePosition struct {
 	src          *source
 	path         string
 	line, column int
-	raw          string // text before ${VAR} was replaced; messages show it instead of the value
+	reference    string // text before ${VAR} was replaced; messages show it instead of the value
 }
 
-// show quotes the value at m for a message. It truncates a long value.
-func (m mark) show(text string) string {
-	if m.raw != "" {
-		text = m.raw
+// quoteValue quotes the value at m for a message. It truncates a long value.
+func (m valuePosition) quoteValue(text string) string {
+	if m.reference != "" {
+		text = m.reference
 	}
 	if r := []rune(text); len(r) > 60 {
 		text = string(r[:60]) + "..."
@@ -33,51 +33,51 @@ func (m mark) show(text string) string {
 // problem returns a Problem without an excerpt. Once all secrets in the file are known,
 // source.excerpts adds the excerpt. The message may quote names from the file. Control characters
 // in it become spaces, so that the message stays on one line and cannot control a terminal.
-func (m mark) problem(message string) Problem {
+func (m valuePosition) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, message)
-	p := Problem{Path: cut(m.path, maxPath), Message: cut(message, maxMessage), Line: m.line, Column: m.column}
+	p := Problem{Path: truncate(m.path, maxPath), Message: truncate(message, maxMessage), Line: m.line, Column: m.column}
 	if m.src != nil {
 		p.File = m.src.name
 	}
 	return p
 }
 
-// Places records the position of each value under its path (upstreams[1].probe.fall), and whether
+// Positions records the position of each value under its path (upstreams[1].probe.fall), and whether
 // the value could be read. A nil Places has no positions, and no value is broken.
-type Places struct {
-	marks  map[string]mark
-	broken map[string]bool // values that could not be read; checks that depend on them are skipped
+type Positions struct {
+	positions map[string]valuePosition
+	broken    map[string]bool // values that could not be read; checks that depend on them are skipped
 }
 
-// Rename sets the name of the first source in later problems.
-func (p *Places) Rename(name string) { p.marks[""].src.name = name }
+// SetFileName sets the name of the first source in later problems.
+func (p *Positions) SetFileName(name string) { p.positions[""].src.name = name }
 
 // nearest returns the mark of path or, if there is none, of the nearest enclosing value that has a
 // mark. If a top-level value is missing, its mark has no line.
-func (p *Places) nearest(path string) mark {
+func (p *Positions) nearest(path string) valuePosition {
 	if p == nil {
-		return mark{path: path}
+		return valuePosition{path: path}
 	}
 	for around := path; ; {
-		if m, ok := p.marks[around]; ok {
+		if m, ok := p.positions[around]; ok {
 			m.path += path[len(around):]
 			return m
 		}
 		i := strings.LastIndexAny(around, ".[")
 		if i < 0 {
-			return mark{src: p.marks[""].src, path: path}
+			return valuePosition{src: p.positions[""].src, path: path}
 		}
 		around = around[:i]
 	}
 }
 
 // ProblemAt returns a Problem with an excerpt for the value at path.
-func (p *Places) ProblemAt(path, message string) Problem {
+func (p *Positions) ProblemAt(path, message string) Problem {
 	m := p.nearest(path)
 	problem := m.problem(message)
 	if m.src != nil {
@@ -87,28 +87,28 @@ func (p *Places) ProblemAt(path, message string) Problem {
 }
 
 // Paths returns the paths of all values, in no particular order.
-func (p *Places) Paths() iter.Seq[string] { return maps.Keys(p.marks) }
+func (p *Positions) Paths() iter.Seq[string] { return maps.Keys(p.positions) }
 
 // Has reports whether the file contains a value at path.
-func (p *Places) Has(path string) bool {
+func (p *Positions) Has(path string) bool {
 	if p == nil {
 		return false
 	}
-	_, ok := p.marks[path]
+	_, ok := p.positions[path]
 	return ok
 }
 
-// Show quotes a value for a message. For a variable, it shows the reference instead of the value.
-func (p *Places) Show(path, value string) string {
+// QuoteValue quotes a value for a message. For a variable, it shows the reference instead of the value.
+func (p *Positions) QuoteValue(path, value string) string {
 	if p == nil {
-		return mark{}.show(value)
+		return valuePosition{}.quoteValue(value)
 	}
-	return p.marks[path].show(value)
+	return p.positions[path].quoteValue(value)
 }
 
-// Line describes the position of the value at path: "on line 7" or, if the value at from is in a
+// DescribeLine describes the position of the value at path: "on line 7" or, if the value at from is in a
 // different file, "on line 7 of keys.yaml".
-func (p *Places) Line(path, from string) string {
+func (p *Positions) DescribeLine(path, from string) string {
 	m, here := p.nearest(path), p.nearest(from)
 	switch {
 	case m.line == 0:
@@ -120,10 +120,10 @@ func (p *Places) Line(path, from string) string {
 }
 
 // MarkBroken records that the value at path could not be read.
-func (p *Places) MarkBroken(path string) { p.broken[path] = true }
+func (p *Positions) MarkBroken(path string) { p.broken[path] = true }
 
 // Broken reports whether the value at path, or a value that contains it, could not be read.
-func (p *Places) Broken(path string) bool {
+func (p *Positions) Broken(path string) bool {
 	if p == nil {
 		return false
 	}
@@ -140,13 +140,13 @@ func (p *Places) Broken(path string) bool {
 }
 
 // BrokenWithin reports whether the value at path, or a value within it, could not be read.
-func (p *Places) BrokenWithin(path string) bool {
+func (p *Positions) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether some names in a list are unknown because a value could not be read. A
+// HasUnknownNames reports whether some names in a list are unknown because a value could not be read. A
 // reference to an unknown name may then be correct. fields are the fields that contain names.
-func (p *Places) NamesBroken(list string, fields ...string) bool {
+func (p *Positions) HasUnknownNames(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
 		named := func(field string) bool { return strings.HasPrefix(member, field) }
@@ -156,7 +156,7 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 
 // anyBroken reports whether the path of any broken value starts with prefix and its remainder
 // satisfies is.
-func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
+func (p *Positions) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
 	}
@@ -168,12 +168,12 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append adds the marks and broken paths of list entries from a second file. These entries follow
+// AppendEntries adds the marks and broken paths of list entries from a second file. These entries follow
 // the first count entries of the list.
-func (p *Places) Append(list string, second *Places, count int) {
-	for path, m := range second.marks {
+func (p *Positions) AppendEntries(list string, second *Positions, count int) {
+	for path, m := range second.positions {
 		if moved, ok := moveEntry(path, list, count); ok {
-			p.marks[moved] = m
+			p.positions[moved] = m
 		}
 	}
 	for path := range second.broken {
@@ -183,7 +183,7 @@ func (p *Places) Append(list string, second *Places, count int) {
 			p.broken[list] = true
 		}
 	}
-	if len(second.marks) == 0 { // the second file has no tree
+	if len(second.positions) == 0 { // the second file has no tree
 		p.broken[list] = true
 	}
 }
@@ -199,8 +199,8 @@ func moveEntry(path, list string, by int) (string, bool) {
 	if err != nil {
 		return path, true
 	}
-	return Entry(list, i+by) + rest, true
+	return EntryPath(list, i+by) + rest, true
 }
 
-// Entry returns the path of a list entry.
-func Entry(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+// EntryPath returns the path of a list entry.
+func EntryPath(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }

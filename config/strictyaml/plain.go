@@ -21,27 +21,27 @@ type plainLine struct {
 // plainReader reads a file in the usual format. If odd becomes true, the results are invalid and
 // the parser must read the file.
 type plainReader struct {
-	lines []plainLine // remaining lines
-	depth int
-	size  int // number of values read
-	odd   bool
+	lines   []plainLine // remaining lines
+	depth   int
+	size    int // number of values read
+	unusual bool
 }
 
 // plainTree returns the same tree as the parser for a file in the usual format, and approximately
 // the number of its tokens. It returns nil if the file has another format or exceeds a limit.
 func plainTree(src string) (body ast.Node, size int) {
-	if structure(src) > maxMarks || longBlank(src) > 0 {
+	if countStructure(src) > maxStructureChars || longBlankRun(src) > 0 {
 		return nil, 0
 	}
 	var p plainReader
-	if p.cut(src); p.odd || len(p.lines) == 0 {
+	if p.splitLines(src); p.unusual || len(p.lines) == 0 {
 		return nil, 0
 	}
-	if !strings.HasPrefix(p.lines[0].text, "- ") && keyHead(p.lines[0].text) == 0 {
+	if !strings.HasPrefix(p.lines[0].text, "- ") && keyLength(p.lines[0].text) == 0 {
 		return nil, 0
 	}
 	body = p.block()
-	if p.odd || len(p.lines) > 0 {
+	if p.unusual || len(p.lines) > 0 {
 		return nil, 0
 	}
 	return body, 2 * p.size
@@ -51,10 +51,10 @@ func plainTree(src string) (body ast.Node, size int) {
 // an odd line near its end.
 const maxPlainLine = 1000
 
-func (p *plainReader) cut(src string) {
+func (p *plainReader) splitLines(src string) {
 	for i := range len(src) {
 		if c := src[i]; c != '\n' && (c < ' ' || c > '~') {
-			p.odd = true
+			p.unusual = true
 			return
 		}
 	}
@@ -67,13 +67,13 @@ func (p *plainReader) cut(src string) {
 			continue
 		}
 		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser would report different columns
-			p.odd = true
+			p.unusual = true
 			return
 		}
 		indent := len(line) - len(text)
 		if i := strings.Index(text, " #"); i >= 0 {
 			if strings.ContainsAny(text, `"'`) { // the # may be within quotes
-				p.odd = true
+				p.unusual = true
 				return
 			}
 			text = text[:i]
@@ -85,9 +85,9 @@ func (p *plainReader) cut(src string) {
 // maxPlainKey is the maximum length of a key in bytes.
 const maxPlainKey = 64
 
-// keyHead returns the length of the key at the start of text, including the colon and the spaces
+// keyLength returns the length of the key at the start of text, including the colon and the spaces
 // after it. It returns 0 if text does not start with a key.
-func keyHead(text string) int {
+func keyLength(text string) int {
 	n := 0
 	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
 		n++
@@ -150,11 +150,11 @@ func (p *plainReader) block() ast.Node {
 	defer func() { p.depth-- }()
 	switch first := &p.lines[0]; {
 	case p.depth > maxDepth/2:
-		p.odd = true
+		p.unusual = true
 		return nil
 	case strings.HasPrefix(first.text, "- "):
 		return p.list(first.indent)
-	case keyHead(first.text) > 0:
+	case keyLength(first.text) > 0:
 		return p.mapping(first.indent)
 	default:
 		p.lines = p.lines[1:]
@@ -164,7 +164,7 @@ func (p *plainReader) block() ast.Node {
 
 func (p *plainReader) list(indent int) ast.Node {
 	list := ast.Sequence(token.SequenceEntry("-", position(&p.lines[0], 0)), false)
-	for !p.odd && p.continues(indent) && strings.HasPrefix(p.lines[0].text, "- ") {
+	for !p.unusual && p.continues(indent) && strings.HasPrefix(p.lines[0].text, "- ") {
 		first := &p.lines[0]
 		rest := strings.TrimLeft(first.text[1:], " ")
 		first.indent += len(first.text) - len(rest)
@@ -176,11 +176,11 @@ func (p *plainReader) list(indent int) ast.Node {
 
 func (p *plainReader) mapping(indent int) ast.Node {
 	mapping := ast.Mapping(nil, false)
-	for !p.odd && p.continues(indent) {
+	for !p.unusual && p.continues(indent) {
 		line := p.lines[0]
-		head := keyHead(line.text)
+		head := keyLength(line.text)
 		if head == 0 || len(mapping.Values) == maxMembers {
-			p.odd = p.odd || !strings.HasPrefix(line.text, "- ") || len(mapping.Values) == maxMembers
+			p.unusual = p.unusual || !strings.HasPrefix(line.text, "- ") || len(mapping.Values) == maxMembers
 			break
 		}
 		name := p.scalar(strings.TrimRight(line.text[:head], ": "), position(&line, 0))
@@ -192,11 +192,11 @@ func (p *plainReader) mapping(indent int) ast.Node {
 		case len(p.lines) > 0 && (p.lines[0].indent > indent || p.lines[0].indent == indent && strings.HasPrefix(p.lines[0].text, "- ")):
 			value = p.block()
 		default: // null
-			p.odd = true
+			p.unusual = true
 		}
 		key, isText := name.(*ast.StringNode)
 		if !isText {
-			p.odd = true
+			p.unusual = true
 			break
 		}
 		mapping.Values = append(mapping.Values, ast.MappingValue(nil, key, value))
@@ -211,7 +211,7 @@ func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
 	}
-	p.odd = p.odd || p.lines[0].indent > indent
+	p.unusual = p.unusual || p.lines[0].indent > indent
 	return p.lines[0].indent == indent
 }
 
@@ -221,20 +221,20 @@ func position(l *plainLine, offset int) *token.Position {
 
 // Patterns for values in brackets.
 var (
-	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
-	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
+	flowTextPattern   = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
+	quotedTextPattern = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
 
 // value reads the remainder of a line as a value.
 func (p *plainReader) value(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
-		p.odd = p.odd || !isPlainText(text)
+		p.unusual = p.unusual || !isPlainText(text)
 		return p.scalar(text, at)
 	}
-	f := flow{p, text, at}
+	f := flowReader{p, text, at}
 	n := f.value()
-	p.odd = p.odd || f.rest != ""
+	p.unusual = p.unusual || f.rest != ""
 	return n
 }
 
@@ -251,28 +251,28 @@ func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	case token.BoolType:
 		return ast.Bool(t)
 	}
-	p.odd = true
+	p.unusual = true
 	return nil
 }
 
-// flow reads a value in brackets or quotes on one line.
-type flow struct {
+// flowReader reads a value in brackets or quotes on one line.
+type flowReader struct {
 	*plainReader
 	rest string // the remaining part of the line
 	at   *token.Position
 }
 
 // skip drops n bytes and the spaces that follow.
-func (f *flow) skip(n int) {
+func (f *flowReader) skip(n int) {
 	left := strings.TrimLeft(f.rest[n:], " ")
 	f.at = &token.Position{Line: f.at.Line, Column: f.at.Column + len(f.rest) - len(left)}
 	f.rest = left
 }
 
-func (f *flow) value() ast.Node {
+func (f *flowReader) value() ast.Node {
 	f.depth++
 	defer func() { f.depth-- }()
-	if f.odd = f.odd || f.rest == "" || f.depth > maxDepth/2; f.odd {
+	if f.unusual = f.unusual || f.rest == "" || f.depth > maxDepth/2; f.unusual {
 		return nil
 	}
 	at := f.at
@@ -280,9 +280,9 @@ func (f *flow) value() ast.Node {
 	case '{':
 		mapping := ast.Mapping(token.MappingStart("{", at), true)
 		f.members('}', func() {
-			head := keyHead(f.rest)
+			head := keyLength(f.rest)
 			name, isText := f.scalar(strings.TrimRight(f.rest[:head], ": "), f.at).(*ast.StringNode)
-			if f.odd = f.odd || head == 0 || !isText || len(mapping.Values) == maxMembers; f.odd {
+			if f.unusual = f.unusual || head == 0 || !isText || len(mapping.Values) == maxMembers; f.unusual {
 				return
 			}
 			f.skip(head)
@@ -295,15 +295,15 @@ func (f *flow) value() ast.Node {
 		return list
 	case '"', '\'':
 		f.size++
-		quoted := plainQuoted.FindString(f.rest)
-		if f.odd = quoted == ""; f.odd {
+		quoted := quotedTextPattern.FindString(f.rest)
+		if f.unusual = quoted == ""; f.unusual {
 			return nil
 		}
 		f.skip(len(quoted))
 		return ast.String(token.DoubleQuote(quoted[1:len(quoted)-1], quoted, at))
 	}
-	text := plainInFlow.FindString(f.rest)
-	if f.odd = text == ""; f.odd {
+	text := flowTextPattern.FindString(f.rest)
+	if f.unusual = text == ""; f.unusual {
 		return nil
 	}
 	f.skip(len(text))
@@ -312,23 +312,23 @@ func (f *flow) value() ast.Node {
 
 // members reads a sequence of members in brackets. The next byte must be the opening bracket, and
 // last is the closing bracket.
-func (f *flow) members(last byte, member func()) {
+func (f *flowReader) members(last byte, member func()) {
 	f.skip(1)
-	for first := true; !f.odd; first = false {
+	for first := true; !f.unusual; first = false {
 		switch {
 		case f.rest == "":
-			f.odd = true
+			f.unusual = true
 		case f.rest[0] == last && first:
 			f.skip(1)
 			return
 		default:
 			member()
-			if f.odd || f.rest == "" {
-				f.odd = true
+			if f.unusual || f.rest == "" {
+				f.unusual = true
 				return
 			}
 			end := f.rest[0]
-			f.odd = end != last && end != ','
+			f.unusual = end != last && end != ','
 			f.skip(1)
 			if end == last {
 				return

@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bound describes a document after binding: its values, their positions, and the problems.
-func bound(src string, body ast.Node, size int) string {
+// describeBound describes a document after binding: its values, their positions, and the problems.
+func describeBound(src string, body ast.Node, size int) string {
 	var servers struct {
 		Servers []server       `yaml:"servers"`
 		Free    map[string]any `yaml:"free"`
@@ -23,22 +23,22 @@ func bound(src string, body ast.Node, size int) string {
 	var free any
 	var out strings.Builder
 	for _, into := range []any{&servers, &free} {
-		places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
-		d := &Document{Places: places, report: &report{src: newSource("a.yaml", []byte(src)), places: places}}
+		places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
+		d := &Document{Places: places, report: &report{src: newSource("a.yaml", []byte(src)), positions: places}}
 		b := &Binder{report: d.report, tree: newTree(d.report, body, size)}
-		b.external.env = func(string) (string, bool) { return "blue", true }
+		b.references.env = func(string) (string, bool) { return "blue", true }
 		b.bind(Node{ast: body}, reflect.ValueOf(into).Elem())
 		fmt.Fprintf(&out, "%#v\n%v\n", reflect.ValueOf(into).Elem(), d.Problems())
-		for _, path := range slices.Sorted(maps.Keys(places.marks)) {
-			m := places.marks[path]
-			fmt.Fprintf(&out, "%s %d:%d %q\n", path, m.line, m.column, m.raw)
+		for _, path := range slices.Sorted(maps.Keys(places.positions)) {
+			m := places.positions[path]
+			fmt.Fprintf(&out, "%s %d:%d %q\n", path, m.line, m.column, m.reference)
 		}
 	}
 	return out.String()
 }
 
-// samePlain checks that plainTree and the parser agree on src, if plainTree accepts it.
-func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
+// comparePlain checks that plainTree and the parser agree on src, if plainTree accepts it.
+func comparePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	body, size := plainTree(src)
 	if body == nil {
 		return false
@@ -47,7 +47,7 @@ func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	if err != nil || len(file.Docs) != 1 {
 		t.Fatalf("%q is not for the plain reader: %v", src, err)
 	}
-	if got, want := bound(src, body, size), bound(src, file.Docs[0].Body, tokens); got != want {
+	if got, want := describeBound(src, body, size), describeBound(src, file.Docs[0].Body, tokens); got != want {
 		t.Fatalf("%q is read as\n%s\nand by the parser as\n%s", src, got, want)
 	}
 	return true
@@ -64,7 +64,7 @@ func TestPlainTree(t *testing.T) {
 		"servers: []\nfree: {}",
 		"servers:\n  - name: a\n    name: b\n  - port: many\n  - tgas: [1]\n",
 	} {
-		if !samePlain(t, src) {
+		if !comparePlain(t, src) {
 			t.Errorf("%q is left to the parser", src)
 		}
 	}
@@ -104,13 +104,13 @@ func TestPlainSame(t *testing.T) {
 		return src
 	}
 	for _, draw := range []func(*rapid.T) string{pieces, lines} {
-		rapid.Check(t, func(t *rapid.T) { samePlain(t, draw(t)) })
+		rapid.Check(t, func(t *rapid.T) { comparePlain(t, draw(t)) })
 	}
 }
 
 func FuzzPlainTree(f *testing.F) {
 	f.Add("servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n    extra: { a: b, c: {} } # d\n")
-	f.Fuzz(func(t *testing.T, src string) { samePlain(t, src) })
+	f.Fuzz(func(t *testing.T, src string) { comparePlain(t, src) })
 }
 
 // TestPlainForms compares the hand-written scanners with regular expressions.
@@ -120,7 +120,7 @@ func TestPlainForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"a", "Z", "_", "-", "7", ":", ": ", " ", "  ", "/", "$", "{", "}", ".", "*", "~", "#", `"`, strings.Repeat("k", 62)})
 		s := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), "")
-		if got, want := keyHead(s), len(key.FindString(s)); got != want {
+		if got, want := keyLength(s), len(key.FindString(s)); got != want {
 			t.Fatalf("the key at the start of %q has the length %d, want %d", s, got, want)
 		}
 		if got, want := isPlainText(s), text.MatchString(s); got != want {

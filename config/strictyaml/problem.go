@@ -55,14 +55,14 @@ type Findings struct {
 
 // Add adds a problem. If there are already MaxProblems of its kind, Add discards it.
 func (f *Findings) Add(p Problem) {
-	if f.Wants(p) {
+	if f.HasRoomFor(p) {
 		f.problems = append(f.problems, p)
 	}
 	*f.count(p)++
 }
 
-// Wants reports whether Add would keep a problem of p's kind.
-func (f *Findings) Wants(p Problem) bool { return *f.count(p) < MaxProblems }
+// HasRoomFor reports whether Add would keep a problem of p's kind.
+func (f *Findings) HasRoomFor(p Problem) bool { return *f.count(p) < MaxProblems }
 
 func (f *Findings) count(p Problem) *int {
 	if p.Warning {
@@ -71,8 +71,8 @@ func (f *Findings) count(p Problem) *int {
 	return &f.errors
 }
 
-// Keep adds problems without applying the limit.
-func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
+// AddAll adds problems without applying the limit.
+func (f *Findings) AddAll(ps Problems) { f.problems = append(f.problems, ps...) }
 
 // Full reports whether there are so many errors that the caller should stop checking.
 func (f *Findings) Full() bool { return f.errors >= MaxProblems }
@@ -106,12 +106,12 @@ func (ps Problems) Err() error {
 }
 
 // Errors returns the problems that make the file unusable.
-func (ps Problems) Errors() Problems { return ps.only(false) }
+func (ps Problems) Errors() Problems { return ps.filter(false) }
 
 // Warnings returns the problems that leave the file usable.
-func (ps Problems) Warnings() Problems { return ps.only(true) }
+func (ps Problems) Warnings() Problems { return ps.filter(true) }
 
-func (ps Problems) only(warning bool) Problems {
+func (ps Problems) filter(warning bool) Problems {
 	var out Problems
 	for _, p := range ps {
 		if p.Warning == warning {

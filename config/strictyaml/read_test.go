@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 	if !p.Broken("port") || p.Broken("name") || !p.BrokenWithin("tags") || !p.Has(`extra."a.b"`) || p.Has("host") {
 		t.Error("what is broken, and what there is")
 	}
-	if got := p.Show("tags[0]", "blue"); got != `"${STRICTYAML_TAG}"` {
+	if got := p.QuoteValue("tags[0]", "blue"); got != `"${STRICTYAML_TAG}"` {
 		t.Errorf("a variable's value is shown: %s", got)
 	}
 	const want = "a.yaml:2:7: \"many\" is not a whole number (port)\n    2 | port: many\n      |       ^\n" +
@@ -43,8 +43,8 @@ func TestAppend(t *testing.T) {
 	}
 	first := Read("a.yaml", []byte("keys: [{name: x}]"), &a, Options{}).Places
 	second := Read("b.yaml", []byte("\nkeys: [{name: y, port: z}]"), &b, Options{}).Places
-	first.Append("keys", second, len(a.Keys))
-	if got := first.Line("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
+	first.AppendEntries("keys", second, len(a.Keys))
+	if got := first.DescribeLine("keys[1].name", "keys[0]"); got != "on line 2 of b.yaml" {
 		t.Error(got)
 	}
 	if !first.Broken("keys[1].port") || first.Broken("keys[0]") {

@@ -25,8 +25,8 @@ type Redaction struct {
 // secret types, and values for which the type to has no field. It drops comments. Variables appear
 // as references, and aliases as their values. ok is false if src is not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
-	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
-	r := &report{src: newSource("", src), places: places}
+	places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
+	r := &report{src: newSource("", src), positions: places}
 	body, size := r.parse(src, "")
 	if body == nil {
 		return nil, nil, false
@@ -36,13 +36,13 @@ func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []s
 	if inline != "" {
 		lines = []string{inline}
 	}
-	return []byte(strings.Join(lines, "\n") + "\n"), x.left, true
+	return []byte(strings.Join(lines, "\n") + "\n"), x.removed, true
 }
 
 type redactor struct {
-	tree  *tree
-	rules Redaction
-	left  []string
+	tree    *tree
+	rules   Redaction
+	removed []string
 }
 
 // value returns n without secrets, either as a text for the same line or as more lines.
@@ -70,7 +70,7 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 	case n.IsMapping() && (t.Kind() == reflect.Map || t.Kind() == reflect.Interface):
 		return x.members(n, func(name string) reflect.Type {
 			switch {
-			case secretName(name):
+			case isSecretName(name):
 				return nil
 			case t.Kind() == reflect.Map:
 				return t.Elem()
@@ -81,7 +81,7 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 		return x.elements(n, t)
 	case n.IsList() && bindsItself && len(Fields(t)) == 1: // a keys_file may be a bare list
 		only := Fields(t)[0]
-		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
+		return x.value(n.WithPath(Join(n.path, only.Key)), t.Field(only.Index).Type)
 	}
 	return strconv.Quote(Removed), nil // a value of an unexpected kind may contain any text
 }
@@ -97,8 +97,8 @@ func hasParts(t reflect.Type) bool {
 	return false
 }
 
-// plainName matches a possible name of a setting.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
+// settingNamePattern matches a possible name of a setting.
+var settingNamePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
 // members writes a mapping. typeOf returns a value's type by name, or nil if the value must be
 // removed.
@@ -110,17 +110,17 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 	for _, m := range all {
 		t := typeOf(m.name)
 		name := strconv.Quote(m.name)
-		if plainName.MatchString(m.name) {
+		if settingNamePattern.MatchString(m.name) {
 			name = m.name
 		} else if t == nil { // a line such as "token:VALUE", without a space after the colon, is a name
-			x.left = append(x.left, m.name)
+			x.removed = append(x.removed, m.name)
 			name = strconv.Quote(Removed)
 		}
-		if text, _ := rawText(m.value); t == nil && countsTokens(m.name, text) && secretName(m.name) {
+		if text, _ := rawText(m.value); t == nil && countsTokens(m.name, text) && isSecretName(m.name) {
 			lines = append(lines, name+": "+text)
 			continue
 		}
-		if t == nil && secretName(m.name) {
+		if t == nil && isSecretName(m.name) {
 			lines = append(lines, name+": "+x.secret(m.value))
 			continue
 		} else if t == nil {
@@ -169,7 +169,7 @@ func (x *redactor) text(n Node) string {
 	raw, _ := rawText(n.ast)
 	shown := x.rules.Text(n.path, raw)
 	if shown != raw {
-		x.left = append(x.left, raw)
+		x.removed = append(x.removed, raw)
 		return strconv.Quote(shown)
 	}
 	switch n.ast.(type) {
@@ -182,18 +182,18 @@ func (x *redactor) text(n Node) string {
 // secret records all texts below n as removed, and returns the replacement.
 func (x *redactor) secret(n ast.Node) string {
 	if n != nil {
-		ast.Walk(texts{x}, n)
+		ast.Walk(textVisitor{x}, n)
 	}
 	return strconv.Quote(Removed)
 }
 
-// texts is an ast.Visitor that records texts as removed.
-type texts struct{ *redactor }
+// textVisitor is an ast.Visitor that records texts as removed.
+type textVisitor struct{ *redactor }
 
 // Visit implements ast.Visitor.
-func (v texts) Visit(n ast.Node) ast.Visitor {
+func (v textVisitor) Visit(n ast.Node) ast.Visitor {
 	if raw, ok := rawText(n); ok && !isReference(n) && !isNull(n) {
-		v.left = append(v.left, raw)
+		v.removed = append(v.removed, raw)
 	}
 	return v
 }

@@ -13,14 +13,14 @@ import (
 
 // report collects the problems of one source.
 type report struct {
-	src    *source
-	places *Places
+	src       *source
+	positions *Positions
 	Findings
 }
 
-// mark returns a mark for the value at path, at the token's position.
-func (r *report) mark(t *token.Token, path string) mark {
-	m := mark{src: r.src, path: path}
+// newPosition returns a mark for the value at path, at the token's position.
+func (r *report) newPosition(t *token.Token, path string) valuePosition {
+	m := valuePosition{src: r.src, path: path}
 	if t != nil && t.Position != nil {
 		m.line, m.column = t.Position.Line, max(1, t.Position.Column)
 	}
@@ -33,21 +33,21 @@ func (r *report) fail(n ast.Node, path, format string, args ...any) {
 }
 
 func (r *report) failAt(t *token.Token, path, format string, args ...any) {
-	r.places.broken[path] = true
+	r.positions.broken[path] = true
 	if !r.Full() { // do not format a problem that would be discarded
-		r.Add(r.mark(t, path).problem(fmt.Sprintf(format, args...)))
+		r.Add(r.newPosition(t, path).problem(fmt.Sprintf(format, args...)))
 	}
 }
 
 func (r *report) warn(n ast.Node, path, message string) {
-	p := r.mark(startToken(n), path).problem(message)
+	p := r.newPosition(startToken(n), path).problem(message)
 	p.Warning = true
 	r.Add(p)
 }
 
 // hide excludes the value of n from excerpts.
 func (r *report) hide(n ast.Node) {
-	at := r.mark(startToken(n), "")
+	at := r.newPosition(startToken(n), "")
 	last := at.line
 	switch x := n.(type) {
 	case *ast.StringNode:
@@ -55,15 +55,15 @@ func (r *report) hide(n ast.Node) {
 	case *ast.LiteralNode:
 		last += 1 + strings.Count(x.Value.Value, "\n")
 	case *ast.SequenceNode, *ast.MappingNode, *ast.MappingValueNode:
-		ast.Walk(lastLine{&last}, n)
+		ast.Walk(lastLineVisitor{&last}, n)
 	}
 	r.src.hide(at.line, at.column, last)
 }
 
-// lastLine is an ast.Visitor that finds the last line of a tree.
-type lastLine struct{ line *int }
+// lastLineVisitor is an ast.Visitor that finds the last line of a tree.
+type lastLineVisitor struct{ line *int }
 
-func (l lastLine) Visit(n ast.Node) ast.Visitor {
+func (l lastLineVisitor) Visit(n ast.Node) ast.Visitor {
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		*l.line = max(*l.line, t.Position.Line+strings.Count(strings.TrimSpace(t.Origin), "\n"))
 	}
@@ -72,7 +72,7 @@ func (l lastLine) Visit(n ast.Node) ast.Visitor {
 
 // hideLikely hides the value of an unknown key if the key's name suggests a secret.
 func (r *report) hideLikely(name string, n ast.Node) {
-	if text, _ := rawText(n); n != nil && secretName(name) && !isReference(n) && !countsTokens(name, text) {
+	if text, _ := rawText(n); n != nil && isSecretName(name) && !isReference(n) && !countsTokens(name, text) {
 		r.hide(n)
 	}
 }
@@ -83,8 +83,8 @@ func isReference(n ast.Node) bool {
 	return ok && (strings.HasPrefix(text, "${") || strings.HasPrefix(text, "file:"))
 }
 
-// secretName reports whether a key with this name probably contains a secret.
-func secretName(name string) bool {
+// isSecretName reports whether a key with this name probably contains a secret.
+func isSecretName(name string) bool {
 	name = suggest.Normalize(name)
 	for _, word := range []string{"key", "token", "secret", "pass", "hash", "auth", "bearer", "cred"} {
 		if strings.Contains(name, word) {
@@ -101,12 +101,12 @@ func countsTokens(name, value string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {
 		if word == "tokens" {
 			counts = true
-		} else if secretName(word) {
+		} else if isSecretName(word) {
 			return false
 		}
 	}
-	return counts && plainCount.MatchString(value)
+	return counts && countPattern.MatchString(value)
 }
 
-// plainCount matches a number that is too short for a secret.
-var plainCount = regexp.MustCompile(`^[0-9][0-9_]{0,11}[kKmM]?$`)
+// countPattern matches a number that is too short for a secret.
+var countPattern = regexp.MustCompile(`^[0-9][0-9_]{0,11}[kKmM]?$`)

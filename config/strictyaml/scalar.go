@@ -20,15 +20,15 @@ func (b *Binder) text(n Node, want string) (string, bool) {
 		b.report.fail(n.ast, n.path, "want %s here, not %s", want, kindOf(n.ast))
 		return "", false
 	}
-	text, err := b.external.expand(raw)
+	text, err := b.references.expand(raw)
 	if err != nil {
 		b.Fail(n, err.Error())
 		return "", false
 	}
 	if text != raw {
-		marks := b.report.places.marks
+		marks := b.report.positions.positions
 		m := marks[n.path]
-		m.raw = raw
+		m.reference = raw
 		marks[n.path] = m
 	}
 	return text, true
@@ -46,14 +46,14 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalars maps the kinds that scalar supports to their names in messages.
-var scalars = map[reflect.Kind]string{
+// scalarNames maps the kinds that scalar supports to their names in messages.
+var scalarNames = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
 }
 
 func (b *Binder) scalar(n Node, v reflect.Value) {
-	want := scalars[v.Kind()]
+	want := scalarNames[v.Kind()]
 	if want == "" {
 		panic("BUG: no binding for " + v.Type().String())
 	}
@@ -61,7 +61,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	wrong := func() { b.Fail(n, b.report.places.Show(n.path, text)+" is not "+want) }
+	wrong := func() { b.Fail(n, b.report.positions.QuoteValue(n.path, text)+" is not "+want) }
 	switch v.Kind() {
 	case reflect.String:
 		if _, ok := n.ast.(*ast.BoolNode); ok {
@@ -82,7 +82,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	case reflect.Int, reflect.Int64:
 		i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, v.Type().Bits())
 		if errors.Is(err, strconv.ErrRange) {
-			b.Fail(n, fmt.Sprintf("%s is out of range: at most %d in size", b.report.places.Show(n.path, text), i))
+			b.Fail(n, fmt.Sprintf("%s is out of range: at most %d in size", b.report.positions.QuoteValue(n.path, text), i))
 			return
 		}
 		if err != nil {
@@ -112,7 +112,7 @@ func (b *Binder) time(n Node, into *time.Time) {
 			return
 		}
 	}
-	b.Fail(n, b.report.places.Show(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
+	b.Fail(n, b.report.positions.QuoteValue(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
 }
 
 // Secret returns the value of a secret, which may be a literal, a text with ${VAR}, or the contents
@@ -127,13 +127,13 @@ func (b *Binder) Secret(n Node) (value string, ok bool) {
 	name, isFile := strings.CutPrefix(raw, "file:")
 	if !isFile && !strings.Contains(raw, "${") {
 		b.Hide(n)
-		b.literal = true
+		b.hasLiteralSecret = true
 	}
-	value, err := b.external.expand(raw)
+	value, err := b.references.expand(raw)
 	if err == nil && isFile {
 		var warning string
-		name, _ = b.external.expand(name)
-		if value, warning, err = b.external.secretFile(name); warning != "" {
+		name, _ = b.references.expand(name)
+		if value, warning, err = b.references.secretFile(name); warning != "" {
 			b.report.warn(n.ast, n.path, warning)
 		}
 	}

@@ -18,7 +18,7 @@ type source struct {
 func newSource(name string, text []byte) *source {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
-		lines[i] = keyHash.ReplaceAllStringFunc(strings.TrimSuffix(line, "\r"), masked)
+		lines[i] = keyHashPattern.ReplaceAllStringFunc(strings.TrimSuffix(line, "\r"), maskHash)
 	}
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
@@ -30,7 +30,7 @@ const (
 	maxPath    = 300
 )
 
-func cut(text string, most int) string {
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -88,7 +88,7 @@ func (s *source) excerpt(line, column int) string {
 			break
 		}
 		if at++; at > start {
-			window = append(window, showable(r))
+			window = append(window, excerptRune(r))
 		}
 	}
 	for ; at < end; at++ {
@@ -100,17 +100,17 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHash matches the hash of a key. Excerpts replace the hash with stars but show the text after
+// keyHashPattern matches the hash of a key. Excerpts replace the hash with stars but show the text after
 // it.
-var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
+var keyHashPattern = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
-func masked(hash string) string {
+func maskHash(hash string) string {
 	const kept = len("sha256:")
 	return hash[:kept] + strings.Repeat("*", len(hash)-kept)
 }
 
-// showable returns the character that an excerpt shows for r.
-func showable(r rune) rune {
+// excerptRune returns the character that an excerpt shows for r.
+func excerptRune(r rune) rune {
 	switch {
 	case r == '\t':
 		return ' '
@@ -120,7 +120,7 @@ func showable(r rune) rune {
 	return r
 }
 
-func (s *source) excerpts(ps Problems) {
+func (s *source) addExcerpts(ps Problems) {
 	for i := range ps {
 		if ps[i].File == s.name && ps[i].Excerpt == "" {
 			ps[i].Excerpt = s.excerpt(ps[i].Line, ps[i].Column)
@@ -149,7 +149,7 @@ func afterSecretName(line string) (column int, keyed bool) {
 		switch r {
 		case ':':
 			value, _, _ := strings.Cut(strings.TrimSpace(line[i+1:]), " ")
-			if keyed = true; secretName(line[word:i]) && !countsTokens(line[word:i], strings.TrimRight(value, ",}]")) {
+			if keyed = true; isSecretName(line[word:i]) && !countsTokens(line[word:i], strings.TrimRight(value, ",}]")) {
 				return place + 1, true
 			}
 			word = i + 1

@@ -14,8 +14,8 @@ type Node struct {
 	depth int    // number of enclosing values
 }
 
-// In returns n with a different path.
-func (n Node) In(path string) Node { return Node{n.ast, path, n.depth} }
+// WithPath returns n with a different path.
+func (n Node) WithPath(path string) Node { return Node{n.ast, path, n.depth} }
 
 // IsMapping reports whether n is a mapping.
 func (n Node) IsMapping() bool {
@@ -38,19 +38,19 @@ func (n Node) IsReference() bool { return isReference(n.ast) }
 // tree resolves anchors, aliases, merge keys and tags. It limits its work, because aliases can
 // multiply a small file.
 type tree struct {
-	report  *report
-	anchors map[string]ast.Node
-	nodes   int // nodes that may still be visited
-	paths   int // remaining bytes for the paths of visited nodes
+	report    *report
+	anchors   map[string]ast.Node
+	nodesLeft int // nodes that may still be visited
+	pathBytes int // remaining bytes for the paths of visited nodes
 }
 
-// aliasNodes is the maximum number of nodes that aliases may add.
-const aliasNodes = 100_000
+// maxAliasNodes is the maximum number of nodes that aliases may add.
+const maxAliasNodes = 100_000
 
 // newTree collects the anchors of a document with size tokens, including anchors below unknown
 // keys.
 func newTree(r *report, body ast.Node, size int) *tree {
-	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
+	t := &tree{report: r, anchors: map[string]ast.Node{}, nodesLeft: maxAliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)
 	return t
 }
@@ -68,18 +68,18 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is a path that no value can have. It is marked as broken once an exceeded limit has
+// limitReportedPath is a path that no value can have. It is marked as broken once an exceeded limit has
 // been reported.
-const boundsMark = "\x00"
+const limitReportedPath = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
 func (t *tree) resolve(n Node) (Node, bool) {
 	first := n.ast
-	t.paths += len(n.path)
+	t.pathBytes += len(n.path)
 	for hops := 0; ; hops++ {
-		if t.nodes--; t.nodes < 0 || n.depth+hops > maxDepth || t.paths > maxPaths {
-			if broken := t.report.places.broken; !broken[boundsMark] {
-				broken[boundsMark] = true
+		if t.nodesLeft--; t.nodesLeft < 0 || n.depth+hops > maxDepth || t.pathBytes > maxPaths {
+			if broken := t.report.positions.broken; !broken[limitReportedPath] {
+				broken[limitReportedPath] = true
 				t.report.fail(first, n.path, "the file nests too deeply or repeats an alias too often")
 			}
 			return n, false
@@ -128,7 +128,7 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 		t.report.fail(n.ast, n.path, "want keys with values here, not %s", kindOf(n.ast))
 		return nil, false
 	}
-	t.nodes -= len(values)
+	t.nodesLeft -= len(values)
 	var own []entry
 	var merged []ast.Node
 	seen := map[string]*token.Token{}

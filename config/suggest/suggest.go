@@ -16,12 +16,12 @@ func DidYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Choice is like DidYouMean, but lists all candidates if none is similar.
-func Choice(name string, candidates []string) string {
+// ChoiceHint is like DidYouMean, but lists all candidates if none is similar.
+func ChoiceHint(name string, candidates []string) string {
 	if hint := DidYouMean(name, candidates); hint != "" {
 		return hint
 	}
-	return ": choose " + List(candidates)
+	return ": choose " + JoinOr(candidates)
 }
 
 // maxCandidates limits the number of compared words, because the time for a suggestion grows with
@@ -92,8 +92,8 @@ func distance(a, b string) int {
 	return current[len(b)]
 }
 
-// List formats names as "a, b or c".
-func List(names []string) string {
+// JoinOr formats names as "a, b or c".
+func JoinOr(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -21,9 +21,9 @@ const DefaultMode fs.FileMode = 0o660
 // Is reports whether address is a Unix socket.
 func Is(address string) bool { return strings.HasPrefix(address, Prefix) }
 
-// Listen parses the address of a listener, which is unix:/PATH, or unix:/PATH|MODE with octal
+// ParseListen parses the address of a listener, which is unix:/PATH, or unix:/PATH|MODE with octal
 // permissions.
-func Listen(address string) (file string, mode fs.FileMode, err error) {
+func ParseListen(address string) (file string, mode fs.FileMode, err error) {
 	file, digits, given := strings.Cut(pathOf(address), "|")
 	mode = DefaultMode
 	if given {
@@ -36,9 +36,9 @@ func Listen(address string) (file string, mode fs.FileMode, err error) {
 	return file, mode, check(file)
 }
 
-// URL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a path at the
+// ParseURL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a path at the
 // server, or the base path for all requests. It keeps the final slash of base.
-func URL(address string) (file, base string, err error) {
+func ParseURL(address string) (file, base string, err error) {
 	file, base, _ = strings.Cut(pathOf(address), ":")
 	if base != "" && !strings.HasPrefix(base, "/") {
 		return "", "", errors.New("after the second colon comes the base path, which begins with a slash: unix:/PATH:/BASE")

@@ -35,7 +35,7 @@ func TestListen(t *testing.T) {
 		if want.wrong != "" && unixsocket.MaxPath() != 107 {
 			want.wrong = strings.Replace(want.wrong, "has 108 bytes, and the system allows 107", "the system allows", 1)
 		}
-		file, mode, err := unixsocket.Listen(address)
+		file, mode, err := unixsocket.ParseListen(address)
 		switch {
 		case want.wrong != "":
 			if err == nil || !strings.Contains(err.Error(), want.wrong) {
@@ -57,7 +57,7 @@ func TestURL(t *testing.T) {
 		"unix:/run/vllm.sock:llama":     {wrong: "unix:/PATH:/BASE"},
 		"unix:vllm.sock":                {wrong: "whole path"},
 	} {
-		file, base, err := unixsocket.URL(address)
+		file, base, err := unixsocket.ParseURL(address)
 		switch {
 		case want.wrong != "":
 			if err == nil || !strings.Contains(err.Error(), want.wrong) {

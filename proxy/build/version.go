@@ -12,13 +12,13 @@ import (
 // version is set by the linker; see the package's documentation.
 var version string
 
-// number is the version of the sources, without the "v" of tags.
+// sourceVersion is the version of the sources, without the "v" of tags.
 //
 //go:embed VERSION
-var number string
+var sourceVersion string
 
-// Number is the version of the sources, such as 0.1.0.
-func Number() string { return strings.TrimSpace(number) }
+// SourceVersion is the version of the sources, such as 0.1.0.
+func SourceVersion() string { return strings.TrimSpace(sourceVersion) }
 
 // Version returns the version that the linker set, or else the one that the toolchain recorded for
 // a tag. Without either, the program was built from a commit between versions.
@@ -34,16 +34,16 @@ var recorded = sync.OnceValue(func() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		by = info.Main.Version
 	}
-	return named(by, Revision())
+	return versionName(by, Revision())
 })
 
-// named returns the recorded version of a tag, or the version of a development build. Without a tag
+// versionName returns the recorded version of a tag, or the version of a development build. Without a tag
 // the toolchain records v0.0.0 with a time and the commit.
-func named(recorded, revision string) string {
+func versionName(recorded, revision string) string {
 	if strings.HasPrefix(recorded, "v") && !strings.HasPrefix(recorded, "v0.0.0-") {
 		return recorded
 	}
-	made := "v" + Number() + "-dev"
+	made := "v" + SourceVersion() + "-dev"
 	if revision != "" {
 		made += ".g" + revision[:min(len(revision), 12)]
 	}
@@ -77,9 +77,9 @@ func Describe() Description {
 	return Description{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// Line returns the version, the revision, the toolchain, and the system for which the program was
+// VersionLine returns the version, the revision, the toolchain, and the system for which the program was
 // built.
-func Line() string {
+func VersionLine() string {
 	d := Describe()
 	words := []string{d.Version, d.Revision, d.Go, d.Platform}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")

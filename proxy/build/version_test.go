@@ -7,7 +7,7 @@ import (
 )
 
 func TestNamed(t *testing.T) {
-	development := "v" + Number() + "-dev"
+	development := "v" + SourceVersion() + "-dev"
 	for _, c := range []struct{ recorded, revision, want string }{
 		{"v9.8.7", "0123456789abcdef", "v9.8.7"},
 		{"v9.8.8-0.20261128191347-abcdef012345", "abcdef0123456789", "v9.8.8-0.20261128191347-abcdef012345"},
@@ -15,7 +15,7 @@ func TestNamed(t *testing.T) {
 		{"(devel)", "abc", development + ".gabc"},
 		{"", "", development},
 	} {
-		if got := named(c.recorded, c.revision); got != c.want {
+		if got := versionName(c.recorded, c.revision); got != c.want {
 			t.Errorf("%q of %q is %q, want %q", c.recorded, c.revision, got, c.want)
 		}
 	}
@@ -23,7 +23,7 @@ func TestNamed(t *testing.T) {
 
 // TestOneNumber: the changes, the manifests and the chart have the version of the sources.
 func TestOneNumber(t *testing.T) {
-	number := regexp.QuoteMeta(Number())
+	number := regexp.QuoteMeta(SourceVersion())
 	for _, c := range []struct{ file, line string }{
 		{".github/CHANGELOG.md", `(?m)^## ` + number + `(,|$)`},
 		{".deploy/kubernetes.yaml", `image: penstock:v` + number + `\n`},
@@ -35,7 +35,7 @@ func TestOneNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !regexp.MustCompile(c.line).Match(text) {
-			t.Errorf("%s has no line %s: proxy/build/VERSION says %s", c.file, c.line, Number())
+			t.Errorf("%s has no line %s: proxy/build/VERSION says %s", c.file, c.line, SourceVersion())
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-func servedAs(t *testing.T, address string) string {
+func servedCertificateName(t *testing.T, address string) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the serial number is needed
 	if err != nil {
@@ -34,7 +34,7 @@ func TestAdminOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	trusted := filepath.Join(dir, "trusted.pem") // contains all certificates used so far
 	pair := func() {
-		cert, _ := selfsigned.Write(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+		cert, _ := selfsigned.WritePair(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 		before, _ := os.ReadFile(trusted)
 		next, err := os.ReadFile(cert)
 		if err != nil {
@@ -114,10 +114,10 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("top says nothing of the certificate:\n%s", out)
 	}
 
-	before := servedAs(t, address)
+	before := servedCertificateName(t, address)
 	pair()
 	command(t, 0, append([]string{"reload"}, reached...)...)
-	if servedAs(t, address) == before {
+	if servedCertificateName(t, address) == before {
 		t.Error("the old certificate is served after a reload")
 	}
 	write("")

@@ -71,7 +71,7 @@ func (p *penstock) hold(n int, body string) (release func()) {
 	}
 }
 
-const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+const endlessStream = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
 // TestOneLedger sends calls from 1,000 clients to a model with 4 slots. The engine must never
 // receive a fifth request, and refusals, catalog and metrics must report the same numbers. The test
@@ -147,8 +147,8 @@ func TestOneLedger(t *testing.T) {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
 	// Once the edge is idle again, all numbers agree.
-	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
-	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
+	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endlessStream))
+	rig.WaitFor(t, rig.WaitTimeout, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
 		t.Errorf("metrics %v, engine %d, want 3", n, p.Engines[0].Stats().Running)
 	}
@@ -162,11 +162,11 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	t.Run("limit of the key", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Key: "limits: { concurrency: 3 }", Keys: keys, Upstream: "concurrency: 8"})
-		release := p.hold(3, p.Chat(endless))
+		release := p.hold(3, p.Chat(endlessStream))
 		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
 		release()
-		rig.WaitFor(t, rig.Patience, "the places of the key are free again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the places of the key are free again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 	})
 	t.Run("requests per minute", func(t *testing.T) {
 		t.Parallel()
@@ -184,8 +184,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		t.Parallel()
 		// There is one slot, and one key has filled the queue. Another key's call must be served
 		// second.
-		p := start(t, rig.Setup{Engines: recording(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
-		release := p.hold(1, p.Chat(endless))
+		p := start(t, rig.Setup{Engines: recordingEngine(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
+		release := p.hold(1, p.Chat(endlessStream))
 		var wg sync.WaitGroup
 		queued := 1.0
 		ask := func(who, key string) {
@@ -193,7 +193,7 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 				p.Post(chatPath, p.Chat(`"user":"`+who+`","sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
 			})
 			queued++
-			rig.WaitFor(t, rig.Patience, "queued", func() bool { return p.Metric("penstock_calls_inflight") == queued })
+			rig.WaitFor(t, rig.WaitTimeout, "queued", func() bool { return p.Metric("penstock_calls_inflight") == queued })
 		}
 		for range 12 {
 			ask("flood", p.Key)
@@ -225,19 +225,19 @@ func TestQueue(t *testing.T) {
 	t.Run("served", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
-		release := p.hold(1, p.Chat(endless))
+		release := p.hold(1, p.Chat(endlessStream))
 		got := make(chan *rig.Reply, 2)
 		for range 2 {
 			go func() { got <- p.Post(chatPath, p.Chat("")) }()
 		}
-		rig.WaitFor(t, rig.Patience, "two wait", func() bool { return p.Metric("penstock_calls_inflight") == 3 })
+		rig.WaitFor(t, rig.WaitTimeout, "two wait", func() bool { return p.Metric("penstock_calls_inflight") == 3 })
 		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 		release()
 		for range 2 {
-			rig.Receive(t, rig.Patience, "the answer to a call that waited", got).WantStatus(200)
+			rig.Receive(t, rig.WaitTimeout, "the answer to a call that waited", got).WantStatus(200)
 		}
 		waited := 0
-		for _, l := range p.Told() {
+		for _, l := range p.AccessLinesWhenIdle() {
 			if l.Status == 200 && l.QueueMS > 0 {
 				waited++
 			}
@@ -251,22 +251,22 @@ func TestQueue(t *testing.T) {
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
 		// The call uses the first engine, whichever engine was used last.
-		release := p.hold(1, p.Chat(endless))
+		release := p.hold(1, p.Chat(endlessStream))
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
-		rig.WaitFor(t, rig.Patience, "it has failed and waits", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "it has failed and waits", func() bool {
 			return p.Metric("penstock_calls_inflight") == 2 && p.Metric("penstock_upstream_inflight") == 1 && p.Engines[1].Stats().Requests > 0
 		})
 		release()
-		rig.Receive(t, rig.Patience, "the answer to the call that waited", got).WantStatus(200)
+		rig.Receive(t, rig.WaitTimeout, "the answer to the call that waited", got).WantStatus(200)
 	})
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 300ms }"})
-		release := p.hold(1, p.Chat(endless))
+		release := p.hold(1, p.Chat(endlessStream))
 		r := p.Post(chatPath, p.Chat(""))
 		r.WantError(429, "rate_limit_error", "capacity_full")
-		if r.Within(time.Second); r.Took < 300*time.Millisecond {
+		if r.WantWithin(time.Second); r.Took < 300*time.Millisecond {
 			t.Errorf("waited %v", r.Took)
 		}
 		release()
@@ -282,24 +282,24 @@ func TestQueueNoticesRoom(t *testing.T) {
 	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
-		t.Cleanup(p.hold(1, p.Chat(endless)))
+		t.Cleanup(p.hold(1, p.Chat(endlessStream)))
 		got = make(chan *rig.Reply, 1)
 		held := p.Metric("penstock_calls_inflight")
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
-		rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Metric("penstock_calls_inflight") == held+1 })
+		rig.WaitFor(t, rig.WaitTimeout, "a call waits", func() bool { return p.Metric("penstock_calls_inflight") == held+1 })
 		return p, got
 	}
 	served := func(t *testing.T, got chan *rig.Reply) {
 		t.Helper()
-		rig.Receive(t, 2*rig.Patience, "the call is answered", got).WantStatus(200)
+		rig.Receive(t, 2*rig.WaitTimeout, "the call is answered", got).WantStatus(200)
 	}
 	t.Run("an engine comes up", func(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
 			p.Engines[1].SetHealthy(false)
 			p.Engines[1].Unlisten()
-			p.Engines[1].Drop(1, true)
-			rig.WaitFor(t, rig.Patience, "one engine is down", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+			p.Engines[1].DropConns(1, true)
+			rig.WaitFor(t, rig.WaitTimeout, "one engine is down", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 		})
 		p.Engines[1].SetHealthy(true)
 		if err := p.Engines[1].Relisten(); err != nil {
@@ -311,7 +311,7 @@ func TestQueueNoticesRoom(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
 			p.Engines[1].SetModels("another")
-			rig.WaitFor(t, rig.Patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+			rig.WaitFor(t, rig.WaitTimeout, "one engine has lost the model", func() bool { s, _ := p.state(); return s.targetReason("up-1") != "" })
 		})
 		p.Engines[1].SetModels("sim")
 		served(t, got)
@@ -320,12 +320,12 @@ func TestQueueNoticesRoom(t *testing.T) {
 		t.Parallel()
 		p := start(t, s)
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // the generation probe also fails
-		t.Cleanup(p.hold(1, p.Chat(endless)))
+		t.Cleanup(p.hold(1, p.Chat(endlessStream)))
 		for range 5 { // each call fails at this engine, immediately or as a trial, and then waits for the other one
 			go p.Post(chatPath, p.Chat(""))
 		}
 		// If a waiting call is a trial, it may end with the second failure.
-		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
+		rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine, the breaker may already be half-open
@@ -335,7 +335,7 @@ func TestQueueNoticesRoom(t *testing.T) {
 		t.Parallel()
 		p, got := waiting(t, func(p *penstock) {
 			p.Engines[1].SetModels("another")
-			rig.WaitFor(t, rig.Patience, "one engine has lost the model", func() bool { s, _ := p.state(); return s.why("up-1") != "" })
+			rig.WaitFor(t, rig.WaitTimeout, "one engine has lost the model", func() bool { s, _ := p.state(); return s.targetReason("up-1") != "" })
 		})
 		more := s
 		more.Upstream = "concurrency: 2, probe: { interval: 500ms }"
@@ -347,20 +347,20 @@ func TestQueueNoticesRoom(t *testing.T) {
 		one := s
 		one.Engines, one.Forgets = nil, true
 		p := start(t, one)
-		conn, request := p.Dial(), p.Request(chatPath, p.Chat(""))
+		conn, request := p.Dial(), p.RequestBytes(chatPath, p.Chat(""))
 		conn.Send(request[:len(request)-2])
-		rig.WaitFor(t, rig.Patience, "the head is taken", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the head is taken", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
 		p.Engines = []*sim.Engine{rig.StartEngine(t, sim.Options{})}
 		p.Reload(one)
-		release := p.hold(1, p.Chat(endless))
+		release := p.hold(1, p.Chat(endlessStream))
 		conn.Send(request[len(request)-2:])
-		rig.WaitFor(t, rig.Patience, "the call waits for the engine that there is now", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the call waits for the engine that there is now", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 		release()
 		conn.Reply("POST").WantStatus(200)
 	})
 	t.Run("another engine", func(t *testing.T) {
 		t.Parallel()
-		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.Chat(endless))) })
+		p, got := waiting(t, func(p *penstock) { t.Cleanup(p.hold(1, p.Chat(endlessStream))) })
 		other := rig.StartEngine(t, sim.Options{})
 		p.Engines = append(p.Engines, other)
 		p.Reload(s)
@@ -379,7 +379,7 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
 		s.Next()
 		s.Leave()
-		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+		rig.WaitFor(t, rig.WaitTimeout, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
@@ -395,20 +395,20 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			if res, err := p.Try(ctx, "POST", chatPath, p.Chat(more)); err == nil {
+			if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat(more)); err == nil {
 				res.Body.Close()
 			}
 		}()
-		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
 		<-gone
-		rig.WaitFor(t, rig.Patience, "the call is over", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the call is over", func() bool {
 			return p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 	}
 	for _, stream := range []string{"", `"stream":true,`} { // streams are also abandoned before the first token
 		abandoned(stream + `"max_tokens":300,"sim":{"ttft_ms":60000}`)
-		l := p.LastCall()
+		l := p.LastAccessLine()
 		if l.Outcome != "client_gone" || l.PromptTokens == 0 || !l.TokensEstimated || l.CompletionTokens != map[string]int{"": 300}[stream] {
 			t.Errorf("stream %q: the log says %+v", stream, l)
 		}
@@ -445,7 +445,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 				after := time.Duration((w*7+i*13)%60) * time.Millisecond
 				if (w+i)%2 == 0 {
 					ctx, cancel := context.WithTimeout(context.Background(), after+time.Millisecond)
-					if res, err := p.Try(ctx, "POST", chatPath, body); err == nil {
+					if res, err := p.TryOpenResponse(ctx, "POST", chatPath, body); err == nil {
 						_, _ = io.Copy(io.Discard, res.Body)
 						res.Body.Close()
 					}
@@ -453,7 +453,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 					continue
 				}
 				c := p.Dial()
-				_ = c.Send(p.Request(chatPath, body))
+				_ = c.Send(p.RequestBytes(chatPath, body))
 				_ = c.SetReadDeadline(time.Now().Add(after))
 				_, _ = io.Copy(io.Discard, c.In)
 				if i%3 == 0 {
@@ -465,17 +465,17 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	p.Rest()
+	p.WaitIdle()
 	p.Client.CloseIdleConnections()
-	rig.WaitFor(t, rig.Patience, "all client connections are gone", func() bool { return p.Metric("penstock_client_connections") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "all client connections are gone", func() bool { return p.Metric("penstock_client_connections") == 0 })
 	for i, e := range p.Engines {
-		rig.WaitFor(t, rig.Patience, fmt.Sprintf("engine %d has few connections", i), func() bool { return e.Stats().Conns <= 24 })
+		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("engine %d has few connections", i), func() bool { return e.Stats().Conns <= 24 })
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the clients' leaving opened a breaker")
 	}
-	lines, counted := len(p.Told()), p.Metric("penstock_calls_total")
+	lines, counted := len(p.AccessLinesWhenIdle()), p.Metric("penstock_calls_total")
 	if float64(lines) != counted {
 		t.Errorf("%d lines, %v calls counted", lines, counted)
 	}
@@ -483,7 +483,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 
 // TestManyStreams checks that 2,000 simultaneous streams all complete. It is not parallel.
 func TestManyStreams(t *testing.T) {
-	fastset.LeaveOut(t, "2,000 streams at once")
+	fastset.SkipIfShort(t, "2,000 streams at once")
 	const streams = 2000
 	engines := make([]sim.Options, 4)
 	for i := range engines {
@@ -517,7 +517,7 @@ func TestManyStreams(t *testing.T) {
 			}
 		})
 	}
-	rig.WaitFor(t, 6*rig.Patience, "all streams are at the engines", func() bool {
+	rig.WaitFor(t, 6*rig.WaitTimeout, "all streams are at the engines", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		return p.Metric("penstock_upstream_inflight") == streams
 	})
@@ -526,9 +526,9 @@ func TestManyStreams(t *testing.T) {
 	}
 	wg.Wait()
 	// A call's line is written after the client has received the last byte.
-	rig.WaitFor(t, rig.Patience, "every call has its access line", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "every call has its access line", func() bool {
 		time.Sleep(50 * time.Millisecond)
-		return len(p.Calls()) == streams
+		return len(p.AccessLines()) == streams
 	})
 }
 
@@ -562,7 +562,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 					c += `,"fault":"` + cut + `"`
 				}
 				r := p.Post(chatPath, p.Chat(`"stream":true,"stream_options":{"include_usage":true},"sim":{`+c+`}`))
-				shape := fmt.Sprintf("%d %v\n%s", r.Status, r.Err, anonymous(r.Body))
+				shape := fmt.Sprintf("%d %v\n%s", r.Status, r.Err, stripVariable(r.Body))
 				shapes[shape] = append(shapes[shape], cut)
 			}
 			if len(shapes) != 1 {
@@ -574,7 +574,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-func anonymous(body string) string {
+func stripVariable(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {
 		data, ok := strings.CutPrefix(line, "data: {")

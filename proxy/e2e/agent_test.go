@@ -78,9 +78,9 @@ func TestAgentEndsBySignal(t *testing.T) {
 		}))
 		defer silent.Close()
 		p := rig.StartProcess(t, "agent", "codex", "--url", silent.URL)
-		rig.Receive(t, 2*rig.Patience, "the program asks", asked)
+		rig.Receive(t, 2*rig.WaitTimeout, "the program asks", asked)
 		p.Signal(s)
-		p.Exits(rig.Patience, -1)
+		p.Exits(rig.WaitTimeout, -1)
 		if w, _ := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signal() != s {
 			t.Errorf("%v: %v", s, p.Cmd.ProcessState)
 		}

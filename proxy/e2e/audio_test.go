@@ -92,7 +92,7 @@ func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	p.T.Helper()
 	body, contentType := form(parts...)
 	c := p.Dial()
-	_ = c.Send(strings.Replace(p.Request(path, body, contentType), "HTTP/1.1", "HTTP/1.0", 1))
+	_ = c.Send(strings.Replace(p.RequestBytes(path, body, contentType), "HTTP/1.1", "HTTP/1.0", 1))
 	return c.Reply("POST")
 }
 

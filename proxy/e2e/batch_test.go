@@ -33,8 +33,8 @@ func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []s
 	return out, []string{"batch", in, "-o", out, "--url", p.URL, "--key-file", key}
 }
 
-// answers reads an output file. Each line must be complete, and each id may occur only once.
-func answers(t *testing.T, out string) (status map[string]int) {
+// readBatchOutput reads an output file. Each line must be complete, and each id may occur only once.
+func readBatchOutput(t *testing.T, out string) (status map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(out)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestBatch(t *testing.T) {
 		if _, errs, code := rig.RunProgram(t, "", args...); code != 0 {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
-		if got := answers(t, out); len(got) != 60 {
+		if got := readBatchOutput(t, out); len(got) != 60 {
 			t.Errorf("%d lines, want 60", len(got))
 		}
 	}
@@ -107,7 +107,7 @@ func TestBatchLineErrors(t *testing.T) {
 	if _, errs, code := rig.RunProgram(t, "", args...); code != 3 || !strings.Contains(errs, "1 lines have an error") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	got := answers(t, out)
+	got := readBatchOutput(t, out)
 	for i := range 9 {
 		if want := map[bool]int{true: 404, false: 200}[i == 0]; got[fmt.Sprint("call-", i)] != want {
 			t.Errorf("call-%d: %d, want %d", i, got[fmt.Sprint("call-", i)], want)
@@ -123,7 +123,7 @@ func TestBatchLineErrors(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	}
-	if got := answers(t, out); got["call-0"] != 400 || len(got) != 9 {
+	if got := readBatchOutput(t, out); got["call-0"] != 400 || len(got) != 9 {
 		t.Errorf("call-0: %d of %d lines", got["call-0"], len(got))
 	}
 	served := p.Engines[0].Stats().Requests
@@ -153,8 +153,8 @@ func TestBatchAtTheWrongAddress(t *testing.T) {
 	p := start(t, rig.Setup{})
 	out, args := batchOf(t, p, 5, "")
 	_, errs, code := rig.RunProgram(t, "", append(args, "--url", p.URL+"/elsewhere")...)
-	if code != 1 || !strings.Contains(errs, "the answer is 404") || len(answers(t, out)) != 0 {
-		t.Errorf("exit code %d, %d lines: %s", code, len(answers(t, out)), errs)
+	if code != 1 || !strings.Contains(errs, "the answer is 404") || len(readBatchOutput(t, out)) != 0 {
+		t.Errorf("exit code %d, %d lines: %s", code, len(readBatchOutput(t, out)), errs)
 	}
 }
 
@@ -171,14 +171,14 @@ func TestBatchContinues(t *testing.T) {
 			text, _ := os.ReadFile(out)
 			return bytes.Count(text, []byte("\n"))
 		}
-		rig.WaitFor(t, rig.Patience, "a part of the batch is done", func() bool { return lines() == 12 && p.Engines[0].Stats().Running == 4 })
+		rig.WaitFor(t, rig.WaitTimeout, "a part of the batch is done", func() bool { return lines() == 12 && p.Engines[0].Stats().Running == 4 })
 		cmd.Signal(signal)
 		<-cmd.Done
 		had := lines()
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // the edge may not have started the last call
+		rig.WaitFor(t, rig.WaitTimeout, "edge and engine are at rest", func() bool { // the edge may not have started the last call
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()
@@ -190,7 +190,7 @@ func TestBatchContinues(t *testing.T) {
 		if _, errs, code := rig.RunProgram(t, "", args...); code != 0 {
 			t.Fatalf("%v: exit code %d: %s", signal, code, errs)
 		}
-		if n := p.Engines[0].Stats().Requests - before; n != int64(40-had) || len(answers(t, out)) != 40 {
+		if n := p.Engines[0].Stats().Requests - before; n != int64(40-had) || len(readBatchOutput(t, out)) != 40 {
 			t.Errorf("%v: %d were done, and %d asked for after it", signal, had, n)
 		}
 	}

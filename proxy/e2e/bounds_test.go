@@ -13,7 +13,7 @@ import (
 // endpoint, and that the error names the limit.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Limits: "request_body: 8MiB"})
 	list := func(element string, n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 	}
@@ -66,8 +66,8 @@ func TestCostlyMembers(t *testing.T) {
 			}
 			before := p.Engines[0].Stats().Requests
 			e := p.Post(path, `{"model":"sim",`+body+`,`+member+`}`).WantError(400, "invalid_request_error", "invalid_value")
-			if show(e.Param) != c.member || !strings.Contains(e.Message, c.says) {
-				t.Errorf("%s: %s: the parameter is %s: %s", path, c.member, show(e.Param), e.Message)
+			if orNull(e.Param) != c.member || !strings.Contains(e.Message, c.says) {
+				t.Errorf("%s: %s: the parameter is %s: %s", path, c.member, orNull(e.Param), e.Message)
 			}
 			if p.Engines[0].Stats().Requests != before {
 				t.Errorf("%s: %s reached the engine", path, c.member)
@@ -88,7 +88,7 @@ func TestUnfinishedBodies(t *testing.T) {
 	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // the body memory is 10 MiB
 	begin := func(p *penstock, announced int) *rig.Raw {
 		c := p.Dial()
-		_ = c.Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + strings.Repeat(" ", announced-1))
+		_ = c.Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + strings.Repeat(" ", announced-1))
 		return c
 	}
 	held := func(p *penstock, mib float64) func() bool {
@@ -96,13 +96,13 @@ func TestUnfinishedBodies(t *testing.T) {
 	}
 	for i := range 2 {
 		begin(p, 2<<20)
-		rig.WaitFor(t, rig.Patience, "the body has its memory", held(p, float64(2*i+2)))
+		rig.WaitFor(t, rig.WaitTimeout, "the body has its memory", held(p, float64(2*i+2)))
 	}
 	if r := begin(p, 2<<20).Reply("POST"); r.Status != 503 || !strings.Contains(r.Body, "no_body_memory") {
 		t.Errorf("a third body of the key: %d %s", r.Status, r.Body)
 	}
 	chunked := p.Dial()
-	_ = chunked.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "200000\r\n" + strings.Repeat(" ", 2<<20) + "\r\n")
+	_ = chunked.Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", "Transfer-Encoding: chunked") + "200000\r\n" + strings.Repeat(" ", 2<<20) + "\r\n")
 	if r := chunked.Reply("POST"); r.Status != 503 {
 		t.Errorf("a body without a length: %d %s", r.Status, r.Body)
 	}
@@ -111,15 +111,15 @@ func TestUnfinishedBodies(t *testing.T) {
 	p.Key = other
 	p.Post(chatPath, large).WantStatus(200)
 	whole := begin(p, 6<<20) // more than half, but no other key needs memory
-	rig.WaitFor(t, rig.Patience, "a single body has its memory", held(p, 10))
+	rig.WaitFor(t, rig.WaitTimeout, "a single body has its memory", held(p, 10))
 	whole.Reset()
 	p.Key = mine
-	rig.WaitFor(t, rig.Patience, "a single body has given its memory back", held(p, 4))
+	rig.WaitFor(t, rig.WaitTimeout, "a single body has given its memory back", held(p, 4))
 
 	lone := start(t, rig.Setup{Limits: "body_memory: 1%"})
 	for i := range 5 {
 		begin(lone, 2<<20)
-		rig.WaitFor(t, rig.Patience, "the body of a lone key has its memory", held(lone, float64(2*i+2)))
+		rig.WaitFor(t, rig.WaitTimeout, "the body of a lone key has its memory", held(lone, float64(2*i+2)))
 	}
 }
 
@@ -135,11 +135,11 @@ func TestAnnouncedBodies(t *testing.T) {
 	clients := make([]*rig.Raw, 8)
 	for i := range clients {
 		clients[i] = p.Dial()
-		_ = clients[i].Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
+		_ = clients[i].Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
 	}
-	rig.WaitFor(t, rig.Patience, "eight bodies have their first memory", held(8*part))
+	rig.WaitFor(t, rig.WaitTimeout, "eight bodies have their first memory", held(8*part))
 	_ = clients[0].Send(strings.Repeat(" ", 3*part))
-	rig.WaitFor(t, rig.Patience, "a body that arrives has more", held(7*part+4*part))
+	rig.WaitFor(t, rig.WaitTimeout, "a body that arrives has more", held(7*part+4*part))
 	for _, c := range clients[1:] {
 		c.Reset()
 	}
@@ -147,5 +147,5 @@ func TestAnnouncedBodies(t *testing.T) {
 	if r := clients[0].Reply("POST"); r.Status != 400 || !strings.Contains(r.Body, "missing_parameter") {
 		t.Errorf("the whole body: %d %s", r.Status, r.Body)
 	}
-	rig.WaitFor(t, rig.Patience, "memory is given back", held(0))
+	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", held(0))
 }

@@ -23,7 +23,7 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
 }
 
-const failing = `"sim":{"fault":"status=500"}`
+const failingFault = `"sim":{"fault":"status=500"}`
 
 // TestOneClientLeavesTheEngineToOthers checks that other clients are served, whatever the engine
 // answers to one client. After each failure, the edge must probe whether the engine still works.
@@ -52,12 +52,12 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 			if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
 				t.Errorf("state = %s, breaker %s; want up and closed", u.State, u.Breaker)
 			}
-			p.Told() // waits until all calls are counted
+			p.AccessLinesWhenIdle() // waits until all calls are counted
 			if n := p.Metric("penstock_calls_finished_total"); n != 6*rounds {
 				t.Errorf("%v calls are counted, want %d: a generation probe is none", n, 6*rounds)
 			}
 			tokens := p.Metric("penstock_tokens_total", `kind="prompt"`)
-			rig.WaitFor(t, rig.Patience, "every generation probe that the engine saw is counted", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "every generation probe that the engine saw is counted", func() bool {
 				sent := 0
 				for _, r := range p.Engines[0].Recorded() {
 					if strings.Contains(r.Get("User-Agent"), "probe") {
@@ -68,7 +68,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 				return n > 0 && int(n) == sent
 			})
 			p.Post(chatPath, p.Chat("")).WantStatus(200)
-			p.Told()
+			p.AccessLinesWhenIdle()
 			if after := p.Metric("penstock_tokens_total", `kind="prompt"`); after <= tokens {
 				t.Error("a client's tokens are not counted any more")
 			}
@@ -82,7 +82,7 @@ func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "auth: none"})
 	for i := range 60 {
-		p.Post(chatPath, p.Chat(fmt.Sprintf(`"seed":%d,%s`, i, failing)))
+		p.Post(chatPath, p.Chat(fmt.Sprintf(`"seed":%d,%s`, i, failingFault)))
 		if i%6 == 5 {
 			p.Post(chatPath, p.Chat("")).WantStatus(200)
 		}
@@ -123,7 +123,7 @@ func TestEngineThatFailsEverything(t *testing.T) {
 				t.Errorf("the status page says %+v", u.LastFailure)
 			}
 			p.Engines[0].SetFault()
-			rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool { return p.Edge.Ask(c.way, "").Status == 200 })
+			rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Edge.Ask(c.way, "").Status == 200 })
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestEngineThatFindsNothing(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 		p.Engines[0].SetFault(sim.Fault{Spec: notFound})
-		rig.WaitFor(t, rig.Patience, "the engine is out of use", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the engine is out of use", func() bool {
 			if p.Upstream("up-0").Breaker == "closed" {
 				p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
 			}
@@ -160,7 +160,7 @@ func TestEngineThatFindsNothing(t *testing.T) {
 			t.Errorf("the status says %s", text)
 		}
 		p.Engines[0].SetFault()
-		rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 	})
 }
 
@@ -177,7 +177,7 @@ func TestRequestsThatNoEngineFinds(t *testing.T) {
 			other(body).WantError(503, "api_error", "no_healthy_route")
 		}
 	}
-	rig.WaitFor(t, rig.Patience, "a probe of the edge has shown that the engines work", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "a probe of the edge has shown that the engines work", func() bool {
 		return p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) > 0
 	})
 	for _, name := range []string{"up-0", "up-1"} {
@@ -194,13 +194,13 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
-	rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
 		p.Post(chatPath, p.Chat(""))
 		return p.Upstream("up-0").Breaker == "open"
 	})
 	p.Engines[0].SetFault()
-	rig.WaitFor(t, rig.Patience, "the client's call was the trial", func() bool {
-		r := p.Post(chatPath, p.Chat(failing))
+	rig.WaitFor(t, rig.WaitTimeout, "the client's call was the trial", func() bool {
+		r := p.Post(chatPath, p.Chat(failingFault))
 		return strings.Contains(r.Body, "upstream_failed")
 	})
 	// On a slow machine, the next trial may already be over.
@@ -208,11 +208,11 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		t.Fatal("the breaker is closed after the failed trial")
 	}
 	trials := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`)
-	rig.WaitFor(t, rig.Patience, "the breaker closes", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the breaker closes", func() bool {
 		if p.Upstream("up-0").Breaker == "closed" {
 			return true
 		}
-		p.Post(chatPath, p.Chat(failing)) // must not reach the engine
+		p.Post(chatPath, p.Chat(failingFault)) // must not reach the engine
 		return false
 	})
 	// Directly after the breaker closes, there may be one more attempt.

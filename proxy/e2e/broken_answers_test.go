@@ -43,7 +43,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 				var wait sync.WaitGroup
 				for _, header := range headers {
 					wait.Go(func() {
-						until(over, func() {
+						repeatUntil(over, func() {
 							if p.Upstream("up-0").Breaker == "closed" {
 								p.Post(chatPath, p.Chat(`"stream":true,"max_tokens":20`), header...)
 							}
@@ -57,7 +57,7 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 				end()
 				wait.Wait()
 				p.Engines[0].SetFault()
-				rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool {
+				rig.WaitFor(t, rig.WaitTimeout, "the engine serves again", func() bool {
 					return p.Post(chatPath, p.Chat(`"stream":true`), headers[0]...).Status == 200 && p.Upstream("up-0").Breaker == "closed"
 				})
 			})
@@ -78,14 +78,14 @@ func TestBrokenTrialFails(t *testing.T) {
 				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
 			}
 			closed, asked := time.Now(), time.Now() // closed: a time at which the breaker was certainly closed
-			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
 				closed, asked = asked, time.Now()
 				p.Post(chatPath, p.Chat(`"stream":true`))
 				return p.Upstream("up-0").Breaker != "closed"
 			})
 			// Trials follow after 1 s and then 2 s, and the breaker does not close between them.
 			before := failed()
-			rig.WaitFor(t, 3*time.Second+rig.Patience, "two trials have failed", func() bool {
+			rig.WaitFor(t, 3*time.Second+rig.WaitTimeout, "two trials have failed", func() bool {
 				if p.Upstream("up-0").Breaker == "closed" {
 					t.Fatal("the breaker is closed, and the engine ends no answer")
 				}
@@ -109,7 +109,7 @@ func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{Engines: make([]sim.Options, 2), Upstream: rig.QuietProbes})
 			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
-			rig.WaitFor(t, rig.Patience, "the first failure", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "the first failure", func() bool {
 				p.Post(chatPath, p.Chat(""))
 				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) > 0
 			})

@@ -109,7 +109,7 @@ func states(p *penstock) (all []string) {
 // running call and the waiting calls must succeed. If the queue is full, a call must be refused
 // with the code for a full pool.
 func TestBusyEngine(t *testing.T) {
-	fastset.LeaveOut(t, "probes that run out of time")
+	fastset.SkipIfShort(t, "probes that run out of time")
 	for _, k := range workKinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,9 +121,9 @@ func TestBusyEngine(t *testing.T) {
 				}
 			}
 			calls.Go(call)
-			rig.WaitFor(t, rig.Patience, "the engine is busy", func() bool { return states(p)[0] == "busy" })
+			rig.WaitFor(t, rig.WaitTimeout, "the engine is busy", func() bool { return states(p)[0] == "busy" })
 			calls.Go(call)
-			rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Status().Models[0].Queue.Waiting == 1 })
+			rig.WaitFor(t, rig.WaitTimeout, "a call waits", func() bool { return p.Status().Models[0].Queue.Waiting == 1 })
 			r := k.ask(p).WantStatus(429)
 			if !strings.Contains(r.Body, "one of its engines does not answer its probes") || !strings.Contains(r.Body, "capacity_full") || r.Header.Get("Retry-After") == "" {
 				t.Errorf("answer = %v %s, want capacity_full because an engine does not answer its probes", r.Header, r.Body)
@@ -139,7 +139,7 @@ func TestBusyEngine(t *testing.T) {
 			}
 			finish()
 			calls.Wait()
-			rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return states(p)[0] == "up" })
+			rig.WaitFor(t, rig.WaitTimeout, "the engine is up", func() bool { return states(p)[0] == "up" })
 			if n := p.Status().Upstreams[0].Downs; n != 0 {
 				t.Errorf("it was down %d times", n)
 			}
@@ -150,18 +150,18 @@ func TestBusyEngine(t *testing.T) {
 // TestBusyFleet checks that neither of two busy engines of a model counts as down. If there is no
 // queue, a third call must be refused with a 429, unless an idle engine can serve it.
 func TestBusyFleet(t *testing.T) {
-	fastset.LeaveOut(t, "probes that run out of time")
+	fastset.SkipIfShort(t, "probes that run out of time")
 	t.Parallel()
 	p, finish := busyEdge(t, &workKinds[0], 2, "", "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }")
 	var calls sync.WaitGroup
 	call := func() { workKinds[0].ask(p).WantStatus(200) }
 	calls.Go(call)
-	rig.WaitFor(t, rig.Patience, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
+	rig.WaitFor(t, rig.WaitTimeout, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
 	calls.Go(call) // each of these calls finds a free slot
-	rig.WaitFor(t, rig.Patience, "each has a call", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "each has a call", func() bool {
 		return p.Engines[0].Stats().Running == 1 && p.Engines[1].Stats().Running == 1
 	})
-	rig.WaitFor(t, rig.Patience, "both are busy", func() bool { return strings.Join(states(p), " ") == "busy busy" })
+	rig.WaitFor(t, rig.WaitTimeout, "both are busy", func() bool { return strings.Join(states(p), " ") == "busy busy" })
 	for range 3 {
 		if r := workKinds[0].ask(p).WantStatus(429); r.Header.Get("Retry-After") == "" {
 			t.Error(r.Header)
@@ -169,7 +169,7 @@ func TestBusyFleet(t *testing.T) {
 	}
 	finish()
 	calls.Wait()
-	rig.WaitFor(t, rig.Patience, "both are up", func() bool { return strings.Join(states(p), " ") == "up up" })
+	rig.WaitFor(t, rig.WaitTimeout, "both are up", func() bool { return strings.Join(states(p), " ") == "up up" })
 	if n := p.Status().Upstreams[0].Downs + p.Status().Upstreams[1].Downs; n != 0 {
 		t.Errorf("%d were down", n)
 	}

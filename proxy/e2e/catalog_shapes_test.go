@@ -66,7 +66,7 @@ func TestCatalogForMessages(t *testing.T) {
 		t.Errorf("names for a key of one model: %v", got)
 	}
 	for _, name := range names { // each name resolves to the model
-		r := p.Get("/v1/models/"+name, anthropicVersion).WantStatus(200).Conforms("GET", "/v1/models/{id}")
+		r := p.Get("/v1/models/"+name, anthropicVersion).WantStatus(200).WantConforming("GET", "/v1/models/{id}")
 		var m struct {
 			ID, Type, Object, Kind string
 			DisplayName            string    `json:"display_name"`
@@ -83,7 +83,7 @@ func TestCatalogForMessages(t *testing.T) {
 		t.Errorf("a name that only a pattern has: %s", r.Body)
 	}
 	p.Post("/v1/messages", `{"model":"claude-llama","max_tokens":5,"messages":[{"role":"user","content":"x"}]}`).WantStatus(200)
-	r := p.Get("/v1/models", anthropicVersion).WantStatus(200).Conforms("GET", "/v1/models")
+	r := p.Get("/v1/models", anthropicVersion).WantStatus(200).WantConforming("GET", "/v1/models")
 	if got := r.Header.Get("Vary"); got != "Authorization, x-api-key, anthropic-version" {
 		t.Errorf("Vary = %s, want Authorization, x-api-key, anthropic-version", got)
 	}
@@ -96,10 +96,10 @@ func TestCatalogForMessages(t *testing.T) {
 		p.Get("/v1/models?"+query, header...).WantRefused(inMessages, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_value"})
 	}
 	unknown := rig.Refusal{Status: 404, Kind: "not_found_error", Code: "model_not_found"}
-	p.Get("/v1/models/nope", anthropicVersion).Conforms("GET", "/v1/models/{id}").WantRefused(inMessages, unknown)
-	p.Get("/v1/models/nope").Conforms("GET", "/v1/models/{id}").WantRefused(rig.Way{}, unknown)
+	p.Get("/v1/models/nope", anthropicVersion).WantConforming("GET", "/v1/models/{id}").WantRefused(inMessages, unknown)
+	p.Get("/v1/models/nope").WantConforming("GET", "/v1/models/{id}").WantRefused(rig.Way{}, unknown)
 	wrong := rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key"}
-	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
+	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").WantConforming("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
 // inMessages makes the rig expect errors in the Messages format.
@@ -158,7 +158,7 @@ func TestCatalogForCodex(t *testing.T) {
 			Data   []any
 			Models []map[string]any
 		}
-		r := p.Get(target, header...).WantStatus(200).Conforms("GET", "/v1/models")
+		r := p.Get(target, header...).WantStatus(200).WantConforming("GET", "/v1/models")
 		if err := json.Unmarshal([]byte(r.Body), &l); err != nil || l.Models == nil {
 			t.Fatalf("list = %s, %v; want models", r.Body, err)
 		}

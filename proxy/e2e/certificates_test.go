@@ -36,7 +36,7 @@ func TestClientCertificates(t *testing.T) {
 		Top:   "on_revoke: abort\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }",
 		Keys:  "- { id: agent, certificate: { san: agent.test }, limits: { concurrency: 1 } }\n",
 	}
-	p := rig.Launch(t, setup)
+	p := rig.StartProgram(t, setup)
 	if !strings.HasPrefix(p.URL, "https://") {
 		t.Fatal(p.URL)
 	}
@@ -81,7 +81,7 @@ func TestClientCertificates(t *testing.T) {
 	machine := *p.Edge
 	machine.Client = certificateClient(t, &agent)
 	machine.Do("GET", "/v1/models", "").WantStatus(401) // the request has another client's key
-	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
+	stream := machine.OpenStream(chatPath, p.Chat(endlessStream), none)
 	stream.Next()
 	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
 		t.Errorf("answer = %s, want the concurrent requests", r.Body)

@@ -25,7 +25,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	over := make(chan struct{})
 	for range loops {
 		flood.Go(func() {
-			until(over, func() {
+			repeatUntil(over, func() {
 				if p.Post(chatPath, body).Status == 200 {
 					served.Add(1)
 					return
@@ -37,7 +37,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	}
 	defer flood.Wait()
 	defer sync.OnceFunc(func() { close(over) })()
-	rig.WaitFor(t, rig.Patience, "the flood has the slots", func() bool { return served.Load() > 40 && refused.Load() > 40 })
+	rig.WaitFor(t, rig.WaitTimeout, "the flood has the slots", func() bool { return served.Load() > 40 && refused.Load() > 40 })
 	if n := p.Metric("penstock_calls_yielded_total"); n != 0 {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}

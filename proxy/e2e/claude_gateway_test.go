@@ -14,7 +14,7 @@ import (
 // version 2.1.
 func TestClaudeCodeGateway(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording()})
+	p := start(t, rig.Setup{Engines: recordingEngine()})
 	headers := []string{
 		"anthropic-version: 2023-06-01", "x-app: cli", "X-Claude-Code-Session-Id: PRIVATE-1", "x-claude-code-agent-id: PRIVATE-2",
 		"x-claude-code-parent-agent-id: PRIVATE-3", "anthropic-dangerous-direct-browser-access: true", "X-Stainless-Retry-Count: 0",

@@ -33,18 +33,18 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	e := p.Engines[0]
 	rig.WaitFor(t, freedWithin, "the engine is free", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
 	if n := p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
-		rig.WaitFor(t, rig.Patience, "the abort is counted as "+phase, func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the abort is counted as "+phase, func() bool {
 			return p.Metric("penstock_client_aborts_total", `phase="`+phase+`"`) == 1
 		})
 	}
-	if l := p.LastCall(); l.Status != 499 && l.Status != 200 || l.Outcome != "client_gone" || l.Attempts != 1 {
+	if l := p.LastAccessLine(); l.Status != 499 && l.Status != 200 || l.Outcome != "client_gone" || l.Attempts != 1 {
 		t.Errorf("the log says %+v", l)
 	}
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
 	// The connection to the engine is closed, because the answer on it is unread.
-	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
 // TestLeavesAtOnce checks that a client that disconnects before its call starts is counted like a
@@ -54,10 +54,10 @@ func TestLeavesAtOnce(t *testing.T) {
 	p := start(t, rig.Setup{})
 	for range 100 {
 		c := p.Dial()
-		_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100,"delay_ms":100}`)))
+		_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100,"delay_ms":100}`)))
 		c.Close()
 	}
-	rig.WaitFor(t, rig.Patience, "clients have been counted, and all calls have ended", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "clients have been counted, and all calls have ended", func() bool {
 		return p.Metric("penstock_client_aborts_total") > 0 && p.Metric("penstock_calls_inflight") == 0
 	})
 	if text := p.MetricsText(); strings.Contains(text, `penstock_client_aborts_total{phase=""}`) {
@@ -74,12 +74,12 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
 				holder.Next()
 				c := p.Dial()
-				_ = c.Send(p.Request(chatPath, body))
-				rig.WaitFor(t, rig.Patience, "the call is in the queue", func() bool { return p.Status().CallsIn("queued") == 1 })
+				_ = c.Send(p.RequestBytes(chatPath, body))
+				rig.WaitFor(t, rig.WaitTimeout, "the call is in the queue", func() bool { return p.Status().CountCalls("queued") == 1 })
 				how.do(c)
 				rig.WaitFor(t, freedWithin, "the queue is left", func() bool { return p.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
 				holder.Leave()
-				if l := p.LastCall(); l.Outcome != "client_gone" {
+				if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
 				// The slot is free for the next call, and the abandoned call never reaches the
@@ -116,8 +116,8 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 						body = strings.TrimSuffix(body, "}") + "," + s.more + "}"
 					}
 					c := p.Dial()
-					_ = c.Send(p.Request(chatPath, body))
-					rig.WaitFor(t, rig.Patience, "the engine works", func() bool {
+					_ = c.Send(p.RequestBytes(chatPath, body))
+					rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool {
 						s := p.Engines[0].Stats() // an unstreamed answer is complete before it stalls, so its slot is free
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
@@ -133,8 +133,8 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 			holder := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":1000,"delay_ms":100}`))
 			holder.Next()
 			c := p.Dial()
-			_ = c.Send(p.Request(chatPath, body))
-			rig.WaitFor(t, rig.Patience, "the call waits at the engine", func() bool { return p.Engines[0].Stats().Waiting == 1 })
+			_ = c.Send(p.RequestBytes(chatPath, body))
+			rig.WaitFor(t, rig.WaitTimeout, "the call waits at the engine", func() bool { return p.Engines[0].Stats().Waiting == 1 })
 			c.Close()
 			rig.WaitFor(t, freedWithin, "the engine's queue is left", func() bool { s := p.Engines[0].Stats(); return s.Waiting == 0 && s.Aborted == 1 })
 			holder.Leave()
@@ -150,8 +150,8 @@ upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp, probe: { interval: 
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 		c := p.Dial()
-		_ = c.Send(p.Request(chatPath, p.Chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
-		rig.WaitFor(t, rig.Patience, "the engine writes", func() bool { return p.Engines[0].Stats().Tokens > 2 })
+		_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"sim":{"tokens":10000,"delay_ms":50}`)))
+		rig.WaitFor(t, rig.WaitTimeout, "the engine writes", func() bool { return p.Engines[0].Stats().Tokens > 2 })
 		c.Close()
 		wantFreed(t, p, "waiting")
 		r := p.Post(chatPath, p.Chat(`"sim":{"text":"put together"}`)).WantStatus(200)
@@ -174,7 +174,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 				p := start(t, rig.Setup{Upstream: rig.QuietProbes})
 				p.Engines[0].SetFault(sim.Fault{Spec: s.fault})
 				c := p.Dial()
-				_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true`+s.more)))
+				_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true`+s.more)))
 				for {
 					line, err := c.In.ReadString('\n')
 					if err != nil {
@@ -189,7 +189,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 				if how.name != "half-close" {
 					return
 				}
-				if rest, ok := c.Closed(rig.Patience); !ok || strings.HasSuffix(rest, "0\r\n\r\n") {
+				if rest, ok := c.Closed(rig.WaitTimeout); !ok || strings.HasSuffix(rest, "0\r\n\r\n") {
 					t.Errorf("a client that still reads gets a stream that looks whole: %q", rest[max(0, len(rest)-80):])
 				}
 			})
@@ -209,14 +209,14 @@ func TestFault36_StopsReading(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "write: 500ms"})
 	e := p.Engines[0]
 	c := p.slowReader()
-	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
-	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 })
+	_ = c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
+	rig.WaitFor(t, rig.WaitTimeout, "the client is dropped", func() bool { s := e.Stats(); return s.Running == 0 && s.Aborted == 1 })
 	// The kernel buffers a few megabytes. A higher number would mean that the edge buffers the
 	// answer.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}
-	if l := p.LastCall(); l.Outcome != "client_gone" {
+	if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 		t.Errorf("the log says %+v", l)
 	}
 }
@@ -224,7 +224,7 @@ func TestFault36_StopsReading(t *testing.T) {
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_header: 3s, client_idle: 3s"})
-	whole := p.Request(chatPath, p.Chat(""))
+	whole := p.RequestBytes(chatPath, p.Chat(""))
 	for name, send := range map[string]func(c *rig.Raw){
 		"nothing":       func(*rig.Raw) {},
 		"half a head":   func(c *rig.Raw) { _ = c.Send(whole[:40]) },
@@ -239,7 +239,7 @@ func TestFault38_Slowloris(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); send(c) }()
 			if !strings.HasPrefix(name, "idle") {
-				rest, ok := c.Closed(3*time.Second + rig.Grace)
+				rest, ok := c.Closed(3*time.Second + rig.TimingTolerance)
 				if !ok {
 					t.Errorf("still open after %v", time.Since(begun))
 				}
@@ -251,7 +251,7 @@ func TestFault38_Slowloris(t *testing.T) {
 				return
 			}
 			<-done
-			if rest, ok := c.Closed(3*time.Second + rig.Grace); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
+			if rest, ok := c.Closed(3*time.Second + rig.TimingTolerance); !ok || rest != "" && !strings.HasPrefix(rest, "HTTP/1.1 408 ") {
 				t.Errorf("closed %v, answer %.80q", ok, rest)
 			}
 		})
@@ -264,7 +264,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Timeouts: "client_body: 400ms", Upstream: "concurrency: 1"})
 		body := p.Chat("")
-		whole := p.Request(chatPath, body)
+		whole := p.RequestBytes(chatPath, body)
 		for _, cut := range []int{len(whole) - len(body), len(whole) - 5} {
 			c := p.Dial()
 			_ = c.Send(whole[:cut])
@@ -283,9 +283,9 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 	t.Run("drips", func(t *testing.T) {
 		t.Parallel()
-		fastset.LeaveOut(t, "a drip is allowed ten seconds")
+		fastset.SkipIfShort(t, "a drip is allowed ten seconds")
 		p := start(t, rig.Setup{Timeouts: "client_body: 2s"})
-		whole := p.Request(chatPath, p.Chat(`"user":"`+strings.Repeat("x", 4000)+`"`))
+		whole := p.RequestBytes(chatPath, p.Chat(`"user":"`+strings.Repeat("x", 4000)+`"`))
 		c := p.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		done := make(chan struct{})
@@ -298,11 +298,11 @@ func TestFault39_BodyStalls(t *testing.T) {
 	t.Run("ends early", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{})
-		whole := p.Request(chatPath, p.Chat(""))
+		whole := p.RequestBytes(chatPath, p.Chat(""))
 		c := p.Dial()
 		_ = c.Send(whole[:len(whole)-5])
 		c.Close()
-		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return len(p.Calls()) == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the call is over", func() bool { return len(p.AccessLines()) == 1 })
 		if n := p.Engines[0].Stats().Requests; n != 0 {
 			t.Errorf("%d requests upstream", n)
 		}
@@ -310,10 +310,10 @@ func TestFault39_BodyStalls(t *testing.T) {
 }
 
 func TestFault40_ManySlowClients(t *testing.T) {
-	fastset.LeaveOut(t, "many slow clients")
+	fastset.SkipIfShort(t, "many slow clients")
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s"})
-	whole := p.Request(chatPath, p.Chat(""))
+	whole := p.RequestBytes(chatPath, p.Chat(""))
 	for i := range 200 {
 		c := p.Dial()
 		switch i % 4 {
@@ -327,7 +327,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 		}
 	}
 	for range 20 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200).Within(time.Second) // does not wait for the slow clients' timeouts
+		p.Post(chatPath, p.Chat("")).WantStatus(200).WantWithin(time.Second) // does not wait for the slow clients' timeouts
 	}
-	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
+	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

@@ -56,9 +56,9 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	p := rig.StartCommand(t, cmd)
 	t.Cleanup(func() {
 		p.Signal(syscall.SIGTERM)
-		p.Exits(2*rig.Patience, 0)
+		p.Exits(2*rig.WaitTimeout, 0)
 	})
-	return p.Says(pattern)
+	return p.WaitOutput(pattern)
 }
 
 // TestInitToServing checks the quick start for new users: init writes a file with a key for the
@@ -96,7 +96,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // neither accepts calls before that
+	rig.WaitFor(t, rig.WaitTimeout, "both engines are up", func() bool { // neither accepts calls before that
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -150,7 +150,7 @@ func TestServeEngine(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, APIKey: "engine-secret"})
 	found := serveSaying(t, `Base URL\s+(\S+)/v1\s+API key\s+(\S+)`, "--engine", engine.Addr())
 	p := rig.Connect(t, found[1], found[2])
-	rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
 	if _, errs := command(t, 2, "serve", "--engine", engine.Addr(), "-c", "x.yaml"); !strings.Contains(errs, "without a file") {
 		t.Errorf("with a file: %s", errs)
 	}
@@ -175,7 +175,7 @@ func TestServeEngine_Place(t *testing.T) {
 			t.Errorf("the key is told as %q", found[2])
 		}
 		p := rig.Connect(t, found[1], key)
-		rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
 		return key
 	}
 	var key string
@@ -219,7 +219,7 @@ func TestDoctorToServing(t *testing.T) {
 	command(t, 0, "check", file)
 	public, admin := serveProgram(t, file)
 	p := rig.Connect(t, public, plain)
-	rig.WaitFor(t, rig.Patience, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "a chat", func() bool { return p.Post(chatPath, rig.ChatBody("tiny", "")).Status == 200 })
 
 	if _, errs := command(t, 1, "reload", "--admin", admin); !strings.Contains(errs, "--token") {
 		t.Errorf("without the token: %s", errs)
@@ -383,20 +383,20 @@ func TestModeCommands(t *testing.T) {
 	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
 	s.Next()
 	waits := rig.StartProcess(t, append([]string{"drain", name[:1] + "*", "--force", "--wait"}, admin...)...)
-	waits.Says(`waiting for the calls at up-\d\n`)
+	waits.WaitOutput(`waiting for the calls at up-\d\n`)
 	s.Leave()
-	waits.Exits(rig.Patience, 0)
+	waits.Exits(rig.WaitTimeout, 0)
 	out := waits.Out.String()
 	if !strings.HasSuffix(out, "no call is left there\n") {
 		t.Errorf("it does not say that it is done: %s", out)
 	}
-	for i, mode := range second(read()) {
+	for i, mode := range secondValue(read()) {
 		if mode != "drain" || !strings.Contains(out, names[i]+": drain (was ready)\n") {
 			t.Errorf("of the group %s is in mode %s:\n%s", names[i], mode, out)
 		}
 	}
 	out, _ = command(t, 0, append([]string{"ready", "tag:h100"}, admin...)...)
-	for i, mode := range second(read()) {
+	for i, mode := range secondValue(read()) {
 		if mode != "ready" || !strings.Contains(out, names[i]+": ready (was drain)\n") {
 			t.Errorf("of the tag %s is in mode %s:\n%s", names[i], mode, out)
 		}
@@ -412,7 +412,7 @@ func TestModeCommands(t *testing.T) {
 	command(t, 0, "ready", "--admin", p.Admin)
 }
 
-func second[A, B any](_ A, b B) B { return b }
+func secondValue[A, B any](_ A, b B) B { return b }
 
 // TestCheckForms checks that check reads standard input, prints problems as JSON and in GitHub's
 // format, and lists problems in referenced files.

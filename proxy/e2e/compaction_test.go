@@ -23,7 +23,7 @@ const (
 // withSeal returns a setup with two models and keys for sealing compactions.
 func withSeal(keys, more string) rig.Setup {
 	return rig.Setup{
-		Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: more,
+		Engines: recordingEngine(), Top: "seal: { keys: [" + keys + "] }", Keys: more,
 		Models: "- { id: second, deployments: [{ upstream: up-0, served: sim }] }",
 	}
 }
@@ -42,7 +42,7 @@ func compacted(t *testing.T, response string) string {
 	return r.Output[0].Content
 }
 
-func afterwards(model, blob string) string {
+func continuationBody(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }
 
@@ -75,13 +75,13 @@ func TestCompaction(t *testing.T) {
 	} {
 		blob := compacted(t, response)
 		for _, model := range []string{"sim", "second"} {
-			p.Post("/v1/responses", afterwards(model, blob)).WantStatus(200)
-			if _, sent := p.sent(0); !strings.Contains(sent, "This is a summary of the conversation up to here.") || strings.Contains(sent, blob[:40]) {
+			p.Post("/v1/responses", continuationBody(model, blob)).WantStatus(200)
+			if _, sent := p.lastRequest(0); !strings.Contains(sent, "This is a summary of the conversation up to here.") || strings.Contains(sent, blob[:40]) {
 				t.Errorf("%s: the engine of %s was sent %s", how, model, sent)
 			}
 		}
 	}
-	calls := p.Calls()
+	calls := p.AccessLines()
 	for _, c := range calls {
 		if c.Dialect != "responses" || c.Attempts != 1 || c.CompletionTokens == 0 {
 			t.Errorf("the log says %+v", c)
@@ -110,7 +110,7 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	refused := func(what, blob string, header ...string) {
 		t.Helper()
 		before := p.Engines[0].Stats().Requests
-		e := p.Post("/v1/responses", afterwards("sim", blob), header...).WantError(400, "invalid_request_error", "compaction_unreadable")
+		e := p.Post("/v1/responses", continuationBody("sim", blob), header...).WantError(400, "invalid_request_error", "compaction_unreadable")
 		if e.Param == nil || *e.Param != "input[1]" || p.Engines[0].Stats().Requests != before {
 			t.Errorf("%s: error = %+v, want input[1] and no request to the engine", what, e)
 		}
@@ -123,7 +123,7 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	refused("garbage", "pst1"+strings.Repeat("!", 99))
 	refused("too large", "pst1"+strings.Repeat("A", 1<<19))
 	p.Reload(withSeal(sealKeyB+", "+sealKeyA, other))
-	p.Post("/v1/responses", afterwards("sim", blob)).WantStatus(200)
+	p.Post("/v1/responses", continuationBody("sim", blob)).WantStatus(200)
 	p.Reload(withSeal(sealKeyB, other))
 	refused("rotated out", blob)
 	if log := p.Log.String(); strings.Contains(log, blob[:40]) {
@@ -140,7 +140,7 @@ func TestCompaction_NotServed(t *testing.T) {
 	p := start(t, rig.Setup{})
 	p.Post(compactPath, body).WantError(404, "not_found_error", "not_found")
 	p.Post("/v1/responses", trigger).WantError(400, "invalid_request_error", "unsupported_parameter")
-	p.Post("/v1/responses", afterwards("sim", "pst1x")).WantError(400, "invalid_request_error", "compaction_unreadable")
+	p.Post("/v1/responses", continuationBody("sim", "pst1x")).WantError(400, "invalid_request_error", "compaction_unreadable")
 
 	narrow, hash, _ := auth.NewKey()
 	with := withSeal(sealKeyA, `- { id: narrow, hash: "`+hash+`", operations: [responses] }`)

@@ -25,11 +25,11 @@ words=(penstock "$@"); CURRENT=$(($# + 1)); current="${@[-1]}"; _penstock | whil
 	"fish": `source $argv[1]; set -e argv[1]; complete -C "penstock "(string join " " -- $argv) | string replace -r '\t.*' ''; true`,
 }
 
-// offers returns the shell's sorted suggestions. The folder is empty, so they contain no file
+// suggestions returns the shell's sorted suggestions. The folder is empty, so they contain no file
 // names.
-func (c completer) offers(t *testing.T, env []string, line string) string {
+func (c completer) suggestions(t *testing.T, env []string, line string) string {
 	t.Helper()
-	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(first(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
+	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(firstArgument(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
 	cmd.Env = append(env, "PATH="+filepath.Dir(c.script)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
@@ -41,8 +41,8 @@ func (c completer) offers(t *testing.T, env []string, line string) string {
 	return strings.Join(words, " ")
 }
 
-// first returns the name that two of the shells expect before the arguments.
-func first(shell string) []string {
+// firstArgument returns the name that two of the shells expect before the arguments.
+func firstArgument(shell string) []string {
 	if shell == "fish" {
 		return nil
 	}
@@ -134,8 +134,8 @@ func TestCompletion(t *testing.T) {
 				slices.Sort(want)
 				// Completion waits only briefly for a running edge, and a busy machine may delay
 				// the edge.
-				rig.WaitFor(t, rig.Patience, fmt.Sprintf("penstock %s: %q", row.line, row.want), func() bool {
-					return shell.offers(t, row.env, row.line) == strings.Join(want, " ")
+				rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("penstock %s: %q", row.line, row.want), func() bool {
+					return shell.suggestions(t, row.env, row.line) == strings.Join(want, " ")
 				})
 			}
 		})
@@ -162,7 +162,7 @@ func TestCompletion_Readline(t *testing.T) {
 	} {
 		words := strings.Split(strings.ReplaceAll(line, " ", "|"), "|")
 		script := `source "$1"; COMP_LINE="$2" COMP_POINT=${#2}; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`
-		rig.WaitFor(t, rig.Patience, fmt.Sprintf("%s: %q", line, want), func() bool { // see TestCompletion
+		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("%s: %q", line, want), func() bool { // see TestCompletion
 			cmd := exec.Command(shells[0].shell, append([]string{"-c", script, "test", shells[0].script, strings.ReplaceAll(line, "|", "")}, words...)...)
 			cmd.Env = append(os.Environ(), "PENSTOCK_ADMIN="+p.Admin, "PATH="+filepath.Dir(shells[0].script)+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()

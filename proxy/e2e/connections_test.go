@@ -94,7 +94,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	for range 3 {
 		p.Dial()
 	}
-	rig.WaitFor(t, rig.Patience, "three are open", func() bool { return p.Metric("penstock_client_connections") == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "three are open", func() bool { return p.Metric("penstock_client_connections") == 3 })
 	r := p.Dial().Reply("GET")
 	r.WantError(503, "api_error", "too_many_connections")
 	if !strings.Contains(r.Body, "This address") {

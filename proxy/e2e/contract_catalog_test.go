@@ -14,7 +14,7 @@ import (
 
 // These tests check the live catalog: capacity, readiness, visibility by key, and caching.
 
-type room struct {
+type capacityState struct {
 	slots
 	Unit       string           `json:"unit"`
 	UpdatedAt  int64            `json:"updated_at"`
@@ -28,11 +28,11 @@ type slots struct {
 	Utilization float64 `json:"utilization_percent"`
 }
 
-func (p *penstock) room() (c room, ready bool) {
+func (p *penstock) capacity() (c capacityState, ready bool) {
 	p.T.Helper()
 	r := p.Get("/v1/models/sim").WantStatus(200)
 	var m struct {
-		Capacity room
+		Capacity capacityState
 		IsReady  bool `json:"is_ready"`
 	}
 	if err := json.Unmarshal([]byte(r.Body), &m); err != nil {
@@ -60,7 +60,7 @@ func TestCatalogCapacity(t *testing.T) {
 	free := slots{4, 4, 0, 0}
 	want := func(all, text, vision slots) {
 		t.Helper()
-		got, _ := p.room()
+		got, _ := p.capacity()
 		if got.slots != all || got.Modalities["text"] != text || got.Modalities["vision"] != vision || len(got.Modalities) != 2 {
 			t.Errorf("capacity %+v, want %+v, text %+v, vision %+v", got, all, text, vision)
 		}
@@ -70,7 +70,7 @@ func TestCatalogCapacity(t *testing.T) {
 	want(slots{3, 6, 3, 50}, slots{1, 4, 3, 75}, slots{2, 2, 0, 0})
 	images := p.occupy(2, func(more string) string { return rig.VisionBody(rig.Picture("png"), more) })
 	text, full := slots{1, 4, 3, 75}, slots{0, 2, 2, 100}
-	got, _ := p.room()
+	got, _ := p.capacity()
 	if got.Active != 5 || got.Available != 1 || got.Modalities["text"] != text || got.Modalities["vision"] != full {
 		t.Errorf("capacity = %+v, want text %+v and vision %+v", got, text, full)
 	}
@@ -78,13 +78,13 @@ func TestCatalogCapacity(t *testing.T) {
 		t.Errorf("the metrics tell of %d in flight, the catalog of 5", n)
 	}
 	// The list is rendered once a second, so it may be out of date by a second.
-	rig.WaitFor(t, rig.Patience, "the list shows 5 active requests", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the list shows 5 active requests", func() bool {
 		return strings.Contains(p.Get("/v1/models").Body, `"active_requests":5`)
 	})
 	for _, s := range append(texts, images...) {
 		s.Leave()
 	}
-	p.Rest()
+	p.WaitIdle()
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
 }
 
@@ -93,7 +93,7 @@ func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
 	held := append(p.occupy(1, p.Chat), p.occupy(1, func(more string) string { return rig.VisionBody(rig.Picture("png"), more) })...)
-	if got, _ := p.room(); (got.slots != slots{2, 4, 2, 50}) || got.Modalities != nil {
+	if got, _ := p.capacity(); (got.slots != slots{2, 4, 2, 50}) || got.Modalities != nil {
 		t.Errorf("capacity = %+v, want 2 of 4 active and no modalities", got)
 	}
 	if twin := p.entry("twin")["capacity"].(map[string]any); twin["active_requests"] != 2.0 {
@@ -142,19 +142,19 @@ func TestCatalogVisionFull(t *testing.T) {
 func TestCatalogReadiness(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms, fall: 1, rise: 1 }"})
-	if c, ready := p.room(); !ready || c.Total == 0 {
+	if c, ready := p.capacity(); !ready || c.Total == 0 {
 		t.Fatalf("not ready: %+v", c)
 	}
 	p.Engines[0].SetHealthy(false)
-	rig.WaitFor(t, rig.Patience, "not ready any more", func() bool { _, ready := p.room(); return !ready })
-	if c, _ := p.room(); c.slots != (slots{}) {
+	rig.WaitFor(t, rig.WaitTimeout, "not ready any more", func() bool { _, ready := p.capacity(); return !ready })
+	if c, _ := p.capacity(); c.slots != (slots{}) {
 		t.Errorf("a model without an engine has capacity %+v", c)
 	}
-	rig.WaitFor(t, rig.Patience, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
+	rig.WaitFor(t, rig.WaitTimeout, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
 	p.Get("/health").WantStatus(200) // the edge is still healthy
 	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
 	p.Engines[0].SetHealthy(true)
-	rig.WaitFor(t, rig.Patience, "ready again", func() bool { _, ready := p.room(); return ready })
+	rig.WaitFor(t, rig.WaitTimeout, "ready again", func() bool { _, ready := p.capacity(); return ready })
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
@@ -209,7 +209,7 @@ func TestCatalogByKey(t *testing.T) {
 	for _, target := range []string{
 		"/v1/models/vendor/family/model", "/v1/models/vendor%2Ffamily%2Fmodel", "/v1/models/vendor%2ffamily/model", "/v1/models/%76endor/family/model", "/v1/models/sp%C3%A4te%2B1", "/v1/models/sp%C3%A4te+1",
 	} {
-		if r := p.dialGet(target).WantStatus(200).Conforms("GET", target); !strings.Contains(r.Body, `"id":"vendor/family/model"`) && !strings.Contains(r.Body, `"id":"späte+1"`) {
+		if r := p.dialGet(target).WantStatus(200).WantConforming("GET", target); !strings.Contains(r.Body, `"id":"vendor/family/model"`) && !strings.Contains(r.Body, `"id":"späte+1"`) {
 			t.Errorf("%s: answer = %s, want the model of the path", target, r.Body)
 		}
 	}
@@ -244,7 +244,7 @@ func TestCatalogCaching(t *testing.T) {
 			}
 		}
 		// The ETag stays the same if only updated_at has changed.
-		rig.WaitFor(t, rig.Patience, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
+		rig.WaitFor(t, rig.WaitTimeout, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
 		if r := p.Get(target, "If-None-Match: "+open.Header.Get("ETag")); r.Status != 304 {
 			t.Errorf("%s: the tag does not outlive its second: %d", target, r.Status)
 		}
@@ -285,9 +285,9 @@ func TestStrictKeepsPaths(t *testing.T) {
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})
-	rig.WaitFor(t, rig.Patience, "the context of both engines is known", func() bool { return p.entry("sim")["context_length"] == 2048.0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the context of both engines is known", func() bool { return p.entry("sim")["context_length"] == 2048.0 })
 	e := p.Post(chatPath, p.Chat(`"max_tokens":3000`)).WantError(400, "invalid_request_error", "context_length_exceeded")
-	if show(e.Param) != "max_tokens" {
-		t.Errorf("the parameter is %s", show(e.Param))
+	if orNull(e.Param) != "max_tokens" {
+		t.Errorf("the parameter is %s", orNull(e.Param))
 	}
 }

@@ -50,7 +50,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 		}
 		out = append(out, rule{line: table + ", " + m.name, check: func(t *testing.T, p *penstock) {
 			for _, v := range slices.Concat(m.good, m.passed) {
-				if err := rig.Published(t).Fits(rig.Schema(schemaName), []byte(body(v))); err != nil {
+				if err := rig.PublishedContract(t).Validate(rig.SchemaPointer(schemaName), []byte(body(v))); err != nil {
 					t.Errorf("the document refuses %s: %v", body(v), err)
 				}
 				r := p.Post(path, body(v))
@@ -62,7 +62,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 				}
 			}
 			for _, v := range wrong {
-				if err := rig.Published(t).Fits(rig.Schema(schemaName), []byte(body(v))); (err == nil) != slices.Contains(m.unsaid, v) {
+				if err := rig.PublishedContract(t).Validate(rig.SchemaPointer(schemaName), []byte(body(v))); (err == nil) != slices.Contains(m.unsaid, v) {
 					t.Errorf("%s: the document says %v", body(v), err)
 				}
 				r := p.Post(path, body(v))
@@ -71,7 +71,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 					continue
 				}
 				if e := errorRecord(r); e.Param == nil || !strings.HasPrefix(*e.Param, m.name) || e.Code == "rejected_by_engine" {
-					t.Errorf("%s: the parameter is %s, want %s: %s", body(v), show(e.Param), m.name, e.Message)
+					t.Errorf("%s: the parameter is %s, want %s: %s", body(v), orNull(e.Param), m.name, e.Message)
 				}
 			}
 		}})
@@ -168,8 +168,8 @@ func formRow(name string, good, wrong []formPart) rule {
 				t.Errorf("%v: status %d, want 400\n%s", part, r.Status, r.Body)
 				continue
 			}
-			if e := errorRecord(r); show(e.Param) != name {
-				t.Errorf("%v: the parameter is %s", part, show(e.Param))
+			if e := errorRecord(r); orNull(e.Param) != name {
+				t.Errorf("%v: the parameter is %s", part, orNull(e.Param))
 			}
 		}
 	}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestTranscriptions_Refused"}}
@@ -196,8 +196,8 @@ func TestResponsesContract(t *testing.T) {
 	}
 	for more, param := range map[string]string{`,"store":true`: "store", `,"previous_response_id":"resp_1"`: "previous_response_id"} {
 		e := p.Post(path, body(more)).WantError(400, "invalid_request_error", "unsupported_parameter")
-		if show(e.Param) != param {
-			t.Errorf("%s: the parameter is %s", more, show(e.Param))
+		if orNull(e.Param) != param {
+			t.Errorf("%s: the parameter is %s", more, orNull(e.Param))
 		}
 	}
 	secret := p.Post(path, body(`,"sim":{"reasoning":8}`)).WantStatus(200)
@@ -254,10 +254,10 @@ func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 // lowered by the other endpoints.
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Model: "supported_reasoning_efforts: [none, low]"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Model: "supported_reasoning_efforts: [none, low]"})
 	e := p.Post(chatPath, p.Chat(`"reasoning_effort":"high"`)).WantError(400, "invalid_request_error", "unsupported_parameter")
-	if show(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
-		t.Errorf("param = %s, message %s; want reasoning_effort and its values", show(e.Param), e.Message)
+	if orNull(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
+		t.Errorf("param = %s, message %s; want reasoning_effort and its values", orNull(e.Param), e.Message)
 	}
 	p.Post(chatPath, p.Chat(`"reasoning_effort":"low"`)).WantStatus(200)
 	for path, body := range map[string]string{
@@ -284,7 +284,7 @@ func TestBareCompletion(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"twelve bytes"}}]}`)
 	})
 	body := p.Post("/v1/chat/completions", `{"model":"talk","messages":[{"role":"user","content":"x"}]}`).WantStatus(200).Body
-	if err := rig.Published(t).Fits(rig.Schema("ChatCompletion"), []byte(body)); err != nil {
+	if err := rig.PublishedContract(t).Validate(rig.SchemaPointer("ChatCompletion"), []byte(body)); err != nil {
 		t.Errorf("the body does not fit ChatCompletion: %v\n%s", err, body)
 	}
 	if !strings.Contains(body, `"id":"chatcmpl-`) {
@@ -297,7 +297,7 @@ func TestBareCompletion(t *testing.T) {
 func TestDeveloperAsSystem(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {
-		p := start(t, rig.Setup{Engines: recording(), Config: `
+		p := start(t, rig.Setup{Engines: recordingEngine(), Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 engines: [{ name: plain, like: sim, quirks: [developer_as_system] }]

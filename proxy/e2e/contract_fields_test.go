@@ -15,18 +15,20 @@ func chatOf(messages string) string { return `{"model":"sim","messages":[` + mes
 // oneMessage returns a chat request with one user message that has the given additional members.
 func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
 
-func part(p string) string { return oneMessage(`"content":[` + p + `]`) }
+func chatWithPart(p string) string { return oneMessage(`"content":[` + p + `]`) }
 
-// replay returns a chat request whose second message is an assistant message with the given
+// chatWithAssistant returns a chat request whose second message is an assistant message with the given
 // members.
-func replay(members string) string {
+func chatWithAssistant(members string) string {
 	return chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":null,` + members + `},{"role":"tool","tool_call_id":"c1","content":"ok"}`)
 }
 
-// tool returns the members of one tool definition and tool_choice none.
-func tool(definition string) string { return `"tool_choice":"none","tools":[` + definition + `]` }
+// toolMembers returns the members of one tool definition and tool_choice none.
+func toolMembers(definition string) string {
+	return `"tool_choice":"none","tools":[` + definition + `]`
+}
 
-func within(t *testing.T, object any, member, want string) {
+func wantMember(t *testing.T, object any, member, want string) {
 	t.Helper()
 	got, err := json.Marshal(object.(map[string]any)[member])
 	if err != nil {
@@ -71,7 +73,7 @@ var chatRows = []rule{
 			if r.WantError(404, "not_found_error", "model_not_found"); !strings.Contains(r.Body, `The model \"Simm\" does not exist: did you mean \"sim\"?`) {
 				t.Error(r.Body)
 			}
-			rig.WaitFor(t, rig.Patience, "the log names the nearest model", func() bool { return strings.Contains(p.Log.String(), `"nearest_model":"sim"`) })
+			rig.WaitFor(t, rig.WaitTimeout, "the log names the nearest model", func() bool { return strings.Contains(p.Log.String(), `"nearest_model":"sim"`) })
 			if strings.Contains(p.Log.String(), "Simm") {
 				t.Error("the log has a client's string")
 			}
@@ -112,7 +114,7 @@ var chatRows = []rule{
 	},
 	{line: "Chat request, response_format", good: []string{`"response_format":null`}, bad: []refused{{`"response_format":"json"`, "response_format", false}, {`"response_format":[]`, "response_format", false}}},
 	{
-		line: "Chat request, tools", good: []string{`"tools":[]`, `"tools":null`, tool(`{"type":"function","function":{"name":"f"}}`)},
+		line: "Chat request, tools", good: []string{`"tools":[]`, `"tools":null`, toolMembers(`{"type":"function","function":{"name":"f"}}`)},
 		bad: []refused{{`"tools":{}`, "tools", false}, {`"tools":["f"]`, "tools[0]", false}},
 	},
 	{line: "Chat request, tool_choice", good: []string{
@@ -148,7 +150,7 @@ var chatRows = []rule{
 			Choices []struct{ Message struct{ Content *string } }
 			Usage   map[string]any
 		}
-		r := p.accepts("")
+		r := p.wantAccepted("")
 		if err := json.Unmarshal([]byte(r.Body), &c); err != nil || len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Usage == nil {
 			t.Errorf("no choices[0].message.content or no usage: %s", r.Body)
 		}
@@ -156,61 +158,61 @@ var chatRows = []rule{
 
 	{line: "Chat message, role", good: []string{
 		chatOf(`{"role":"system","content":"a"},{"role":"user","content":"a"}`), chatOf(`{"role":"developer","content":"a"},{"role":"user","content":"a"}`),
-		chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`), replay(`"tool_calls":[` + call + `]`),
+		chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`), chatWithAssistant(`"tool_calls":[` + call + `]`),
 	}, bad: []refused{
 		{chatOf(`{"content":"a"}`), "messages[0].role", false}, {chatOf(`{"role":"function","content":"a"}`), "messages[0].role", false}, {chatOf(`{"role":1,"content":"a"}`), "messages[0].role", false},
 	}},
 	{line: "Chat message, content", good: []string{
-		oneMessage(`"content":"a"`), oneMessage(`"content":[{"type":"text","text":"a"}]`), replay(`"tool_calls":[` + call + `]`),
-	}, bad: []refused{{oneMessage(`"content":5`), "messages[0].content", false}, {oneMessage(`"content":{}`), "messages[0].content", false}, {part(`"a"`), "messages[0].content[0]", false}}},
+		oneMessage(`"content":"a"`), oneMessage(`"content":[{"type":"text","text":"a"}]`), chatWithAssistant(`"tool_calls":[` + call + `]`),
+	}, bad: []refused{{oneMessage(`"content":5`), "messages[0].content", false}, {oneMessage(`"content":{}`), "messages[0].content", false}, {chatWithPart(`"a"`), "messages[0].content[0]", false}}},
 	{line: "Chat message, name", good: []string{oneMessage(`"content":"a","name":"bob"`)}, bad: []refused{{oneMessage(`"content":"a","name":5`), "messages[0].name", false}}},
-	{line: "Chat message, tool_call_id", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{oneMessage(`"content":"a","tool_call_id":5`), "messages[0].tool_call_id", false}}},
-	{line: "Chat message, tool_calls", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{{replay(`"tool_calls":{}`), "messages[1].tool_calls", false}, {replay(`"tool_calls":["c"]`), "messages[1].tool_calls[0]", false}}},
-	{line: "Content part, text", good: []string{part(`{"type":"text","text":""}`)}, bad: []refused{
-		{part(`{"type":"text"}`), "messages[0].content[0].text", false},
-		{part(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
-		{part(`{"text":"a"}`), "messages[0].content[0].type", false},
-		{part(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].video_url", false},
+	{line: "Chat message, tool_call_id", good: []string{chatWithAssistant(`"tool_calls":[` + call + `]`)}, bad: []refused{{oneMessage(`"content":"a","tool_call_id":5`), "messages[0].tool_call_id", false}}},
+	{line: "Chat message, tool_calls", good: []string{chatWithAssistant(`"tool_calls":[` + call + `]`)}, bad: []refused{{chatWithAssistant(`"tool_calls":{}`), "messages[1].tool_calls", false}, {chatWithAssistant(`"tool_calls":["c"]`), "messages[1].tool_calls[0]", false}}},
+	{line: "Content part, text", good: []string{chatWithPart(`{"type":"text","text":""}`)}, bad: []refused{
+		{chatWithPart(`{"type":"text"}`), "messages[0].content[0].text", false},
+		{chatWithPart(`{"type":"text","text":5}`), "messages[0].content[0].text", false},
+		{chatWithPart(`{"text":"a"}`), "messages[0].content[0].type", false},
+		{chatWithPart(`{"type":"video_url","video_url":"x"}`), "messages[0].content[0].video_url", false},
 	}},
 	{line: "Content part, image_url", good: []string{
-		part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), part(`{"type":"image_url","image_url":{"url":"` + rig.Picture("jpeg") + `","detail":"low"}}`),
-		part(`{"type":"image_url","image_url":{"url":"` + rig.Picture("png") + `","detail":"auto"}}`),
+		chatWithPart(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`), chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.Picture("jpeg") + `","detail":"low"}}`),
+		chatWithPart(`{"type":"image_url","image_url":{"url":"` + rig.Picture("png") + `","detail":"auto"}}`),
 	}, bad: []refused{
-		{part(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
-		{part(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
-		{part(`{"type":"image_url","image_url":{}}`), "messages[0].content[0].image_url.url", false},
-		{part(`{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":5}}`), "messages[0].content[0].image_url.detail", false},
-		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
-		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
+		{chatWithPart(`{"type":"image_url"}`), "messages[0].content[0].image_url", false},
+		{chatWithPart(`{"type":"image_url","image_url":5}`), "messages[0].content[0].image_url", false},
+		{chatWithPart(`{"type":"image_url","image_url":{}}`), "messages[0].content[0].image_url.url", false},
+		{chatWithPart(`{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":5}}`), "messages[0].content[0].image_url.detail", false},
+		{chatWithPart(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
+		{chatWithPart(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
 		// The simulator accepts only an object here, so the test checks the string only against the
 		// schema.
-		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
-		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
+		body := chatWithPart(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
+		if err := rig.PublishedContract(t).Validate(rig.SchemaPointer("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
 		}
 		if r := p.Post(chatPath, body); r.Status != 200 && errorRecord(r).Code != "rejected_by_engine" {
 			t.Errorf("a URI string is refused: %s", r.Body)
 		}
 	}, tests: []string{"translate/chat.TestDataURLs", "translate/chat.TestImageURLs", "proxy/e2e/faults.TestFault64_ImageURLs"}},
-	{line: "Tool call", good: []string{replay(`"tool_calls":[` + call + `]`)}, bad: []refused{
-		{replay(`"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].id", false},
-		{replay(`"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
-		{replay(`"tool_calls":[{"id":"c1","type":"custom","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
-		{replay(`"tool_calls":[{"id":"c1","type":"function"}]`), "messages[1].tool_calls[0].function", false},
-		{replay(`"tool_calls":[{"id":"c1","type":"function","function":{"arguments":"{}"}}]`), "messages[1].tool_calls[0].function.name", false},
-		{replay(`"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{}}}]`), "messages[1].tool_calls[0].function.arguments", false},
+	{line: "Tool call", good: []string{chatWithAssistant(`"tool_calls":[` + call + `]`)}, bad: []refused{
+		{chatWithAssistant(`"tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].id", false},
+		{chatWithAssistant(`"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
+		{chatWithAssistant(`"tool_calls":[{"id":"c1","type":"custom","function":{"name":"f","arguments":"{}"}}]`), "messages[1].tool_calls[0].type", false},
+		{chatWithAssistant(`"tool_calls":[{"id":"c1","type":"function"}]`), "messages[1].tool_calls[0].function", false},
+		{chatWithAssistant(`"tool_calls":[{"id":"c1","type":"function","function":{"arguments":"{}"}}]`), "messages[1].tool_calls[0].function.name", false},
+		{chatWithAssistant(`"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":{}}}]`), "messages[1].tool_calls[0].function.arguments", false},
 	}},
 	{line: "Tool definition", good: []string{
-		tool(`{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}`),
+		toolMembers(`{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}`),
 	}, bad: []refused{
-		{tool(`{"function":{"name":"f"}}`), "tools[0].type", false},
-		{tool(`{"type":"function"}`), "tools[0].function", false},
-		{tool(`{"type":"function","function":{}}`), "tools[0].function.name", false},
-		{tool(`{"type":"function","function":{"name":5}}`), "tools[0].function.name", false},
-		{tool(`{"type":"function","function":{"name":"f","description":5}}`), "tools[0].function.description", false},
-		{tool(`{"type":"function","function":{"name":"f","parameters":[]}}`), "tools[0].function.parameters", false},
-		{tool(`{"type":"function","function":{"name":"f","strict":"yes"}}`), "tools[0].function.strict", false},
+		{toolMembers(`{"function":{"name":"f"}}`), "tools[0].type", false},
+		{toolMembers(`{"type":"function"}`), "tools[0].function", false},
+		{toolMembers(`{"type":"function","function":{}}`), "tools[0].function.name", false},
+		{toolMembers(`{"type":"function","function":{"name":5}}`), "tools[0].function.name", false},
+		{toolMembers(`{"type":"function","function":{"name":"f","description":5}}`), "tools[0].function.description", false},
+		{toolMembers(`{"type":"function","function":{"name":"f","parameters":[]}}`), "tools[0].function.parameters", false},
+		{toolMembers(`{"type":"function","function":{"name":"f","strict":"yes"}}`), "tools[0].function.strict", false},
 	}},
 	{line: "Response format", good: []string{
 		`"response_format":{"type":"text"}`, `"response_format":{"type":"json_object"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}`,
@@ -241,11 +243,11 @@ var otherRows = []rule{
 	{line: "POST /audio/transcriptions, 200: content types", tests: []string{"proxy/e2e.TestTranscriptions"}},
 	{line: "POST /audio/speech, 200: content type", tests: []string{"proxy/e2e.TestSpeech"}},
 	{line: "General: optional fields beyond their type", check: func(t *testing.T, p *penstock) {
-		p.accepts(`"metadata":{"a":"b"},"parallel_tool_calls":false,"unknown_member":[1,2]`)
+		p.wantAccepted(`"metadata":{"a":"b"},"parallel_tool_calls":false,"unknown_member":[1,2]`)
 	}},
 	{line: "States and transitions", tests: []string{"proxy/e2e.TestCatalogReadiness", "proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Events 1, streaming", check: func(t *testing.T, p *penstock) {
-		text, done := rig.StreamText(t, rig.ChatStream, p.accepts(`"stream":true`).Events())
+		text, done := rig.StreamText(t, rig.ChatStream, p.wantAccepted(`"stream":true`).Events())
 		if text == "" || !done {
 			t.Errorf("streamed %q, done: %v", text, done)
 		}

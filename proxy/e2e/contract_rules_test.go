@@ -20,8 +20,8 @@ import (
 // This file contains the contract's rules about the service, its models, its limits, credentials
 // and errors.
 
-// publishes returns a check for one member of the full model. want is JSON.
-func publishes(member, want string) func(*testing.T, *penstock) {
+// checkModelMember returns a check for one member of the full model. want is JSON.
+func checkModelMember(member, want string) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		got, err := json.Marshal(p.entry("sim")[member])
 		if err != nil {
@@ -45,7 +45,7 @@ var serviceRules = []rule{
 		p.Get("/health").WantStatus(200)
 		p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204)
 	}, tests: []string{"proxy/e2e/faults.TestFault64_ImageURLs"}},
-	{line: "What the service does 3, capabilities are published", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
+	{line: "What the service does 3, capabilities are published", check: checkModelMember("supported_features", `["tools","structured_outputs","reasoning"]`)},
 	{line: "What the service does 4, kinds", check: func(t *testing.T, p *penstock) {
 		for id, kind := range map[string]string{
 			"sim": "chat", "hears": "audio-transcription", "speaks": "audio-speech", "paints": "image", "edits": "image-edit", "embeds": "embedding", "ranks": "rerank",
@@ -58,20 +58,20 @@ var serviceRules = []rule{
 	{
 		line:  "What the service does 5, vision and function tools only",
 		good:  []string{rig.VisionBody(rig.Picture("png"), "")},
-		bad:   []refused{{tool(`{"type":"web_search"}`), "tools[0].type", false}},
+		bad:   []refused{{toolMembers(`{"type":"web_search"}`), "tools[0].type", false}},
 		tests: []string{"translate/chat.TestCheck"},
 	},
 	{line: "What the service does 6, only ready models", tests: []string{"proxy/e2e.TestCatalogReadiness"}},
 }
 
 var modelRows = []rule{
-	{line: "Model, id", check: publishes("id", `"sim"`)},
-	{line: "Model, object", check: publishes("object", `"model"`)},
-	{line: "Model, created", check: publishes("created", `1700000000`)},
-	{line: "Model, owned_by", check: publishes("owned_by", `"acme"`)},
-	{line: "Model, name", check: publishes("name", `"Sim One"`)},
-	{line: "Model, kind", check: publishes("kind", `"chat"`)},
-	{line: "Model, task", check: publishes("task", `"chatting"`)},
+	{line: "Model, id", check: checkModelMember("id", `"sim"`)},
+	{line: "Model, object", check: checkModelMember("object", `"model"`)},
+	{line: "Model, created", check: checkModelMember("created", `1700000000`)},
+	{line: "Model, owned_by", check: checkModelMember("owned_by", `"acme"`)},
+	{line: "Model, name", check: checkModelMember("name", `"Sim One"`)},
+	{line: "Model, kind", check: checkModelMember("kind", `"chat"`)},
+	{line: "Model, task", check: checkModelMember("task", `"chatting"`)},
 	{line: "Model, supported_endpoints", check: func(t *testing.T, p *penstock) {
 		for _, id := range p.list().ids() {
 			for _, path := range p.entry(id)["supported_endpoints"].([]any) {
@@ -79,7 +79,7 @@ var modelRows = []rule{
 				if path == any("/v1/realtime") {
 					method = "GET"
 				}
-				if rig.Published(t).Operation(method, path.(string)) == nil {
+				if rig.PublishedContract(t).Operation(method, path.(string)) == nil {
 					t.Errorf("%s promises %v, which the document does not have", id, path)
 				}
 				if r := p.Do(method, path.(string), "{"); r.Status == 404 || r.Status == 405 {
@@ -93,22 +93,22 @@ var modelRows = []rule{
 			}
 		}
 	}},
-	{line: "Model, input_modalities", check: publishes("input_modalities", `["text","image"]`)},
-	{line: "Model, output_modalities", check: publishes("output_modalities", `["text"]`)},
-	{line: "Model, context_length", check: publishes("context_length", `32768`)},
-	{line: "Model, modality_context_lengths", check: publishes("modality_context_lengths", `{"image":8192}`)},
-	{line: "Model, max_output_length", check: publishes("max_output_length", `4096`)},
-	{line: "Model, capacity_tpm", check: publishes("capacity_tpm", `1000000`)},
+	{line: "Model, input_modalities", check: checkModelMember("input_modalities", `["text","image"]`)},
+	{line: "Model, output_modalities", check: checkModelMember("output_modalities", `["text"]`)},
+	{line: "Model, context_length", check: checkModelMember("context_length", `32768`)},
+	{line: "Model, modality_context_lengths", check: checkModelMember("modality_context_lengths", `{"image":8192}`)},
+	{line: "Model, max_output_length", check: checkModelMember("max_output_length", `4096`)},
+	{line: "Model, capacity_tpm", check: checkModelMember("capacity_tpm", `1000000`)},
 	{line: "Model, capacity", check: func(t *testing.T, p *penstock) {
 		if p.entry("sim")["capacity"] == nil {
 			t.Error("no capacity")
 		}
 	}, tests: []string{"proxy/e2e.TestCatalogCapacity"}},
-	{line: "Model, vision", check: publishes("vision", `{"context_length":8192,"max_image_edge":2048,"max_pixels":1000000,"max_tokens":2048,"retry_after_seconds":7}`)},
-	{line: "Model, pricing", check: publishes("pricing", `{"input":"0.10"}`)},
-	{line: "Model, supported_features", check: publishes("supported_features", `["tools","structured_outputs","reasoning"]`)},
-	{line: "Model, is_ready", check: publishes("is_ready", `true`), tests: []string{"proxy/e2e.TestCatalogReadiness"}},
-	{line: "Model, model_info.supported_reasoning_efforts", check: publishes("model_info", `{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`)},
+	{line: "Model, vision", check: checkModelMember("vision", `{"context_length":8192,"max_image_edge":2048,"max_pixels":1000000,"max_tokens":2048,"retry_after_seconds":7}`)},
+	{line: "Model, pricing", check: checkModelMember("pricing", `{"input":"0.10"}`)},
+	{line: "Model, supported_features", check: checkModelMember("supported_features", `["tools","structured_outputs","reasoning"]`)},
+	{line: "Model, is_ready", check: checkModelMember("is_ready", `true`), tests: []string{"proxy/e2e.TestCatalogReadiness"}},
+	{line: "Model, model_info.supported_reasoning_efforts", check: checkModelMember("model_info", `{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`)},
 
 	{line: "Capacity, available_concurrency", check: capacityMember("available_concurrency", "20")},
 	{line: "Capacity, total_concurrency", check: capacityMember("total_concurrency", "20")},
@@ -128,11 +128,11 @@ var modelRows = []rule{
 	{line: "Vision, max_image_edge", check: publishesVision("max_image_edge", "2048")},
 	{line: "Vision, max_pixels", check: func(t *testing.T, p *penstock) {
 		publishesVision("max_pixels", "1000000")(t, p)
-		p.refuses(refused{rig.VisionBody(blank(1001, 1000), ""), "messages[0].content[1].image_url.url", true})
+		p.wantRejected(refused{rig.VisionBody(blank(1001, 1000), ""), "messages[0].content[1].image_url.url", true})
 	}},
 	{line: "Vision, max_tokens", check: func(t *testing.T, p *penstock) {
 		publishesVision("max_tokens", "2048")(t, p)
-		p.accepts(rig.VisionBody(rig.Picture("png"), `"max_tokens":4000`))
+		p.wantAccepted(rig.VisionBody(rig.Picture("png"), `"max_tokens":4000`))
 	}, tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, context_length", check: publishesVision("context_length", "8192"), tests: []string{"translate/chat.TestCheck"}},
 	{line: "Vision, retry_after_seconds", check: publishesVision("retry_after_seconds", "7"), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
@@ -152,11 +152,11 @@ var modelRows = []rule{
 // capacityMember returns a check for one member of the full model's capacity object while the model
 // is idle.
 func capacityMember(member, want string) func(*testing.T, *penstock) {
-	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["capacity"], member, want) }
+	return func(t *testing.T, p *penstock) { wantMember(t, p.entry("sim")["capacity"], member, want) }
 }
 
 func publishesVision(member, want string) func(*testing.T, *penstock) {
-	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["vision"], member, want) }
+	return func(t *testing.T, p *penstock) { wantMember(t, p.entry("sim")["vision"], member, want) }
 }
 
 // blank returns a data URL with an empty picture of the given size.
@@ -199,11 +199,11 @@ var authRules = []rule{
 }
 
 var errorRules = []rule{
-	{line: "Error, message", check: errorMember(func(e *rig.APIError) bool { return e.Message != "" })},
-	{line: "Error, type", check: errorMember(func(e *rig.APIError) bool { return e.Type == "invalid_request_error" })},
-	{line: "Error, code", check: errorMember(func(e *rig.APIError) bool { return e.Code == "invalid_value" })},
-	{line: "Error, param", check: errorMember(func(e *rig.APIError) bool { return e.Param != nil && *e.Param == "temperature" })},
-	{line: "Error, metadata", check: errorMember(func(e *rig.APIError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
+	{line: "Error, message", check: checkErrorMember(func(e *rig.APIError) bool { return e.Message != "" })},
+	{line: "Error, type", check: checkErrorMember(func(e *rig.APIError) bool { return e.Type == "invalid_request_error" })},
+	{line: "Error, code", check: checkErrorMember(func(e *rig.APIError) bool { return e.Code == "invalid_value" })},
+	{line: "Error, param", check: checkErrorMember(func(e *rig.APIError) bool { return e.Param != nil && *e.Param == "temperature" })},
+	{line: "Error, metadata", check: checkErrorMember(func(e *rig.APIError) bool { return e.Metadata == nil }), tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Error, metadata of a vision-capacity 429", tests: []string{"proxy/e2e.TestCatalogVisionFull"}},
 	{line: "Status 400", tests: []string{"proxy/e2e.TestStatuses"}},
 	{line: "Status 401", tests: []string{"proxy/e2e.TestStatuses"}},
@@ -220,8 +220,8 @@ var errorRules = []rule{
 	{line: "Errors, rule: store true and previous_response_id are rejected", tests: []string{"proxy/e2e.TestResponsesContract"}},
 }
 
-// errorMember returns a check for the error of one refusal.
-func errorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
+// checkErrorMember returns a check for the error of one refusal.
+func checkErrorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
 		if !holds(errorRecord(r)) {
@@ -232,7 +232,7 @@ func errorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 
 var limitRules = []rule{
 	{line: "Limits 1, max_completion_tokens bounds reasoning too", check: func(t *testing.T, p *penstock) {
-		r := p.accepts(`"max_completion_tokens":6,"reasoning":{"effort":"high","max_tokens":100},"sim":{"reasoning":20}`)
+		r := p.wantAccepted(`"max_completion_tokens":6,"reasoning":{"effort":"high","max_tokens":100},"sim":{"reasoning":20}`)
 		var c struct {
 			Usage struct {
 				Completion int `json:"completion_tokens"`
@@ -243,7 +243,7 @@ var limitRules = []rule{
 		}
 	}, tests: []string{"translate/chat.TestAppendUpstream"}},
 	{line: "Limits 2, numeric ranges", tests: []string{"translate/chat.TestRequestRulesCoverContract"}}, // also covered by the rows of the chat request
-	{line: "Limits 3, per-model limits are published", check: publishes("max_output_length", "4096")},
+	{line: "Limits 3, per-model limits are published", check: checkModelMember("max_output_length", "4096")},
 	{line: "Limits 4, admission is by concurrency, vision apart", tests: []string{"proxy/e2e.TestCatalogVisionFull", "proxy/e2e.TestOneLedger"}},
 	{line: "Limits 5, oversized bodies", tests: []string{"proxy/e2e/faults.TestFault59_BodyTooLarge", "proxy/e2e.TestStatuses"}},
 	{line: "Limits 6, request rates", tests: []string{"proxy/access/limit.TestTake", "proxy/e2e.TestStatuses"}},
@@ -295,7 +295,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: blind, url: "` + engine.URL + `", engine: sglang }]
 models: [{ id: sim, deployments: [{ upstream: blind }] }]
 `})
-	rig.WaitFor(t, rig.Patience, "the catalog has what the engine says", func() bool { return modalities(p) == "text" })
+	rig.WaitFor(t, rig.WaitTimeout, "the catalog has what the engine says", func() bool { return modalities(p) == "text" })
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
@@ -305,7 +305,7 @@ func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`
 	body := `{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"Listen."},` + part + `]}]}`
-	p := start(t, rig.Setup{Engines: recording(), Model: "input_modalities: [text, audio]"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Model: "input_modalities: [text, audio]"})
 	p.Post(chatPath, body).WantStatus(200)
 	if got := p.Engines[0].Recorded(); !strings.Contains(string(got[len(got)-1].Body), part) {
 		t.Errorf("the engine got %s", got[len(got)-1].Body)

@@ -41,11 +41,11 @@ func TestOpenapiCommand(t *testing.T) {
 // golden files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	c := rig.Published(t)
+	c := rig.PublishedContract(t)
 	seen := map[string]int{}
 	check := func(file, section, name, text string) {
 		seen[file[:strings.IndexByte(file, '/')]+" "+name]++
-		if err := c.Fits(rig.Schema(name), []byte(text)); err != nil && !slices.Contains(foreign, file) {
+		if err := c.Validate(rig.SchemaPointer(name), []byte(text)); err != nil && !slices.Contains(foreignGoldenFiles, file) {
 			t.Errorf("%s, section %s does not fit the schema: %v\n%.500s", file, section, err, text)
 		}
 	}
@@ -70,7 +70,7 @@ func TestGolden(t *testing.T) {
 		for _, name := range answerSections {
 			text := sections[name]
 			if name == "assembled" {
-				text = passed(text)
+				text = clientResponse(text)
 			}
 			checkAnswer(file, text, func(schema, text string) { check(file, name, schema, text) })
 		}
@@ -91,8 +91,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed returns the client's response for a completion assembled from a stream.
-func passed(completion string) string {
+// clientResponse returns the client's response for a completion assembled from a stream.
+func clientResponse(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
 		return completion
@@ -117,9 +117,9 @@ var goldenKinds = []string{
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign lists golden files that the published schema does not allow: a chunk in an
+// foreignGoldenFiles lists golden files that the published schema does not allow: a chunk in an
 // engine-specific form (text in parts), and an effort accepted only by an edge without `strict`.
-var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
+var foreignGoldenFiles = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
 // eventSchemas maps path prefixes of golden files to the schemas of their events.
 var eventSchemas = []struct{ files, schema string }{

@@ -77,16 +77,16 @@ var surfaces = []surface{
 	{path: "/v1/images/edits", kind: "image-edit", drawn: true, upload: true, request: asForm("image")},
 }
 
-// messages reports whether errors have the Messages shape, with 529 for engine failures.
-func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
+// isMessages reports whether errors have the Messages shape, with 529 for engine failures.
+func (s *surface) isMessages() bool { return rig.ErrorSchema(s.path) == "MessagesError" }
 
-// produced records the statuses that the edge has sent in TestStatuses, by operation.
-type produced struct {
+// sentStatuses records the statuses that the edge has sent in TestStatuses, by operation.
+type sentStatuses struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
 }
 
-func (p *produced) add(method, path string, status int) {
+func (p *sentStatuses) add(method, path string, status int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name := method + " " + path
@@ -99,15 +99,15 @@ func (p *produced) add(method, path string, status int) {
 // TestStatuses checks that the edge produces every status that the document lists for an operation,
 // and no others.
 func TestStatuses(t *testing.T) {
-	fastset.LeaveOut(t, "every status of every dialect")
+	fastset.SkipIfShort(t, "every status of every dialect")
 	t.Parallel()
-	seen := &produced{seen: map[string]map[string]bool{}}
+	seen := &sentStatuses{seen: map[string]map[string]bool{}}
 	t.Run("all", func(t *testing.T) {
 		for _, s := range surfaces {
 			t.Run(s.path, func(t *testing.T) {
 				t.Parallel()
 				s.refusals(t, seen)
-				s.hooked(t, newHook(t), seen)
+				s.checkHook(t, newHook(t), seen)
 				if !s.local {
 					s.failures(t, seen)
 				}
@@ -130,7 +130,7 @@ func TestStatuses(t *testing.T) {
 			realtimeStatuses(t, seen)
 		})
 	})
-	for _, op := range rig.Published(t).Operations {
+	for _, op := range rig.PublishedContract(t).Operations {
 		name := op.Method + " " + op.Path
 		var missing []string
 		for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
@@ -145,11 +145,11 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// expect checks an answer against the document and records its status.
-func (s *surface) expect(t *testing.T, seen *produced, r *rig.Reply, status int, kind, code string) {
+// wantStatus checks an answer against the document and records its status.
+func (s *surface) wantStatus(t *testing.T, seen *sentStatuses, r *rig.Reply, status int, kind, code string) {
 	t.Helper()
 	r.T = t
-	r.Conforms("POST", s.path)
+	r.WantConforming("POST", s.path)
 	seen.add("POST", s.path, r.Status)
 	if status == 200 {
 		r.WantStatus(200)
@@ -164,7 +164,7 @@ func (s *surface) ask(p *penstock, model string, stream bool, header ...string) 
 }
 
 // refusals produces 200 and the statuses that do not involve an engine.
-func (s *surface) refusals(t *testing.T, seen *produced) {
+func (s *surface) refusals(t *testing.T, seen *sentStatuses) {
 	narrow, narrowHash, err := auth.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -180,13 +180,13 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	p := s.start(t, rig.Setup{
 		Limits: "request_body: 64KiB, upload_body: 64KiB", Timeouts: "client_body: 1s",
 		Keys: `- { id: narrow, hash: "` + narrowHash + `", models: [other] }
-- { id: deaf, hash: "` + auth.Hash("deaf") + `", operations: [` + elsewhere + `] }
+- { id: deaf, hash: "` + auth.HashKey("deaf") + `", operations: [` + elsewhere + `] }
 - { id: once, hash: "` + onceHash + `", limits: { requests_per_minute: 1 } }
 `,
 	}, "200")
 	expect := func(r *rig.Reply, status int, kind, code string) {
 		t.Helper()
-		s.expect(t, seen, r, status, kind, code)
+		s.wantStatus(t, seen, r, status, kind, code)
 	}
 	expect(s.ask(p, "works", false), 200, "", "")
 	if s.streams {
@@ -214,12 +214,12 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	expect(s.ask(p, "works", false, "Authorization: Bearer "+once), 429, "rate_limit_error", "rate_limited")
 
 	slow := p.Dial()
-	_ = slow.Send(p.Head("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
+	_ = slow.Send(p.RequestHead("POST", s.path, "Content-Type: "+media, "Content-Length: 100") + "{")
 	expect(slow.Reply("POST"), 408, "invalid_request_error", "request_timeout")
 }
 
 // failures produces the statuses that involve an engine or the edge's memory.
-func (s *surface) failures(t *testing.T, seen *produced) {
+func (s *surface) failures(t *testing.T, seen *sentStatuses) {
 	rows := []struct {
 		fault, kind, code string
 		status            int
@@ -241,12 +241,12 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 	p := s.start(t, rig.Setup{}, faults...)
 	for i, row := range rows {
 		status, kind := row.status, row.kind
-		if s.messages() && status >= 500 {
+		if s.isMessages() && status >= 500 {
 			status, kind = 529, "overloaded_error"
 		}
-		s.expect(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), false), status, kind, row.code)
+		s.wantStatus(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), false), status, kind, row.code)
 		if s.streams {
-			s.expect(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), true), status, kind, row.code)
+			s.wantStatus(t, seen, s.ask(p, "fails-"+strconv.Itoa(i), true), status, kind, row.code)
 		}
 	}
 }
@@ -309,35 +309,35 @@ func painter(t *testing.T, fault string) string {
 
 // memoryStatuses fills an edge's memory for bodies, which is 1 MiB, mostly with a body that does
 // not end.
-func memoryStatuses(t *testing.T, seen *produced) {
+func memoryStatuses(t *testing.T, seen *sentStatuses) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
 	first := p.Dial()
-	_ = first.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + strings.Repeat(" ", 999_999))
-	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") == 1_000_000 })
+	_ = first.Send(p.RequestHead("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + strings.Repeat(" ", 999_999))
+	rig.WaitFor(t, rig.WaitTimeout, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") == 1_000_000 })
 	for _, s := range surfaces {
 		if s.upload {
 			continue // transcriptions are streamed: see TestTranscriptions_Memory
 		}
 		status, kind := 503, "api_error"
-		if s.messages() {
+		if s.isMessages() {
 			status, kind = 529, "overloaded_error"
 		}
 		c := p.Dial()
-		_ = c.Send(p.Head("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
-		s.expect(t, seen, c.Reply("POST"), status, kind, "no_body_memory")
+		_ = c.Send(p.RequestHead("POST", s.path, "Content-Type: application/json", "Content-Length: 1000000") + "{")
+		s.wantStatus(t, seen, c.Reply("POST"), status, kind, "no_body_memory")
 	}
 	first.Reset()
 }
 
 // publicStatuses produces the statuses of the pages that require no key.
-func publicStatuses(t *testing.T, seen *produced) {
+func publicStatuses(t *testing.T, seen *sentStatuses) {
 	p := start(t, rig.Setup{})
 	for _, page := range []struct{ target, path string }{
 		{"/v1/models", "/v1/models"}, {"/v1/models/sim", "/v1/models/{id}"}, {"/health", "/health"}, {"/openapi.json", "/openapi.json"}, {"/openapi.yaml", "/openapi.yaml"},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			ask := func(target string, header ...string) int {
-				r := p.Do(method, target, "", append([]string{"Authorization: "}, header...)...).Conforms(method, target)
+				r := p.Do(method, target, "", append([]string{"Authorization: "}, header...)...).WantConforming(method, target)
 				seen.add(method, page.path, r.Status)
 				return r.Status
 			}
@@ -356,14 +356,14 @@ func publicStatuses(t *testing.T, seen *produced) {
 	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for want, version := range map[int]string{503: "X-Other: 1", 529: "Anthropic-Version: 2023-06-01"} {
-				r := waits.Do(method, target, "", "Authorization: Bearer another", version).WantStatus(want).Conforms(method, target)
+				r := waits.Do(method, target, "", "Authorization: Bearer another", version).WantStatus(want).WantConforming(method, target)
 				seen.add(method, path, r.Status)
 			}
 		}
 	}
-	r := p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204).Conforms("HEAD", "/")
+	r := p.Do("HEAD", "/", "", "Authorization: ").WantStatus(204).WantConforming("HEAD", "/")
 	seen.add("HEAD", "/", r.Status)
-	r = p.Do("GET", "/", "", "Authorization: ").WantStatus(200).Conforms("GET", "/")
+	r = p.Do("GET", "/", "", "Authorization: ").WantStatus(200).WantConforming("GET", "/")
 	seen.add("GET", "/", r.Status)
 	var places map[string]string
 	if err := json.Unmarshal([]byte(r.Body), &places); err != nil {
@@ -381,7 +381,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 	}{
 		{"POST", "/", 405}, {"GET", chatPath, 405}, {"DELETE", "/v1/models", 405}, {"GET", "/v1/messages", 405}, {"POST", "/v1/nothing", 404}, {"POST", "/v1/messages/nothing", 404}, {"GET", "/v1", 404},
 	} {
-		p.Do(c.method, c.target, "").WantStatus(c.status).Conforms(c.method, c.target)
+		p.Do(c.method, c.target, "").WantStatus(c.status).WantConforming(c.method, c.target)
 	}
 }
 
@@ -390,22 +390,22 @@ const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13",
 
 // upgrade sends a GET that may request an upgrade, and checks and records the answer. It returns
 // the connection.
-func (p *produced) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.Raw {
+func (p *sentStatuses) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.Raw {
 	edge.T.Helper()
 	c := edge.Dial()
-	_ = c.Send(edge.Head("GET", path+query, append([]string{"Connection: Upgrade"}, header...)...))
+	_ = c.Send(edge.RequestHead("GET", path+query, append([]string{"Connection: Upgrade"}, header...)...))
 	if r := c.Reply("GET").WantStatus(want); want != 101 {
-		r.Conforms("GET", path)
+		r.WantConforming("GET", path)
 	}
 	p.add("GET", path, want)
 	return c
 }
 
 // realtimeStatuses produces the statuses of a GET for a realtime session.
-func realtimeStatuses(t *testing.T, seen *produced) {
+func realtimeStatuses(t *testing.T, seen *sentStatuses) {
 	h := newHook(t)
 	p := start(t, rig.Setup{
-		Top: h.in(""), Upstream: "concurrency: { text: 4, audio: 1 }", Retry: "budget: 100%", Timeouts: "first_event: 1s",
+		Top: h.setting(""), Upstream: "concurrency: { text: 4, audio: 1 }", Retry: "budget: 100%", Timeouts: "first_event: 1s",
 		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }",
 	})
 	ask := func(query string, want int, header ...string) *rig.Raw {
@@ -415,17 +415,17 @@ func realtimeStatuses(t *testing.T, seen *produced) {
 	held := ask("?model=ears", 101, upgrade)
 	ask("?model=ears", 429, upgrade)
 	_ = held.Send(rig.Frame(0x88, "\x03\xe8", true))
-	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 	ask("?intent=conversation", 400, upgrade)
 	ask("", 401, upgrade, "x-api-key: wrong")
 	ask("", 403, upgrade, "Origin: https://elsewhere.example")
 	ask("?model=nothing", 404, upgrade)
 	ask("", 426)
 	for _, status := range []int{422, 451} {
-		h.says(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
+		h.setAnswer(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
 		ask("?model=ears", status, upgrade)
 	}
-	h.says(`{"action":"allow"}`)
+	h.setAnswer(`{"action":"allow"}`)
 	for status, fault := range map[int]string{502: "status=500", 503: "status=503", 504: "blackhole"} {
 		p.Engines[0].SetFault(sim.Fault{Spec: fault, Path: "/v1/realtime", Count: 1})
 		ask("?model=ears", status, upgrade)
@@ -433,7 +433,7 @@ func realtimeStatuses(t *testing.T, seen *produced) {
 }
 
 // websocketStatuses produces the statuses of a GET with and without a WebSocket upgrade.
-func websocketStatuses(t *testing.T, seen *produced) {
+func websocketStatuses(t *testing.T, seen *sentStatuses) {
 	p := start(t, rig.Setup{Timeouts: "linger: 3s", Top: "responses: { websocket: true }", Untidy: true})
 	ask := func(p *penstock, want int, header ...string) {
 		t.Helper()
@@ -452,7 +452,7 @@ func websocketStatuses(t *testing.T, seen *produced) {
 		defer close(ended)
 		p.End()
 	}()
-	rig.WaitFor(t, rig.Patience, "the edge drains", func() bool { return p.Metric("penstock_draining") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the edge drains", func() bool { return p.Metric("penstock_draining") == 1 })
 	ask(p, 503, upgrade, version, key)
 	s.Leave()
 	<-ended

@@ -62,10 +62,10 @@ func TestContract(t *testing.T) {
 			q := *p // the same edge, but failures are reported for this line
 			q.T = t
 			for _, g := range r.good {
-				q.accepts(g)
+				q.wantAccepted(g)
 			}
 			for _, b := range r.bad {
-				q.refuses(b)
+				q.wantRejected(b)
 			}
 			if r.check != nil {
 				r.check(t, &q)
@@ -103,11 +103,11 @@ func (p *penstock) body(request string) string {
 	return p.Chat(request)
 }
 
-// accepts sends a chat request that the edge and the published schema must accept.
-func (p *penstock) accepts(request string) *rig.Reply {
+// wantAccepted sends a chat request that the edge and the published schema must accept.
+func (p *penstock) wantAccepted(request string) *rig.Reply {
 	p.T.Helper()
 	body := p.body(request)
-	if err := rig.Published(p.T).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
+	if err := rig.PublishedContract(p.T).Validate(rig.SchemaPointer("ChatCompletionRequest"), []byte(body)); err != nil {
 		p.T.Errorf("the document refuses %s: %v", request, err)
 	}
 	r := p.Post(chatPath, body)
@@ -117,12 +117,12 @@ func (p *penstock) accepts(request string) *rig.Reply {
 	return r
 }
 
-// refuses sends a chat request that the edge and the published schema must refuse. The edge's error
+// wantRejected sends a chat request that the edge and the published schema must refuse. The edge's error
 // must name the expected parameter.
-func (p *penstock) refuses(b refused) {
+func (p *penstock) wantRejected(b refused) {
 	p.T.Helper()
 	body := p.body(b.request)
-	if err := rig.Published(p.T).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); (err == nil) != b.unsaid {
+	if err := rig.PublishedContract(p.T).Validate(rig.SchemaPointer("ChatCompletionRequest"), []byte(body)); (err == nil) != b.unsaid {
 		p.T.Errorf("%s: the document says %v", b.request, err)
 	}
 	before := p.Engines[0].Stats().Requests
@@ -136,7 +136,7 @@ func (p *penstock) refuses(b refused) {
 	case e.Type != "invalid_request_error" || e.Code == "rejected_by_engine":
 		p.T.Errorf("%s: %s, %s", b.request, e.Type, e.Code)
 	case e.Param == nil || *e.Param != b.param:
-		p.T.Errorf("%s: the parameter is %v, want %s: %s", b.request, show(e.Param), b.param, e.Message)
+		p.T.Errorf("%s: the parameter is %v, want %s: %s", b.request, orNull(e.Param), b.param, e.Message)
 	case !strings.Contains(e.Message, b.param):
 		p.T.Errorf("%s: the message does not name %s: %s", b.request, b.param, e.Message)
 	}
@@ -145,7 +145,7 @@ func (p *penstock) refuses(b refused) {
 	}
 }
 
-func show(s *string) string {
+func orNull(s *string) string {
 	if s == nil {
 		return "null"
 	}
@@ -207,7 +207,7 @@ func (p *penstock) entry(id string) map[string]any {
 	return m
 }
 
-type list struct {
+type modelList struct {
 	Object string
 	Data   []struct {
 		ID      string `json:"id"`
@@ -215,7 +215,7 @@ type list struct {
 	}
 }
 
-func (l *list) ids() []string {
+func (l *modelList) ids() []string {
 	var ids []string
 	for _, m := range l.Data {
 		ids = append(ids, m.ID)
@@ -223,10 +223,10 @@ func (l *list) ids() []string {
 	return ids
 }
 
-func (p *penstock) list(header ...string) *list {
+func (p *penstock) list(header ...string) *modelList {
 	p.T.Helper()
 	r := p.Get("/v1/models", header...).WantStatus(200)
-	l := new(list)
+	l := new(modelList)
 	if err := json.Unmarshal([]byte(r.Body), l); err != nil {
 		p.T.Fatal(err)
 	}

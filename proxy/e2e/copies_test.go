@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-type copyOf struct {
+type hookCopy struct {
 	Hook, Key, Model, Endpoint, Outcome, Code string
 	RequestID                                 string `json:"request_id"`
 	AnsweredBy                                string `json:"answered_by"`
@@ -46,16 +46,16 @@ func (s *copySink) add(text string) {
 	s.text += text
 }
 
-func (s *copySink) all() (all []copyOf) {
+func (s *copySink) all() (all []hookCopy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return copiesIn(s.t, s.text)
 }
 
-func copiesIn(t testing.TB, text string) (all []copyOf) {
+func copiesIn(t testing.TB, text string) (all []hookCopy) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		var c copyOf
+		var c hookCopy
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatalf("%v: %.200q", err, line)
 		}
@@ -75,20 +75,20 @@ func newCopySink(t testing.TB) (*copySink, string) {
 	return s, server.URL
 }
 
-func (s *copySink) next(n int) copyOf {
+func (s *copySink) next(n int) hookCopy {
 	s.t.Helper()
-	rig.WaitFor(s.t, rig.Patience, "the copy arrives", func() bool { return len(s.all()) >= n })
+	rig.WaitFor(s.t, rig.WaitTimeout, "the copy arrives", func() bool { return len(s.all()) >= n })
 	return s.all()[n-1]
 }
 
 const copiesMetric = "penstock_hook_copies_total"
 
-func copied(e *rig.Edge, result string) float64 {
+func copyCount(e *rig.Edge, result string) float64 {
 	return e.Metric(copiesMetric, `hook="archive"`, `result="`+result+`"`)
 }
 
-// copiesTo returns the setting for a sink with additional members.
-func copiesTo(after, more string) string {
+// copyHookSetting returns the setting for a sink with additional members.
+func copyHookSetting(after, more string) string {
 	return `hooks: [{ name: archive, after: "` + after + `", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
 
@@ -99,7 +99,7 @@ const ofTester = "models: [sim], keys: [tester]"
 // received.
 func TestCopies(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			sink, url := newCopySink(t)
@@ -110,7 +110,7 @@ func TestCopies(t *testing.T) {
 			})
 			h.rewrites(rig.Canary, "word")
 			sent := w.Body("sim", rig.Canary, "")
-			r := p.Say(w, rig.Canary, "").WantStatus(200)
+			r := p.AskPrompt(w, rig.Canary, "").WantStatus(200)
 			if r.Header.Get("X-Penstock-Retained") != "true" {
 				t.Errorf("the client is not told: %v", r.Header)
 			}
@@ -122,18 +122,18 @@ func TestCopies(t *testing.T) {
 			if c.Request.Body != sent || c.Request.Bytes != len(sent) || c.Answer.Body != r.Body || c.Answer.Bytes != len(r.Body) {
 				t.Errorf("%q, want %q\n%q, want %q", c.Request.Body, sent, c.Answer.Body, r.Body)
 			}
-			h.says(`{"action":"route","model":"other"}`)
+			h.setAnswer(`{"action":"route","model":"other"}`)
 			p.Edge.Ask(w, "").WantStatus(200)
 			if c = sink.next(2); c.Model != "sim" || c.AnsweredBy != "other" {
 				t.Errorf("%+v", c)
 			}
-			h.says(`{"action":"refuse","status":403}`)
+			h.setAnswer(`{"action":"refuse","status":403}`)
 			r = p.Edge.Ask(w, "")
 			if c = sink.next(3); c.Status != 403 || c.Code != "refused_by_hook" || c.Answer.Body != r.Body {
 				t.Errorf("%+v, want %q", c, r.Body)
 			}
 			wantShown(t, p.MetricsText(), func(name string) bool { return name == copiesMetric })
-			rig.WaitFor(t, rig.Patience, "copies are counted", func() bool { return copied(p.Edge, "delivered") == 3 })
+			rig.WaitFor(t, rig.WaitTimeout, "copies are counted", func() bool { return copyCount(p.Edge, "delivered") == 3 })
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestCopiesForms(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
 	p := start(t, rig.Setup{
-		Top: copiesTo(url, `models: ["*"], keys: ["*"]`),
+		Top: copyHookSetting(url, `models: ["*"], keys: ["*"]`),
 		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }\n" +
 			"- { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }\n" +
 			"- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }\n",
@@ -158,7 +158,7 @@ func TestCopiesForms(t *testing.T) {
 		t.Errorf("speech: %+v", c)
 	}
 	client := p.Dial()
-	_ = client.Send(strings.Replace(p.Request(chatPath, p.Chat(`"stream":true`)), "HTTP/1.1", "HTTP/1.0", 1))
+	_ = client.Send(strings.Replace(p.RequestBytes(chatPath, p.Chat(`"stream":true`)), "HTTP/1.1", "HTTP/1.0", 1))
 	r = client.Reply("POST").WantStatus(200)
 	if c := sink.next(3); c.Answer.Body != r.Body || !strings.Contains(r.Body, "data: ") {
 		t.Errorf("HTTP/1.0: %+v, want %q", c, r.Body)
@@ -177,11 +177,11 @@ func TestCopiesByConsent(t *testing.T) {
 	sink, url := newCopySink(t)
 	set := func(hooks string) rig.Setup {
 		return rig.Setup{
-			Top: "catalog: { public: true }\n" + hooks, Models: twoModels, Keys: `- { id: spare, hash: "` + auth.Hash("spare") + `" }`,
+			Top: "catalog: { public: true }\n" + hooks, Models: twoModels, Keys: `- { id: spare, hash: "` + auth.HashKey("spare") + `" }`,
 			Model: "supported_features: [tools]",
 		}
 	}
-	p := start(t, set(copiesTo(url, ofTester)))
+	p := start(t, set(copyHookSetting(url, ofTester)))
 	const spare, nobody = "Authorization: Bearer spare", "Authorization: "
 	other := rig.Chat.Body("other", "Hi", "")
 	told := func(want bool, body string, header ...string) {
@@ -234,7 +234,7 @@ func TestCopiesByConsent(t *testing.T) {
 	if got := features("sim"); got != "[tools]" {
 		t.Errorf("after the hook is gone: %s", got)
 	}
-	p.Reload(set(copiesTo(url, "models: [other], keys: [spare]")))
+	p.Reload(set(copyHookSetting(url, "models: [other], keys: [spare]")))
 	told(false, p.Chat(""), spare)
 	told(true, other, spare)
 	if c := sink.next(2); c.Key != "spare" || c.Model != "other" {
@@ -250,7 +250,7 @@ func TestCopiesByConsent(t *testing.T) {
 func TestCopiesOfCutStream(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
-	p := start(t, rig.Setup{Top: copiesTo(url, ofTester)})
+	p := start(t, rig.Setup{Top: copyHookSetting(url, ofTester)})
 	s := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
 	if _, ok := s.Next(); !ok {
 		t.Fatal("no event")
@@ -260,8 +260,8 @@ func TestCopiesOfCutStream(t *testing.T) {
 	if c.Outcome != "client_gone" || c.Answer.Bytes == 0 || c.Answer.Truncated || !strings.HasPrefix(c.Answer.Body, "data: {") {
 		t.Errorf("%+v", c)
 	}
-	p.Rest()
-	if l := p.LastCall(); l.BytesOut != int64(c.Answer.Bytes) {
+	p.WaitIdle()
+	if l := p.LastAccessLine(); l.BytesOut != int64(c.Answer.Bytes) {
 		t.Errorf("the copy has %d bytes, the log %d", c.Answer.Bytes, l.BytesOut)
 	}
 }
@@ -271,9 +271,9 @@ func TestCopiesOfCutStream(t *testing.T) {
 func TestCopiesToFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
-	p := start(t, rig.Setup{Top: copiesTo(path, ofTester)})
+	p := start(t, rig.Setup{Top: copyHookSetting(path, ofTester)})
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the copy is written", func() bool { return copied(p.Edge, "delivered") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the copy is written", func() bool { return copyCount(p.Edge, "delivered") == 1 })
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestCopiesToSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { socket.Close() })
-	p := start(t, rig.Setup{Top: copiesTo("unix:"+path, ofTester)})
+	p := start(t, rig.Setup{Top: copyHookSetting("unix:"+path, ofTester)})
 	got := make(chan string, 1)
 	go func() {
 		conn, err := socket.Accept()
@@ -311,9 +311,9 @@ func TestCopiesToSocket(t *testing.T) {
 	}()
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "copies are sent", func() bool { return copied(p.Edge, "delivered") == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "copies are sent", func() bool { return copyCount(p.Edge, "delivered") == 2 })
 	p.End()
-	rig.WaitFor(t, rig.Patience, "the socket is closed", func() bool { return len(got) == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the socket is closed", func() bool { return len(got) == 1 })
 	if all := copiesIn(t, <-got); len(all) != 2 || all[0].Answer.Body == "" {
 		t.Errorf("%+v", all)
 	}
@@ -367,13 +367,13 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 			if c.answer == nil {
 				server.Close()
 			}
-			p := start(t, rig.Setup{Top: copiesTo(server.URL, strings.TrimSuffix(ofTester+", "+c.more, ", "))})
+			p := start(t, rig.Setup{Top: copyHookSetting(server.URL, strings.TrimSuffix(ofTester+", "+c.more, ", "))})
 			for range 2 {
-				for _, w := range rig.AllWays {
-					p.Say(w, rig.Canary, "").WantStatus(200)
+				for _, w := range rig.TextWays {
+					p.AskPrompt(w, rig.Canary, "").WantStatus(200)
 				}
 			}
-			rig.WaitFor(t, rig.Patience, "what is lost is counted", func() bool { return copied(p.Edge, c.result) >= 10 })
+			rig.WaitFor(t, rig.WaitTimeout, "what is lost is counted", func() bool { return copyCount(p.Edge, c.result) >= 10 })
 			if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "the hook archive lost the copies of ") || !strings.Contains(v.Text, c.why) {
 				t.Errorf("the verdict does not name the hook: %+v", v)
 			}
@@ -391,7 +391,7 @@ func TestCopiesCheck(t *testing.T) {
 	t.Parallel()
 	text := "hooks:\n  - { name: archive, after: \"http://127.0.0.1:8090/CANARY\", keys: [team-a], models: [sim] }\n" +
 		"  - { name: all, after: copies.jsonl, keys: [\"*\"], models: [\"*\"] }\n" +
-		"keys: [{ id: team-a, hash: \"" + auth.Hash("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
+		"keys: [{ id: team-a, hash: \"" + auth.HashKey("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
 		"models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]\n"
 	out, errs, code := rig.RunProgram(t, text, "check", "-")
 	if code != 0 || !strings.Contains(out, "\nhook archive: copies requests and answers of the keys team-a for the models sim, to http://127.0.0.1:8090\n") ||

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// least is smaller than the answers, and larger than the sockets' buffers.
-const least = 3_000_000
+// minAnswerBytes is smaller than the answers, and larger than the sockets' buffers.
+const minAnswerBytes = 3_000_000
 
 // deliver sends a call with a large unstreamed answer over a connection from which the client does
 // not read. It waits until the engine has answered.
@@ -18,10 +18,10 @@ func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	s.Upstream = rig.QuietProbes
 	p := start(t, s)
 	c := p.slowReader()
-	_ = c.Send(p.Request(rig.Responses.Path, rig.Responses.Body("sim", rig.Prompt, `"tokens":1000000`)))
-	rig.WaitFor(t, rig.Patience, "the answer is delivered", func() bool {
+	_ = c.Send(p.RequestBytes(rig.Responses.Path, rig.Responses.Body("sim", rig.Prompt, `"tokens":1000000`)))
+	rig.WaitFor(t, rig.WaitTimeout, "the answer is delivered", func() bool {
 		s := p.Engines[0].Stats()
-		return s.Requests == 1 && s.Running == 0 && (p.Status().CallsIn("streaming") == 1 || p.Metric("penstock_client_aborts_total") > 0)
+		return s.Requests == 1 && s.Running == 0 && (p.Status().CountCalls("streaming") == 1 || p.Metric("penstock_client_aborts_total") > 0)
 	})
 	return p, c
 }
@@ -41,13 +41,13 @@ func TestCutDelivery(t *testing.T) {
 			t.Parallel()
 			p, c := deliver(t, rig.Setup{Timeouts: row.timeouts})
 			row.leave(c)
-			rig.WaitFor(t, rig.Patience, "the abort is counted", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "the abort is counted", func() bool {
 				return p.Metric("penstock_client_aborts_total", `phase="`+row.phase+`"`) == 1
 			})
-			if l := p.LastCall(); l.Outcome != "client_gone" || l.Status != 499 || l.BytesOut == 0 || l.BytesOut >= least {
+			if l := p.LastAccessLine(); l.Outcome != "client_gone" || l.Status != 499 || l.BytesOut == 0 || l.BytesOut >= minAnswerBytes {
 				t.Errorf("the log says %+v", l)
 			}
-			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return p.Metric("penstock_reply_memory_bytes") == 0 })
+			rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return p.Metric("penstock_reply_memory_bytes") == 0 })
 		})
 	}
 }
@@ -61,15 +61,15 @@ func TestDrainDelivers(t *testing.T) {
 		defer close(ended)
 		p.End()
 	}()
-	rig.WaitFor(t, rig.Patience, "the edge drains", func() bool { return strings.Contains(p.Log.String(), `"draining"`) })
+	rig.WaitFor(t, rig.WaitTimeout, "the edge drains", func() bool { return strings.Contains(p.Log.String(), `"draining"`) })
 	if !strings.Contains(p.Log.String(), `"msg":"draining","calls":1`) {
 		t.Errorf("the log says %s", p.Log.String())
 	}
-	if r := c.Reply("POST").WantStatus(200); r.Err != nil || len(r.Body) < least {
-		t.Errorf("%d bytes, %v; want %d or more", len(r.Body), r.Err, least)
+	if r := c.Reply("POST").WantStatus(200); r.Err != nil || len(r.Body) < minAnswerBytes {
+		t.Errorf("%d bytes, %v; want %d or more", len(r.Body), r.Err, minAnswerBytes)
 	}
 	<-ended
-	if l := p.Calls(); len(l) != 1 || l[0].Outcome != "ok" || l[0].BytesOut < least {
+	if l := p.AccessLines(); len(l) != 1 || l[0].Outcome != "ok" || l[0].BytesOut < minAnswerBytes {
 		t.Errorf("the log says %+v", l)
 	}
 }

@@ -107,7 +107,7 @@ func validInPod(t *testing.T, file string) *config.File {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	selfsigned.Write(t, dir, "tls", time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour))
+	selfsigned.WritePair(t, dir, "tls", time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour))
 	file = strings.NewReplacer("/etc/penstock-keys", dir, "/etc/penstock-tls/tls.crt", dir+"/tls.pem", "/etc/penstock-tls/tls.key", dir+"/tls.key").Replace(file)
 	for name, text := range map[string]string{"keys.yaml": "keys: [{ id: team-a, hash: \"" + hash + "\" }]\n", "penstock.yaml": file} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -115,7 +115,7 @@ func validInPod(t *testing.T, file string) *config.File {
 		}
 	}
 	path := filepath.Join(dir, "penstock.yaml")
-	f, problems := config.LoadValid(path, config.Known{Engines: engine.Names(nil)})
+	f, problems := config.LoadValid(path, config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if problems.Err() != nil {
 		t.Fatalf("%v\n%s", problems, file)
 	}
@@ -130,10 +130,10 @@ func renderChart(t *testing.T, values string) (objects []chartObject) {
 	if err := errors.Join(yaml.Unmarshal([]byte(deployFile(t, "helm/values.yaml")), &own), yaml.Unmarshal([]byte(values), &changed)); err != nil {
 		t.Fatal(err)
 	}
-	overlay(own, changed)
+	overrideValues(own, changed)
 	data := map[string]any{
 		"Values": own, "Release": map[string]any{"Name": "edge", "Namespace": "llm", "Service": "Helm"},
-		"Chart": map[string]any{"Name": "penstock", "Version": build.Number(), "AppVersion": build.Number()},
+		"Chart": map[string]any{"Name": "penstock", "Version": build.SourceVersion(), "AppVersion": build.SourceVersion()},
 	}
 	all := template.New("")
 	all.Funcs(template.FuncMap{
@@ -188,12 +188,12 @@ func renderChart(t *testing.T, values string) (objects []chartObject) {
 	return objects
 }
 
-// overlay overrides the chart's values, map by map.
-func overlay(own, changed map[string]any) {
+// overrideValues overrides the chart's values, map by map.
+func overrideValues(own, changed map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		inner, isMap := changed[name].(map[string]any)
 		if below, ok := own[name].(map[string]any); ok && isMap && len(below) > 0 {
-			overlay(below, inner)
+			overrideValues(below, inner)
 			continue
 		}
 		own[name] = changed[name]

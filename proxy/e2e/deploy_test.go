@@ -71,12 +71,12 @@ func TestDeployUnit(t *testing.T) {
 		t.Errorf("ExecStartPre: exit code %d: %s", code, errs)
 	}
 	p := rig.StartProcess(t, args("ExecStart")...)
-	admin := p.Says(`\(admin: (http://[^)]+)\)`)[1]
+	admin := p.WaitOutput(`\(admin: (http://[^)]+)\)`)[1]
 	if out, errs, code := rig.RunProgram(t, "", append(args("ExecReload"), "--admin", admin)...); code != 0 || !strings.Contains(out, "unchanged") {
 		t.Errorf("ExecReload: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 	stop, err := time.ParseDuration(unitValues(unit, "TimeoutStopSec")[0])
 	if clocks := config.Defaults().Timeouts; err != nil || stop < clocks.Linger.D()+clocks.Drain.D()+5*time.Second {
 		t.Errorf("TimeoutStopSec is %v, and a drain may take %v (%v)", stop, clocks.Linger.D()+clocks.Drain.D(), err)
@@ -128,12 +128,12 @@ func TestDeployImage(t *testing.T) {
 		run[i] = strings.ReplaceAll(run[i], "/etc/penstock/penstock.yaml", path)
 	}
 	p := rig.StartProcess(t, run...)
-	admin := p.Says(`\(admin: (http://[^)]+)\)`)[1]
+	admin := p.WaitOutput(`\(admin: (http://[^)]+)\)`)[1]
 	if out, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 0 {
 		t.Errorf("the check of an edge that serves: exit code %d: %s%s", code, out, errs)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 	if _, errs, code := rig.RunProgram(t, "", append(check[1:], "--admin", admin)...); code != 1 || errs == "" {
 		t.Errorf("the check of one that is gone: exit code %d: %s", code, errs)
 	}
@@ -265,7 +265,7 @@ func TestDeployKubernetes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var problems config.Problems
-			if f, problems = config.LoadValid(path, config.Known{Engines: engine.Names(nil)}); len(problems) > 0 {
+			if f, problems = config.LoadValid(path, config.KnownProfiles{Engines: engine.EngineNames(nil)}); len(problems) > 0 {
 				t.Fatal(problems)
 			}
 			command(t, 0, "check", path)
@@ -366,7 +366,7 @@ func TestDeployPods(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, problems := config.LoadValid(filepath.Join(dir, "penstock.yaml"), config.Known{Engines: engine.Names(nil)})
+	f, problems := config.LoadValid(filepath.Join(dir, "penstock.yaml"), config.KnownProfiles{Engines: engine.EngineNames(nil)})
 	if len(problems) > 0 || f.Upstreams[0].Kubernetes.Selector == "" {
 		t.Fatal(problems)
 	}

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discovers returns a setup with an Ollama and two vLLMs. The edge reads their model lists every
+// discoverySetup returns a setup with an Ollama and two vLLMs. The edge reads their model lists every
 // 200 ms.
-func discovers(more string) rig.Setup {
+func discoverySetup(more string) rig.Setup {
 	const probe = "probe: { interval: 200ms, timeout: 15s }"
 	return rig.Setup{
 		Engines: []sim.Options{
@@ -41,7 +41,7 @@ discover:
 	}
 }
 
-func (p *penstock) published() string {
+func (p *penstock) publishedIDs() string {
 	var ids []string
 	for _, m := range p.Catalog() {
 		ids = append(ids, m.ID)
@@ -52,14 +52,14 @@ func (p *penstock) published() string {
 
 func (p *penstock) waitPublished(want string) {
 	p.T.Helper()
-	rig.WaitFor(p.T, rig.Patience, "the catalog has "+want, func() bool { return p.published() == want })
+	rig.WaitFor(p.T, rig.WaitTimeout, "the catalog has "+want, func() bool { return p.publishedIDs() == want })
 }
 
 // TestDiscover checks that keys with a matching pattern can call a model while an engine lists it.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
-	p := start(t, discovers(""))
-	if got := p.published(); got != "box/qwen:7b mine other/llama:latest" {
+	p := start(t, discoverySetup(""))
+	if got := p.publishedIDs(); got != "box/qwen:7b mine other/llama:latest" {
 		t.Errorf("after the start the catalog has %s", got)
 	}
 	for _, w := range ways {
@@ -98,20 +98,20 @@ func TestDiscover(t *testing.T) {
 // from the catalog, even if the reload changes the engine's address.
 func TestDiscoveredStays(t *testing.T) {
 	t.Parallel()
-	p := start(t, discovers(""))
-	all := p.published()
+	p := start(t, discoverySetup(""))
+	all := p.publishedIDs()
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=500", Path: "/v1/models"})
 	probes := p.Engines[0].Stats().Faults
-	rig.WaitFor(t, rig.Patience, "the list has failed again and again", func() bool { return p.Engines[0].Stats().Faults > probes+5 })
-	if got := p.published(); got != all {
+	rig.WaitFor(t, rig.WaitTimeout, "the list has failed again and again", func() bool { return p.Engines[0].Stats().Faults > probes+5 })
+	if got := p.publishedIDs(); got != all {
 		t.Errorf("while the list fails the catalog has %s", got)
 	}
 	p.Engines[0].SetFault()
 	p.Engines[0].Unlisten()
-	p.Engines[0].Drop(1, true)
-	rig.WaitFor(t, rig.Patience, "it is down", func() bool { return p.Upstream("box").State == "down" })
-	p.Reload(discovers("retry: { attempts: 1 }\n"))
-	if got := p.published(); got != all {
+	p.Engines[0].DropConns(1, true)
+	rig.WaitFor(t, rig.WaitTimeout, "it is down", func() bool { return p.Upstream("box").State == "down" })
+	p.Reload(discoverySetup("retry: { attempts: 1 }\n"))
+	if got := p.publishedIDs(); got != all {
 		t.Errorf("after a reload the catalog has %s", got)
 	}
 	for _, m := range p.Catalog() {
@@ -123,17 +123,17 @@ func TestDiscoveredStays(t *testing.T) {
 	if err := p.Engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	rig.WaitFor(t, rig.Patience, "it is back", func() bool { return p.Upstream("box").State == "up" })
-	moved := discovers("")
+	rig.WaitFor(t, rig.WaitTimeout, "it is back", func() bool { return p.Upstream("box").State == "up" })
+	moved := discoverySetup("")
 	moved.Config = strings.Replace(moved.Config, "{{up-0}}", strings.Replace(p.Engines[0].URL(), "127.0.0.1", "localhost", 1), 1)
 	p.Reload(moved)
-	if got := p.published(); got != all {
+	if got := p.publishedIDs(); got != all {
 		t.Errorf("at another address the catalog has %s", got)
 	}
-	without := discovers("")
+	without := discoverySetup("")
 	without.Config, _, _ = strings.Cut(without.Config, "discover:")
 	p.Reload(without)
-	if got := p.published(); got != "mine" {
+	if got := p.publishedIDs(); got != "mine" {
 		t.Errorf("without discover the catalog has %s", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestDiscoveredStays(t *testing.T) {
 // the settings of its base model. Calls for the adapter must go to an engine that has loaded it.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
-	p := start(t, discovers(""))
+	p := start(t, discoverySetup(""))
 	tell := func(engine int, what, name string) {
 		t.Helper()
 		r, err := http.Post(p.Engines[engine].URL()+"/v1/"+what, "application/json", strings.NewReader(`{"lora_name":"`+name+`","lora_path":"/`+name+`"}`))
@@ -167,9 +167,9 @@ func TestAdapters(t *testing.T) {
 		t.Errorf("its entry is %s", r.Body)
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	held := p.Open(ctx, "POST", chatPath, rig.ChatBody("lora/x", `"stream":true,"sim":{"tokens":100000,"delay_ms":50}`))
+	held := p.OpenResponse(ctx, "POST", chatPath, rig.ChatBody("lora/x", `"stream":true,"sim":{"tokens":100000,"delay_ms":50}`))
 	probes := p.Engines[1].Stats().Probes
-	rig.WaitFor(t, rig.Patience, "the engine's report has it", func() bool { return p.Engines[1].Stats().Probes > probes+20 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine's report has it", func() bool { return p.Engines[1].Stats().Probes > probes+20 })
 	leave()
 	_ = held.Body.Close()
 	tell(2, "load_lora_adapter", "x")
@@ -181,9 +181,9 @@ func TestAdapters(t *testing.T) {
 		}
 		return 0
 	}
-	rig.WaitFor(t, rig.Patience, "both have it", func() bool { return targets() == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "both have it", func() bool { return targets() == 2 })
 	probes = p.Engines[2].Stats().Probes
-	rig.WaitFor(t, rig.Patience, "the other's report has none", func() bool { return p.Engines[2].Stats().Probes > probes+20 })
+	rig.WaitFor(t, rig.WaitTimeout, "the other's report has none", func() bool { return p.Engines[2].Stats().Probes > probes+20 })
 	for range 10 {
 		p.Post(chatPath, adapter).WantStatus(200)
 	}

@@ -37,7 +37,7 @@ func TestDrainCode(t *testing.T) {
 	for w, reply := range whole {
 		go func() { reply <- p.Post(w.Path, w.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":20`)) }()
 	}
-	rig.WaitFor(t, rig.Patience, "all calls run", func() bool { return p.Engines[0].Stats().Running == 6 })
+	rig.WaitFor(t, rig.WaitTimeout, "all calls run", func() bool { return p.Engines[0].Stats().Running == 6 })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -58,26 +58,26 @@ func TestDrainCode(t *testing.T) {
 			t.Errorf("%s: the engines are told to be at fault", r.way)
 		}
 	}
-	reply := func(w rig.Way) *rig.Reply { return rig.Receive(t, rig.Patience, "the plain answer", whole[w]) }
+	reply := func(w rig.Way) *rig.Reply { return rig.Receive(t, rig.WaitTimeout, "the plain answer", whole[w]) }
 	reply(rig.Chat).WantError(503, "api_error", "shutting_down")
 	reply(rig.Responses).WantError(503, "api_error", "shutting_down")
 	if r := reply(rig.Messages).WantStatus(529); !strings.Contains(r.Body, "shutting down") || r.Header.Get("Retry-After") == "" {
 		t.Errorf("messages: %s", r.Body)
 	}
 	<-ended
-	for _, l := range p.Calls() {
+	for _, l := range p.AccessLines() {
 		if l.Outcome != "drained" || l.Code != "shutting_down" {
 			t.Errorf("the log tells of a call that ended as %s, %s", l.Outcome, l.Code)
 		}
 	}
-	if n := len(p.Calls()); n != 6 {
+	if n := len(p.AccessLines()); n != 6 {
 		t.Errorf("the log tells of %d calls", n)
 	}
 }
 
-// balanced changes a configuration so that a load balancer on another machine can route to the
+// allowBalancer changes a configuration so that a load balancer on another machine can route to the
 // edge.
-func balanced(t *testing.T, path string) {
+func allowBalancer(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -107,20 +107,20 @@ func TestSignalAtRest(t *testing.T) {
 	} {
 		path, key := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 60s, drain: 60s")
 		if row.second != 0 {
-			balanced(t, path)
+			allowBalancer(t, path)
 		}
 		p := rig.StartProcess(t, "serve", "-c", path)
-		port := p.Says(`serving http://\S+:(\d+)/v1`)[1]
+		port := p.WaitOutput(`serving http://\S+:(\d+)/v1`)[1]
 		e := &rig.Edge{T: t, Addr: "127.0.0.1:" + port, Key: key}
 		kept := e.Dial() // an idle connection is not a call
-		_ = kept.Send(e.Request(chatPath, rig.ChatBody("sim", "")))
+		_ = kept.Send(e.RequestBytes(chatPath, rig.ChatBody("sim", "")))
 		kept.Reply("POST")
 		p.Signal(row.first)
 		if row.second != 0 {
-			rig.WaitFor(t, rig.Patience, "it lingers", func() bool { return strings.Contains(p.Err.String(), lingering) })
+			rig.WaitFor(t, rig.WaitTimeout, "it lingers", func() bool { return strings.Contains(p.Err.String(), lingering) })
 			p.Signal(row.second)
 		}
-		p.Exits(rig.Patience, 0)
+		p.Exits(rig.WaitTimeout, 0)
 		text := p.Err.String()
 		for _, wrong := range []string{"calls were running", "second signal", "drain time is over"} {
 			if strings.Contains(text, wrong) {

@@ -53,7 +53,7 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 // command that shows usage. No file, log, metric or page may contain the name sent by the client.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{
+	p := rig.StartProgram(t, rig.Setup{
 		Top: "ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }\nlog: { debug_headers: true }\n" +
 			"end_users: { secret: " + endUserSecret + ", header: X-User-Id }",
 		Model: `pricing: { input: "1", output: "2.5" }`,
@@ -75,11 +75,11 @@ func TestEndUsers(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Post(chatPath, p.Chat(`"user":"`+strings.Repeat(endUserCanary, 100)+`"`)).WantStatus(200)
 	p.Post(chatPath, p.Chat(`"user":{"`+endUserCanary+`":1}`)).WantStatus(400)
-	p.Rest()
+	p.WaitIdle()
 	want := map[string]uint64{endUserName(alice): uint64(calls), endUserName(bob): uint64(calls), "": 2}
 	check := func(when string) {
 		t.Helper()
-		p.Rest()
+		p.WaitIdle()
 		got := callsByUser(t, p.Edge, "")
 		for user, n := range want {
 			if got[user] != n || len(got) != len(want) {
@@ -89,7 +89,7 @@ func TestEndUsers(t *testing.T) {
 	}
 	check("at first")
 	for _, name := range []string{"usage.ledger", "usage.jsonl"} {
-		rig.WaitFor(t, rig.Patience, name+" has every call", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, name+" has every call", func() bool {
 			text, err := os.ReadFile(filepath.Join(p.Dir, name))
 			for _, row := range []string{
 				`"model":"sim","calls":18,`, `"user":"` + endUserName(alice) + `","calls":8,`, `"user":"` + endUserName(bob) + `","calls":8,`,
@@ -104,7 +104,7 @@ func TestEndUsers(t *testing.T) {
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
 	log := p.Log.String()
-	p.Relaunch()
+	p.Restart()
 	check("after a kill")
 	out, _ := command(t, 0, "usage", "--by", "user", "--admin", p.Admin, "--day", time.Now().UTC().Format(time.DateOnly))
 	if !strings.Contains(out, endUserName(alice)) || !strings.Contains(out, "(others)") || strings.Contains(out, "model") {
@@ -142,8 +142,8 @@ func TestEndUsers(t *testing.T) {
 // query says why. A reload must enable and disable counting.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{})
-	call := func() { p.Post(chatPath, p.Chat(`"user":"alice"`), "X-User-Id: bob").WantStatus(200); p.Rest() }
+	p := rig.StartProgram(t, rig.Setup{})
+	call := func() { p.Post(chatPath, p.Chat(`"user":"alice"`), "X-User-Id: bob").WantStatus(200); p.WaitIdle() }
 	off := func() {
 		t.Helper()
 		for _, path := range []string{"/-/usage?by=user", "/usage?by=user"} {
@@ -188,7 +188,7 @@ func TestFleetEndUsers(t *testing.T) {
 	store := miniredis.RunT(t)
 	setup := rig.Setup{Top: "fleet: { edges: 2, store: { url: \"redis://" + store.Addr() + "\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }\n" +
 		"end_users: { secret: " + endUserSecret + " }\nseal: { keys: [\"" + endUserSecret + "\"] }"}
-	a, b := rig.Launch(t, setup), rig.Launch(t, setup)
+	a, b := rig.StartProgram(t, setup), rig.StartProgram(t, setup)
 	for _, e := range []*rig.Program{a, b} {
 		for _, user := range []string{"alice", "bob"} {
 			e.Post(chatPath, e.Chat(`"user":"`+user+`"`)).WantStatus(200)
@@ -196,13 +196,13 @@ func TestFleetEndUsers(t *testing.T) {
 		e.Post(chatPath, e.Chat("")).WantStatus(200)
 	}
 	for _, e := range []*rig.Program{a, b} {
-		rig.WaitFor(t, rig.Patience, "both edges tell the sum", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "both edges tell the sum", func() bool {
 			got := callsByUser(t, e.Edge, "&fleet=true")
 			return len(got) == 3 && got[endUserName("alice")] == 2 && got[endUserName("bob")] == 2 && got[""] == 2
 		})
 		var all observe.UsageReport
 		var r *rig.Reply
-		rig.WaitFor(t, rig.Patience, "the store tells its usage", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the store tells its usage", func() bool {
 			r = e.Fetch("GET", e.Admin+"/-/usage?fleet=true")
 			return r.Status == 200
 		})

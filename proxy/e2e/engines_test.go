@@ -20,11 +20,11 @@ import (
 // These tests use every engine that the simulator imitates, without any engine settings. The edge
 // must detect the kind, load and limits from the engine's endpoints.
 
-// recognised is the detected profile, if it differs from the simulator's name for the engine.
-var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
+// detectedProfiles is the detected profile, if it differs from the simulator's name for the engine.
+var detectedProfiles = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
-// facts lists the slots, load and models that each engine reports.
-var facts = map[string]struct {
+// reportedFacts lists the slots, load and models that each engine reports.
+var reportedFacts = map[string]struct {
 	slots, load bool
 	models      string
 }{
@@ -51,14 +51,14 @@ func TestEngines_Recognised(t *testing.T) {
 	for _, name := range sim.Profiles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want, known := facts[name]
+			want, known := reportedFacts[name]
 			if !known {
 				t.Fatalf("the simulator plays %s: say here what is known of it", name)
 			}
 			e := rig.StartEngine(t, sim.Options{Profile: name, Slots: 3})
 			d := detectEngine(t, e)
 			engine := name
-			if other := recognised[name]; other != "" {
+			if other := detectedProfiles[name]; other != "" {
 				engine = other
 			}
 			var ids []string
@@ -86,7 +86,7 @@ func TestEngines_Recognised(t *testing.T) {
 // request.
 func TestEngines_Load(t *testing.T) {
 	t.Parallel()
-	for name, want := range facts {
+	for name, want := range reportedFacts {
 		if !want.load {
 			continue
 		}
@@ -106,7 +106,7 @@ func TestEngines_Load(t *testing.T) {
 					}
 				}()
 			}
-			rig.WaitFor(t, rig.Patience, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
+			rig.WaitFor(t, rig.WaitTimeout, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
 			if d := detectEngine(t, e); d.Load == nil || d.Load.Running != 1 || d.Load.Waiting > 1 || name != "llamacpp" && d.Load.Waiting != 1 {
 				t.Errorf("load = %+v, want 1 running and 1 waiting", d.Load)
 			}
@@ -122,7 +122,7 @@ func TestEngines_Text(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detectConfig})
 			const said = `[[sim {\"text\":\"Guten Tag, Welt\"}]]`
 			for _, stream := range []string{"false", "true"} {
 				for path, body := range map[string]string{
@@ -134,7 +134,7 @@ func TestEngines_Text(t *testing.T) {
 					if got := r.Body; strings.Contains(got, `"error":{`) || !strings.Contains(got, "Welt") {
 						t.Errorf("%s, stream %s: answer = %.900s, want Welt in it and no error", path, stream, got)
 					}
-					if l := p.LastCall(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+					if l := p.LastAccessLine(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 						t.Errorf("%s, stream %s: last call = %+v, want ok with tokens", path, stream, l)
 					}
 				}
@@ -150,7 +150,7 @@ func TestEngines_Tools(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name}}, Config: detectConfig})
 			for _, stream := range []string{"false", "true"} {
 				r := p.Post("/v1/messages", `{"model":"public","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":`+stream+`,
 					"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}]}`).WantStatus(200)
@@ -169,7 +169,7 @@ func TestEngines_TooLong(t *testing.T) {
 	for _, name := range textEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, MaxModelLen: 500}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: name, MaxModelLen: 500}}, Config: detectConfig})
 			for _, stream := range []string{"false", "true"} {
 				body := `{"model":"public","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}],"stream":` + stream + `}`
 				p.Post("/v1/chat/completions", body).WantError(400, "invalid_request_error", "context_length_exceeded")
@@ -205,8 +205,8 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 `})
-		rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
-		for _, w := range rig.AllWays {
+		rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+		for _, w := range rig.TextWays {
 			r := p.Post(w.Path, w.Body("talk", "hi", ""))
 			if r.WantStatus(400); !strings.Contains(r.Body, `"context_length_exceeded"`) {
 				t.Errorf("%v: answer = %s, want context_length_exceeded", w, r.Body)
@@ -238,7 +238,7 @@ models: [{ id: public, deployments: [{ upstream: up-0, served: sim }, { upstream
 			for _, stream := range []string{"false", "true"} {
 				before := p.Engines[1].Stats().Completed
 				p.Post("/v1/chat/completions", `{"model":"public","messages":[{"role":"user","content":"hi"}],"stream":`+stream+`}`).WantStatus(200)
-				rig.WaitFor(t, rig.Patience, "the other engine has answered", func() bool { return p.Engines[1].Stats().Completed == before+1 })
+				rig.WaitFor(t, rig.WaitTimeout, "the other engine has answered", func() bool { return p.Engines[1].Stats().Completed == before+1 })
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestEngines_NotNow(t *testing.T) {
 				deployments, n = deployments+", { upstream: b, served: m }", 2
 			}
 			p := start(t, rig.Setup{Cold: true, Config: config + "models: [{ id: public, deployments: [" + deployments + "] }]\n"})
-			rig.WaitFor(t, rig.Patience, "the engines are up", func() bool { return p.Metric("penstock_upstream_up") == n })
+			rig.WaitFor(t, rig.WaitTimeout, "the engines are up", func() bool { return p.Metric("penstock_upstream_up") == n })
 			for _, stream := range []string{"false", "true"} {
 				asked.Store(0)
 				other.Store(0)

@@ -35,7 +35,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			}
 		}
 	}
-	p.WantUnserved(t, 0)
+	p.WantServedAtMost(t, 0)
 	if r := p.Get("/health").WantStatus(200); r.Body != `{"status":"ok"}` {
 		t.Errorf("health says %s", r.Body)
 	}
@@ -73,7 +73,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 }
 
 func TestFault92_NoSeriesFromClients(t *testing.T) {
-	fastset.LeaveOut(t, "metrics under strange clients")
+	fastset.SkipIfShort(t, "metrics under strange clients")
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 100000 }"})
 	knock := func(i int) {
@@ -101,8 +101,8 @@ func TestFault92_NoSeriesFromClients(t *testing.T) {
 	}
 }
 
-// steering are client headers that must not reach an engine.
-var steering = []string{
+// steeringHeaders are client headers that must not reach an engine.
+var steeringHeaders = []string{
 	"X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "X-Forwarded-Prefix: /x", "Forwarded: for=1.2.3.4", "X-Real-IP: 1.2.3.4", "Via: 1.1 evil",
 	"X-Internal-Token: t", "X-Internal-User: admin", "X-Envoy-Upstream: x", "X-Gateway-Destination-Endpoint: 10.0.0.1:80", "X-Data-Parallel-Rank: 3", "X-Session-Id: s", "X-Vllm-Priority: 9",
 	"X-Sim-Tokens: 3", "Cookie: session=" + rig.Canary, "Proxy-Authorization: Basic eA==", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: X-Late",
@@ -112,11 +112,11 @@ var steering = []string{
 
 func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording()})
+	p := start(t, rig.Setup{Engines: recordingEngine()})
 	body := p.Chat("")
 	c := p.Dial()
-	lines := append([]string{"Connection: keep-alive, X-Listed, Authorization, Content-Length"}, steering...)
-	_ = c.Send(p.Request(chatPath, body, lines...))
+	lines := append([]string{"Connection: keep-alive, X-Listed, Authorization, Content-Length"}, steeringHeaders...)
+	_ = c.Send(p.RequestBytes(chatPath, body, lines...))
 	c.Reply("POST").WantStatus(200)
 	got := p.Engines[0].Stats().LastRequest
 	allowed := []string{"Host", "Content-Type", "Content-Length", "Accept", "Accept-Encoding", "User-Agent", "X-Request-Id", "Connection"}
@@ -203,7 +203,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 		}
 	}
 	p.Engines[0].SetFault()
-	rig.WaitFor(t, rig.Patience, "the engine is used again", func() bool { return p.Post(chatPath, prompt).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is used again", func() bool { return p.Post(chatPath, prompt).Status == 200 })
 	see(p.Post(chatPath, rig.ChatBody(word, "")))
 	see(p.Post(chatPath, p.Chat(`"temperature":"`+word+`"`)))
 	see(p.Post(chatPath, p.Chat(`"messages":"`+word+`"`)))
@@ -223,7 +223,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	see(p.Post(chatPath, p.Chat(""), "Content-Type: "+word+"/"+word))
 	for _, text := range []string{
 		"GET /" + word + " HTTP/9.9\r\n\r\n", word + "\r\n\r\n", "POST " + chatPath + " HTTP/1.1\r\n" + word + "\r\n\r\n", "GET /health HTTP/1.1\r\nHost: " + word + "/#\r\n\r\n",
-		p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
+		p.RequestHead("POST", chatPath, "Content-Type: application/json", "Content-Length: 500") + word,
 	} {
 		c := p.Dial()
 		_ = c.Send(text)
@@ -231,10 +231,10 @@ func TestFault96_NothingIsKept(t *testing.T) {
 			see(r)
 		}
 	}
-	s := p.OpenStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endless+"}")
+	s := p.OpenStream(chatPath, strings.TrimSuffix(prompt, "}")+","+endlessStream+"}")
 	s.Next()
 	s.Leave()
-	told := len(p.Told())
+	told := len(p.AccessLinesWhenIdle())
 	for what, text := range map[string]string{"the log": p.Log.String(), "the metrics": p.MetricsText(), "an answer": shown.String()} {
 		if i := strings.Index(text, word); i >= 0 {
 			t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
@@ -295,7 +295,7 @@ func TestTwoTenants(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, l := range p.Told() {
+	for _, l := range p.AccessLinesWhenIdle() {
 		if l.Key != "tester" && l.Key != "other" {
 			t.Errorf("a call of the key %q", l.Key)
 		}

@@ -28,7 +28,7 @@ type callLine struct {
 }
 
 func lastCallLine(p *rig.Local) (last callLine) {
-	p.LastCall() // waits until every call has its line
+	p.LastAccessLine() // waits until every call has its line
 	for line := range strings.Lines(p.Log.String()) {
 		var c callLine
 		if err := json.Unmarshal([]byte(line), &c); err == nil && c.Message == "call" {
@@ -67,7 +67,7 @@ func TestFailedAttempts(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, stream %v", c.fault, c.stream), func(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, rig.Setup{Upstream: rig.QuietProbes})
-			breakDown(p.Engines[0], c.fault)
+			failNewConns(p.Engines[0], c.fault)
 			p.Post(chatPath, p.Chat(fmt.Sprintf(`"stream":%v`, c.stream)))
 			l := lastCallLine(p)
 			want := failedAttempt{"up-0", c.cause, c.status}

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-func until(over <-chan struct{}, f func()) {
+func repeatUntil(over <-chan struct{}, f func()) {
 	for {
 		select {
 		case <-over:
@@ -43,7 +43,7 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens)) // slow enough that both keys always have waiting calls
 		for range loops {
 			all.Go(func() {
-				until(over, func() {
+				repeatUntil(over, func() {
 					p.Post(chatPath, body, headers...).WantStatus(200)
 					if served.Add(1) == most && served == &small {
 						stop()
@@ -83,7 +83,7 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 	var served atomic.Int64
 	for range loops {
 		flood.Go(func() {
-			until(over, func() {
+			repeatUntil(over, func() {
 				p.Post(chatPath, p.Chat(`"stream":true,"sim":{"tokens":40,"delay_ms":5}`)).WantStatus(200)
 				served.Add(1)
 			})
@@ -91,7 +91,7 @@ func TestAgentIsServedDespiteFlood(t *testing.T) {
 	}
 	defer flood.Wait()
 	defer close(over)
-	rig.WaitFor(t, rig.Patience, "the flood waits for slots", func() bool { return p.Metric("penstock_model_queue_waiting") >= loops/2 })
+	rig.WaitFor(t, rig.WaitTimeout, "the flood waits for slots", func() bool { return p.Metric("penstock_model_queue_waiting") >= loops/2 })
 	overtook := int64(0)
 	for range asked {
 		before := served.Load()

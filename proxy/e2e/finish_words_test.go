@@ -14,7 +14,7 @@ import (
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Retry: "budget: 100%"})
@@ -44,7 +44,7 @@ func TestFailureWords(t *testing.T) {
 func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()
 	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))
-	close(engine.goOn)
+	close(engine.proceed)
 	for _, w := range rig.StreamWays {
 		p := start(t, rig.Setup{Engines: []sim.Options{{}}, Fakes: []string{engine.URL}, Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 		for range 2 {

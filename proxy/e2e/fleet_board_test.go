@@ -31,7 +31,7 @@ admin: { token: %s }
 `, miniredis.RunT(t).Addr(), engine.URL(), upstream, model, rig.AdminToken)
 	a, b = start(t, rig.Setup{Config: config, Engines: []sim.Options{}}), start(t, rig.Setup{Config: config, Engines: []sim.Options{}})
 	for _, edge := range []*penstock{a, b} {
-		rig.WaitFor(t, rig.Patience, "the edges know of each other's work", func() bool { return edge.Metric("penstock_fleet_board_edges") == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "the edges know of each other's work", func() bool { return edge.Metric("penstock_fleet_board_edges") == 2 })
 	}
 	return engine, a, b
 }
@@ -42,7 +42,7 @@ func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
 		t.Helper()
-		rig.WaitFor(t, rig.Patience, what, func() bool { return holds(a) && holds(b) })
+		rig.WaitFor(t, rig.WaitTimeout, what, func() bool { return holds(a) && holds(b) })
 	}
 	capacity := func(active int) func(*penstock) bool {
 		return func(edge *penstock) bool {
@@ -74,12 +74,12 @@ func TestFleetBoard(t *testing.T) {
 			return strings.HasSuffix(m.Name, at[strings.LastIndexByte(at, ':'):])
 		})
 	})
-	release := a.hold(4, a.Chat(endless)) // more than half of the slots
+	release := a.hold(4, a.Chat(endlessStream)) // more than half of the slots
 	both("each tells whose calls run", func(edge *penstock) bool {
 		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
 	})
 	both("the catalog tells the fleet's calls", capacity(4))
-	more := b.hold(1, b.Chat(endless))
+	more := b.hold(1, b.Chat(endlessStream))
 	both("the catalog tells the calls of both", capacity(5))
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
@@ -109,20 +109,20 @@ func TestFleetBoard(t *testing.T) {
 // slots. One edge must be able to use a slot released by the other edge.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
-	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // must be immediate, whatever the load board in the store contains
+	release := a.hold(3, a.Chat(endlessStream))
+	more := b.hold(1, b.Chat(endlessStream)) // must be immediate, whatever the load board in the store contains
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
 	release()
-	rig.WaitFor(t, rig.Patience, "a knows that its calls have ended", func() bool { return a.catalog("sim").Capacity.Active == 1 })
-	rig.WaitFor(t, rig.Patience, "the slots are told to be free", func() bool { return b.catalog("sim").Capacity.Active == 1 })
-	all := b.hold(3, b.Chat(endless))
+	rig.WaitFor(t, rig.WaitTimeout, "a knows that its calls have ended", func() bool { return a.catalog("sim").Capacity.Active == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slots are told to be free", func() bool { return b.catalog("sim").Capacity.Active == 1 })
+	all := b.hold(3, b.Chat(endlessStream))
 	b.Post(chatPath, b.Chat("")).WantStatus(429)
 	a.Post(chatPath, a.Chat("")).WantStatus(429)
 	all()
 	more()
-	b.Rest()
+	b.WaitIdle()
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
@@ -152,7 +152,7 @@ func TestTurnsAtAnEngine(t *testing.T) {
 			}
 		}()
 	}
-	rig.WaitFor(t, rig.Patience, "calls wait at a", func() bool { return a.Metric("penstock_model_queue_waiting") > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "calls wait at a", func() bool { return a.Metric("penstock_model_queue_waiting") > 0 })
 	for range 5 {
 		b.Post(chatPath, b.Chat(short)).WantStatus(200)
 	}

@@ -20,10 +20,10 @@ func TestFleetShares(t *testing.T) {
 	}
 	for _, edge := range []*penstock{a, b} {
 		begun := time.Now()
-		release := edge.hold(2, edge.Chat(endless))
+		release := edge.hold(2, edge.Chat(endlessStream))
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 		release()
-		edge.Rest()
+		edge.WaitIdle()
 		served := 3
 		r := edge.Post(chatPath, edge.Chat(""))
 		for ; r.Status == 200; r = edge.Post(chatPath, edge.Chat("")) {

@@ -44,7 +44,7 @@ func TestForward(t *testing.T) {
 		if sent := string(p.Engines[0].Stats().LastRequest.Body); sent != `{ "model" : "sim", `+c.body+`}` {
 			t.Errorf("%s: the engine got %s", c.path, sent)
 		}
-		if l := p.LastCall(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
+		if l := p.LastAccessLine(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
 			t.Errorf("%s: last call = %+v, want %s of %s with counted tokens", c.path, l, c.dialect, c.model)
 		}
 		for body, code := range map[string]string{
@@ -87,11 +87,11 @@ func TestCompletions_Stream(t *testing.T) {
 			t.Fatalf("event = %s, %v; want a text_completion of talk", e.Data, err)
 		}
 	}
-	if l := p.LastCall(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
+	if l := p.LastAccessLine(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
 		t.Errorf("last call = %+v, want a stream of 12 counted tokens", l)
 	}
 	p.Post("/v1/completions", fmt.Sprintf(body, "")).WantStatus(200)
-	if l := p.LastCall(); l.CompletionTokens < 12 || !l.TokensEstimated {
+	if l := p.LastAccessLine(); l.CompletionTokens < 12 || !l.TokensEstimated {
 		t.Errorf("last call = %+v, want 12 tokens or more, estimated", l)
 	}
 	for _, fault := range []string{"cut-after=2", "no-finish;done=1", "error-in-stream=2"} {
@@ -138,10 +138,10 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings requests with numbers, whatever the
+// numbersEngine is an engine that answers embeddings requests with numbers, whatever the
 // encoding_format. SGLang, LM Studio and older versions of Ollama do the same. The embedding of
 // input i has i/2 in its first dimension.
-func numbersOnly(t *testing.T) *httptest.Server {
+func numbersEngine(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path != "/v1/embeddings" {
@@ -181,7 +181,7 @@ func numbersOnly(t *testing.T) *httptest.Server {
 // OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
 func TestEmbeddings_Form(t *testing.T) {
 	t.Parallel()
-	engine := numbersOnly(t)
+	engine := numbersEngine(t)
 	for _, profile := range []string{"sglang", "ollama", "lmstudio"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
@@ -259,7 +259,7 @@ models:
 		if sent := p.Engines[0].Stats().LastRequest; string(sent.Body) != c.sent || sent.Target != path {
 			t.Errorf("%s: the engine got %s %s", path, sent.Target, sent.Body)
 		}
-		if l := p.LastCall(); l.Dialect != path[1:] || l.Model != "both" || l.PromptTokens != 0 || l.Attempts != 1 {
+		if l := p.LastAccessLine(); l.Dialect != path[1:] || l.Model != "both" || l.PromptTokens != 0 || l.Attempts != 1 {
 			t.Errorf("%s: last call = %+v, want one attempt of both without tokens", path, l)
 		}
 		p.Post(path, strings.Replace(c.sent, "sim", "other", 1)).WantError(404, "not_found_error", "not_found")
@@ -414,7 +414,7 @@ func TestSteering_Inside(t *testing.T) {
 // but only for the model for which they are allowed.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
-	engines := recording()
+	engines := recordingEngine()
 	engines[0].Priorities = true
 	p := start(t, rig.Setup{Engines: engines, Config: `
 timeouts: { linger: 0s }
@@ -459,7 +459,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: bare, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: talk, deployments: [{ upstream: bare }] }]
 `})
-	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	return p
 }
 
@@ -499,7 +499,7 @@ func TestStreams_NullFrames(t *testing.T) {
 			t.Errorf("%s: answer = %s, want two events", path, r.Body)
 		}
 	}
-	p.Rest()
+	p.WaitIdle()
 	if took := p.Metric("penstock_ttft_seconds_sum"); took < 0.1 {
 		t.Errorf("two first tokens came after %v s together", took)
 	}
@@ -542,12 +542,12 @@ models:
   - { id: pictures, kind: image, deployments: [{ upstream: draws, served: inner }] }
   - { id: retouch, kind: image-edit, deployments: [{ upstream: draws, served: inner }] }
 `})
-	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	p.Post("/v1/images/generations", `{"model":"pictures","prompt":"`+rig.Canary+`","n":1}`).WantStatus(200)
 	if *seen != `{"model":"inner","prompt":"`+rig.Canary+`","n":1}` {
 		t.Errorf("the engine got %s", *seen)
 	}
-	if l := p.LastCall(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
+	if l := p.LastAccessLine(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
 		t.Errorf("last call = %+v, want images with 3 and 5 tokens", l)
 	}
 	big := strings.Repeat("\x89PNG", 200<<10)
@@ -630,7 +630,7 @@ func TestForward_Large(t *testing.T) {
 			if name, named := got["model"]; named && name != c.model || len(got["padding"].(string)) < 60_000 {
 				t.Errorf("%s, %s: model = %v, want %s with its padding", c.path, fault, name, c.model)
 			}
-			if l := p.LastCall(); l.Outcome != "ok" || l.Model != c.model || c.model != "ears" && (l.PromptTokens == 0 || l.TokensEstimated) {
+			if l := p.LastAccessLine(); l.Outcome != "ok" || l.Model != c.model || c.model != "ears" && (l.PromptTokens == 0 || l.TokensEstimated) {
 				t.Errorf("%s, %s: last call = %+v, want ok with counted tokens", c.path, fault, l)
 			}
 			p.Post(c.path, c.body, c.kind).WantStatus(200) // the connection must still work

@@ -15,9 +15,9 @@ import (
 
 const resumes = "retry: { resume: 1 }"
 
-// handedOver returns a setup with two engines and a short drain time. If without is true, the
+// handoverSetup returns a setup with two engines and a short drain time. If without is true, the
 // configuration omits the first engine.
-func handedOver(model string, without bool) rig.Setup {
+func handoverSetup(model string, without bool) rig.Setup {
 	config := `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
 admin: { token: ` + rig.AdminToken + ` }
@@ -34,7 +34,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 	return rig.Setup{Engines: rig.Two(), Config: config, Forgets: true}
 }
 
-func drained(p *penstock) {
+func drainFirst(p *penstock) {
 	if status := p.mode("up-0", "drain", rig.AdminToken); status != 303 {
 		p.T.Errorf("drain = %d, want 303", status)
 	}
@@ -46,8 +46,8 @@ func drained(p *penstock) {
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
-		"mode":    drained,
-		"removed": func(p *penstock) { p.Reload(handedOver(resumes, true)) },
+		"mode":    drainFirst,
+		"removed": func(p *penstock) { p.Reload(handoverSetup(resumes, true)) },
 	} {
 		for dialect, ask := range streamDialects {
 			if dialect == "completions" {
@@ -55,7 +55,7 @@ func TestDrainHandsOver(t *testing.T) {
 			}
 			t.Run(way+"/"+dialect, func(t *testing.T) {
 				t.Parallel()
-				p := start(t, handedOver(resumes, false))
+				p := start(t, handoverSetup(resumes, false))
 				const controls = `"tokens":60,"delay_ms":250` // lasts longer than the reload, even on a slow machine
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
@@ -63,7 +63,7 @@ func TestDrainHandsOver(t *testing.T) {
 				}
 				p.mode("up-1", "drain", rig.AdminToken)
 				before := p.Engines[0].Stats().Tokens
-				answered := make(chan told, 1)
+				answered := make(chan assembledAnswer, 1)
 				go func() {
 					got, err := ask(t, p, rig.Prompt, controls)
 					if err != nil {
@@ -71,18 +71,18 @@ func TestDrainHandsOver(t *testing.T) {
 					}
 					answered <- got
 				}()
-				rig.WaitFor(t, rig.Patience, "the engine answers", func() bool { return p.Engines[0].Stats().Tokens > before+3 })
+				rig.WaitFor(t, rig.WaitTimeout, "the engine answers", func() bool { return p.Engines[0].Stats().Tokens > before+3 })
 				p.mode("up-1", "ready", rig.AdminToken)
 				at := time.Now()
 				leave(p)
-				rig.WaitFor(t, rig.Patience, "another engine goes on", func() bool { return p.Metric("penstock_streams_resumed_total") == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "another engine goes on", func() bool { return p.Metric("penstock_streams_resumed_total") == 1 })
 				if d := time.Since(at); d < time.Second {
 					t.Errorf("the stream left after %v, before the drain time was over", d)
 				}
-				if got := rig.Receive(t, 2*rig.Patience, "the stream ends", answered); got != want {
+				if got := rig.Receive(t, 2*rig.WaitTimeout, "the stream ends", answered); got != want {
 					t.Errorf("%+v; want %+v", got, want)
 				}
-				if l := p.LastCall(); l.Outcome != "ok" || l.CompletionTokens != 60 || l.Attempts != 2 || l.Resumed != 1 || l.Upstream != "up-1" {
+				if l := p.LastAccessLine(); l.Outcome != "ok" || l.CompletionTokens != 60 || l.Attempts != 2 || l.Resumed != 1 || l.Upstream != "up-1" {
 					t.Errorf("the log says %+v", l)
 				}
 				if n := p.Metric("penstock_retries_total"); n != 0 {
@@ -100,14 +100,14 @@ func TestDrainCutsNothing(t *testing.T) {
 	for name, model := range map[string]string{"not asked for": "retry: { resume: 0 }", "nowhere to go": resumes} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, handedOver(model, false))
+			p := start(t, handoverSetup(model, false))
 			p.mode("up-1", "drain", rig.AdminToken)
 			s := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,"max_tokens":64,"sim":{"tokens":40,"delay_ms":100}`))
 			s.Next()
 			if name == "not asked for" {
 				p.mode("up-1", "ready", rig.AdminToken)
 			}
-			drained(p)
+			drainFirst(p)
 			last := ""
 			for ev, ok := s.Next(); ok; ev, ok = s.Next() {
 				last = ev.Data
@@ -115,8 +115,8 @@ func TestDrainCutsNothing(t *testing.T) {
 			if last != "[DONE]" {
 				t.Errorf("the stream ends with %s", last)
 			}
-			rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(p.Calls()) > 0 })
-			if l := p.LastCall(); l.Outcome != "ok" || l.Attempts != 1 || l.Upstream != "up-0" {
+			rig.WaitFor(t, rig.WaitTimeout, "the call is logged", func() bool { return len(p.AccessLines()) > 0 })
+			if l := p.LastAccessLine(); l.Outcome != "ok" || l.Attempts != 1 || l.Upstream != "up-0" {
 				t.Errorf("the log says %+v", l)
 			}
 		})
@@ -126,17 +126,17 @@ func TestDrainCutsNothing(t *testing.T) {
 // TestDrainMovesSilentCalls checks that a call that has no output yet moves away from a silent
 // drained engine.
 func TestDrainMovesSilentCalls(t *testing.T) {
-	fastset.LeaveOut(t, "a call is silent for ten seconds")
+	fastset.SkipIfShort(t, "a call is silent for ten seconds")
 	t.Parallel()
-	p := start(t, handedOver(resumes, false))
+	p := start(t, handoverSetup(resumes, false))
 	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", Count: 1})
 	p.mode("up-1", "drain", rig.AdminToken)
 	answered := make(chan *rig.Reply, 1)
 	go func() { answered <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
-	rig.WaitFor(t, rig.Patience, "the engine has the call", func() bool { return p.Engines[0].Stats().Running == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine has the call", func() bool { return p.Engines[0].Stats().Running == 1 })
 	p.mode("up-1", "ready", rig.AdminToken)
-	drained(p)
-	if r := rig.Receive(t, 2*rig.Patience, "the call is answered", answered); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+	drainFirst(p)
+	if r := rig.Receive(t, 2*rig.WaitTimeout, "the call is answered", answered); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if n := p.Metric("penstock_calls_moved_total", `reason="drained"`); n != 1 {
@@ -154,7 +154,7 @@ func TestStalledStreamContinues(t *testing.T) {
 		t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 	}
 	const calls = 4 // two calls on each engine
-	answered := make(chan told, calls)
+	answered := make(chan assembledAnswer, calls)
 	before := p.Engines[0].Stats().Tokens
 	for range calls {
 		go func() {
@@ -169,9 +169,9 @@ func TestStalledStreamContinues(t *testing.T) {
 		s := p.Engines[0].Stats()
 		return s.Running == 2 && s.Tokens > before+6
 	})
-	wedge(p)
+	stallEngine(p)
 	for range calls {
-		if got := rig.Receive(t, 2*rig.Patience, "the streams end", answered); got != want {
+		if got := rig.Receive(t, 2*rig.WaitTimeout, "the streams end", answered); got != want {
 			t.Errorf("%+v; want %+v", got, want)
 		}
 	}
@@ -181,6 +181,6 @@ func TestStalledStreamContinues(t *testing.T) {
 	if s := p.Upstream("up-0").State; s != "stalled" {
 		t.Errorf("the engine is %s", s)
 	}
-	goOn(p)
+	resumeEngine(p)
 	rig.WaitFor(t, stallTime, "the engine is back", func() bool { return p.Upstream("up-0").State == "up" })
 }

@@ -18,14 +18,14 @@ import (
 // In these tests, another engine continues a stream. The clients are the official SDKs, which must
 // assemble a single answer.
 
-// told is a streamed answer as assembled by the SDK.
-type told struct{ text, stop, usage string }
+// assembledAnswer is a streamed answer as assembled by the SDK.
+type assembledAnswer struct{ text, stop, usage string }
 
 // streamDialects contains, for each dialect, a function that requests a stream. controls are
 // members for the simulator.
-var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
-	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
-		params := ask(prompt + " [[sim {" + controls + "}]]")
+var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (assembledAnswer, error){
+	"chat": func(t *testing.T, p *penstock, prompt, controls string) (assembledAnswer, error) {
+		params := chatParams(prompt + " [[sim {" + controls + "}]]")
 		params.StreamOptions.IncludeUsage = openai.Bool(true)
 		client := p.sdk()
 		stream := client.Chat.Completions.NewStreaming(context.Background(), params)
@@ -41,15 +41,15 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 			}
 		}
 		if len(acc.Choices) == 0 {
-			return told{}, stream.Err()
+			return assembledAnswer{}, stream.Err()
 		}
 		if role != "assistant" {
 			t.Errorf("the role is %q", role)
 		}
 		c := acc.Choices[0]
-		return told{c.Message.Content, c.FinishReason, fmt.Sprint(acc.Usage.PromptTokens, acc.Usage.CompletionTokens)}, stream.Err()
+		return assembledAnswer{c.Message.Content, c.FinishReason, fmt.Sprint(acc.Usage.PromptTokens, acc.Usage.CompletionTokens)}, stream.Err()
 	},
-	"completions": func(t *testing.T, p *penstock, prompt, controls string) (got told, err error) {
+	"completions": func(t *testing.T, p *penstock, prompt, controls string) (got assembledAnswer, err error) {
 		client := p.sdk()
 		stream := client.Completions.NewStreaming(context.Background(), openai.CompletionNewParams{
 			Model: "sim", MaxTokens: openai.Int(512), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(prompt)},
@@ -62,13 +62,13 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 		}
 		return got, stream.Err()
 	},
-	"messages": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
-		params := say(prompt, controls)
+	"messages": func(t *testing.T, p *penstock, prompt, controls string) (assembledAnswer, error) {
+		params := messageParams(prompt, controls)
 		params.MaxTokens = 512
-		m, err := streamed(t, p.claude(), params)
-		return told{messageText(m), string(m.StopReason), fmt.Sprint(m.Usage.InputTokens+m.Usage.CacheReadInputTokens, m.Usage.OutputTokens)}, err
+		m, err := streamMessage(t, p.claude(), params)
+		return assembledAnswer{messageText(m), string(m.StopReason), fmt.Sprint(m.Usage.InputTokens+m.Usage.CacheReadInputTokens, m.Usage.OutputTokens)}, err
 	},
-	"responses": func(t *testing.T, p *penstock, prompt, controls string) (got told, err error) {
+	"responses": func(t *testing.T, p *penstock, prompt, controls string) (got assembledAnswer, err error) {
 		client := p.sdk()
 		stream := client.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{
 			Model: "sim", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(prompt + " [[sim {" + controls + "}]]")},
@@ -84,7 +84,7 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 			case responses.ResponseTextDeltaEvent:
 				deltas += e.Delta
 			case responses.ResponseCompletedEvent:
-				got = told{e.Response.OutputText(), string(e.Response.Status), fmt.Sprint(e.Response.Usage.InputTokens, e.Response.Usage.OutputTokens)}
+				got = assembledAnswer{e.Response.OutputText(), string(e.Response.Status), fmt.Sprint(e.Response.Usage.InputTokens, e.Response.Usage.OutputTokens)}
 				if deltas != got.text || len(e.Response.Output) != 1 {
 					t.Errorf("the deltas say %q, the end %q", deltas, got.text)
 				}
@@ -143,7 +143,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 			if _, err := ask(t, p, rig.Prompt, controls); err == nil || !strings.Contains(err.Error(), "connection to the engine was lost") {
 				t.Errorf("a stream that nobody can give: %v", err)
 			}
-			if l := p.LastCall(); l.Status != 200 || l.Outcome != "stream_broken" || l.Attempts != 2 {
+			if l := p.LastAccessLine(); l.Status != 200 || l.Outcome != "stream_broken" || l.Attempts != 2 {
 				t.Errorf("the log says %+v", l)
 			}
 		})
@@ -154,7 +154,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 // the white space before an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.PlainWays {
+	for _, w := range rig.UnstreamedWays {
 		t.Run(w.Dialect, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{
@@ -206,7 +206,7 @@ func TestResume(t *testing.T) {
 						}
 					}
 					resumed := 0
-					for _, l := range p.Told() {
+					for _, l := range p.AccessLinesWhenIdle() {
 						if l.Outcome != "ok" || l.CompletionTokens != 44 || l.Attempts != 1+l.Resumed {
 							t.Errorf("the log says %+v", l)
 						}
@@ -268,7 +268,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }], %[3]s
 			if n := p.Metric("penstock_streams_resumed_total"); n != c.resumed || broken == strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
 				t.Errorf("%v streams were resumed: %s", n, r.Body)
 			}
-			l := p.LastCall()
+			l := p.LastAccessLine()
 			if whole := name == "all of a limit"; broken == whole || l.Resumed != int(c.resumed) || l.Attempts != 1+l.Resumed {
 				t.Errorf("broken %v, the log says %+v", broken, l)
 			}

@@ -24,8 +24,8 @@ func start(t testing.TB, s rig.Setup) *penstock {
 
 const chatPath = "/v1/chat/completions"
 
-// recording returns the options for one engine that records its requests.
-func recording() []sim.Options { return []sim.Options{{Record: true}} }
+// recordingEngine returns the options for one engine that records its requests.
+func recordingEngine() []sim.Options { return []sim.Options{{Record: true}} }
 
 // ways contains an unstreamed and a streamed request. Nearly all rules apply to both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}

@@ -24,9 +24,9 @@ import (
 
 type hookServer struct {
 	*httptest.Server
-	mu     sync.Mutex
-	asked  []hookQuestion
-	answer http.HandlerFunc
+	mu        sync.Mutex
+	questions []hookQuestion
+	answer    http.HandlerFunc
 }
 
 type hookQuestion struct {
@@ -45,7 +45,7 @@ type hookQuestion struct {
 // newHook starts a hook that allows every call.
 func newHook(t testing.TB) *hookServer {
 	h := &hookServer{}
-	h.says(`{"action":"allow"}`)
+	h.setAnswer(`{"action":"allow"}`)
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q hookQuestion
 		text, err := io.ReadAll(r.Body)
@@ -56,7 +56,7 @@ func newHook(t testing.TB) *hookServer {
 			t.Errorf("a question that is not JSON: %v", err)
 		}
 		h.mu.Lock()
-		h.asked = append(h.asked, q)
+		h.questions = append(h.questions, q)
 		answer := h.answer
 		h.mu.Unlock()
 		answer(w, r)
@@ -65,18 +65,18 @@ func newHook(t testing.TB) *hookServer {
 	return h
 }
 
-func (h *hookServer) does(answer http.HandlerFunc) {
+func (h *hookServer) setHandler(answer http.HandlerFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answer = answer
 }
 
-func (h *hookServer) says(answer string) {
-	h.does(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
+func (h *hookServer) setAnswer(answer string) {
+	h.setHandler(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
 }
 
 func (h *hookServer) rewrites(old, with string) {
-	h.does(func(w http.ResponseWriter, _ *http.Request) {
+	h.setHandler(func(w http.ResponseWriter, _ *http.Request) {
 		q := h.last()
 		fmt.Fprintf(w, `{"action":"rewrite","body":%s}`, bytes.ReplaceAll(q.Body, []byte(old), []byte(with)))
 	})
@@ -85,25 +85,25 @@ func (h *hookServer) rewrites(old, with string) {
 func (h *hookServer) last() hookQuestion {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.asked[len(h.asked)-1]
+	return h.questions[len(h.questions)-1]
 }
 
-func (h *hookServer) times() int {
+func (h *hookServer) questionCount() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.asked)
+	return len(h.questions)
 }
 
-// in returns the setting for this hook, with additional members.
-func (h *hookServer) in(more string) string {
+// setting returns the setting for this hook, with additional members.
+func (h *hookServer) setting(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
 
 // hookMetrics is the prefix of the metrics that exist only if the edge has called hooks.
 const hookMetrics = "penstock_hook_"
 
-// decisions returns how many hook answers had the given result.
-func decisions(e *rig.Edge, result string) float64 {
+// decisionCount returns how many hook answers had the given result.
+func decisionCount(e *rig.Edge, result string) float64 {
 	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
 }
 
@@ -113,12 +113,12 @@ const twoModels = "- { id: other, deployments: [{ upstream: up-0, served: sim }]
 // TestHookDecisions checks every decision in every dialect, unstreamed and streamed.
 func TestHookDecisions(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			h := newHook(t)
-			p := start(t, rig.Setup{Top: h.in("send: body, token: hook-token"), Models: twoModels, Engines: recording()})
-			p.Say(w, rig.Canary, "").WantStatus(200)
+			p := start(t, rig.Setup{Top: h.setting("send: body, token: hook-token"), Models: twoModels, Engines: recordingEngine()})
+			p.AskPrompt(w, rig.Canary, "").WantStatus(200)
 			q := h.last()
 			sent := w.Body("sim", rig.Canary, "")
 			if q.Version != 1 || q.Hook != "guard" || q.Endpoint != w.Path || q.Model != "sim" || q.Key != "tester" || q.PromptTokens == 0 ||
@@ -127,25 +127,25 @@ func TestHookDecisions(t *testing.T) {
 			}
 
 			for _, status := range []int{400, 403, 422, 429, 451} {
-				h.says(fmt.Sprintf(`{"action":"refuse","status":%d,"message":"Not here: 100%% \"no\"."}`, status))
+				h.setAnswer(fmt.Sprintf(`{"action":"refuse","status":%d,"message":"Not here: 100%% \"no\"."}`, status))
 				kind := map[int]string{403: "permission_error", 429: "rate_limit_error"}[status]
 				e := p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: status, Kind: cmp.Or(kind, "invalid_request_error"), Code: "refused_by_hook"})
 				if e.Message != `Not here: 100% "no".` {
 					t.Errorf("message = %q, want Not here: 100%% \"no\".", e.Message)
 				}
 			}
-			h.says(`{"action":"refuse"}`)
+			h.setAnswer(`{"action":"refuse"}`)
 			p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
 
 			before := p.Engines[0].Stats().Requests
 			h.rewrites("swordfish", "word")
-			p.Say(w, "the swordfish", "").WantStatus(200)
-			h.says(`{"action":"route","model":"other"}`)
+			p.AskPrompt(w, "the swordfish", "").WantStatus(200)
+			h.setAnswer(`{"action":"route","model":"other"}`)
 			r := p.Edge.Ask(w, "").WantStatus(200)
 			if !strings.Contains(r.Body, `"model":"other"`) {
 				t.Errorf("the answer does not name the model: %s", r.Body)
 			}
-			p.Rest()
+			p.WaitIdle()
 			if n := p.Engines[0].Stats().Requests - before; n != 2 {
 				t.Errorf("the engine got %d requests, want 2", n)
 			}
@@ -154,14 +154,14 @@ func TestHookDecisions(t *testing.T) {
 					t.Errorf("the engine got what the hook had replaced: %s", line.Body)
 				}
 			}
-			if got := p.LastCall(); got.Model != "other" {
+			if got := p.LastAccessLine(); got.Model != "other" {
 				t.Errorf("the call is logged for %s", got.Model)
 			}
 			wantShown(t, p.MetricsText(), func(name string) bool {
 				return strings.HasPrefix(name, hookMetrics) && name != copiesMetric
 			})
 			for result, want := range map[string]float64{"allow": 1, "refuse": 6, "rewrite": 1, "route": 1, "error": 0, "timeout": 0} {
-				if got := decisions(p.Edge, result); got != want {
+				if got := decisionCount(p.Edge, result); got != want {
 					t.Errorf("%s %v, want %v", result, got, want)
 				}
 			}
@@ -169,31 +169,31 @@ func TestHookDecisions(t *testing.T) {
 	}
 }
 
-// hooked checks that a hook can refuse, route and rewrite calls to the surface. An upload must not
+// checkHook checks that a hook can refuse, route and rewrite calls to the surface. An upload must not
 // be sent to the hook. TestStatuses calls hooked, because only a hook can cause some of the
 // statuses.
-func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
-	p := s.start(t, rig.Setup{Top: h.in("send: body")}, "200")
+func (s *surface) checkHook(t *testing.T, h *hookServer, seen *sentStatuses) {
+	p := s.start(t, rig.Setup{Top: h.setting("send: body")}, "200")
 	for _, status := range []int{422, 451} {
-		h.says(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
-		s.expect(t, seen, s.ask(p, "works", false), status, "invalid_request_error", "refused_by_hook")
+		h.setAnswer(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
+		s.wantStatus(t, seen, s.ask(p, "works", false), status, "invalid_request_error", "refused_by_hook")
 	}
 	if sent := h.last().Body != nil; sent == s.upload {
 		t.Errorf("the hook was sent a body: %v", sent)
 	}
-	h.says(`{"action":"route","model":"other"}`)
-	s.expect(t, seen, s.ask(p, "works", false), 200, "", "")
-	if got := p.LastCall(); got.Model != "other" {
+	h.setAnswer(`{"action":"route","model":"other"}`)
+	s.wantStatus(t, seen, s.ask(p, "works", false), 200, "", "")
+	if got := p.LastAccessLine(); got.Model != "other" {
 		t.Errorf("the call is logged for %s", got.Model)
 	}
 	if s.upload {
-		h.says(`{"action":"rewrite","body":{"model":"works"}}`)
-		s.expect(t, seen, s.ask(p, "works", false), 503, "api_error", "hook_unavailable")
+		h.setAnswer(`{"action":"rewrite","body":{"model":"works"}}`)
+		s.wantStatus(t, seen, s.ask(p, "works", false), 503, "api_error", "hook_unavailable")
 		return
 	}
 	h.rewrites(rig.Canary, "another text")
-	s.expect(t, seen, s.ask(p, "works", false), 200, "", "")
-	h.says(`{"action":"rewrite","body":{"model":1}}`)
+	s.wantStatus(t, seen, s.ask(p, "works", false), 200, "", "")
+	h.setAnswer(`{"action":"rewrite","body":{"model":1}}`)
 	if r := s.ask(p, "works", false); r.Status != 400 {
 		t.Errorf("a rewritten body that the endpoint does not take: %d %s", r.Status, r.Body)
 	}
@@ -205,20 +205,20 @@ func TestHookAdmitsAnew(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
 	p := start(t, rig.Setup{
-		Top: h.in("send: body"), Models: twoModels + "- { id: short, context_length: 64, deployments: [{ upstream: up-0, served: sim }] }\n",
-		Keys: `- { id: narrow, hash: "` + auth.Hash("narrow") + `", models: [sim, short], limits: { concurrency: 1, tokens_per_minute: 3000, request_body: 2KiB } }`,
+		Top: h.setting("send: body"), Models: twoModels + "- { id: short, context_length: 64, deployments: [{ upstream: up-0, served: sim }] }\n",
+		Keys: `- { id: narrow, hash: "` + auth.HashKey("narrow") + `", models: [sim, short], limits: { concurrency: 1, tokens_per_minute: 3000, request_body: 2KiB } }`,
 	})
 	const narrow = "Authorization: Bearer narrow"
 	ask := func(prompt string) *rig.Reply {
 		return p.Post(chatPath, rig.Chat.Body("sim", prompt, ""), narrow)
 	}
-	rewrite := func(body string) { h.says(`{"action":"rewrite","body":` + body + `}`) }
+	rewrite := func(body string) { h.setAnswer(`{"action":"rewrite","body":` + body + `}`) }
 	for range 3 { // each call releases the memory that it used
-		h.says(`{"action":"route","model":"other"}`)
+		h.setAnswer(`{"action":"route","model":"other"}`)
 		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
 		rewrite(`{"model":"other","messages":[{"role":"user","content":"Hi"}]}`)
 		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
-		h.says(`{"action":"route","model":"nobody"}`)
+		h.setAnswer(`{"action":"route","model":"nobody"}`)
 		ask("Hi").WantError(404, "not_found_error", "model_not_found")
 		rewrite(`{"model":"sim","messages":"` + rig.Canary + `"}`)
 		ask("Hi").WantError(400, "invalid_request_error", "invalid_type")
@@ -235,9 +235,9 @@ func TestHookAdmitsAnew(t *testing.T) {
 	ask("Hi").WantStatus(200) // a key with unused tokens could send any request once
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
-	h.says(`{"action":"route","model":"other"}`)
+	h.setAnswer(`{"action":"route","model":"other"}`)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	h.says(`{"action":"allow"}`)
+	h.setAnswer(`{"action":"allow"}`)
 	ask("Hi").WantStatus(200)
 }
 
@@ -291,20 +291,20 @@ func TestFault101_HookGivesNoDecision(t *testing.T) {
 			t.Run(c.name+" "+onError, func(t *testing.T) {
 				t.Parallel()
 				h := newHook(t)
-				if h.does(c.answer); c.answer == nil {
+				if h.setHandler(c.answer); c.answer == nil {
 					h.Close()
 				}
 				members := `hooks: [{ name: guard, before: "` + h.URL + `", send: body, on_error: ` + onError + ", " + cmp.Or(c.more, "timeout: 60s") + ` }]`
 				p := start(t, rig.Setup{Top: members})
-				for _, w := range rig.AllWays {
-					r := p.Say(w, rig.Canary, "")
+				for _, w := range rig.TextWays {
+					r := p.AskPrompt(w, rig.Canary, "")
 					if onError == "open" {
 						r.WantStatus(200)
 						continue
 					}
 					r.WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "hook_unavailable"})
-					p.Rest()
-					if got := p.LastCall(); got.Cause != c.cause || got.Code != "hook_unavailable" || got.Attempts != 0 {
+					p.WaitIdle()
+					if got := p.LastAccessLine(); got.Cause != c.cause || got.Code != "hook_unavailable" || got.Attempts != 0 {
 						t.Errorf("last call = %+v, want hook_unavailable because of %s, without an attempt", got, c.cause)
 					}
 				}
@@ -312,19 +312,19 @@ func TestFault101_HookGivesNoDecision(t *testing.T) {
 				if c.cause == "hook_timeout" {
 					result = "timeout"
 				}
-				if got := decisions(p.Edge, result); got != float64(len(rig.AllWays)) {
-					t.Errorf("decisions %s = %v, want %d", result, got, len(rig.AllWays))
+				if got := decisionCount(p.Edge, result); got != float64(len(rig.TextWays)) {
+					t.Errorf("decisions %s = %v, want %d", result, got, len(rig.TextWays))
 				}
 				then := map[string]string{"closed": "so they were refused", "open": "so they passed unchecked"}[onError]
 				if v := p.Status().Verdict; v.Level == "ok" || !strings.Contains(v.Text, "the hook guard gave no decision on ") || !strings.Contains(v.Text, then) {
 					t.Errorf("the verdict does not name the hook: %+v", v)
 				}
 				p.End()
-				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.AllWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
+				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.TextWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
 					t.Errorf("the log does not say what failed: %s", log)
 				}
-				if log := p.Log.String(); c.detail != "" && (strings.Count(log, `"detail":"`+c.detail+`"`) != len(rig.AllWays) ||
-					strings.Count(log, `"hook_detail":"`+c.detail+`"`) != len(rig.AllWays)) || strings.Count(log, `"hook_ms":`) != len(rig.AllWays) {
+				if log := p.Log.String(); c.detail != "" && (strings.Count(log, `"detail":"`+c.detail+`"`) != len(rig.TextWays) ||
+					strings.Count(log, `"hook_detail":"`+c.detail+`"`) != len(rig.TextWays)) || strings.Count(log, `"hook_ms":`) != len(rig.TextWays) {
 					t.Errorf("the log does not say what was wrong, or how long it took: %s", log)
 				}
 			})
@@ -365,7 +365,7 @@ func TestHookAtASocket(t *testing.T) {
 		refused(403, "refused_by_hook")
 		end()
 		for range 3 {
-			if got := rig.Receive(t, rig.Patience, "the hook is asked", asked); got != target {
+			if got := rig.Receive(t, rig.WaitTimeout, "the hook is asked", asked); got != target {
 				t.Errorf("the hook was asked for %s, want %s", got, target)
 			}
 		}
@@ -378,29 +378,29 @@ func TestHookClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
 	left := make(chan struct{}, 1)
-	h.does(func(_ http.ResponseWriter, r *http.Request) {
+	h.setHandler(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		left <- struct{}{}
 	})
-	p := start(t, rig.Setup{Top: h.in("")})
+	p := start(t, rig.Setup{Top: h.setting("")})
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if res, err := p.Try(ctx, "POST", chatPath, p.Chat("")); err == nil {
+		if res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat("")); err == nil {
 			res.Body.Close()
 		}
 	}()
 	// If the client disconnected before the hook has read its request, the hook might not notice.
-	rig.WaitFor(t, rig.Patience, "the hook has the question", func() bool { return h.times() == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the hook has the question", func() bool { return h.questionCount() == 1 })
 	leave()
 	<-done
-	rig.Receive(t, rig.Patience, "the hook's request ends", left)
-	p.Rest()
-	if got := p.LastCall(); got.Outcome != "client_gone" || got.Status != 499 {
+	rig.Receive(t, rig.WaitTimeout, "the hook's request ends", left)
+	p.WaitIdle()
+	if got := p.LastAccessLine(); got.Outcome != "client_gone" || got.Status != 499 {
 		t.Errorf("last call = %+v, want client_gone with 499", got)
 	}
-	if n := decisions(p.Edge, "error") + decisions(p.Edge, "timeout"); n != 0 {
+	if n := decisionCount(p.Edge, "error") + decisionCount(p.Edge, "timeout"); n != 0 {
 		t.Errorf("%v failures are blamed on the hook", n)
 	}
 }
@@ -409,13 +409,13 @@ func TestHookClientLeaves(t *testing.T) {
 func TestHookDrain(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
-	h.does(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p := start(t, rig.Setup{Untidy: true, Top: h.in(""), Timeouts: "linger: 0s, drain: 100ms"})
+	h.setHandler(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p := start(t, rig.Setup{Untidy: true, Top: h.setting(""), Timeouts: "linger: 0s, drain: 100ms"})
 	replies := make(chan *rig.Reply, 1)
 	go func() { replies <- p.Post(chatPath, p.Chat("")) }()
-	rig.WaitFor(t, rig.Patience, "the call waits for the hook", func() bool { return p.Status().CallsIn("hook") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the call waits for the hook", func() bool { return p.Status().CountCalls("hook") == 1 })
 	p.End()
-	rig.Receive(t, rig.Patience, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
+	rig.Receive(t, rig.WaitTimeout, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
 }
 
 // TestHookOrder checks the order of two hooks with different models and keys, before and after a
@@ -427,20 +427,20 @@ func TestHookOrder(t *testing.T) {
 		return rig.Setup{
 			Top: fmt.Sprintf("hooks:\n  - { name: first, before: %q, timeout: 60s, send: body%s }\n  - { name: second, before: %q, timeout: 60s, send: body%s }\n",
 				first.URL, one, second.URL, two),
-			Models: twoModels, Keys: `- { id: spare, hash: "` + auth.Hash("spare") + `" }`,
+			Models: twoModels, Keys: `- { id: spare, hash: "` + auth.HashKey("spare") + `" }`,
 		}
 	}
 	p := start(t, set("", ", models: [other]"))
 	asked := func(one, two int, header ...string) {
 		t.Helper()
-		a, b := first.times(), second.times()
+		a, b := first.questionCount(), second.questionCount()
 		p.Post(chatPath, p.Chat(""), header...).WantStatus(200)
-		if a, b = first.times()-a, second.times()-b; a != one || b != two {
+		if a, b = first.questionCount()-a, second.questionCount()-b; a != one || b != two {
 			t.Errorf("asked %d and %d times, want %d and %d", a, b, one, two)
 		}
 	}
 	asked(1, 0)
-	first.says(`{"action":"route","model":"other"}`)
+	first.setAnswer(`{"action":"route","model":"other"}`)
 	asked(1, 1)
 	if q := second.last(); q.Model != "other" || !strings.Contains(string(q.Body), `"model":"other"`) {
 		t.Errorf("the second hook does not see what the first has left: %+v", q)
@@ -456,10 +456,10 @@ func TestHookOrder(t *testing.T) {
 func TestHookMemory(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
-	h.says(`{"action":"rewrite","body":{"model":"sim","messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<20) + `"}]}}`)
-	p := start(t, rig.Setup{Top: h.in(""), Limits: "body_memory: 0.1%"})
+	h.setAnswer(`{"action":"rewrite","body":{"model":"sim","messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<20) + `"}]}}`)
+	p := start(t, rig.Setup{Top: h.setting(""), Limits: "body_memory: 0.1%"})
 	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_body_memory")
-	h.says(`{"action":"allow"}`)
+	h.setAnswer(`{"action":"allow"}`)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
@@ -468,7 +468,7 @@ func TestHookCheck(t *testing.T) {
 	t.Parallel()
 	text := "hooks:\n  - { name: guard, before: \"http://127.0.0.1:8090/\", send: body, keys: [team-a] }\n" +
 		"  - { name: meter, before: \"http://127.0.0.1:8091/\" }\n" +
-		"keys: [{ id: team-a, hash: \"" + auth.Hash("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
+		"keys: [{ id: team-a, hash: \"" + auth.HashKey("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
 		"models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]\n"
 	out, errs, code := rig.RunProgram(t, text, "check", "-")
 	if code != 0 || !strings.Contains(out, "\nhook guard: receives the prompts of the keys team-a\n") || strings.Contains(out, "meter") {
@@ -508,23 +508,23 @@ func TestHookExamples(t *testing.T) {
 			t.Parallel()
 			args := append(command(t), "--listen", "127.0.0.1:0", "--refuse", "swordfish", "--mask", "Bond")
 			hook := rig.StartCommand(t, exec.Command(args[0], args[1:]...))
-			address := hook.Says(`listening at (\S+)`)[1]
+			address := hook.WaitOutput(`listening at (\S+)`)[1]
 			p := start(t, rig.Setup{
 				Engines: []sim.Options{{Record: true}},
 				Top:     `hooks: [{ name: guard, before: "http://` + address + `/decide", send: body, timeout: 60s }]`,
 			})
-			for _, w := range rig.AllWays {
-				p.Say(w, "Hello", "").WantStatus(200)
-				p.Say(w, "my swordfish", "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
-				p.Say(w, "my name is Bond", "").WantStatus(200)
+			for _, w := range rig.TextWays {
+				p.AskPrompt(w, "Hello", "").WantStatus(200)
+				p.AskPrompt(w, "my swordfish", "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
+				p.AskPrompt(w, "my name is Bond", "").WantStatus(200)
 			}
-			p.Rest()
+			p.WaitIdle()
 			for _, r := range p.Engines[0].Recorded() {
 				if text := string(r.Body); strings.Contains(text, "swordfish") || strings.Contains(text, "Bond") {
 					t.Errorf("the engine got %s", text)
 				}
 			}
-			if n := decisions(p.Edge, "rewrite"); n != float64(len(rig.AllWays)) {
+			if n := decisionCount(p.Edge, "rewrite"); n != float64(len(rig.TextWays)) {
 				t.Errorf("%v are rewritten", n)
 			}
 		})

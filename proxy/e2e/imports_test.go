@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// allowed lists, for every package, the packages of this module and the other modules that the
+// allowedImports lists, for every package, the packages of this module and the other modules that the
 // package may import. A trailing "/..." means a package and all packages below it. The standard
 // library is allowed, except for the packages in never.
-var allowed = map[string]struct {
+var allowedImports = map[string]struct {
 	ours, modules string
 	never         string
 }{
@@ -181,7 +181,7 @@ func TestImports(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		rule, ok := allowed[name]
+		rule, ok := allowedImports[name]
 		if !ok {
 			t.Errorf("package %s has no rule in this table: add one, or move the code to where it belongs", p.ImportPath)
 			continue
@@ -189,33 +189,33 @@ func TestImports(t *testing.T) {
 		seen[name] = true
 		for _, imp := range p.Imports {
 			switch {
-			case forTests(strings.TrimPrefix(imp, module+"/")) && !forTests(name):
+			case isTestPackage(strings.TrimPrefix(imp, module+"/")) && !isTestPackage(name):
 				t.Errorf("%s must not import %s: that is for tests", p.ImportPath, imp)
 			case imp == module || strings.HasPrefix(imp, module+"/"):
-				if !matches(rule.ours, strings.TrimPrefix(imp, module+"/")) {
+				if !matchesImport(rule.ours, strings.TrimPrefix(imp, module+"/")) {
 					t.Errorf("%s must not import %s", p.ImportPath, imp)
 				}
 			case strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
-				if !matches(rule.modules, imp) {
+				if !matchesImport(rule.modules, imp) {
 					t.Errorf("%s must not import %s", p.ImportPath, imp)
 				}
-			case matches(rule.never, imp):
+			case matchesImport(rule.never, imp):
 				t.Errorf("%s must not import %s", p.ImportPath, imp)
 			}
 		}
 	}
-	for name := range allowed {
+	for name := range allowedImports {
 		if !seen[name] {
 			t.Errorf("the table names package %q, which does not exist", name)
 		}
 	}
 }
 
-func forTests(name string) bool {
-	return matches("proxy/e2e/... config/testkit/... proxy/request/internal/calltest", name)
+func isTestPackage(name string) bool {
+	return matchesImport("proxy/e2e/... config/testkit/... proxy/request/internal/calltest", name)
 }
 
-func matches(list, imp string) bool {
+func matchesImport(list, imp string) bool {
 	for _, entry := range strings.Fields(list) {
 		prefix, tree := strings.CutSuffix(entry, "...")
 		if imp == entry || tree && (imp == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imp, prefix)) {

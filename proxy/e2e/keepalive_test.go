@@ -45,11 +45,11 @@ var keptCases = []struct{ path, body string }{
 // TestWholeKeepalive checks that white space precedes a slow unstreamed answer, and that the answer
 // is otherwise unchanged.
 func TestWholeKeepalive(t *testing.T) {
-	fastset.LeaveOut(t, "keep-alives of whole answers")
+	fastset.SkipIfShort(t, "keep-alives of whole answers")
 	t.Parallel()
 	p := startKept(t)
 	for _, c := range keptCases {
-		rig.WaitFor(t, rig.Patience, "an answer within 100 ms, without white space", func() bool { // a busy machine may take longer
+		rig.WaitFor(t, rig.WaitTimeout, "an answer within 100 ms, without white space", func() bool { // a busy machine may take longer
 			quick := p.Post(c.path, c.body).WantStatus(200)
 			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
 		})
@@ -68,7 +68,7 @@ func TestWholeKeepalive(t *testing.T) {
 			if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" {
 				t.Errorf("%s: head = %v, want JSON and a request id", c.path, r.Header)
 			}
-			if l := p.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
+			if l := p.LastAccessLine(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
 				t.Errorf("%s, %s: last call = %+v, want ok with 200", c.path, fault, l)
 			}
 		}
@@ -79,7 +79,7 @@ func TestWholeKeepalive(t *testing.T) {
 // TestWholeKeepalive_Failure checks that an error after the white space is sent as JSON in the
 // dialect's format.
 func TestWholeKeepalive_Failure(t *testing.T) {
-	fastset.LeaveOut(t, "keep-alives of whole answers")
+	fastset.SkipIfShort(t, "keep-alives of whole answers")
 	t.Parallel()
 	for _, c := range keptCases {
 		for fault, code := range map[string]string{
@@ -89,7 +89,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			p := startKept(t) // a separate edge, because a probe after a failure may receive the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
-			_ = conn.Send(p.Request(c.path, c.body))
+			_ = conn.Send(p.RequestBytes(c.path, c.body))
 			r := conn.Reply(http.MethodPost)
 			p.Engines[0].SetFault()
 			var got struct {
@@ -102,7 +102,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			if (got.Type == "error") != (c.path == "/v1/messages") {
 				t.Errorf("%s: the shape is another dialect's: %s", c.path, r.Body)
 			}
-			if l := p.LastCall(); l.Status != 200 || l.Outcome == "ok" || l.Outcome == "" || l.Code == "" {
+			if l := p.LastAccessLine(); l.Status != 200 || l.Outcome == "ok" || l.Outcome == "" || l.Code == "" {
 				t.Errorf("%s, %s: last call = %+v, want a failure after 200", c.path, fault, l)
 			}
 		}
@@ -154,18 +154,18 @@ func TestWholeKeepalive_Ends(t *testing.T) {
 	p := startKept(t)
 	p.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 	c := p.Dial()
-	_ = c.Send(p.Request(keptCases[0].path, keptCases[0].body))
+	_ = c.Send(p.RequestBytes(keptCases[0].path, keptCases[0].body))
 	first := make([]byte, 1)
 	if _, err := c.Read(first); err != nil {
 		t.Fatal(err)
 	}
 	c.Reset()
-	rig.WaitFor(t, rig.Patience, "the engine is told", func() bool { return p.Engines[0].Stats().Aborted == 1 })
-	rig.WaitFor(t, rig.Patience, "the call has ended", func() bool { return p.LastCall().Outcome == "client_gone" })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is told", func() bool { return p.Engines[0].Stats().Aborted == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the call has ended", func() bool { return p.LastAccessLine().Outcome == "client_gone" })
 	p.Engines[0].SetFault()
 	start := time.Now()
 	p.Post(keptCases[0].path, keptCases[0].body).WantStatus(200)
-	if d := time.Since(start); d > rig.Patience {
-		t.Errorf("the call took %v, want at most %v", d, rig.Patience)
+	if d := time.Since(start); d > rig.WaitTimeout {
+		t.Errorf("the call took %v, want at most %v", d, rig.WaitTimeout)
 	}
 }

@@ -62,7 +62,7 @@ func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 
 func (c *cluster) waitUp(n float64) {
 	c.t.Helper()
-	rig.WaitFor(c.t, rig.Patience, fmt.Sprintf("%v pods are up", n), func() bool {
+	rig.WaitFor(c.t, rig.WaitTimeout, fmt.Sprintf("%v pods are up", n), func() bool {
 		return c.Metric("penstock_upstream_up", "vllm@") == n
 	})
 }
@@ -79,7 +79,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	for range 4 {
 		load.Go(func() {
 			for ctx.Err() == nil {
-				res, err := c.Try(context.WithoutCancel(ctx), "POST", chatPath, c.Chat(`"sim":{"tokens":3,"delay_ms":2}`))
+				res, err := c.TryOpenResponse(context.WithoutCancel(ctx), "POST", chatPath, c.Chat(`"sim":{"tokens":3,"delay_ms":2}`))
 				if calls.Add(1); err != nil || res.StatusCode != 200 {
 					failed.Add(1)
 				}
@@ -94,14 +94,14 @@ func TestPodsComeAndGo(t *testing.T) {
 	works := func(i int) {
 		t.Helper()
 		so := served(i)
-		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
+		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
 	// gone waits until the edge has learned that a pod is gone, and checks that the engine receives
 	// no more calls. After that, the test can kill the engine.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
-		rig.WaitFor(t, rig.Patience, "the edge knows that "+label+" is gone", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the edge knows that "+label+" is gone", func() bool {
 			s, _ := c.state()
 			for _, u := range s.Upstreams {
 				if u.Label == label && (u.State != "retiring" || u.Pools[0].Active > 0) {
@@ -111,7 +111,7 @@ func TestPodsComeAndGo(t *testing.T) {
 			return true
 		})
 		so, all := served(i), calls.Load()
-		rig.WaitFor(t, rig.Patience, "100 calls more", func() bool { return calls.Load() >= all+100 })
+		rig.WaitFor(t, rig.WaitTimeout, "100 calls more", func() bool { return calls.Load() >= all+100 })
 		if n := served(i) - so; n != 0 {
 			t.Errorf("a pod that is being deleted got %d calls", n)
 		}
@@ -120,14 +120,14 @@ func TestPodsComeAndGo(t *testing.T) {
 	c.api.Put(kubeapi.Pods, c.pod(2))
 	c.waitUp(3)
 	works(2)
-	c.api.Put(kubeapi.Pods, kubeapi.Deleting(c.pod(0)))
+	c.api.Put(kubeapi.Pods, kubeapi.DeletingPod(c.pod(0)))
 	gone(0)
 	c.engines[0].Unlisten()
-	c.engines[0].Drop(1, true)
+	c.engines[0].DropConns(1, true)
 	c.api.Delete(kubeapi.Pods, "vllm-0")
 
-	c.api.Away(true)
-	rig.WaitFor(t, rig.Patience, "the edge knows that the API server is away", func() bool {
+	c.api.SetUnavailable(true)
+	rig.WaitFor(t, rig.WaitTimeout, "the edge knows that the API server is away", func() bool {
 		s, _ := c.state()
 		return len(s.Discoveries) == 1 && s.Discoveries[0].Trouble != "" && s.Discoveries[0].Targets == 2
 	})
@@ -140,7 +140,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	again := c.pod(0)
 	again["metadata"].(kubeapi.Object)["uid"] = "uid-0-again"
 	c.api.Put(kubeapi.Pods, again)
-	c.api.Away(false)
+	c.api.SetUnavailable(false)
 	gone(1)
 	works(0)
 	stop()
@@ -159,14 +159,14 @@ func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
 	c.api.Delete(kubeapi.Pods, "vllm-0")
-	c.api.Put(kubeapi.Pods, kubeapi.Deleting(c.pod(1)))
-	rig.WaitFor(t, rig.Patience, "no route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 503 })
+	c.api.Put(kubeapi.Pods, kubeapi.DeletingPod(c.pod(1)))
+	rig.WaitFor(t, rig.WaitTimeout, "no route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 503 })
 	if n := c.engines[1].Stats().Requests; c.Post(chatPath, c.Chat("")).Status != 503 || c.engines[1].Stats().Requests != n {
 		t.Error("a pod that is being deleted is called")
 	}
 	c.api.Put(kubeapi.Pods, c.pod(0))
 	c.waitUp(1)
-	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
 // TestInferencePool checks that the edge uses the pool's pods and ports, except pods that only

@@ -33,7 +33,7 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 // A second edge with the same ledger must not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{
+	p := rig.StartProgram(t, rig.Setup{
 		Top: "ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }", Model: `pricing: { input: "1", output: "2.5" }`,
 	})
 	path := filepath.Join(p.Dir, "usage.ledger")
@@ -53,7 +53,7 @@ func TestLedger(t *testing.T) {
 	}
 	want := func(calls uint64) {
 		t.Helper()
-		p.Rest() // a call is counted after its last byte
+		p.WaitIdle() // a call is counted after its last byte
 		got := usageOf(t, p.Edge)
 		spend := prompt + completion*5/2 // in millionths; the simulator's completion counts are even here
 		if got.Total.Calls != calls || got.Total.Prompt != prompt || got.Total.Completion != completion || got.Total.Spend.Micros != int64(spend) {
@@ -64,7 +64,7 @@ func TestLedger(t *testing.T) {
 		call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
 	}
 	want(3)
-	rig.WaitFor(t, rig.Patience, "three calls are on the disk", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "three calls are on the disk", func() bool {
 		text, err := os.ReadFile(path)
 		return err == nil && strings.Contains(string(text), `"calls":3,`)
 	})
@@ -74,13 +74,13 @@ func TestLedger(t *testing.T) {
 	}
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	p.Relaunch()
+	p.Restart()
 	want(3)
 	call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
-	p.Rest()
+	p.WaitIdle()
 	p.Signal(syscall.SIGTERM) // immediately, because a drain loses no usage
 	p.Exits(20*time.Second, 0)
-	p.Relaunch()
+	p.Restart()
 	want(4)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -115,13 +115,13 @@ func TestLedger(t *testing.T) {
 // again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{
+	p := rig.StartProgram(t, rig.Setup{
 		Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2" }`,
 		Key: `limits: { spend_per_month: "0.000200", tokens_per_day: 100000 }`,
 	})
 	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // costs 120 millionths plus the prompt
 	p.Post(chatPath, body).WantStatus(200)
-	p.Rest()
+	p.WaitIdle()
 	shown := p.Status().Keys[0].Budgets
 	if len(shown) != 2 || shown[0].Name != "tokens_per_day" || shown[0].Limit != "100000" || shown[1].Limit != "0.0002" || shown[1].Share < 0.6 || shown[1].Renews.Before(time.Now()) {
 		t.Errorf("the page has budgets %+v", shown)
@@ -148,7 +148,7 @@ func TestBudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, m := answer.Error, answer.Error.Metadata
-			_, next := limit.PeriodOf(limit.Month, time.Now())
+			_, next := limit.PeriodNumber(limit.Month, time.Now())
 			wait := time.Until(next)
 			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" || m.Remaining > "0.00008" || m.Needed < "0.00012" ||
 				!strings.Contains(e.Message, "leaves "+m.Remaining+" of 0.0002 spend per month, and this call may need "+m.Needed+": a smaller max_tokens may fit.") ||
@@ -161,13 +161,13 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	refused()
-	rig.WaitFor(t, rig.Patience, "the call is on the disk", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the call is on the disk", func() bool {
 		text, err := os.ReadFile(filepath.Join(p.Dir, "usage.ledger"))
 		return err == nil && strings.Contains(string(text), `"calls":1,`)
 	})
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	p.Relaunch()
+	p.Restart()
 	refused()
 	if n := p.Metric("penstock_limit_refusals_total", `limit="spend_per_month"`); n != 3 {
 		t.Errorf("%v refusals are counted", n)
@@ -200,7 +200,7 @@ func TestFleetUsage(t *testing.T) {
 	sum := func(why string) {
 		t.Helper()
 		for _, e := range []*penstock{a, b} {
-			rig.WaitFor(t, rig.Patience, why, func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, why, func() bool {
 				var all observe.UsageReport
 				r := e.Fetch("GET", e.Admin+"/-/usage?fleet=true")
 				return r.Status == 200 && json.Unmarshal([]byte(r.Body), &all) == nil && all.Total.Calls == calls
@@ -244,7 +244,7 @@ func TestFleetUsage(t *testing.T) {
 	}
 	answered := func(path string) (r *rig.Reply) { // waits until the store answers in time
 		t.Helper()
-		rig.WaitFor(t, rig.Patience, path, func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, path, func() bool {
 			r = a.Fetch("GET", a.Admin+path)
 			return r.Status != 502
 		})
@@ -294,7 +294,7 @@ func TestFleetBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		used += answer.Usage.Total
-		edge.Rest()
+		edge.WaitIdle()
 	}
 	if used > 700 || used < 700-2*140 {
 		t.Errorf("%d of 700 tokens are used", used)
@@ -302,14 +302,14 @@ func TestFleetBudget(t *testing.T) {
 	refused := func(why string) {
 		t.Helper()
 		for _, edge := range []*penstock{a, b} {
-			rig.WaitFor(t, rig.Patience, why, func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, why, func() bool {
 				return edge.Post(chatPath, edge.Chat(`"max_tokens":300,"sim":{"tokens":1}`)).Status == 429
 			})
 		}
 	}
 	refused("the budget is used up")
 	store.FlushAll()
-	rig.WaitFor(t, rig.Patience, "the store learns again what was used", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the store learns again what was used", func() bool {
 		a.Post(chatPath, a.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
 		b.Post(chatPath, b.Chat(`"max_tokens":300,"sim":{"tokens":1}`))
 		for _, key := range store.Keys() {

@@ -17,9 +17,9 @@ func TestEveryLineIsJSON(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{})
 	path, _ := writeConfig(t, engine, "linger: 0s }\nresponses: { websocket: true") // the edge logs a warning about this
 	p := rig.StartProcess(t, "serve", "--config", path)
-	p.Says(`serving http://(\S+)/v1 \(admin: (\S+)\)`)
+	p.WaitOutput(`serving http://(\S+)/v1 \(admin: (\S+)\)`)
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 	warned := false
 	for _, line := range strings.Split(strings.TrimSpace(p.Out.String()+p.Err.String()), "\n") {
 		if strings.HasPrefix(line, "penstock: serving ") { // printed on standard output for the operator

@@ -26,9 +26,9 @@ func TestAccessFields(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Rest()
+	p.WaitIdle()
 	var line string
-	rig.WaitFor(t, rig.Patience, "the line is written", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool {
 		for l := range strings.Lines(p.Log.String()) {
 			if strings.Contains(l, `"msg":"call"`) {
 				line = l
@@ -65,7 +65,7 @@ func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true}) // there are fewer access lines than calls
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the first call is logged", func() bool { return len(p.Calls()) == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the first call is logged", func() bool { return len(p.AccessLines()) == 1 })
 	for i, on := range []bool{false, true} {
 		next := *p.Next
 		next.Log.Access = on
@@ -76,9 +76,9 @@ func TestAccessSwitch(t *testing.T) {
 		}
 		res.Body.Close()
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
-		p.Rest()
-		rig.WaitFor(t, rig.Patience, "the call is counted", func() bool { return p.Metric("penstock_calls_finished_total") == float64(i+2) })
-		rig.WaitFor(t, rig.Patience, "the lines are as many as wanted", func() bool { return len(p.Calls()) == i+1 })
+		p.WaitIdle()
+		rig.WaitFor(t, rig.WaitTimeout, "the call is counted", func() bool { return p.Metric("penstock_calls_finished_total") == float64(i+2) })
+		rig.WaitFor(t, rig.WaitTimeout, "the lines are as many as wanted", func() bool { return len(p.AccessLines()) == i+1 })
 	}
 }
 
@@ -89,9 +89,9 @@ func TestClientAddress(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		p := start(t, rig.Setup{Top: fmt.Sprintf("log: { client: %v }", on)})
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
-		p.Rest()
+		p.WaitIdle()
 		want := map[bool]string{false: `"client":"-"`, true: `"client":"127.0.0.1"`}[on]
-		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return strings.Contains(p.Log.String(), want) })
+		rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool { return strings.Contains(p.Log.String(), want) })
 	}
 }
 
@@ -104,7 +104,7 @@ func TestDebugHeaders(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
 		}
 	}
-	s := p.OpenStream(chatPath, p.Chat(endless))
+	s := p.OpenStream(chatPath, p.Chat(endlessStream))
 	s.Next()
 	h = p.Post(chatPath, p.Chat("")).WantStatus(429).Header
 	if h.Get("X-Penstock-Code") != "capacity_full" || h.Get("X-Penstock-Attempts") != "0" {
@@ -118,10 +118,10 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// pace sends calls to both edges in turn, four at a time. It compares the times of p with the times
+// comparePace sends calls to both edges in turn, four at a time. It compares the times of p with the times
 // of control, which never waits. The medians must be close, and no call may take much longer than
 // control's longest call.
-func pace(t *testing.T, calls int, p, control *penstock) {
+func comparePace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
 	var (
 		wg    sync.WaitGroup
@@ -160,14 +160,14 @@ func TestBlockedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := observe.NewSink(w, nil)
+	sink := observe.NewLogSink(w, nil)
 	log, err := observe.NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, rig.Setup{Log: log})
-	pace(t, 600, p, start(t, rig.Setup{})) // more lines than fit into the pipe
-	r.Close()                              // unblocks the writer
+	comparePace(t, 600, p, start(t, rig.Setup{})) // more lines than fit into the pipe
+	r.Close()                                     // unblocks the writer
 	p.End()
 	_ = sink.Close()
 	w.Close()
@@ -182,7 +182,7 @@ func TestUsagePage(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody("other", `"stream":true`)).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("none", "")).WantStatus(404)
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer nobody").WantStatus(401)
-	p.Rest()
+	p.WaitIdle()
 	res, err := p.Client.Get(p.Admin + "/-/usage")
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestSessionColumn(t *testing.T) {
 			headers = append(headers, c.header)
 		}
 		p.Post(c.path, c.body, headers...).WantStatus(200)
-		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return len(p.Calls()) == i+1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool { return len(p.AccessLines()) == i+1 })
 	}
 	found := regexp.MustCompile(`"session":"([0-9a-f]{16})"`).FindAllStringSubmatch(p.Log.String(), -1)
 	if len(found) != 4 || strings.Contains(p.Log.String(), "CANARY") {
@@ -252,7 +252,7 @@ func TestProxyRequestID(t *testing.T) {
 			}
 			t.Cleanup(func() { c.Close() })
 			raw := rig.NewRaw(t, c)
-			_, _ = io.WriteString(c, header+strings.Replace(p.Request(chatPath, p.Chat("")), "\r\n", "\r\n"+given, 1))
+			_, _ = io.WriteString(c, header+strings.Replace(p.RequestBytes(chatPath, p.Chat("")), "\r\n", "\r\n"+given, 1))
 			r, err := raw.TryReply("POST")
 			if err != nil || r.Status != 200 {
 				t.Fatalf("%s %q: %v, %+v", from, given, err, r)
@@ -299,7 +299,7 @@ func TestProxyProtocol(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		raw := rig.NewRaw(t, c)
-		_, _ = io.WriteString(c, header+p.Request(chatPath, p.Chat("")))
+		_, _ = io.WriteString(c, header+p.RequestBytes(chatPath, p.Chat("")))
 		return raw.TryReply("POST")
 	}
 	const header = "PROXY TCP4 198.51.100.7 127.0.0.1 5000 4000\r\n"
@@ -324,7 +324,7 @@ func TestProxyProtocol(t *testing.T) {
 			continue
 		}
 		line := `"client":"` + c.client + `"`
-		rig.WaitFor(t, rig.Patience, "the line is written", func() bool { return strings.Contains(p.Log.String(), line) })
+		rig.WaitFor(t, rig.WaitTimeout, "the line is written", func() bool { return strings.Contains(p.Log.String(), line) })
 	}
 	for _, reason := range []string{"missing", "unlisted"} {
 		if n := p.Metric("penstock_proxy_headers_refused_total", `reason="`+reason+`"`); n != 1 {

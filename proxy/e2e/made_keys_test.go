@@ -30,8 +30,8 @@ func keyTokens(where string) string {
 		rig.AdminToken, keeperToken, readerToken, where)
 }
 
-// keys sends a request to the keys API with a token, and returns the response.
-func (p *penstock) keys(want int, token, method, path, body string) (done admin.KeyChange, text string) {
+// requestKeys sends a request to the keys API with a token, and returns the response.
+func (p *penstock) requestKeys(want int, token, method, path, body string) (done admin.KeyChange, text string) {
 	p.T.Helper()
 	res := p.adminDo(method, "/-/keys"+path, body, token)
 	all, err := io.ReadAll(res.Body)
@@ -55,34 +55,34 @@ func TestKeysAtRunTime(t *testing.T) {
 		t.Helper()
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(want)
 	}
-	made, _ := p.keys(201, keeperToken, "POST", "", `{"id":"guest","models":["sim","llama"],"limits":{"concurrency":2}}`)
+	made, _ := p.requestKeys(201, keeperToken, "POST", "", `{"id":"guest","models":["sim","llama"],"limits":{"concurrency":2}}`)
 	if len(made.Warnings) != 1 || !strings.Contains(made.Warnings[0], "llama") || made.Source != "runtime" {
 		t.Errorf("the answer: %+v", made)
 	}
 	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
 	call(made.Key, 200)
-	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
+	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
 	call(made.Key, 200) // a new limit starts with the allowance of a full minute
 	call(made.Key, 429)
-	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
-	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":"team-a"}`)
-	mate, _ := p.keys(201, keeperToken, "POST", "", `{"id":"mate","models":["sim"],"group":"team-a"}`)
+	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
+	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"group":"team-a"}`)
+	mate, _ := p.requestKeys(201, keeperToken, "POST", "", `{"id":"mate","models":["sim"],"group":"team-a"}`)
 	call(made.Key, 200)
 	call(mate.Key, 200)
 	refused := p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+mate.Key).WantStatus(429)
 	if !strings.Contains(refused.Body, "Rate limit reached: 2 requests per minute of the group team-a. Retry after") {
 		t.Errorf("the group refuses: %s", refused.Body)
 	}
-	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":null}`)
-	p.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
+	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"group":null}`)
+	p.requestKeys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
 	call(made.Key, 401)
-	p.keys(200, rig.AdminToken, "PATCH", "/guest", `{"active":true}`)
-	second, _ := p.keys(200, keeperToken, "POST", "/guest/rotate", "")
+	p.requestKeys(200, rig.AdminToken, "PATCH", "/guest", `{"active":true}`)
+	second, _ := p.requestKeys(200, keeperToken, "POST", "/guest/rotate", "")
 	call(made.Key, 200)
 	call(second.Key, 200)
-	third, _ := p.keys(200, keeperToken, "POST", "/guest/rotate", `{"overlap":"0s"}`)
+	third, _ := p.requestKeys(200, keeperToken, "POST", "/guest/rotate", `{"overlap":"0s"}`)
 	call(second.Key, 401)
-	stream := p.OpenStream(chatPath, p.Chat(endless), "Authorization: Bearer "+third.Key)
+	stream := p.OpenStream(chatPath, p.Chat(endlessStream), "Authorization: Bearer "+third.Key)
 	stream.Next()
 
 	for _, row := range []struct {
@@ -118,7 +118,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		{413, keeperToken, "POST", "", `{"id":"x","models":["` + strings.Repeat("m", 20000) + `"]}`, ""},
 		{405, keeperToken, "PUT", "/guest", `{}`, "PATCH"},
 	} {
-		if _, text := p.keys(row.status, row.token, row.method, row.path, row.body); !strings.Contains(text, row.says) {
+		if _, text := p.requestKeys(row.status, row.token, row.method, row.path, row.body); !strings.Contains(text, row.says) {
 			t.Errorf("%s %s %.60s: %s, want %q", row.method, row.path, row.body, text, row.says)
 		}
 	}
@@ -129,7 +129,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		t.Errorf("a token for keys reloads: %d", res.StatusCode)
 	}
 
-	p.keys(200, keeperToken, "DELETE", "/guest", "")
+	p.requestKeys(200, keeperToken, "DELETE", "/guest", "")
 	for ok := true; ok; {
 		_, ok = stream.Next()
 	}
@@ -156,14 +156,14 @@ func TestKeysAtRunTime(t *testing.T) {
 func TestKeysAtRunTimeNowhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens("")})
-	if _, text := p.keys(409, keeperToken, "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.keys.file") {
+	if _, text := p.requestKeys(409, keeperToken, "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.keys.file") {
 		t.Errorf("nowhere to keep it: %s", text)
 	}
 	open := start(t, rig.Setup{Top: "admin: { keys: { file: " + t.TempDir() + "/made.yaml } }"})
-	if _, text := open.keys(403, "", "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.token") {
+	if _, text := open.requestKeys(403, "", "POST", "", `{"id":"x"}`); !strings.Contains(text, "admin.token") {
 		t.Errorf("without a token: %s", text)
 	}
-	open.keys(200, "", "GET", "", "")
+	open.requestKeys(200, "", "GET", "", "")
 }
 
 // TestKeysSurviveAKill checks that a key whose creation was confirmed, over HTTP or by the command,
@@ -172,7 +172,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
 	setup := rig.Setup{Top: "on_revoke: abort", Admin: "token: " + rig.AdminToken + ", keys: { file: " + file + " }", Untidy: true}
-	p := rig.Launch(t, setup)
+	p := rig.StartProgram(t, setup)
 	tokens := []string{"--admin", p.Admin, "--token", rig.AdminToken}
 	out, _ := command(t, 0, append([]string{"key", "create", "guest", "--rpm", "50", "--format", "json"}, tokens...)...)
 	var made admin.KeyChange
@@ -184,7 +184,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), made.Key) || !strings.Contains(string(text), `"id":"guest"`) {
 		t.Errorf("the file: %v\n%s", err, text)
 	}
-	p = rig.Launch(t, setup)
+	p = rig.StartProgram(t, setup)
 	tokens[1] = p.Admin
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
 	out, _ = command(t, 0, append([]string{"key", "rotate", "guest"}, tokens...)...)
@@ -213,26 +213,26 @@ func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	setup.Fakes = []string{a.Engines[0].URL()}
 	b := start(t, setup)
 	for _, edge := range []*penstock{a, b} {
-		rig.WaitFor(t, rig.Patience, "the edge has read the store's keys", func() bool { return edge.Fetch("GET", edge.Admin+"/-/ready").Status == 200 })
+		rig.WaitFor(t, rig.WaitTimeout, "the edge has read the store's keys", func() bool { return edge.Fetch("GET", edge.Admin+"/-/ready").Status == 200 })
 	}
-	made, _ := a.keys(201, keeperToken, "POST", "", `{"id":"guest","limits":{"concurrency":3}}`)
+	made, _ := a.requestKeys(201, keeperToken, "POST", "", `{"id":"guest","limits":{"concurrency":3}}`)
 	key := "Authorization: Bearer " + made.Key
 	a.Post(chatPath, a.Chat(""), key).WantStatus(200)
 	at := func(what string, status int) {
 		t.Helper()
-		rig.WaitFor(t, rig.Patience, what, func() bool { return b.Post(chatPath, b.Chat(""), key).Status == status })
+		rig.WaitFor(t, rig.WaitTimeout, what, func() bool { return b.Post(chatPath, b.Chat(""), key).Status == status })
 	}
 	at("the other edge knows the key", http.StatusOK)
-	b.keys(409, keeperToken, "POST", "", `{"id":"guest"}`)
-	b.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
+	b.requestKeys(409, keeperToken, "POST", "", `{"id":"guest"}`)
+	b.requestKeys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
 	b.Post(chatPath, b.Chat(""), key).WantStatus(401)
-	rig.WaitFor(t, rig.Patience, "the first edge follows", func() bool { return a.Post(chatPath, a.Chat(""), key).Status == 401 })
-	a.keys(200, keeperToken, "PATCH", "/guest", `{"active":true}`)
+	rig.WaitFor(t, rig.WaitTimeout, "the first edge follows", func() bool { return a.Post(chatPath, a.Chat(""), key).Status == 401 })
+	a.requestKeys(200, keeperToken, "PATCH", "/guest", `{"active":true}`)
 	at("it is on again", http.StatusOK)
-	a.keys(200, keeperToken, "DELETE", "/guest", "")
+	a.requestKeys(200, keeperToken, "DELETE", "/guest", "")
 	at("it is revoked", http.StatusUnauthorized)
-	a.keys(404, keeperToken, "DELETE", "/guest", "")
-	a.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
+	a.requestKeys(404, keeperToken, "DELETE", "/guest", "")
+	a.requestKeys(201, keeperToken, "POST", "", `{"id":"guest"}`)
 }
 
 // TestFault103_KeysFileUnwritable checks that, while the file cannot be written, a key change is
@@ -242,7 +242,7 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + file + " }")})
-	made, _ := p.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
+	made, _ := p.requestKeys(201, keeperToken, "POST", "", `{"id":"guest"}`)
 	before, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "", `{"id":"late"}`}, {"PATCH", "/guest", `{"active":false}`}, {"POST", "/guest/rotate", `{"overlap":"0s"}`}, {"DELETE", "/guest", ""},
 	} {
-		if _, text := p.keys(503, keeperToken, c.method, c.path, c.body); !strings.Contains(text, "Nothing has changed: ") {
+		if _, text := p.requestKeys(503, keeperToken, c.method, c.path, c.body); !strings.Contains(text, "Nothing has changed: ") {
 			t.Errorf("%s %s: %s", c.method, c.path, text)
 		}
 		works()
@@ -267,13 +267,13 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	if now, err := os.ReadFile(file); err != nil || string(now) != string(before) {
 		t.Errorf("the file has changed: %v\n%s", err, now)
 	}
-	p.keys(404, readerToken, "GET", "/late", "")
+	p.requestKeys(404, readerToken, "GET", "/late", "")
 	if err := os.Remove(obstacle); err != nil {
 		t.Fatal(err)
 	}
-	p.keys(201, keeperToken, "POST", "", `{"id":"late"}`)
+	p.requestKeys(201, keeperToken, "POST", "", `{"id":"late"}`)
 	works()
-	p.keys(200, keeperToken, "DELETE", "/guest", "")
+	p.requestKeys(200, keeperToken, "DELETE", "/guest", "")
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
 }
 
@@ -305,7 +305,7 @@ func TestFault104_TwoAdmins(t *testing.T) {
 		if got := both([3]string{"PATCH", "/" + id, `{"limits":{"concurrency":7}}`}, [3]string{"PATCH", "/" + id, `{"weight":3}`}); got != [2]int{200, 200} {
 			t.Errorf("two change %s: %v, want 200", id, got)
 		}
-		_, text := p.keys(200, readerToken, "GET", "/"+id, "")
+		_, text := p.requestKeys(200, readerToken, "GET", "/"+id, "")
 		if !strings.Contains(text, `"concurrency": 7`) || !strings.Contains(text, `"weight": 3`) {
 			t.Errorf("a change is lost: %s", text)
 		}
@@ -336,7 +336,7 @@ func TestKeyAtFourEdges(t *testing.T) {
 			setup.Untidy = true
 			edges := make([]*rig.Program, 4)
 			for i := range edges {
-				edges[i] = rig.Launch(t, setup)
+				edges[i] = rig.StartProgram(t, setup)
 			}
 			// create creates a key at an edge and waits until all edges accept it.
 			create := func(id string, at *rig.Program, where ...*rig.Program) string {
@@ -346,7 +346,7 @@ func TestKeyAtFourEdges(t *testing.T) {
 					t.Fatalf("%v: %s", err, out)
 				}
 				for i, e := range where {
-					rig.WaitFor(t, rig.Patience, "the key is in force", func() bool {
+					rig.WaitFor(t, rig.WaitTimeout, "the key is in force", func() bool {
 						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+made.Key).Status == 200
 					})
 					t.Logf("%s: in force at edge %d after %v", id, i, time.Since(begun))
@@ -357,10 +357,10 @@ func TestKeyAtFourEdges(t *testing.T) {
 			edges[0].Signal(syscall.SIGKILL)
 			<-edges[0].Done
 			other := create("other", edges[1], edges[1:]...)
-			edges[0].Relaunch()
+			edges[0].Restart()
 			for i, e := range edges {
 				for _, k := range []string{key, other} {
-					rig.WaitFor(t, rig.Patience, fmt.Sprintf("edge %d has both keys", i), func() bool {
+					rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("edge %d has both keys", i), func() bool {
 						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+k).Status == 200
 					})
 				}

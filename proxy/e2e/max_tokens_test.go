@@ -101,7 +101,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 		overruns := engine.Profile == "llamacpp"
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detectConfig})
 			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
 				p.Engines[0].Reset()
 				p.Post(path, body(promptOf(20_000), agentLimit)).WantStatus(200)
@@ -135,7 +135,7 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{
 				Engines: []sim.Options{{Profile: profile, MaxModelLen: smallContext, Record: true}},
-				Config:  strings.Replace(detected, "timeouts:", "retry: { attempts: 1, budget: 0% }\ntimeouts:", 1),
+				Config:  strings.Replace(detectConfig, "timeouts:", "retry: { attempts: 1, budget: 0% }\ntimeouts:", 1),
 			})
 			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
 				teachSparse(p)
@@ -200,7 +200,7 @@ func TestMaxTokens_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}},
-		Config:  "strict: true\n" + detected,
+		Config:  "strict: true\n" + detectConfig,
 	})
 	eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
 		p.Engines[0].Reset()
@@ -219,7 +219,7 @@ func TestMaxTokens_Strict(t *testing.T) {
 // reach engines, because engines interpret -1 differently.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
+	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detectConfig})
 	p.Post("/v1/completions", fmt.Sprintf(`{"model":"sim","max_tokens":-1,"prompt":%q}`, promptOf(20_000))).WantStatus(200)
 	if limits := sentLimits(t, p.Engines[0]); len(limits) != 1 || limits[0] < 4_000 || limits[0] > smallContext-20_000 {
 		t.Errorf("the engine was sent the limits %d", limits)
@@ -239,7 +239,7 @@ func TestMaxTokens_CountedInPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detectConfig})
 			eachLimitWay(t, func(t *testing.T, path string, body func(string, int) string) {
 				p.Engines[0].Reset()
 				p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=" + c.said, Count: 1})

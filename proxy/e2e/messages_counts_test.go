@@ -32,7 +32,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: vllm }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	s := p.claude().Messages.NewStreaming(context.Background(), say(rig.Canary, ""))
+	s := p.claude().Messages.NewStreaming(context.Background(), messageParams(rig.Canary, ""))
 	defer s.Close()
 	if !s.Next() {
 		t.Fatal(s.Err())
@@ -67,8 +67,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	if small < 1 || large < 4000 || large > 8000 {
 		t.Errorf("4 words are %d tokens, 4000 are %d", small, large)
 	}
-	rig.WaitFor(t, rig.Patience, "both are logged", func() bool { return len(p.Calls()) == 2 })
-	if l := p.Calls(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
+	rig.WaitFor(t, rig.WaitTimeout, "both are logged", func() bool { return len(p.AccessLines()) == 2 })
+	if l := p.AccessLines(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
 		t.Errorf("the log says %+v", l[len(l)-1])
 	}
 	s.Leave()
@@ -124,7 +124,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: llamacpp, concurrency: 1 }]
 models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 `})
-	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	body := `{"model":"sim","system":"s","messages":[{"role":"user","content":"` + rig.Canary + `"}],"lora":[1],"tools":[{"name":"f","input_schema":{}}]}`
 	if r := p.Post("/v1/messages/count_tokens", body).WantStatus(200); r.Body != `{"input_tokens":4711}` {
 		t.Errorf("count = %s, want 4711", r.Body)
@@ -133,7 +133,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	if got := seen(); len(got) != 1 || got[0] != want {
 		t.Errorf("the engine was asked %q", got)
 	}
-	if l := p.LastCall(); l.Upstream != "up-0" || l.Attempts != 1 || l.Outcome != "ok" {
+	if l := p.LastAccessLine(); l.Upstream != "up-0" || l.Attempts != 1 || l.Outcome != "ok" {
 		t.Errorf("the log says %+v", l)
 	}
 	for _, c := range []struct {
@@ -184,7 +184,7 @@ func TestCounts_Estimated(t *testing.T) {
 	} {
 		for _, stream := range []string{"false", "true"} {
 			r := p.Post(c.path, `{"model":"talk","stream":`+stream+`,`+c.body+`}`).WantStatus(200)
-			l := p.LastCall()
+			l := p.LastAccessLine()
 			told := regexp.MustCompile(`"(?:prompt|input)_tokens":(\d+)`).FindAllStringSubmatch(r.Body, -1)
 			if !l.TokensEstimated || l.PromptTokens < 100 || len(told) == 0 || told[len(told)-1][1] != strconv.Itoa(l.PromptTokens) {
 				t.Errorf("%s, stream %s: the client was told %q, the log says %+v", c.path, stream, told, l)
@@ -224,14 +224,14 @@ keys: [{ id: tester, hash: "{{hash}}", limits: { concurrency: 1, tokens_per_minu
 upstreams: [{ name: up-0, url: "` + engine.URL + `", engine: llamacpp, concurrency: 4 }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
-	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	const path, body = "/v1/messages/count_tokens", `{"model":"sim","messages":[{"role":"user","content":"a"}]}`
 	// The edge waits two seconds for a counter. A busy machine may need several attempts to
 	// complete these steps in time.
-	rig.WaitFor(t, rig.Patience, "a count excludes another one, and ends with its client", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "a count excludes another one, and ends with its client", func() bool {
 		c := p.Dial()
-		_ = c.Send(p.Request(path, body))
-		rig.Receive(t, rig.Patience, "the engine is asked", asked)
+		_ = c.Send(p.RequestBytes(path, body))
+		rig.Receive(t, rig.WaitTimeout, "the engine is asked", asked)
 		begun := time.Now()
 		second := p.Post(path, body)
 		c.Reset()
@@ -239,14 +239,14 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		if !late {
 			second.WantError(429, "rate_limit_error", "rate_limited")
 		}
-		rig.Receive(t, rig.Patience, "the engine's client leaves", left)
-		l := p.LastCall()
+		rig.Receive(t, rig.WaitTimeout, "the engine's client leaves", left)
+		l := p.LastAccessLine()
 		if !late && l.Outcome != "client_gone" {
 			t.Errorf("the log says %+v", l)
 		}
 		return second.Status == 429 && l.Outcome == "client_gone"
 	})
-	if l := p.LastCall(); l.PromptTokens != 0 || l.CompletionTokens != 0 {
+	if l := p.LastAccessLine(); l.PromptTokens != 0 || l.CompletionTokens != 0 {
 		t.Errorf("a count is charged: %+v", l)
 	}
 	close(hold)
@@ -255,7 +255,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 			t.Errorf("count = %s, want 4711", r.Body)
 		}
 	}
-	if l := p.LastCall(); l.PromptTokens != 0 || l.Outcome != "ok" {
+	if l := p.LastAccessLine(); l.PromptTokens != 0 || l.Outcome != "ok" {
 		t.Errorf("a count is charged: %+v", l)
 	}
 }

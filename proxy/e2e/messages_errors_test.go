@@ -64,7 +64,7 @@ func TestMessages_Errors(t *testing.T) {
 	})
 	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
 		ask := func(change func(*anthropic.MessageNewParams), more ...option.RequestOption) error {
-			params := say(rig.Canary, "")
+			params := messageParams(rig.Canary, "")
 			if change != nil {
 				change(&params)
 			}
@@ -129,7 +129,7 @@ func TestMessages_EngineFailures(t *testing.T) {
 			if !strings.HasPrefix(r.Body, `{"type":"error",`) {
 				t.Errorf("error = %s, want the form of Messages", r.Body)
 			}
-			p.heal()
+			p.waitBreakerReset()
 		}
 	}
 }
@@ -163,10 +163,10 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// heal waits until the breaker no longer counts a test's faults.
-func (p *penstock) heal() {
+// waitBreakerReset waits until the breaker no longer counts a test's faults.
+func (p *penstock) waitBreakerReset() {
 	p.T.Helper()
-	rig.WaitFor(p.T, rig.Patience, "the engine to be trusted again", func() bool {
+	rig.WaitFor(p.T, rig.WaitTimeout, "the engine to be trusted again", func() bool {
 		return p.Post("/v1/chat/completions", p.Chat(`"max_tokens":1`)).Status == 200
 	})
 }
@@ -188,8 +188,8 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		"finish=abort":               "overloaded_error",
 	} {
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
-		params := say("Go on.", "")
-		m, err := streamed(t, p.claude(), params)
+		params := messageParams("Go on.", "")
+		m, err := streamMessage(t, p.claude(), params)
 		p.Engines[0].SetFault()
 		var e *anthropic.Error
 		if !errors.As(err, &e) || string(e.Type()) != kind {
@@ -200,13 +200,13 @@ func TestMessages_BrokenStreams(t *testing.T) {
 			t.Errorf("%s: stop_reason %q", fault, m.StopReason)
 		}
 		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
-		p.heal()
+		p.waitBreakerReset()
 	}
 	// If an engine dies during a tool call, the client must not see a complete tool call.
 	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
-	params := say("Weather?", "")
+	params := messageParams("Weather?", "")
 	params.Tools = weatherTools()
-	if m, err := streamed(t, p.claude(), params); err == nil || m.StopReason != "" {
+	if m, err := streamMessage(t, p.claude(), params); err == nil || m.StopReason != "" {
 		t.Errorf("message = %s, %v; want an error and no stop reason", m.RawJSON(), err)
 	}
 }
@@ -217,7 +217,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
-	params := say("Weather?", "")
+	params := messageParams("Weather?", "")
 	params.Tools = weatherTools()
 	for name, ask := range map[string]func() (id, written string, err error){
 		"whole": func() (id, written string, err error) {
@@ -263,7 +263,7 @@ func TestMessages_Cancel(t *testing.T) {
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 20}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s := p.claude().Messages.NewStreaming(ctx, say(rig.Canary, `"tokens":200`))
+	s := p.claude().Messages.NewStreaming(ctx, messageParams(rig.Canary, `"tokens":200`))
 	for range 4 {
 		if !s.Next() {
 			t.Fatal(s.Err())
@@ -273,9 +273,9 @@ func TestMessages_Cancel(t *testing.T) {
 	for s.Next() {
 	}
 	s.Close()
-	took := rig.WaitFor(t, rig.Patience, "the engine to be freed", func() bool { return p.Engines[0].Stats().Aborted == 1 })
+	took := rig.WaitFor(t, rig.WaitTimeout, "the engine to be freed", func() bool { return p.Engines[0].Stats().Aborted == 1 })
 	t.Logf("freed after %v", took)
-	if l := p.LastCall(); l.Outcome != "client_gone" {
+	if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 		t.Errorf("the log says %+v", l)
 	}
 }
@@ -286,11 +286,11 @@ func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 1s"})
 	c := p.Dial()
-	_ = c.Send(p.Head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
+	_ = c.Send(p.RequestHead("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
 	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("answer = %d %s, want 408 in the form of Messages", r.Status, r.Body)
 	}
-	if l := p.LastCall(); l.BytesIn != int64(len(`{"model":`)) {
+	if l := p.LastAccessLine(); l.BytesIn != int64(len(`{"model":`)) {
 		t.Errorf("the log has %d bytes", l.BytesIn)
 	}
 }

@@ -26,8 +26,8 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// say returns a Messages request with one user message. controls are members for the simulator.
-func say(text, controls string) anthropic.MessageNewParams {
+// messageParams returns a Messages request with one user message. controls are members for the simulator.
+func messageParams(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {
 		text += " [[sim {" + controls + "}]]"
 	}
@@ -37,7 +37,7 @@ func say(text, controls string) anthropic.MessageNewParams {
 	}
 }
 
-func streamed(t testing.TB, c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+func streamMessage(t testing.TB, c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 	t.Helper()
 	s := c.Messages.NewStreaming(context.Background(), params)
 	defer s.Close()
@@ -66,13 +66,13 @@ func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropi
 	})
 	t.Run("streamed", func(t *testing.T) {
 		f(t, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
-			return streamed(t, c, params)
+			return streamMessage(t, c, params)
 		})
 	})
 }
 
-// detected is a configuration with one engine whose kind the edge must detect.
-const detected = `
+// detectConfig is a configuration with one engine whose kind the edge must detect.
+const detectConfig = `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}" }]
@@ -85,9 +85,9 @@ func TestMessages_Text(t *testing.T) {
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{o}, Config: detectConfig})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				params := say(rig.Canary, `"text":"Guten Tag, \"Welt\" 世界!"`)
+				params := messageParams(rig.Canary, `"text":"Guten Tag, \"Welt\" 世界!"`)
 				params.Model = "claude-opus-4-5"
 				params.System = []anthropic.TextBlockParam{{Text: "Be brief."}, {Text: "Be kind."}}
 				m, err := create(p.claude(), params)
@@ -103,7 +103,7 @@ func TestMessages_Text(t *testing.T) {
 				if m.Usage.InputTokens+m.Usage.CacheReadInputTokens == 0 || m.Usage.OutputTokens == 0 {
 					t.Errorf("usage = %+v, want input and output tokens", m.Usage)
 				}
-				if l := p.LastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
+				if l := p.LastAccessLine(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 					t.Errorf("the log says %+v", l)
 				}
 			})
@@ -117,11 +117,11 @@ func TestMessages_Same(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	c := p.claude()
-	whole, err := c.Messages.New(context.Background(), say("tell me", ""))
+	whole, err := c.Messages.New(context.Background(), messageParams("tell me", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := streamed(t, c, say("tell me", ""))
+	stream, err := streamMessage(t, c, messageParams("tell me", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestMessages_Thinking(t *testing.T) {
 			t.Parallel()
 			p := start(t, rig.Setup{Engines: []sim.Options{{Reasoning: member, Record: true}}})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				params := say("Think!", `"reasoning":8,"text":"done"`)
+				params := messageParams("Think!", `"reasoning":8,"text":"done"`)
 				params.MaxTokens = 2048
 				m, err := create(p.claude(), params)
 				if err != nil || len(m.Content) != 1 || messageText(m) != "done" {
@@ -179,9 +179,9 @@ func TestMessages_StopSequences(t *testing.T) {
 	for _, profile := range []string{"vllm", "sglang"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detectConfig})
 			wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-				params := say("Count.", `"text":"one two END three"`)
+				params := messageParams("Count.", `"text":"one two END three"`)
 				params.StopSequences = []string{"never", "END"}
 				m, err := create(p.claude(), params)
 				if err != nil {
@@ -203,7 +203,7 @@ func TestMessages_StopSequences(t *testing.T) {
 // TestMessages_Ping checks that a waiting client receives pings, before the first event and between
 // two events.
 func TestMessages_Ping(t *testing.T) {
-	fastset.LeaveOut(t, "pings while an engine thinks")
+	fastset.SkipIfShort(t, "pings while an engine thinks")
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Latency: 2 * time.Second}}, Stream: "commit_after: 50ms, keepalive: 50ms"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "pause-after=3;for=2s"})
@@ -222,7 +222,7 @@ func TestMessages_Ping(t *testing.T) {
 	if between < 2 {
 		t.Errorf("%d pings while the engine was silent", between)
 	}
-	if m, err := streamed(t, p.claude(), say("a", "")); err != nil || m.StopReason != "end_turn" {
+	if m, err := streamMessage(t, p.claude(), messageParams("a", "")); err != nil || m.StopReason != "end_turn" {
 		t.Errorf("message = %s, %v; want the stop end_turn", m.RawJSON(), err)
 	}
 }
@@ -267,7 +267,7 @@ func TestMessages_Shape(t *testing.T) {
 		t.Errorf("an unknown path beside: %d %s", r.Status, r.Body)
 	}
 	raw := p.Dial()
-	_ = raw.Send(p.Head("POST", "/v1/messages", "Content-Type: application/json", "Content-Length: 999999", "Expect: 100-continue"))
+	_ = raw.Send(p.RequestHead("POST", "/v1/messages", "Content-Type: application/json", "Content-Length: 999999", "Expect: 100-continue"))
 	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
@@ -295,7 +295,7 @@ func TestMessages_SystemInPlace(t *testing.T) {
 	}
 }
 
-func (p *penstock) sent(engine int) (path, body string) {
+func (p *penstock) lastRequest(engine int) (path, body string) {
 	r := p.Engines[engine].Stats().LastRequest
 	return r.Target, string(r.Body)
 }
@@ -308,18 +308,18 @@ func TestMessages_Prefill(t *testing.T) {
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detectConfig})
 			for _, w := range ways {
 				body := `{"model":"public","max_tokens":9,"messages":[{"role":"user","content":"JSON?"},{"role":"assistant","content":"{"}]`
 				if w.more != "" {
 					body += "," + w.more
 				}
 				p.Post("/v1/messages", body+"}").WantStatus(200)
-				if _, sent := p.sent(0); strings.Contains(sent, `"continue_final_message":true`) != told || strings.Contains(sent, `"add_generation_prompt":false`) != told {
+				if _, sent := p.lastRequest(0); strings.Contains(sent, `"continue_final_message":true`) != told || strings.Contains(sent, `"add_generation_prompt":false`) != told {
 					t.Errorf("%s: the engine was sent %s", w.name, sent)
 				}
 				p.Post("/v1/messages", strings.Replace(body, `}]`, `},{"role":"user","content":"Go on."}]`, 1)+"}").WantStatus(200)
-				if _, sent := p.sent(0); strings.Contains(sent, "continue_final_message") {
+				if _, sent := p.lastRequest(0); strings.Contains(sent, "continue_final_message") {
 					t.Errorf("%s: the engine was sent %s", w.name, sent)
 				}
 			}

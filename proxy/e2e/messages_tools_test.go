@@ -34,7 +34,7 @@ func TestMessages_ToolLoop(t *testing.T) {
 					p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				}
 				wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-					params := say("What is the weather?", `"tool_calls":2`)
+					params := messageParams("What is the weather?", `"tool_calls":2`)
 					params.Tools = weatherTools()
 					m, err := create(p.claude(), params)
 					if err != nil {
@@ -102,13 +102,13 @@ func TestMessages_Images(t *testing.T) {
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: "concurrency: { text: 1, vision: 1 }"})
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 	wholeAndStreamed(t, func(t *testing.T, create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error)) {
-		params := say("", "")
+		params := messageParams("", "")
 		params.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(
 			anthropic.NewTextBlock("What is this?"), anthropic.NewImageBlockBase64("image/png", pixel))}
 		if _, err := create(p.claude(), params); err != nil {
 			t.Fatal(err)
 		}
-		if l := p.LastCall(); l.Pool != "vision" {
+		if l := p.LastAccessLine(); l.Pool != "vision" {
 			t.Errorf("the call was counted as %s", l.Pool)
 		}
 		if b := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(b, `"url":"data:image/png;base64,`+pixel+`"`) {

@@ -218,26 +218,26 @@ func TestMetricsPage(t *testing.T) {
 	for _, e := range p.Engines {
 		e.SetFault()
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "both engines are used again", func() bool { return p.Metric("penstock_upstream_breaker_open") == 0 })
 	held := []*rig.Stream{}
 	for range 2 { // occupies both slots
-		held = append(held, p.OpenStream(chatPath, p.Chat(endless)))
+		held = append(held, p.OpenStream(chatPath, p.Chat(endlessStream)))
 	}
 	done := make(chan int, 1)
 	go func() { done <- p.Post(chatPath, p.Chat("")).Status }()
-	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 	p.Post(chatPath, p.Chat("")).WantStatus(429)
 	for _, s := range held {
 		s.Next()
 		s.Leave()
 	}
-	if status := rig.Receive(t, rig.Patience, "the call that waited is answered", done); status != 200 {
+	if status := rig.Receive(t, rig.WaitTimeout, "the call that waited is answered", done); status != 200 {
 		t.Errorf("the call that waited got %d", status)
 	}
-	rig.WaitFor(t, rig.Patience, "the engines' counts were read after the clients left", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the engines' counts were read after the clients left", func() bool {
 		return p.Metric("penstock_upstream_abandoned_total", `slot="freed"`) == 2
 	})
-	p.Rest()
+	p.WaitIdle()
 	page := p.MetricsText()
 	for _, problem := range lint(page) {
 		t.Error(problem)
@@ -265,11 +265,11 @@ func TestMetricsPage(t *testing.T) {
 	if n := p.Metric("penstock_overhead_seconds_count"); n < 5 {
 		t.Errorf("%v overheads, want 5 or more", n)
 	}
-	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
+	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.StepDelay().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
 	// On a busy machine, tokens may be received in groups.
-	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "gaps between the tokens are measured", func() bool {
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
 	})
@@ -315,17 +315,17 @@ func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	idle := func() float64 { return p.Metric("penstock_model_idle_seconds", `model="sim"`) }
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	if got := idle(); got != 0 {
 		t.Errorf("%v s beside a call", got)
 	}
 	release()
-	p.Rest()
+	p.WaitIdle()
 	begun := idle()
-	rig.WaitFor(t, rig.Patience, "it grows", func() bool { return idle() > begun+0.2 })
+	rig.WaitFor(t, rig.WaitTimeout, "it grows", func() bool { return idle() > begun+0.2 })
 	asked := time.Now()
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Rest()
+	p.WaitIdle()
 	if got := idle(); got > time.Since(asked).Seconds() {
 		t.Errorf("%v s behind another call", got)
 	}

@@ -58,7 +58,7 @@ general_settings: { master_key: ` + key + ` }
 	}
 	public, _ := serveProgram(t, file)
 	p := rig.Connect(t, public, key)
-	rig.WaitFor(t, rig.Patience, "an answer", func() bool { return p.Post(chatPath, rig.ChatBody("small", "")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "an answer", func() bool { return p.Post(chatPath, rig.ChatBody("small", "")).Status == 200 })
 	if res := p.Post(chatPath, rig.ChatBody("gpt-4", "")); res.Status != 200 {
 		t.Errorf("the alias: %d %s", res.Status, res.Body)
 	}

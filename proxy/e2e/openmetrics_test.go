@@ -60,7 +60,7 @@ func lintOpenMetrics(page string) (problems []string) {
 			if current = name; f.sampled || f.closed {
 				bad("%s: metadata behind samples, or in two places", name)
 			}
-			f.tell(words[1], name, told, bad)
+			f.setMetadata(words[1], name, told, bad)
 			continue
 		}
 		m := openMetricsLine.FindStringSubmatch(line)
@@ -99,7 +99,7 @@ func lintOpenMetrics(page string) (problems []string) {
 	return problems
 }
 
-func (f *openMetricsFamily) tell(what, name, told string, bad func(format string, args ...any)) {
+func (f *openMetricsFamily) setMetadata(what, name, told string, bad func(format string, args ...any)) {
 	into := map[string]*string{"TYPE": &f.kind, "UNIT": &f.unit, "HELP": &f.help}[what]
 	switch {
 	case into == nil:

@@ -19,10 +19,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// panicked waits until n panics have been counted for a place.
-func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
+// waitPanics waits until n panics have been counted for a place.
+func waitPanics(t *testing.T, g *guard.Guard, place string, n uint64) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
+	rig.WaitFor(t, rig.WaitTimeout, "the panic of "+place, func() bool { return g.PanicCount(place) >= n })
 }
 
 // TestPanicOfACall checks that a panic anywhere in a call ends only that call. The slot, the key's
@@ -62,10 +62,10 @@ func TestPanicOfACall(t *testing.T) {
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1", Key: "limits: { concurrency: 1 }"})
 			p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
-			p.Rest() // the slot is free shortly after the last byte
+			p.WaitIdle() // the slot is free shortly after the last byte
 			g.Inject(test.point, 1)
 			c := p.Dial()
-			request := p.Request(chatPath, p.Chat(test.more))
+			request := p.RequestBytes(chatPath, p.Chat(test.more))
 			if test.point == "stream.http10" {
 				request = strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1)
 			}
@@ -79,15 +79,15 @@ func TestPanicOfACall(t *testing.T) {
 			if status != test.status || ends != test.ends {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
-			panicked(t, g, test.place, 1) // the panic may be counted after the answer
-			if n := g.Panics(test.place); n != 1 || g.Left(test.point) != 0 {
+			waitPanics(t, g, test.place, 1) // the panic may be counted after the answer
+			if n := g.PanicCount(test.place); n != 1 || g.Left(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
-			p.Rest()
+			p.WaitIdle()
 			for range 3 {
 				p.Post(chatPath, p.Chat(test.more)).WantStatus(200)
 			}
-			p.Rest()
+			p.WaitIdle()
 			if n := p.Metric("penstock_panics_total", "where", test.place); n != 1 {
 				t.Errorf("%v panics in the metrics", n)
 			}
@@ -97,7 +97,7 @@ func TestPanicOfACall(t *testing.T) {
 			if n := p.Metric("penstock_body_memory_bytes"); n != 0 {
 				t.Errorf("%v bytes of bodies are held", n)
 			}
-			rig.WaitFor(t, rig.Patience, "every call that ended is counted", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "every call that ended is counted", func() bool {
 				return p.Metric("penstock_calls_finished_total") == p.Metric("penstock_calls_total")
 			})
 		})
@@ -111,18 +111,18 @@ func TestPanicOfAHead(t *testing.T) {
 	p := start(t, rig.Setup{Guard: g, Untidy: true})
 	for i, test := range []struct{ point, request, want string }{
 		{"head.error", "GET\r\n\r\n", "HTTP/1.1 500"},
-		{"expect", p.Request(chatPath, p.Chat(""), "Expect: 100-continue"), "HTTP/1.1 500"},
+		{"expect", p.RequestBytes(chatPath, p.Chat(""), "Expect: 100-continue"), "HTTP/1.1 500"},
 	} {
 		g.Inject(test.point, 1)
 		c := p.Dial()
 		if err := c.Send(test.request); err != nil {
 			t.Fatal(err)
 		}
-		if text, closed := c.Closed(rig.Patience); !closed || !strings.HasPrefix(text, test.want) {
+		if text, closed := c.Closed(rig.WaitTimeout); !closed || !strings.HasPrefix(text, test.want) {
 			t.Errorf("%s: closed %v after %.200q, want %q", test.point, closed, text, test.want)
 		}
-		panicked(t, g, guard.Connection, uint64(i+1)) // the panic may be counted after the answer
-		if n := g.Panics(guard.Connection); n != uint64(i+1) {
+		waitPanics(t, g, guard.Connection, uint64(i+1)) // the panic may be counted after the answer
+		if n := g.PanicCount(guard.Connection); n != uint64(i+1) {
 			t.Errorf("%s: %d panics, want %d", test.point, n, i+1)
 		}
 	}
@@ -137,7 +137,7 @@ func TestPanicOfAWorker(t *testing.T) {
 	again := func(what string, f func(p *penstock) bool) provoke {
 		return func(t *testing.T, _ *guard.Guard, p *penstock) {
 			t.Helper()
-			rig.WaitFor(t, rig.Patience, what, func() bool { return f(p) })
+			rig.WaitFor(t, rig.WaitTimeout, what, func() bool { return f(p) })
 		}
 	}
 	for _, test := range []struct {
@@ -182,16 +182,16 @@ func TestPanicOfAWorker(t *testing.T) {
 		{
 			point: guard.Clients, place: guard.Clients,
 			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
-				s := p.OpenStream(chatPath, p.Chat(endless))
+				s := p.OpenStream(chatPath, p.Chat(endlessStream))
 				s.Next()
 				s.Leave()
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
-				p.Rest()
-				s := p.OpenStream(chatPath, p.Chat(endless)) // the disconnect of the next client is noticed again
+				p.WaitIdle()
+				s := p.OpenStream(chatPath, p.Chat(endlessStream)) // the disconnect of the next client is noticed again
 				s.Next()
 				s.Leave()
-				p.Rest()
+				p.WaitIdle()
 			},
 		},
 		{
@@ -203,19 +203,19 @@ func TestPanicOfAWorker(t *testing.T) {
 				if err := c.Send(head + body); err != nil {
 					t.Fatal(err)
 				}
-				_, _ = c.Closed(rig.Patience)
+				_, _ = c.Closed(rig.WaitTimeout)
 			},
 		},
 		{
 			point: guard.Generation, place: guard.Generation, setup: rig.Setup{Upstream: "concurrency: 1"},
 			provoke: func(_ *testing.T, _ *guard.Guard, p *penstock) {
 				for range 5 {
-					p.Post(chatPath, p.Chat(failing))
+					p.Post(chatPath, p.Chat(failingFault))
 				}
 			},
 			after: again("a later generation probe", func(p *penstock) bool {
 				for range 5 {
-					p.Post(chatPath, p.Chat(failing))
+					p.Post(chatPath, p.Chat(failingFault))
 				}
 				return p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) > 0
 			}),
@@ -223,12 +223,12 @@ func TestPanicOfAWorker(t *testing.T) {
 		{
 			point: guard.Reload, place: guard.Reload,
 			provoke: func(t *testing.T, _ *guard.Guard, p *penstock) {
-				if r := p.AskReload(); r.OK || !strings.Contains(strings.Join(r.Problems, ""), "a bug of the edge") {
+				if r := p.ReloadAndWait(); r.OK || !strings.Contains(strings.Join(r.Problems, ""), "a bug of the edge") {
 					t.Errorf("the reload that panicked says %+v", r)
 				}
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
-				if r := p.AskReload(); !r.OK {
+				if r := p.ReloadAndWait(); !r.OK {
 					t.Errorf("the reload after it says %+v", r)
 				}
 			},
@@ -249,14 +249,14 @@ func TestPanicOfAWorker(t *testing.T) {
 			if test.provoke != nil {
 				test.provoke(t, g, p)
 			}
-			panicked(t, g, test.place, 1)
+			waitPanics(t, g, test.place, 1)
 			p.Post(chatPath, p.Chat("")).WantStatus(200)
 			p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
 			if test.after != nil {
 				test.after(t, g, p)
 			}
-			p.Rest()
-			if n := g.Panics(test.place); n != 1 {
+			p.WaitIdle()
+			if n := g.PanicCount(test.place); n != 1 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
 		})
@@ -282,11 +282,11 @@ upstreams: [{ name: up, url: "` + strings.Replace(engine.URL(), "127.0.0.1", "en
 models: [{ id: sim, deployments: [{ upstream: up }] }]
 `,
 	})
-	rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Upstream("up").State == "up" })
+	rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Upstream("up").State == "up" })
 	g.Inject(guard.Addresses, 2)
-	panicked(t, g, guard.Addresses, 2)
+	waitPanics(t, g, guard.Addresses, 2)
 	before := asked.Load()
-	rig.WaitFor(t, rig.Patience, "the name is looked up again", func() bool { return asked.Load() > before })
+	rig.WaitFor(t, rig.WaitTimeout, "the name is looked up again", func() bool { return asked.Load() > before })
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
@@ -301,7 +301,7 @@ func TestPanicOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	sink := observe.NewSink(file, g)
+	sink := observe.NewLogSink(file, g)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(config.Log{Level: "info", Format: "json", Access: true}, sink)
 	if err != nil {
@@ -310,8 +310,8 @@ func TestPanicOfTheLog(t *testing.T) {
 	p := start(t, rig.Setup{Guard: g, Untidy: true, Log: log})
 	g.Inject(guard.Log, 1)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	panicked(t, g, guard.Log, 1)
-	rig.WaitFor(t, rig.Patience, "lines are written again", func() bool {
+	waitPanics(t, g, guard.Log, 1)
+	rig.WaitFor(t, rig.WaitTimeout, "lines are written again", func() bool {
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		text, err := os.ReadFile(name)
 		return err == nil && strings.Contains(string(text), `"where":"log"`)
@@ -330,9 +330,9 @@ func TestPanicOfSpans(t *testing.T) {
 	p := start(t, rig.Setup{Guard: g, Untidy: true, Top: "tracing: { otlp: \"" + r.url + "\" }"})
 	g.Inject(guard.Spans, 1)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	panicked(t, g, guard.Spans, 1)
+	waitPanics(t, g, guard.Spans, 1)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "a span has come", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "a span has come", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.spans) > 0
@@ -350,7 +350,7 @@ func TestPanicWhileDraining(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	g.Inject("shutdown.patience", 1)
 	p.End()
-	panicked(t, g, guard.Shutdown, 1)
+	waitPanics(t, g, guard.Shutdown, 1)
 }
 
 // TestPanicsTurnReadiness checks that ten panics at one place make the edge unready, that nine do
@@ -374,7 +374,7 @@ func TestPanicsTurnReadiness(t *testing.T) {
 		t.Errorf("the status says %+v", v)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	if err := admin.RequestReady(admin.Edge{Admin: p.Admin}); err == nil || !strings.Contains(err.Error(), guard.Handler) {
+	if err := admin.CheckReady(admin.Edge{Admin: p.Admin}); err == nil || !strings.Contains(err.Error(), guard.Handler) {
 		t.Errorf("penstock ready says %v", err)
 	}
 }

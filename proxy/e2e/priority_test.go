@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// ordered starts an edge whose engine orders its queue by the priorities that the edge sends. first
+// startOrdered starts an edge whose engine orders its queue by the priorities that the edge sends. first
 // is the credential of a key in the first of three classes. The default key belongs to the last
 // class.
-func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
+func startOrdered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
 	return start(t, rig.Setup{
@@ -58,7 +58,7 @@ func TestEngineGetsPriorities(t *testing.T) {
 		} {
 			t.Run(profile.name+c.path, func(t *testing.T) {
 				t.Parallel()
-				p, first := ordered(t, profile.name, "")
+				p, first := startOrdered(t, profile.name, "")
 				for _, stream := range []string{"", `"stream":true,`} {
 					body := `{"model":"sim",` + stream + c.body + `}`
 					p.Post(c.path, body).WantStatus(200)
@@ -79,10 +79,10 @@ func TestEngineGetsPriorities(t *testing.T) {
 // the member.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
-	p, _ := ordered(t, "vllm", "")
+	p, _ := startOrdered(t, "vllm", "")
 	p.Post(chatPath, p.Chat(`"priority":-5`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p.Post("/v1/responses", `{"model":"sim","input":"Hi","priority":-5}`).WantError(400, "invalid_request_error", "unsupported_parameter")
-	p, _ = ordered(t, "vllm", ", allow_members: [priority]")
+	p, _ = startOrdered(t, "vllm", ", allow_members: [priority]")
 	p.Post(chatPath, p.Chat(`"priority":-5`)).WantStatus(200)
 	if _, n := p.lastPriority(); n != "-5" {
 		t.Errorf("the engine was told %q, where clients may say it", n)
@@ -100,27 +100,27 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	for _, profile := range []string{"vllm", "sglang"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p, first := ordered(t, profile, "")
-			release := p.hold(1, p.Chat(endless))
+			p, first := startOrdered(t, profile, "")
+			release := p.hold(1, p.Chat(endlessStream))
 			served := make(chan string, 2)
 			next := make(chan struct{})
 			var calls sync.WaitGroup
 			send := func(class string, waiting int64, header ...string) {
 				calls.Go(func() { // occupies the engine with a stream until the client disconnects
-					s := p.OpenStream(chatPath, p.Chat(endless), header...)
+					s := p.OpenStream(chatPath, p.Chat(endlessStream), header...)
 					s.Next()
 					served <- class
 					<-next
 					s.Leave()
 				})
-				rig.WaitFor(t, rig.Patience, class+" waits at the engine", func() bool { return int64(p.Engines[0].Stats().Waiting) == waiting })
+				rig.WaitFor(t, rig.WaitTimeout, class+" waits at the engine", func() bool { return int64(p.Engines[0].Stats().Waiting) == waiting })
 			}
 			send("nightly", 1)
 			send("people", 2, first)
 			release()
-			one := rig.Receive(t, rig.Patience, "a call is served", served)
+			one := rig.Receive(t, rig.WaitTimeout, "a call is served", served)
 			close(next)
-			if other := rig.Receive(t, rig.Patience, "the other call is served", served); one != "people" || other != "nightly" {
+			if other := rig.Receive(t, rig.WaitTimeout, "the other call is served", served); one != "people" || other != "nightly" {
 				t.Errorf("served %s, then %s", one, other)
 			}
 			calls.Wait()

@@ -54,16 +54,16 @@ func TestStartWithoutConfig(t *testing.T) {
 		t.Cleanup(func() { ln.Close() })
 	}
 	p := rig.StartProcess(t)
-	base := p.Says(`Base URL\s+(http://127\.0\.0\.1:(\d+))/v1`)
+	base := p.WaitOutput(`Base URL\s+(http://127\.0\.0\.1:(\d+))/v1`)
 	if base[2] == "4000" {
 		t.Error("it says it serves on a port that is taken")
 	}
-	key := p.Says(`API key\s+(\S+)`)[1]
-	admin := p.Says(`Status\s+(\S+)`)[1]
+	key := p.WaitOutput(`API key\s+(\S+)`)[1]
+	admin := p.WaitOutput(`Status\s+(\S+)`)[1]
 	if log := p.Err.String(); !strings.Contains(strings.SplitN(log, "\n", 2)[0], "neither --config nor PENSTOCK_CONFIG names a file: serving 1 model of http://127.0.0.1:") {
 		t.Errorf("the log begins with: %s", log)
 	}
-	line := p.Says(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
+	line := p.WaitOutput(`(?s)(curl -N .*?\\\n.*?)\n\n`)[1]
 	if !strings.Contains(line, key) || !strings.Contains(line, base[1]) {
 		t.Errorf("the line lacks the key or the address: %s", line)
 	}
@@ -96,7 +96,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 }
 
 // TestServe checks that, after SIGTERM, running streams finish, new streams are served during the
@@ -106,7 +106,7 @@ func TestServe(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{})
 	path, key := writeConfig(t, engine, "linger: 10s, drain: 20s") // the linger ends with the last call
 	p := rig.StartProcess(t, "serve", "--config", path)
-	m := p.Says(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
+	m := p.WaitOutput(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
 	base, admin := m[1], m[2]
 	get := func(url string) int {
 		res, err := http.Get(url)
@@ -144,7 +144,7 @@ func TestServe(t *testing.T) {
 	if _, done := rig.StreamText(t, rig.ChatStream, events); !done {
 		t.Error("the stream was cut by the shutdown")
 	}
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 	if log := p.Err.String(); strings.Contains(log, rig.Canary) || strings.Contains(log, key) || !strings.Contains(log, `"draining"`) {
 		t.Errorf("the log:\n%s", log)
 	}
@@ -155,8 +155,8 @@ func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
 }
 
-// wantLastWord reads a stream to the end. The last event must be an error.
-func wantLastWord(t *testing.T, s *rig.Stream) {
+// wantErrorAtEnd reads a stream to the end. The last event must be an error.
+func wantErrorAtEnd(t *testing.T, s *rig.Stream) {
 	t.Helper()
 	var last rig.Event
 	for e, ok := s.Next(); ok; e, ok = s.Next() {
@@ -174,11 +174,11 @@ func TestDrainLimit(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{})
 	path, key := writeConfig(t, engine, "linger: 0s, drain: 300ms")
 	p := rig.StartProcess(t, "serve", "--config", path)
-	s := openProcessStream(t, p.Says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+	s := openProcessStream(t, p.WaitOutput(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
 	s.Next()
 	p.Signal(syscall.SIGTERM)
-	wantLastWord(t, s)
-	p.Exits(rig.Patience, 0)
+	wantErrorAtEnd(t, s)
+	p.Exits(rig.WaitTimeout, 0)
 	rig.WaitFor(t, 5*time.Second, "the engine is free", func() bool { return engine.Stats().Running == 0 })
 	if !strings.Contains(p.Err.String(), `"drained"`) {
 		t.Errorf("the log:\n%s", p.Err)
@@ -195,13 +195,13 @@ func TestSecondSignal(t *testing.T) {
 			engine := rig.StartEngine(t, sim.Options{})
 			path, key := writeConfig(t, engine, "linger: 60s, drain: 60s")
 			p := rig.StartProcess(t, "serve", "-c", path)
-			s := openProcessStream(t, p.Says(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
+			s := openProcessStream(t, p.WaitOutput(`serving (http://\S+)/v1`)[1], key, `"tokens":1000,"delay_ms":100`)
 			s.Next()
 			p.Signal(syscall.SIGTERM)
 			rig.WaitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.Err.String(), "draining") })
 			p.Signal(sig)
-			wantLastWord(t, s)
-			p.Exits(rig.Patience, code)
+			wantErrorAtEnd(t, s)
+			p.Exits(rig.WaitTimeout, code)
 			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)
 			} else if at := strings.LastIndexByte(strings.TrimSpace(log), '\n'); log[at+1] != '{' {
@@ -220,23 +220,23 @@ func TestSecondSignalIsSoon(t *testing.T) {
 	best := time.Hour
 	for range 5 {
 		p := rig.StartProcess(t, "serve", "-c", path)
-		m := p.Says(`serving http://(\S+)/v1 \(admin: http://([^)]+)\)`)
+		m := p.WaitOutput(`serving http://(\S+)/v1 \(admin: http://([^)]+)\)`)
 		e := &rig.Edge{T: t, Addr: m[1], Key: key}
 		admin := &rig.Edge{T: t, Addr: m[2]}
 		s := openProcessStream(t, "http://"+m[1], key, `"tokens":1000,"delay_ms":100`)
 		s.Next()
-		unread := e.Request(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":50000000}`))
+		unread := e.RequestBytes(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":50000000}`))
 		for _, text := range []string{"", "GET /he", unread[:len(unread)-20], unread} {
 			_ = e.Dial().Send(text)
 			_ = admin.Dial().Send(text[:min(len(text), 20)])
 		}
-		rig.WaitFor(t, rig.Patience, "both streams run", func() bool { return engine.Stats().Running == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "both streams run", func() bool { return engine.Stats().Running == 2 })
 		p.Signal(syscall.SIGTERM)
-		rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
+		rig.WaitFor(t, rig.WaitTimeout, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
 		begun := rig.StartWatch()
 		p.Signal(syscall.SIGTERM)
-		p.Exits(rig.Patience, 143)
-		best = min(best, begun.Took()-begun.Held())
+		p.Exits(rig.WaitTimeout, 143)
+		best = min(best, begun.Elapsed()-begun.MachineDelay())
 		var last rig.Event
 		for e, ok := s.Next(); ok; e, ok = s.Next() {
 			last = e
@@ -260,11 +260,11 @@ func TestSilentAdmin(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 1s")
 	p := rig.StartProcess(t, "serve", "-c", path)
-	admin := &rig.Edge{T: t, Addr: p.Says(`admin: http://([^)]+)\)`)[1]}
+	admin := &rig.Edge{T: t, Addr: p.WaitOutput(`admin: http://([^)]+)\)`)[1]}
 	_ = admin.Dial()
 	_ = admin.Dial().Send("GET /met")
 	p.Signal(syscall.SIGTERM)
-	p.Exits(rig.Patience, 0)
+	p.Exits(rig.WaitTimeout, 0)
 }
 
 // TestQuitSignal checks that SIGQUIT prints the goroutines, but no call content.
@@ -273,18 +273,18 @@ func TestQuitSignal(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGQUIT: 131, syscall.SIGABRT: 134} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			quit(t, sig, code)
+			checkSignalExit(t, sig, code)
 		})
 	}
 }
 
-func quit(t *testing.T, sig syscall.Signal, code int) {
+func checkSignalExit(t *testing.T, sig syscall.Signal, code int) {
 	engine := rig.StartEngine(t, sim.Options{})
 	path, key := writeConfig(t, engine, "drain: 20s")
 	p := rig.StartProcess(t, "serve", "-c", path)
-	e := &rig.Edge{T: t, Addr: p.Says(`serving http://(\S+)/v1`)[1], Key: key}
+	e := &rig.Edge{T: t, Addr: p.WaitOutput(`serving http://(\S+)/v1`)[1], Key: key}
 	for _, w := range rig.StreamWays {
-		whole := e.Request(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
+		whole := e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 		c := e.Dial()
 		_ = c.Send(whole)
 		if _, err := c.In.ReadString('\n'); err != nil {
@@ -292,9 +292,9 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 		}
 		_ = e.Dial().Send(whole[:len(whole)-2])
 	}
-	rig.WaitFor(t, rig.Patience, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamWays) })
+	rig.WaitFor(t, rig.WaitTimeout, "the streams run", func() bool { return engine.Stats().Running == len(rig.StreamWays) })
 	p.Signal(sig)
-	p.Exits(rig.Patience, code)
+	p.Exits(rig.WaitTimeout, code)
 	dump := p.Err.String()
 	if !strings.Contains(dump, "penstock/proxy/request/call.(*relay)") {
 		t.Errorf("no stacks: %.2000s", dump)
@@ -334,7 +334,7 @@ func TestCheck(t *testing.T) {
 timeouts: { idle: soon }
 keys:
   - { id: a, hash: "` + hash + `" }
-  - { id: a, hash: "` + auth.Hash("another") + `" }
+  - { id: a, hash: "` + auth.HashKey("another") + `" }
 upstreams:
   - { name: up-0, url: "ftp://127.0.0.1:1" }
 models:
@@ -418,11 +418,11 @@ func TestKey(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	key, lines, _ := strings.Cut(out, "\n")
-	if !auth.Checksum(key) || strings.Contains(lines, key) {
+	if !auth.HasValidChecksum(key) || strings.Contains(lines, key) {
 		t.Errorf("printed a key without a checksum, or logged it:\n%s", out)
 	}
 	_, entry, ok := strings.Cut(lines, "  - id: team-a")
-	if !ok || !strings.Contains(entry, auth.Hash(key)) {
+	if !ok || !strings.Contains(entry, auth.HashKey(key)) {
 		t.Fatalf("printed an entry without the key's hash:\n%s", out)
 	}
 	p := start(t, rig.Setup{Config: "timeouts: { linger: 0s }\nkeys:\n  - id: team-a" + entry + `
@@ -454,7 +454,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 		}
 	}
 	out, _, code = rig.RunProgram(t, key+"\n", "key", "hash")
-	if strings.TrimSpace(out) != auth.Hash(key) || code != 0 {
+	if strings.TrimSpace(out) != auth.HashKey(key) || code != 0 {
 		t.Errorf("key hash: %q, exit code %d", out, code)
 	}
 	for _, bad := range []string{"", "\n", "two words\n", "ключ-ключ-ключ-ключ-ключ\n", key[:len(key)-1] + "\n", key[:10] + "_" + key[11:] + "\n"} {
@@ -464,7 +464,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 	}
 	for plain, weak := range map[string]bool{"a": true, "sk-1234567890": true, strings.Repeat("ab", 20): true, key: false, "6c0a4f0e-9d0b-4a8b-8a11-0f6b4f1f7c52": false} {
 		out, errs, code = rig.RunProgram(t, plain+"\n", "key", "hash")
-		if strings.TrimSpace(out) != auth.Hash(plain) || code != 0 || strings.Contains(errs, "can be guessed") != weak || strings.Contains(errs, plain) && len(plain) > 1 {
+		if strings.TrimSpace(out) != auth.HashKey(plain) || code != 0 || strings.Contains(errs, "can be guessed") != weak || strings.Contains(errs, plain) && len(plain) > 1 {
 			t.Errorf("key hash of %q: exit code %d, %q, %q", plain, code, out, errs)
 		}
 	}
@@ -509,7 +509,7 @@ func TestVersionAndHelp(t *testing.T) {
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {
-		p := rig.Launch(t, rig.Setup{Under: append([]string{"env"}, env...)})
+		p := rig.StartProgram(t, rig.Setup{Under: append([]string{"env"}, env...)})
 		work := func(n int) {
 			for range n {
 				p.Ask(rig.Chat, "").WantStatus(200)

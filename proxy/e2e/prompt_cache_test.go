@@ -100,7 +100,7 @@ models:
 	said := func() int {
 		return strings.Count(p.Log.String(), "keys share the prompt cache of an engine that cannot keep them apart")
 	}
-	rig.WaitFor(t, rig.Patience, "the log says so", func() bool { return len(p.Calls()) == 3 && said() > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the log says so", func() bool { return len(p.AccessLines()) == 3 && said() > 0 })
 	if n := said(); n != 1 {
 		t.Errorf("the log says so %d times", n)
 	}

@@ -53,7 +53,7 @@ func (p *penstock) startLoad(n int) *realLoad {
 func (l *realLoad) send(streamed bool) (s realSent) {
 	s.begun = time.Now()
 	defer func() { s.ended = time.Now() }()
-	res, err := l.p.Try(context.Background(), "POST", chatPath, rig.ChatBody("talk", fmt.Sprintf(`"max_tokens":40,"ignore_eos":true,"stream":%t`, streamed)))
+	res, err := l.p.TryOpenResponse(context.Background(), "POST", chatPath, rig.ChatBody("talk", fmt.Sprintf(`"max_tokens":40,"ignore_eos":true,"stream":%t`, streamed)))
 	if err != nil {
 		s.failure = err.Error()
 		return s

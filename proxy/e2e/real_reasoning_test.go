@@ -18,9 +18,9 @@ import (
 	"testing"
 )
 
-// turns runs two turns with a tool against llama.cpp, directly or through the edge, and records the
+// turnRecorder runs two turns with a tool against llama.cpp, directly or through the edge, and records the
 // engine's last request.
-type turns struct {
+type turnRecorder struct {
 	t      *testing.T
 	p      *penstock
 	engine *realEngine
@@ -35,7 +35,7 @@ const (
 )
 
 // record records a request and passes it on.
-func (c *turns) record(next http.Handler) http.HandlerFunc {
+func (c *turnRecorder) record(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.Method == http.MethodPost && r.URL.Path == chatPath {
@@ -70,7 +70,7 @@ func at(v any, path ...any) any {
 }
 
 // direct sends a request to the engine.
-func (c *turns) direct(path string, body any) object {
+func (c *turnRecorder) direct(path string, body any) object {
 	c.t.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *turns) direct(path string, body any) object {
 }
 
 // edge sends a request to the edge.
-func (c *turns) edge(path string, body object) object {
+func (c *turnRecorder) edge(path string, body object) object {
 	c.t.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -103,12 +103,12 @@ func (c *turns) edge(path string, body object) object {
 }
 
 // flush fills the engine's cache slot with another prompt.
-func (c *turns) flush() {
+func (c *turnRecorder) flush() {
 	c.direct(chatPath, object{"model": "markov", "max_tokens": 4, "messages": []any{object{"role": "user", "content": strings.Repeat("Something else altogether, to fill the slot. ", 20)}}})
 }
 
 // prompt returns the template's output for the engine's last request.
-func (c *turns) prompt() string {
+func (c *turnRecorder) prompt() string {
 	c.mu.Lock()
 	sent := json.RawMessage(c.sent)
 	c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *turns) prompt() string {
 
 // chat runs the two turns on chat with the function ask. Unless name is empty, it sends the first
 // turn's reasoning back in the member with that name.
-func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
+func (c *turnRecorder) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
 	body := object{
@@ -148,7 +148,7 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 }
 
 // messages runs the two turns on Messages.
-func (c *turns) messages(thinking object) object {
+func (c *turnRecorder) messages(thinking object) object {
 	c.t.Helper()
 	c.flush()
 	body := object{
@@ -167,7 +167,7 @@ func (c *turns) messages(thinking object) object {
 }
 
 // responses runs the two turns on Responses, with or without sealed reasoning.
-func (c *turns) responses(sealed bool) object {
+func (c *turnRecorder) responses(sealed bool) object {
 	c.t.Helper()
 	c.flush()
 	body := object{
@@ -188,7 +188,7 @@ func (c *turns) responses(sealed bool) object {
 // turn's reasoning must be at the same position in the prompt as for a direct client. The number of
 // cached tokens in the second prompt must also be the same.
 func TestRealReasoningInPlace(t *testing.T) {
-	c := &turns{t: t}
+	c := &turnRecorder{t: t}
 	// The model's template shows only the last message's reasoning. Other templates show the
 	// reasoning of the current tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))

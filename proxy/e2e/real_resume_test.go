@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heard is the part of a streamed answer that a client has read.
-type heard struct {
+// receivedPart is the part of a streamed answer that a client has read.
+type receivedPart struct {
 	text, reasoning, end string
 	tokens               int // tokens of the answer according to its usage
 	resumed              int
@@ -39,9 +39,9 @@ var resumeDialects = []struct {
 	}},
 }
 
-// add processes an event of any dialect. It reports whether the event contains text, and fails the
+// readEvent processes an event of any dialect. It reports whether the event contains text, and fails the
 // test for an error.
-func (a *heard) add(t *testing.T, data string) (brings bool) {
+func (a *receivedPart) readEvent(t *testing.T, data string) (brings bool) {
 	t.Helper()
 	type usage struct {
 		Completion int `json:"completion_tokens"`
@@ -95,13 +95,13 @@ func (a *heard) add(t *testing.T, data string) (brings bool) {
 }
 
 // read reads an answer. After the k-th piece of text, it calls kill with the name of the upstream.
-func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a heard) {
+func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a receivedPart) {
 	t.Helper()
 	s := p.OpenStream(path, body)
 	defer s.Leave()
 	pieces := 0
 	for e, ok := s.Next(); ok; e, ok = s.Next() {
-		if e.Data == "[DONE]" || !a.add(t, e.Data) {
+		if e.Data == "[DONE]" || !a.readEvent(t, e.Data) {
 			continue
 		}
 		if pieces++; pieces == k {
@@ -136,7 +136,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 			body := d.body(prompt, think)
 			want := p.read(t, d.path, body, 0, nil)
 			var killed string
-			var got heard
+			var got receivedPart
 			for range 3 { // on a busy machine, the client may receive the remaining text before the kill
 				got = p.read(t, d.path, body, k, func(upstream string) {
 					killed = upstream
@@ -146,7 +146,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 					break
 				}
 				engines[killed] = startLlama(t, engines[killed].port, "markov-slow")
-				rig.WaitFor(t, rig.Patience, "both are up", func() bool { return p.realUp() == 2 })
+				rig.WaitFor(t, rig.WaitTimeout, "both are up", func() bool { return p.realUp() == 2 })
 			}
 			if killed == "" || got.resumed != 1 || want.resumed != 0 || want.tokens != 48 {
 				t.Fatalf("%s, token %d: %q killed, %+v, undisturbed %+v", d.name, k, killed, got, want)
@@ -157,13 +157,13 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 				equal++
 			}
 			engines[killed] = startLlama(t, engines[killed].port, "markov-slow")
-			rig.WaitFor(t, rig.Patience, "both are up", func() bool { return p.realUp() == 2 })
+			rig.WaitFor(t, rig.WaitTimeout, "both are up", func() bool { return p.realUp() == 2 })
 		}
 		t.Logf("token %d: %d answers equal", k, equal)
 	}
-	p.Rest()
+	p.WaitIdle()
 	for name, e := range engines {
-		e.waitProcessing(rig.Patience, 0)
+		e.waitProcessing(rig.WaitTimeout, 0)
 		if n := p.Metric("penstock_upstream_inflight", `upstream="`+name+`"`); n != 0 {
 			t.Errorf("%v slots of %s are held", n, name)
 		}

@@ -44,7 +44,7 @@ func TestRealRouterSwaps(t *testing.T) {
 		})
 	}
 	all.Wait()
-	p.Rest()
+	p.WaitIdle()
 	loads := strings.Count(router.out.String(), "spawning server instance with name=")
 	t.Logf("%d calls, %d lost, %d loads", callers*each, lost.Load(), loads)
 	if loads < len(models) || loads > callers*each/4 {

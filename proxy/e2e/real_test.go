@@ -175,9 +175,9 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 // methods work.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
-	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
+	program := rig.StartProgram(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
 	p := &penstock{&rig.Local{Edge: program.Edge}}
-	rig.WaitFor(t, rig.Patience, "all upstreams up", func() bool { return p.realUp() == upstreams })
+	rig.WaitFor(t, rig.WaitTimeout, "all upstreams up", func() bool { return p.realUp() == upstreams })
 	return p
 }
 
@@ -291,11 +291,11 @@ func TestRealChat(t *testing.T) {
 }
 
 // realCall waits for the access line of the call whose response has the given header.
-func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
+func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.AccessLine) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, "the access line", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the access line", func() bool {
 		time.Sleep(5 * time.Millisecond)
-		for _, l := range p.Calls() {
+		for _, l := range p.AccessLines() {
 			if l.RequestID == h.Get("X-Request-Id") {
 				line = l
 				return true
@@ -310,7 +310,7 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 // is used again once it has recovered.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
-	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))
+	res := p.OpenResponse(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))
 	defer res.Body.Close()
 	in := bufio.NewReader(res.Body)
 	var body strings.Builder
@@ -354,7 +354,7 @@ func TestRealLeave(t *testing.T) {
 			defer leave()
 			ended, first := make(chan error, 1), make(chan struct{})
 			go func() {
-				res, err := p.Try(ctx, "POST", chatPath, rig.ChatBody("talk", more+long))
+				res, err := p.TryOpenResponse(ctx, "POST", chatPath, rig.ChatBody("talk", more+long))
 				if err == nil {
 					in := bufio.NewReader(res.Body)
 					_, _ = in.ReadString('\n')
@@ -380,9 +380,9 @@ func TestRealLeave(t *testing.T) {
 			}
 		})
 	}
-	p.Rest()
-	rig.WaitFor(t, rig.Patience, "two access lines", func() bool { return len(p.Calls()) == 2 })
-	for _, l := range p.Calls() {
+	p.WaitIdle()
+	rig.WaitFor(t, rig.WaitTimeout, "two access lines", func() bool { return len(p.AccessLines()) == 2 })
+	for _, l := range p.AccessLines() {
 		if l.Outcome != "client_gone" {
 			t.Errorf("the log says %+v", l)
 		}

@@ -54,7 +54,7 @@ func eachThatReadsHistory(t *testing.T, f func(t *testing.T, p *penstock)) {
 	for _, o := range readsHistory {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
-			f(t, start(t, rig.Setup{Engines: []sim.Options{o}, Config: detected}))
+			f(t, start(t, rig.Setup{Engines: []sim.Options{o}, Config: detectConfig}))
 		})
 	}
 }
@@ -76,7 +76,7 @@ func TestReasoning_Chat(t *testing.T) {
 func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
-	params := ask(thinkOfANumber)
+	params := chatParams(thinkOfANumber)
 	params.Tools = weather()
 	got, err := client.Chat.Completions.New(context.Background(), params, option.WithJSONSet("reasoning_effort", "low"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thin
 	create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error),
 ) (answer string, first *anthropic.Message) {
 	t.Helper()
-	params := say(thinkOfANumber, "")
+	params := messageParams(thinkOfANumber, "")
 	params.MaxTokens, params.Thinking = 2048, thinking
 	params.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "weather", InputSchema: anthropic.ToolInputSchemaParam{
 		Properties: map[string]any{"city": map[string]any{"type": "string"}},
@@ -196,7 +196,7 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	if sealed {
 		params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
-	got := answerOf(t, &client, streamed, params)
+	got := requestAnswer(t, &client, streamed, params)
 	for _, item := range got.Output {
 		switch item.Type {
 		case "reasoning":
@@ -212,7 +212,7 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 			params.Input.OfInputItemList = append(params.Input.OfInputItemList, responses.ResponseInputItemUnionParam{OfFunctionCall: &back}, out)
 		}
 	}
-	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
+	return requestAnswer(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
 // TestReasoning_Forgotten checks that a model with reasoning_history none receives no earlier
@@ -245,7 +245,7 @@ func TestReasoning_Keys(t *testing.T) {
 	otherKey, otherHash, _ := auth.NewKey()
 	with := func(keys string) rig.Setup {
 		return rig.Setup{
-			Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: `- { id: other, hash: "` + otherHash + `" }`,
+			Engines: recordingEngine(), Top: "seal: { keys: [" + keys + "] }", Keys: `- { id: other, hash: "` + otherHash + `" }`,
 			Models: "- { id: second, deployments: [{ upstream: up-0, served: sim }] }",
 		}
 	}
@@ -273,7 +273,7 @@ func TestReasoning_Keys(t *testing.T) {
 		if got := p.Metric("penstock_reasoning_seals_total", series) - before; got != 1 {
 			t.Errorf("%s: %v more %s, want 1", what, got, result)
 		}
-		_, sent := p.sent(0)
+		_, sent := p.lastRequest(0)
 		if opened := strings.Contains(sent, "The number is"); opened != (result == "opened") {
 			t.Errorf("%s: the engine was sent %s", what, sent)
 		}

@@ -53,7 +53,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 					t.Parallel()
 					engine := engine
 					engine.Record = true
-					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detected})
+					p := start(t, rig.Setup{Engines: []sim.Options{engine}, Config: detectConfig})
 					body := func(effort string) string {
 						return fmt.Sprintf(`{"model":"sim","stream":%t,`+way.body+`}`, stream, effort)
 					}
@@ -93,7 +93,7 @@ func TestEffort_Words(t *testing.T) {
 	} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile, Record: true}}, Config: detectConfig})
 			for _, way := range effortWays {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
@@ -144,7 +144,7 @@ func TestAdjacentTurns(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %s stream=%t", profile, c.name, stream), func(t *testing.T) {
 					t.Parallel()
 					p := start(t, rig.Setup{
-						Engines: []sim.Options{{Profile: profile, AlternateRoles: true, Record: true}}, Config: detected,
+						Engines: []sim.Options{{Profile: profile, AlternateRoles: true, Record: true}}, Config: detectConfig,
 					})
 					for _, requests := range []int{c.requests, 1} {
 						p.Engines[0].Reset()
@@ -175,12 +175,12 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
 	const body = `{"model":"sim","messages":[` + twoUsers + `]}`
 	p := start(t, rig.Setup{Engines: engines, Config: "engines: [{ name: own, like: openai, adjacent_turns: joined }]\n" +
-		strings.Replace(detected, `url: "{{up-0}}"`, `url: "{{up-0}}", engine: own`, 1)})
+		strings.Replace(detectConfig, `url: "{{up-0}}"`, `url: "{{up-0}}", engine: own`, 1)})
 	p.Post("/v1/chat/completions", body).WantStatus(200)
 	if sent := sentToEngine(t, p.Engines[0]); len(sent) != 1 || string(sent[0]["messages"]) != "["+oneUser+"]" {
 		t.Errorf("%d requests, the first with %s", len(sent), sent[0]["messages"])
 	}
-	p = start(t, rig.Setup{Engines: engines, Config: "strict: true\n" + detected})
+	p = start(t, rig.Setup{Engines: engines, Config: "strict: true\n" + detectConfig})
 	p.Post("/v1/chat/completions", body).WantError(400, "invalid_request_error", "rejected_by_engine")
 	if n := len(sentToEngine(t, p.Engines[0])); n != 1 {
 		t.Errorf("a strict edge sent %d requests", n)
@@ -196,7 +196,7 @@ func TestForms(t *testing.T) {
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio"} {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detected})
+			p := start(t, rig.Setup{Engines: []sim.Options{{Profile: profile}}, Config: detectConfig})
 			message := func(more string) (content string, calls []string) {
 				t.Helper()
 				r := p.Post("/v1/chat/completions", `{"model":"sim",`+more+`}`).WantStatus(200)

@@ -97,13 +97,13 @@ func TestTurnInCatalog(t *testing.T) {
 	}
 	held := p.OpenStream(chatPath, rig.ChatBody("x", `"stream":true,"max_tokens":500,"sim":{"tokens":400,"delay_ms":200}`))
 	held.Next()
-	rig.WaitFor(t, rig.Patience, "the catalog shows the call", func() bool { x, _ := available(); return x == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "the catalog shows the call", func() bool { x, _ := available(); return x == 3 })
 	if _, y := available(); y != 0 {
 		t.Errorf("the catalog says that %d calls of the other model may come", y)
 	}
 	p.Post(chatPath, rig.ChatBody("y", "")).WantStatus(429)
 	held.Leave()
-	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
+	rig.WaitFor(t, rig.WaitTimeout, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
 // TestSleepingEngine checks that a sleeping vLLM receives no calls even though its health check

@@ -39,8 +39,8 @@ func respond(control string) responses.ResponseNewParams {
 	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
 }
 
-// answerOf requests an answer, streamed or not. It checks the order of events in a stream.
-func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
+// requestAnswer requests an answer, streamed or not. It checks the order of events in a stream.
+func requestAnswer(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
 	t.Helper()
 	if !streamed {
 		got, err := c.Responses.New(context.Background(), params)
@@ -99,7 +99,7 @@ func bothWays(t *testing.T, f func(t *testing.T, streamed bool)) {
 
 func TestResponses_Text(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Config: `
+	p := start(t, rig.Setup{Engines: recordingEngine(), Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
@@ -114,7 +114,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 		params.Store = openai.Bool(false)
 		params.PromptCacheKey = openai.String("session")
 		params.Include = []responses.ResponseIncludable{"reasoning.encrypted_content"}
-		got := answerOf(t, &client, streamed, params)
+		got := requestAnswer(t, &client, streamed, params)
 		if got.OutputText() != "Guten Tag, 世界!" || got.Status != "completed" || len(got.Output) != 1 {
 			t.Errorf("answer = %s, want the completed text Guten Tag, 世界!", got.RawJSON())
 		}
@@ -129,7 +129,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 			t.Errorf("the engine was sent %s", sent)
 		}
 	})
-	l := p.LastCall()
+	l := p.LastAccessLine()
 	if l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Dialect != "responses" || l.TokensEstimated {
 		t.Errorf("the log says %+v", l)
 	}
@@ -175,7 +175,7 @@ func deltaOf(t *testing.T, data string) string {
 
 func TestResponses_StructuredOutput(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording()})
+	p := start(t, rig.Setup{Engines: recordingEngine()})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond("")
@@ -185,7 +185,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 				Schema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}, "required": []string{"name"}, "additionalProperties": false},
 			},
 		}}
-		got := answerOf(t, &client, streamed, params)
+		got := requestAnswer(t, &client, streamed, params)
 		var city struct{ Name *string }
 		if err := json.Unmarshal([]byte(got.OutputText()), &city); err != nil || city.Name == nil {
 			t.Errorf("text = %s, %v; want a city as JSON", got.OutputText(), err)
@@ -203,7 +203,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 // use the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		url := rig.Picture("png")
@@ -223,11 +223,11 @@ func TestResponses_Images(t *testing.T) {
 		})
 		out.OfFunctionCallOutput.CallID = openai.String("call_1")
 		params.Input.OfInputItemList = append(params.Input.OfInputItemList, out)
-		answerOf(t, &client, streamed, params)
+		requestAnswer(t, &client, streamed, params)
 		if n := strings.Count(string(p.Engines[0].Stats().LastRequest.Body), url); n != 2 {
 			t.Errorf("%d of 2 pictures have arrived as they were", n)
 		}
-		if l := p.LastCall(); l.Pool != "vision" {
+		if l := p.LastAccessLine(); l.Pool != "vision" {
 			t.Errorf("pool = %q, want vision", l.Pool)
 		}
 	})
@@ -242,14 +242,14 @@ func TestResponses_Incomplete(t *testing.T) {
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond(`"tokens":50`)
 		params.MaxOutputTokens = openai.Int(5000) // the edge lowers this limit to the model's
-		got := answerOf(t, &client, streamed, params)
+		got := requestAnswer(t, &client, streamed, params)
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("answer = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
-		if got = answerOf(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // the request has no limit
+		if got = requestAnswer(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // the request has no limit
 			t.Errorf("answer without a limit = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
-		got = answerOf(t, &client, streamed, respond(`"finish":"content_filter"`))
+		got = requestAnswer(t, &client, streamed, respond(`"finish":"content_filter"`))
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "content_filter" {
 			t.Errorf("answer = %s, want it incomplete because of content_filter", got.RawJSON())
 		}
@@ -267,7 +267,7 @@ upstreams: [{ name: up-0, url: "{{up-0}}", engine: llamacpp }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `})
 	client := p.sdk()
-	got := answerOf(t, &client, false, respond(`"reasoning":5,"text":"Whole."`))
+	got := requestAnswer(t, &client, false, respond(`"reasoning":5,"text":"Whole."`))
 	if got.OutputText() != "Whole." || got.Status != "completed" || got.Usage.InputTokens == 0 {
 		t.Errorf("answer = %s, want the completed text Whole.", got.RawJSON())
 	}
@@ -320,10 +320,10 @@ func TestResponses_Errors(t *testing.T) {
 	check("not served here", 400, invalid, "unsupported_parameter", "model", option.WithJSONSet("model", "no-responses"))
 	check("no key", 401, "authentication_error", "invalid_api_key", "", option.WithHeaderDel("Authorization"))
 	check("not this endpoint", 403, "permission_error", "operation_not_allowed", "", option.WithAPIKey(chatOnly))
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	check("full", 429, "rate_limit_error", "capacity_full", "")
 	release()
-	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
 	for _, c := range []struct {
 		fault      string
 		status     int
@@ -347,7 +347,7 @@ func TestResponses_Errors(t *testing.T) {
 // TestResponses_BrokenStream checks that a failure after the first byte is reported in the stream
 // only once, and that the stream ends properly.
 func TestResponses_BrokenStream(t *testing.T) {
-	fastset.LeaveOut(t, "streams that break in every way")
+	fastset.SkipIfShort(t, "streams that break in every way")
 	t.Parallel()
 	for fault, code := range map[string]string{
 		"cut-after=4": "server_error", "reset-after=4": "server_error", "no-finish": "server_error", "no-finish;done=1": "server_error",
@@ -398,7 +398,7 @@ func TestResponses_Retry(t *testing.T) {
 		for _, fault := range []string{"status=502", "status=503", "error-first;code=503"} {
 			for _, e := range p.Engines {
 				e.SetFault(sim.Fault{Spec: fault})
-				got := answerOf(t, &client, streamed, respond(`"text":"There."`))
+				got := requestAnswer(t, &client, streamed, respond(`"text":"There."`))
 				if got.OutputText() != "There." {
 					t.Errorf("%s: answer = %s, want the text There.", fault, got.RawJSON())
 				}
@@ -432,7 +432,7 @@ func TestResponses_Strict(t *testing.T) {
 // TestResponses_Effort checks that an unsupported effort is lowered.
 func TestResponses_Effort(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
 	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","reasoning":{"effort":"xhigh"}}`).WantStatus(200)
 	if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"reasoning_effort":"medium"`) {
 		t.Errorf("the engine was sent %s", sent)
@@ -456,18 +456,18 @@ func TestResponses_Cancel(t *testing.T) {
 				}
 				ended <- s.Err()
 			}()
-			rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
+			rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 			time.Sleep(50 * time.Millisecond)
 			cancel()
-			if err := rig.Receive(t, rig.Patience, "the stream ends", ended); !errors.Is(err, context.Canceled) {
+			if err := rig.Receive(t, rig.WaitTimeout, "the stream ends", ended); !errors.Is(err, context.Canceled) {
 				t.Errorf("the client sees %v", err)
 			}
-			took := rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
-			if took > 2*time.Second+rig.Grace {
+			took := rig.WaitFor(t, rig.WaitTimeout, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+			if took > 2*time.Second+rig.TimingTolerance {
 				t.Errorf("the engine was freed after %v", took)
 			}
-			p.Rest()
-			if l := p.LastCall(); l.Status != 499 || l.Outcome != "client_gone" {
+			p.WaitIdle()
+			if l := p.LastAccessLine(); l.Status != 499 || l.Outcome != "client_gone" {
 				t.Errorf("the log says %+v", l)
 			}
 		})
@@ -484,7 +484,7 @@ func TestResponses_ChatMembers(t *testing.T) {
 		{"/v1/responses", `"input":"Go.",` + members},
 		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Go."}],"logprobs":true,` + members},
 	} {
-		p := start(t, rig.Setup{Engines: recording()})
+		p := start(t, rig.Setup{Engines: recordingEngine()})
 		r := p.Post(way.path, `{"model":"sim",`+way.body+`}`).WantStatus(200)
 		var sent, want map[string]any
 		for _, got := range p.Engines[0].Recorded() {

@@ -18,7 +18,7 @@ import (
 func TestResponses_Tools(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "tool-interleaved", "tool-whole", "tool-split-name"} {
-		p := start(t, rig.Setup{Engines: recording()})
+		p := start(t, rig.Setup{Engines: recordingEngine()})
 		client := p.sdk()
 		bothWays(t, func(t *testing.T, streamed bool) {
 			params := respond(`"tool_calls":2`)
@@ -31,7 +31,7 @@ func TestResponses_Tools(t *testing.T) {
 			}
 			params.ParallelToolCalls = openai.Bool(true)
 			p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-			got := answerOf(t, &client, streamed, params)
+			got := requestAnswer(t, &client, streamed, params)
 			if len(got.Output) != 2 || got.Status != "completed" || len(got.Tools) != 1 {
 				t.Fatalf("answer = %s, want two calls, completed", got.RawJSON())
 			}
@@ -52,7 +52,7 @@ func TestResponses_Tools(t *testing.T) {
 				history = append(history, out)
 			}
 			params.Input.OfInputItemList = history
-			got = answerOf(t, &client, streamed, params)
+			got = requestAnswer(t, &client, streamed, params)
 			if got.OutputText() == "" || got.Status != "completed" {
 				t.Errorf("after the tools: %s", got.RawJSON())
 			}
@@ -73,7 +73,7 @@ func TestResponses_Tools(t *testing.T) {
 // as functions. The client must receive and send these tool calls in the client's form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording()})
+	p := start(t, rig.Setup{Engines: recordingEngine()})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond(`"tool_calls":1`)
@@ -83,7 +83,7 @@ func TestResponses_ClientTools(t *testing.T) {
 				Name: "weather", Parameters: map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}},
 			}}},
 		}}}
-		got := answerOf(t, &client, streamed, params)
+		got := requestAnswer(t, &client, streamed, params)
 		if len(got.Output) != 1 || len(got.Tools) != 1 || got.Tools[0].Type != "namespace" {
 			t.Fatalf("answer = %s, want one call and the namespace tool", got.RawJSON())
 		}
@@ -95,7 +95,7 @@ func TestResponses_ClientTools(t *testing.T) {
 
 		params = respond(`"tool_calls":1`)
 		params.Tools = []responses.ToolUnionParam{{OfCustom: &responses.CustomToolParam{Name: "apply_patch", Description: openai.String("Patches.")}}}
-		got = answerOf(t, &client, streamed, params)
+		got = requestAnswer(t, &client, streamed, params)
 		if len(got.Output) != 1 || got.Output[0].Type != "custom_tool_call" {
 			t.Fatalf("answer = %s, want one custom tool call", got.RawJSON())
 		}
@@ -116,7 +116,7 @@ func (p *penstock) wantInHistory(
 	params.Input.OfInputItemList = append(params.Input.OfInputItemList,
 		param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(call.RawJSON())),
 		param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(`{"type":"`+output+`","call_id":"`+call.CallID+`","output":"It rains."}`)))
-	if got := answerOf(t, client, false, params); got.OutputText() == "" {
+	if got := requestAnswer(t, client, false, params); got.OutputText() == "" {
 		t.Errorf("after the tool: %s", got.RawJSON())
 	}
 	sent := string(p.Engines[0].Stats().LastRequest.Body)
@@ -152,7 +152,7 @@ func TestDropped(t *testing.T) {
 	if got, told := p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`"}`).WantStatus(200).Header["X-Penstock-Dropped"]; told {
 		t.Errorf("nothing was dropped, and told is %q", got)
 	}
-	p.Rest()
+	p.WaitIdle()
 	if n := strings.Count(p.Log.String(), `"dropped":"tool:web_search,tool:other,item:web_search_call"`); n != 2 {
 		t.Errorf("%d lines of the log tell it", n)
 	}

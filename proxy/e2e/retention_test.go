@@ -22,15 +22,15 @@ import (
 // messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks that a
 // panic's value is not shown.)
 
-// retained is the word. No other test may use it, because the test searches the temporary folder
+// retentionWord is the word. No other test may use it, because the test searches the temporary folder
 // for it.
-const retained = "ZQRETENTIONCANARYQZ"
+const retentionWord = "ZQRETENTIONCANARYQZ"
 
 // retainedCalls returns calls to every endpoint. They contain the word wherever a client can put
 // text. {} stands for the word.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
-		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
+		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retentionWord)})
 	}
 	for _, stream := range []string{"false", "true"} {
 		add(chatPath, `{"model":"talk","stream":`+stream+`,"user":"{}","stop":"{}","metadata":{"{}":"{}"},"messages":[{"role":"system","content":"{}"},{"role":"user","name":"n","content":[{"type":"text","text":"{}"}]},`+
@@ -83,7 +83,7 @@ func TestZeroRetention(t *testing.T) {
 	r := startReceiver(t)
 	var console rig.Buffer
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
-		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retained+"\"] }\nend_users: { secret: a-secret-of-all-end-users-"+retained+", header: X-Canary-User }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
+		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retentionWord+"\"] }\nend_users: { secret: a-secret-of-all-end-users-"+retentionWord+", header: X-Canary-User }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
 		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 1500ms, answer: 1500ms, idle: 1500ms,")
 		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
@@ -95,8 +95,8 @@ func TestZeroRetention(t *testing.T) {
 			s.Log = log
 		}
 		p := start(t, s)
-		see := p.provoke(t)
-		p.Rest()
+		see := p.callWithFaults(t)
+		p.WaitIdle()
 		for what, path := range map[string]string{"the metrics": "/metrics", "the page": "/", "the status": "/status", "the account": "/-/usage", "that of end users": "/-/usage?by=user"} {
 			res := p.adminDo("GET", path, "", rig.AdminToken)
 			text, err := io.ReadAll(res.Body)
@@ -108,7 +108,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the client may get the word back
+		see = strings.ReplaceAll(see, `The model \"`+retentionWord+`\" does not exist`, "") // the client may get the word back
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -128,8 +128,8 @@ func TestZeroRetention(t *testing.T) {
 	searchFiles(t, ".", before)
 }
 
-// provoke makes every call under every fault. It returns all answers except successful ones.
-func (p *penstock) provoke(t *testing.T) (shown string) {
+// callWithFaults makes every call under every fault. It returns all answers except successful ones.
+func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 	var b strings.Builder
 	see := func(r *rig.Reply) {
 		if r.Status != 200 {
@@ -152,9 +152,9 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			calls = all[:4]
 		}
 		for _, c := range calls {
-			see(p.Post(c.path, c.body, "User-Agent: "+retained, "X-Request-Id: "+retained, "X-Client-Request-Id: "+retained, "Cookie: c="+retained, "Referer: http://"+retained, "Traceparent: "+retained, "X-"+retained+": "+retained, "X-Canary-User: "+retained))
+			see(p.Post(c.path, c.body, "User-Agent: "+retentionWord, "X-Request-Id: "+retentionWord, "X-Client-Request-Id: "+retentionWord, "Cookie: c="+retentionWord, "Referer: http://"+retentionWord, "Traceparent: "+retentionWord, "X-"+retentionWord+": "+retentionWord, "X-Canary-User: "+retentionWord))
 		}
-		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retained), text("language", retained), formPart{"file", retained + ".wav", retained}))
+		see(p.upload(transcriptions, text("model", "ears"), text("prompt", retentionWord), text("language", retentionWord), formPart{"file", retentionWord + ".wav", retentionWord}))
 		if i%3 == 0 {
 			res := p.adminDo(http.MethodPost, "/-/reload", "", rig.AdminToken)
 			res.Body.Close()
@@ -163,20 +163,20 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	for _, e := range p.Engines {
 		e.SetFault()
 	}
-	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+retained))
-	see(p.Post(chatPath+"?api_key="+retained, p.Chat("")))
-	see(p.Do("GET", "/v1/models/"+retained, ""))
-	see(p.Do("GET", "/"+retained+"?"+retained+"="+retained, ""))
-	res := p.adminDo("GET", "/"+retained, "", rig.AdminToken)
+	see(p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+retentionWord))
+	see(p.Post(chatPath+"?api_key="+retentionWord, p.Chat("")))
+	see(p.Do("GET", "/v1/models/"+retentionWord, ""))
+	see(p.Do("GET", "/"+retentionWord+"?"+retentionWord+"="+retentionWord, ""))
+	res := p.adminDo("GET", "/"+retentionWord, "", rig.AdminToken)
 	res.Body.Close()
-	res = p.adminDo("GET", "/status", "", retained)
+	res = p.adminDo("GET", "/status", "", retentionWord)
 	res.Body.Close()
-	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retained+"&upstream="+retained, rig.AdminToken)
+	res = p.adminDo(http.MethodPost, "/-/mode", "mode="+retentionWord+"&upstream="+retentionWord, rig.AdminToken)
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
-	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals in the meantime may have displaced these calls
-	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // the client leaves before the end
+	rig.WaitFor(t, rig.WaitTimeout, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
+	see(p.Post(chatPath, rig.ChatBody(retentionWord, "")))                                                          // again, because refusals in the meantime may have displaced these calls
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endlessStream), rig.Canary, retentionWord, 1)) // the client leaves before the end
 	s.Next()
 	s.Leave()
 	return b.String()
@@ -184,7 +184,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 
 func wantNothingKept(t *testing.T, what, text string) {
 	t.Helper()
-	if i := strings.Index(strings.ToUpper(text), retained); i >= 0 {
+	if i := strings.Index(strings.ToUpper(text), retentionWord); i >= 0 {
 		t.Errorf("%s holds a client's word: …%s…", what, text[max(0, i-200):min(len(text), i+100)])
 	}
 }
@@ -213,7 +213,7 @@ func searchFiles(t *testing.T, folder string, since time.Time) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		if err == nil && bytes.Contains(text, []byte(retained)) {
+		if err == nil && bytes.Contains(text, []byte(retentionWord)) {
 			t.Errorf("the file %s holds a client's word", e.Name())
 		}
 	}

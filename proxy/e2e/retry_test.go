@@ -63,20 +63,20 @@ func TestUnreachableSaysHow(t *testing.T) {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, rig.Setup{Upstream: rig.QuietProbes})
-			breakDown(p.Engines[0], c.fault)
+			failNewConns(p.Engines[0], c.fault)
 			if e := p.Post(chatPath, p.Chat("")).WantError(502, "api_error", "upstream_unreachable"); e.Message != c.message {
 				t.Errorf("the client is told %q, want %q", e.Message, c.message)
 			}
 			want := fmt.Sprintf(`"code":"upstream_unreachable","cause":%q`, c.reason)
-			rig.WaitFor(t, rig.Patience, "the log has "+want, func() bool { return strings.Contains(p.Log.String(), want) })
+			rig.WaitFor(t, rig.WaitTimeout, "the log has "+want, func() bool { return strings.Contains(p.Log.String(), want) })
 		})
 	}
 }
 
-// breakDown makes an engine fail on new connections.
-func breakDown(e *sim.Engine, fault string) {
+// failNewConns makes an engine fail on new connections.
+func failNewConns(e *sim.Engine, fault string) {
 	e.SetFault(sim.Fault{Spec: fault})
-	e.Drop(1, false)
+	e.DropConns(1, false)
 }
 
 // TestRetryTable checks every row with two failing engines, and with one failing and one working
@@ -91,8 +91,8 @@ func TestRetryTable(t *testing.T) {
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
 			both(t, s, func(t *testing.T, p *penstock, body string) {
-				breakDown(p.Engines[0], row.fault)
-				breakDown(p.Engines[1], row.fault)
+				failNewConns(p.Engines[0], row.fault)
+				failNewConns(p.Engines[1], row.fault)
 				r := p.Post(chatPath, body)
 				r.WantError(row.status, row.kind, row.code)
 				if after := r.Header.Get("Retry-After"); after != row.after {
@@ -107,7 +107,7 @@ func TestRetryTable(t *testing.T) {
 		t.Run("beside a good one/"+row.fault, func(t *testing.T) {
 			t.Parallel()
 			both(t, s, func(t *testing.T, p *penstock, body string) {
-				breakDown(p.Engines[0], row.fault)
+				failNewConns(p.Engines[0], row.fault)
 				statuses := map[int]int{}
 				for range 2 { // round robin: one of the two calls reaches the failing engine
 					statuses[p.Post(chatPath, body).Status]++
@@ -167,7 +167,7 @@ func TestRetryOnce(t *testing.T) {
 	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
 		for _, e := range p.Engines {
 			e.Unlisten()
-			e.Drop(1, false)
+			e.DropConns(1, false)
 		}
 		p.Post(chatPath, body).WantError(502, "api_error", "upstream_unreachable")
 		if n := p.Metric("penstock_upstream_attempts_total"); n != 2 {

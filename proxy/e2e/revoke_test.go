@@ -44,8 +44,8 @@ func (r *resolver) state() (asked, running, peak int) {
 	return r.asked, r.running, r.peak
 }
 
-// farNames returns upstreams whose names must be resolved, and a model at them.
-func farNames(n int) (upstreams, models string) {
+// unresolvableUpstreams returns upstreams whose names must be resolved, and a model at them.
+func unresolvableUpstreams(n int) (upstreams, models string) {
 	var names []string
 	for i := range n {
 		upstreams += fmt.Sprintf("- { name: far-%d, url: \"http://far-%d.test:1\", engine: sim, resolve: 30s }\n", i, i)
@@ -72,17 +72,17 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	p := start(t, rig.Setup{Top: top, Keys: line[0] + line[1], Lookup: r.lookup, Forgets: true})
 	var streams []*rig.Stream
 	for _, key := range plain {
-		s := p.OpenStream(chatPath, p.Chat(endless), key)
+		s := p.OpenStream(chatPath, p.Chat(endlessStream), key)
 		s.Next()
 		streams = append(streams, s)
 	}
-	upstreams, models := farNames(4)
+	upstreams, models := unresolvableUpstreams(4)
 	next := rig.Setup{Top: top, Keys: line[1], Upstreams: upstreams, Models: models}
 	revoked := func(i int) {
 		t.Helper()
 		asked := time.Now()
-		p.Ask()
-		rig.WaitFor(t, rig.Patience, "the key is refused", func() bool { return p.Post(chatPath, p.Chat(""), plain[i]).Status == 401 })
+		p.RequestReload()
+		rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return p.Post(chatPath, p.Chat(""), plain[i]).Status == 401 })
 		for ok := true; ok; {
 			_, ok = streams[i].Next()
 		}
@@ -92,12 +92,12 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 		}
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 	}
-	p.Prepare(next)
+	p.SetNextConfig(next)
 	revoked(0)
 	next.Keys = ""
-	p.Prepare(next)
+	p.SetNextConfig(next)
 	revoked(1)
-	rig.WaitFor(t, rig.Patience, "both reloads have ended", func() bool { return p.LastReload() != nil && p.Status().Version == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "both reloads have ended", func() bool { return p.LastReload() != nil && p.Status().Version == 3 })
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
@@ -129,7 +129,7 @@ keys: [{ id: tester, hash: "{{hash}}", limits: { concurrency: 3 } }]
 upstreams: [{ name: dead, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: dead }] }]
 `}
-	p.Prepare(bad)
+	p.SetNextConfig(bad)
 
 	dry := p.Fetch("POST", p.Admin+"/-/reload?dry_run=true").WantStatus(422)
 	if !strings.Contains(dry.Body, `"keys_in_force": true`) {
@@ -155,13 +155,13 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	if n := p.Metric("penstock_reload_successful"); n != 0 {
 		t.Errorf("the reload is a success: %v", n)
 	}
-	rig.WaitFor(t, rig.Patience, "the log says it", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the log says it", func() bool {
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
 	// The same file must be rejected again, and its keys must stay valid. If the reload is forced,
 	// the other settings must also be applied.
-	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
+	if l := p.ReloadAndWait(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
 	}
 	p.Fetch("POST", p.Admin+"/-/reload?force=true").WantStatus(200)
@@ -181,7 +181,7 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 	second := "Authorization: Bearer " + key
 	p := start(t, rig.Setup{Keys: fmt.Sprintf("- { id: second, hash: %q }\n", hash)})
-	p.Prepare(rig.Setup{})
+	p.SetNextConfig(rig.Setup{})
 	if r := p.Fetch("POST", p.Admin+"/-/reload?dry_run=true").WantStatus(200); !strings.Contains(r.Body, "keys[second]") {
 		t.Errorf("a dry run says: %s", r.Body)
 	}
@@ -195,14 +195,14 @@ func TestDryRunLeavesKeys(t *testing.T) {
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
-	upstreams, models := farNames(4)
+	upstreams, models := unresolvableUpstreams(4)
 	begun := time.Now()
 	p := start(t, rig.Setup{Upstreams: upstreams, Models: models, Lookup: r.lookup, Cold: true})
 	t.Logf("serving after %v", time.Since(begun))
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
-	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
 // TestRefusedReloadGrantsNothing checks that a right to a model in a rejected file does not apply
@@ -223,8 +223,8 @@ models:
 	p := start(t, file("small", "public", "internal", ""))
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)
-	p.Prepare(file("chat, tools", "dead", "public", `, { name: dead, url: "http://127.0.0.1:1", engine: sim }`))
-	if l := p.AskReload(); l.OK || !l.KeysInForce {
+	p.SetNextConfig(file("chat, tools", "dead", "public", `, { name: dead, url: "http://127.0.0.1:1", engine: sim }`))
+	if l := p.ReloadAndWait(); l.OK || !l.KeysInForce {
 		t.Fatalf("reload = %+v, want a refusal with the keys in force", l)
 	}
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed access takes effect immediately

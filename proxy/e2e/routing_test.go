@@ -20,9 +20,9 @@ import (
 
 // These tests check which engines are chosen, based on the calls that the engines receive.
 
-// crowd sends requests from n clients in closed loops until stop is called. stop returns the number
+// runClients sends requests from n clients in closed loops until stop is called. stop returns the number
 // of answers by status. next returns the body of the next request from a client.
-func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
+func (p *penstock) runClients(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
 		ended atomic.Bool
@@ -60,7 +60,7 @@ func TestSpeedIsLearned(t *testing.T) {
 	speed := func(i int) float64 {
 		return p.Metric("penstock_upstream_answer_tokens_per_second", fmt.Sprintf("upstream=%q", p.Status().Upstreams[i].Name))
 	}
-	rig.WaitFor(t, rig.Patience, "both speeds are known", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "both speeds are known", func() bool {
 		var all sync.WaitGroup
 		for range 12 { // ten are needed until calls follow the speeds
 			all.Go(call)
@@ -85,7 +85,7 @@ func TestSpeedIsLearned(t *testing.T) {
 // of the work are significant. Delays on a busy machine do not matter, because an answer takes a
 // second or more.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
-	fastset.LeaveOut(t, "load that follows speed")
+	fastset.SkipIfShort(t, "load that follows speed")
 	t.Parallel()
 	const slots, tokens = 8, 20
 	var engines []sim.Options
@@ -95,7 +95,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
 	// The sizes differ, because otherwise slots of an engine that fill at the same time would
 	// always become free at the same time.
-	stop := p.crowd(4*slots+12, func(client, turn int) string {
+	stop := p.runClients(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
 	work := func() (done [4]float64, all float64) {
@@ -105,7 +105,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		}
 		return done, all
 	}
-	rig.WaitFor(t, rig.Patience, "every slot is taken", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "every slot is taken", func() bool {
 		for _, e := range p.Engines {
 			if e.Stats().Running < slots {
 				return false
@@ -118,7 +118,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	for range 3 {
 		before, begun := work()
 		const enough = 4000 // tokens: 10 s at full speed
-		rig.WaitFor(t, 12*rig.Patience, "enough work is done", func() bool {
+		rig.WaitFor(t, 12*rig.WaitTimeout, "enough work is done", func() bool {
 			time.Sleep(50 * time.Millisecond)
 			_, all := work()
 			return all-begun >= enough
@@ -158,7 +158,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 				p := start(t, rig.Setup{Engines: []sim.Options{good, good, good, good}, Upstream: rig.QuietProbes, Model: "policy: " + policy})
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				begun := time.Now()
-				stop := p.crowd(8, func(int, int) string { return p.Chat(`"sim":{"tokens":3}`) })
+				stop := p.runClients(8, func(int, int) string { return p.Chat(`"sim":{"tokens":3}`) })
 				requests := func() (all int64) {
 					for _, e := range p.Engines {
 						all += e.Stats().Requests
@@ -167,7 +167,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 				}
 				// Wait for a number of requests rather than only for a time, because the test
 				// checks the share of requests, whatever the machine's speed.
-				for end := time.Now().Add(4 * rig.Patience); requests() < 200 && time.Now().Before(end); {
+				for end := time.Now().Add(4 * rig.WaitTimeout); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
 				count := stop()
@@ -268,7 +268,7 @@ func TestSessionHasAHome(t *testing.T) {
 		p := start(t, rig.Setup{Fakes: urls})
 		body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%s"}],"sim":{"tokens":1}}`, filler(7000+prompt, 1200))
 		p.Post(chatPath, body, "X-Session-Id: "+session).WantStatus(200)
-		rig.WaitFor(t, rig.Patience, "an engine has answered", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "an engine has answered", func() bool {
 			at = slices.IndexFunc(engines, func(e *sim.Engine) bool { return e.Stats().Completed > before[slices.Index(engines, e)] })
 			return at >= 0
 		})
@@ -303,14 +303,14 @@ func TestWhyThisEngine(t *testing.T) {
 	if n, err := strconv.Atoi(r.Header.Get("X-Penstock-Cached")); err != nil || n < 1000 {
 		t.Errorf("the second turn expects %q tokens in a cache", r.Header.Get("X-Penstock-Cached"))
 	}
-	p.Rest()
+	p.WaitIdle()
 	var line struct {
 		RequestID string `json:"request_id"`
 		Choice    string
 		Cached    int `json:"cached_tokens"`
 		Expected  int `json:"expected_cached_tokens"`
 	}
-	rig.WaitFor(t, rig.Patience, "the second call's line", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the second call's line", func() bool {
 		for l := range strings.Lines(p.Log.String()) {
 			if strings.Contains(l, `"msg":"call"`) && strings.Contains(l, r.Header.Get("X-Request-Id")) {
 				return json.Unmarshal([]byte(l), &line) == nil

@@ -29,8 +29,8 @@ func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
 	}, more...)...)
 }
 
-// ask returns a chat request with one user message.
-func ask(text string) openai.ChatCompletionNewParams {
+// chatParams returns a chat request with one user message.
+func chatParams(text string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{Model: "sim", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
 
@@ -44,7 +44,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 `})
 	client := p.sdk()
 	for _, model := range []string{"public/name", "sim"} {
-		params := ask(rig.Canary)
+		params := chatParams(rig.Canary)
 		params.Model = model
 		got, err := client.Chat.Completions.New(context.Background(), params, option.WithJSONSet("sim.text", "Guten Tag, 世界!"))
 		if err != nil {
@@ -61,7 +61,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 			t.Errorf("usage = %+v, want tokens that add up", u)
 		}
 	}
-	if l := p.LastCall(); l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Key != "tester" || l.Upstream != "up-0" {
+	if l := p.LastAccessLine(); l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Key != "tester" || l.Upstream != "up-0" {
 		t.Errorf("the log says %+v", l)
 	}
 	page, err := client.Models.List(context.Background())
@@ -81,7 +81,7 @@ func TestSDK_Streaming(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		t.Run(map[bool]string{true: "usage", false: "no usage"}[asked], func(t *testing.T) {
 			t.Parallel()
-			params := ask(rig.Canary)
+			params := chatParams(rig.Canary)
 			if asked {
 				params.StreamOptions.IncludeUsage = openai.Bool(true)
 			}
@@ -118,7 +118,7 @@ func TestSDK_Streaming(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		for _, l := range p.Told() {
+		for _, l := range p.AccessLinesWhenIdle() {
 			if l.CompletionTokens == 0 || l.TokensEstimated {
 				t.Errorf("the usage was not counted: %+v", l)
 			}
@@ -137,7 +137,7 @@ func weather() []openai.ChatCompletionToolUnionParam {
 // sends the result, and the model answers with text.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording()})
+	p := start(t, rig.Setup{Engines: recordingEngine()})
 	client := p.sdk()
 	for _, c := range []struct {
 		name     string
@@ -146,7 +146,7 @@ func TestSDK_Tools(t *testing.T) {
 	}{{"json", false, ""}, {"stream", true, ""}, {"name in two pieces", true, "tool-split-name"}} {
 		t.Run(c.name, func(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: c.fault})
-			params := ask("What is the weather in " + rig.Canary + "?")
+			params := chatParams("What is the weather in " + rig.Canary + "?")
 			params.Tools = weather()
 			run := func(more ...option.RequestOption) openai.ChatCompletion {
 				t.Helper()
@@ -203,7 +203,7 @@ func TestSDK_Tools(t *testing.T) {
 
 func TestSDK_Vision(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
+	p := start(t, rig.Setup{Engines: recordingEngine(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
 	client := p.sdk()
 	for _, format := range []string{"png", "jpeg"} {
 		url := rig.Picture(format)
@@ -219,7 +219,7 @@ func TestSDK_Vision(t *testing.T) {
 		if !strings.Contains(string(p.Engines[0].Stats().LastRequest.Body), url) {
 			t.Error("the picture has not arrived as it was")
 		}
-		if l := p.LastCall(); l.Pool != "vision" {
+		if l := p.LastAccessLine(); l.Pool != "vision" {
 			t.Errorf("pool = %q, want vision", l.Pool)
 		}
 	}
@@ -239,7 +239,7 @@ func TestSDK_Errors(t *testing.T) {
 	ctx := context.Background()
 	bad := func(more ...option.RequestOption) func(openai.Client) error {
 		return func(c openai.Client) error {
-			_, err := c.Chat.Completions.New(ctx, ask(rig.Canary), more...)
+			_, err := c.Chat.Completions.New(ctx, chatParams(rig.Canary), more...)
 			return err
 		}
 	}
@@ -274,10 +274,10 @@ func TestSDK_Errors(t *testing.T) {
 	check("not this model", bad(option.WithAPIKey(narrow)), 403, "permission_error", "model_not_allowed", "model")
 	check("no such model", bad(option.WithJSONSet("model", "nothing")), 404, "not_found_error", "model_not_found", "model")
 	check("too large", bad(option.WithJSONSet("user", strings.Repeat("x", 100<<10))), 413, "request_too_large", "request_too_large", "")
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	check("full", bad(), 429, "rate_limit_error", "capacity_full", "")
 	release()
-	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503;retry-after=4"})
 	check("engine is busy", bad(), 503, "api_error", "no_healthy_route", "")
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
@@ -290,7 +290,7 @@ func TestSDK_Errors(t *testing.T) {
 	// A failure after the first byte must be an error within the stream.
 	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
-	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
+	s := client.Chat.Completions.NewStreaming(ctx, chatParams(rig.Canary))
 	chunks := 0
 	for s.Next() {
 		chunks++
@@ -333,7 +333,7 @@ func TestSDK_Cancel(t *testing.T) {
 				p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 1}}, Upstream: rig.QuietProbes + ", concurrency: 4"})
 				e := p.Engines[0]
 				if phase == "queued" {
-					defer p.hold(1, p.Chat(endless))()
+					defer p.hold(1, p.Chat(endlessStream))()
 				}
 				e.SetFault(sim.Fault{Spec: c.fault})
 				ctx, cancel := context.WithCancel(context.Background())
@@ -346,11 +346,11 @@ func TestSDK_Cancel(t *testing.T) {
 						close(started) // a stream's head is sent with its first event
 					}
 					if !streamed {
-						_, err := client.Chat.Completions.New(ctx, ask(rig.Canary), c.more...)
+						_, err := client.Chat.Completions.New(ctx, chatParams(rig.Canary), c.more...)
 						ended <- err
 						return
 					}
-					s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary), c.more...)
+					s := client.Chat.Completions.NewStreaming(ctx, chatParams(rig.Canary), c.more...)
 					for n := 1; s.Next(); n++ {
 						if n == c.events {
 							close(started)
@@ -359,15 +359,15 @@ func TestSDK_Cancel(t *testing.T) {
 					ended <- s.Err()
 					s.Close()
 				}()
-				rig.Receive(t, rig.Patience, "the answer begins", started)
-				rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return c.ready(p) })
+				rig.Receive(t, rig.WaitTimeout, "the answer begins", started)
+				rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool { return c.ready(p) })
 				before := e.Stats()
 				cancel()
 				rig.WaitFor(t, freedWithin, "the engine is free", func() bool {
 					s := e.Stats()
 					return s.Aborted == before.Aborted+1 && s.Running+s.Waiting == before.Running+before.Waiting-1 && s.Conns == before.Conns-1
 				})
-				if err := rig.Receive(t, rig.Patience, "the SDK returns", ended); !errors.Is(err, context.Canceled) {
+				if err := rig.Receive(t, rig.WaitTimeout, "the SDK returns", ended); !errors.Is(err, context.Canceled) {
 					t.Errorf("the SDK says %v", err)
 				}
 			})
@@ -383,14 +383,14 @@ func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=429;retry-after=1", Count: 1})
 	client := p.sdk(option.WithMaxRetries(2))
 	begun := time.Now()
-	if _, err := client.Chat.Completions.New(context.Background(), ask(rig.Canary)); err != nil {
+	if _, err := client.Chat.Completions.New(context.Background(), chatParams(rig.Canary)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begun); took < 900*time.Millisecond || took > rig.Patience {
+	if took := time.Since(begun); took < 900*time.Millisecond || took > rig.WaitTimeout {
 		t.Errorf("came back after %v", took)
 	}
 	statuses := []int{}
-	for _, l := range p.Told() {
+	for _, l := range p.AccessLinesWhenIdle() {
 		statuses = append(statuses, l.Status)
 	}
 	if !slices.Equal(statuses, []int{429, 200}) {

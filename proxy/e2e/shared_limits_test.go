@@ -32,15 +32,15 @@ func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
 	begun := time.Now()
-	release := a.hold(1, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless))
+	release := a.hold(1, a.Chat(endlessStream))
+	more := b.hold(1, b.Chat(endlessStream))
 	if r := b.Post(chatPath, b.Chat("")).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
 		t.Errorf("answer = %s, want 2 concurrent requests", r.Body)
 	}
 	release()
 	more()
-	a.Rest()
-	b.Rest()
+	a.WaitIdle()
+	b.WaitIdle()
 	served := 3
 	for i, refused := 0, 0; refused < 2; i++ { // until both edges have refused a call
 		edge := []*penstock{a, b}[i%2]
@@ -62,7 +62,7 @@ func TestSharedLimits(t *testing.T) {
 	})
 	// If a busy machine delays the store's response beyond the timeout, the store briefly counts as
 	// lost.
-	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2
 	})

@@ -23,12 +23,12 @@ import (
 // continue. While it waits, it is silent or repeats engine events that clients do not see.
 type slowEngine struct {
 	*httptest.Server
-	goOn chan struct{}
+	proceed chan struct{}
 }
 
 func startSlow(t *testing.T, repeated string, pieces ...string) *slowEngine {
 	t.Helper()
-	e := &slowEngine{goOn: make(chan struct{})}
+	e := &slowEngine{proceed: make(chan struct{})}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 			_, _ = w.Write([]byte(`{"object":"list","data":[{"id":"sim","object":"model"}]}`))
@@ -40,7 +40,7 @@ func startSlow(t *testing.T, repeated string, pieces ...string) *slowEngine {
 		for _, piece := range pieces {
 			for waits := true; waits; {
 				select {
-				case <-e.goOn:
+				case <-e.proceed:
 					waits = false
 				case <-r.Context().Done():
 					return
@@ -98,7 +98,7 @@ func TestResponses_Silence(t *testing.T) {
 			if c.include {
 				params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 3*rig.Patience)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*rig.WaitTimeout)
 			defer cancel()
 			client := p.sdk()
 			stream := client.Responses.NewStreaming(ctx, params)
@@ -114,7 +114,7 @@ func TestResponses_Silence(t *testing.T) {
 					if alive++; alive == 3 {
 						piece, alive = piece+1, 0
 						select {
-						case engine.goOn <- struct{}{}:
+						case engine.proceed <- struct{}{}:
 						case <-ctx.Done(): // the engine's answer has ended
 						}
 					}
@@ -123,7 +123,7 @@ func TestResponses_Silence(t *testing.T) {
 			if err := stream.Err(); err != nil || piece != len(c.want) || last.Type != "response.completed" || !strings.Contains(last.RawJSON(), c.answer) {
 				t.Errorf("%v, %d silences, the end is %s", err, piece, last.RawJSON())
 			}
-			if l := p.LastCall(); l.Outcome != "ok" || l.Attempts != 1 {
+			if l := p.LastAccessLine(); l.Outcome != "ok" || l.Attempts != 1 {
 				t.Errorf("the log says %+v", l)
 			}
 		})
@@ -135,7 +135,7 @@ func TestResponses_Silence(t *testing.T) {
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	s := p.OpenStream("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+`"}`)
 	defer s.Leave()
 	for n, alive := 0, 0; ; n++ {

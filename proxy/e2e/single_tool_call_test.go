@@ -61,7 +61,7 @@ models: [{ id: sim, deployments: [{ upstream: fake, served: sim }] }]
 			}
 		}
 	}
-	rig.WaitFor(t, rig.Patience, "each is counted", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "each is counted", func() bool {
 		return p.Metric("penstock_dropped_total", `what="answer:tool_calls"`) == cut
 	})
 }

@@ -22,8 +22,8 @@ func TestSlowStream(t *testing.T) {
 	c := p.slowReader()
 	for range 3 {
 		sent := p.Engines[0].Stats().Tokens
-		_ = c.Send(p.Request(way.Path, body))
-		rig.WaitFor(t, rig.Patience, "the stream runs", func() bool { return p.Engines[0].Stats().Tokens > sent+1000 })
+		_ = c.Send(p.RequestBytes(way.Path, body))
+		rig.WaitFor(t, rig.WaitTimeout, "the stream runs", func() bool { return p.Engines[0].Stats().Tokens > sent+1000 })
 		got, whole := rig.StreamText(t, way, c.Reply("POST").WantStatus(200).Events())
 		if got != want || !whole {
 			t.Errorf("%d bytes, whole: %v; want %d bytes", len(got), whole, len(want))

@@ -17,7 +17,7 @@ func TestSmoke(t *testing.T) {
 	}
 	p.Get("/v1/models").WantStatus(200)
 	p.Post("/v1/chat/completions", "{").WantError(400, "invalid_request_error", "invalid_json")
-	if n := len(p.Told()); n != 3 {
+	if n := len(p.AccessLinesWhenIdle()); n != 3 {
 		t.Errorf("%d access lines, want 3", n)
 	}
 }

@@ -40,7 +40,7 @@ func TestSpeech(t *testing.T) {
 			t.Errorf("%q: the engine got %s", format, sent)
 		}
 	}
-	if l := p.LastCall(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
+	if l := p.LastAccessLine(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
 		t.Errorf("last call = %+v, want speech in the pool audio, ok", l)
 	}
 	for _, bad := range []string{
@@ -111,7 +111,7 @@ func TestSpeech_Events(t *testing.T) {
 			if sent := string(p.Engines[0].Stats().LastRequest.Body); strings.Contains(sent, `"stream_format":"sse"`) != own {
 				t.Errorf("%s, %s: the engine got %s", profile, format, sent)
 			}
-			if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
+			if l := p.LastAccessLine(); l.Outcome != "ok" || !l.Stream {
 				t.Errorf("%s, %s: last call = %+v, want a stream, ok", profile, format, l)
 			}
 		}
@@ -134,7 +134,7 @@ func TestSpeech_EventsBroken(t *testing.T) {
 			if r.Err != nil || r.Status != status || status == 200 && (inBand != 1 || strings.Contains(r.Body, "speech.audio.done")) {
 				t.Errorf("%s, %s: status %d, %v, %d errors in %d bytes", fault, engine, r.Status, r.Err, inBand, len(r.Body))
 			}
-			if l := p.LastCall(); status == 200 && l.Outcome != "stream_broken" {
+			if l := p.LastAccessLine(); status == 200 && l.Outcome != "stream_broken" {
 				t.Errorf("%s, %s: last call = %+v, want stream_broken", fault, engine, l)
 			}
 		}
@@ -148,7 +148,7 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	p := startAudio(t)
 	ask := func(body string) *rig.Reply {
 		c := p.Dial()
-		_ = c.Send(strings.Replace(p.Request(speech, body), "HTTP/1.1", "HTTP/1.0", 1))
+		_ = c.Send(strings.Replace(p.RequestBytes(speech, body), "HTTP/1.1", "HTTP/1.0", 1))
 		return c.Reply("POST")
 	}
 	const events, sound = `{"model":"voice","input":"one two three","stream_format":"sse"}`, `{"model":"voice","input":"one two three"}`
@@ -190,7 +190,7 @@ func TestSpeech_Broken(t *testing.T) {
 		if r.Status != status || broken && (r.Err == nil || len(r.Body) == 0) || !broken && r.Err != nil {
 			t.Errorf("%s: status %d, %d bytes, %v", fault, r.Status, len(r.Body), r.Err)
 		}
-		if l := p.LastCall(); broken && l.Outcome != "stream_broken" {
+		if l := p.LastAccessLine(); broken && l.Outcome != "stream_broken" {
 			t.Errorf("%s: last call = %+v, want stream_broken", fault, l)
 		}
 	}
@@ -221,7 +221,7 @@ keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: odd, url: "` + engine.URL + `", engine: openai }]
 models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: odd }] }]
 `})
-		rig.WaitFor(t, rig.Patience, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the upstream is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 		r := p.Post(speech, `{"model":"voice","input":"x"}`)
 		r.WantError(502, "api_error", "upstream_bad_response")
 		if strings.Contains(r.Body, "secret") {
@@ -235,7 +235,7 @@ func TestSpeech_OldClient(t *testing.T) {
 	p := startAudio(t)
 	c := p.Dial()
 	body := `{"model":"voice","input":"one two"}`
-	_ = c.Send(strings.Replace(p.Head("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
+	_ = c.Send(strings.Replace(p.RequestHead("POST", speech, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(body))), "HTTP/1.1", "HTTP/1.0", 1) + body)
 	r := c.Reply("POST").WantStatus(200)
 	if r.Header.Get("Content-Length") != fmt.Sprint(len(r.Body)) || len(r.Body) < 100 {
 		t.Errorf("%d bytes, header %v", len(r.Body), r.Header)
@@ -247,16 +247,16 @@ func TestSpeech_ClientLeaves(t *testing.T) {
 	p := startAudio(t, sim.Options{TokenRate: 20})
 	for _, after := range []int{0, 100} {
 		ctx, cancel := context.WithCancel(context.Background())
-		res, err := p.Try(ctx, "POST", speech, `{"model":"voice","input":"`+strings.Repeat("word ", 500)+`"}`)
+		res, err := p.TryOpenResponse(ctx, "POST", speech, `{"model":"voice","input":"`+strings.Repeat("word ", 500)+`"}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _ = io.CopyN(io.Discard, res.Body, int64(after))
-		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
 		rig.WaitFor(t, freedWithin, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 		res.Body.Close()
-		if l := p.LastCall(); l.Outcome != "client_gone" {
+		if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 			t.Errorf("last call = %+v, want client_gone", l)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // The edge detects a stall after 10 s at the earliest, so these tests wait in parallel.
 
 // stallTime is the maximum time until a stall is detected: 15 s, plus some time for a busy machine.
-const stallTime = 15*time.Second + rig.Grace
+const stallTime = 15*time.Second + rig.TimingTolerance
 
 // stallRig starts two engines. The test can make the first engine stall. A call on each engine has
 // already shown that it makes progress.
@@ -26,7 +26,7 @@ func stallRig(t *testing.T, more string) *penstock {
 
 // stallRigOf is like stallRig, but uses the given setup.
 func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
-	fastset.LeaveOut(t, "stalls of ten seconds and more")
+	fastset.SkipIfShort(t, "stalls of ten seconds and more")
 	t.Parallel()
 	setup.Engines, setup.Stream = []sim.Options{{TokenRate: 20}, {TokenRate: 20}}, "commit_after: 1s, keepalive: 1s"
 	p := start(t, setup)
@@ -40,14 +40,14 @@ func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	return p
 }
 
-// wedge makes the first engine stall.
-func wedge(p *penstock) {
+// stallEngine makes the first engine stall.
+func stallEngine(p *penstock) {
 	stop, _ := sim.ParseAction("stall=1h")
 	p.Engines[0].Do(stop)
 }
 
-// goOn makes the first engine continue.
-func goOn(p *penstock) { p.Engines[0].Reset() }
+// resumeEngine makes the first engine continue.
+func resumeEngine(p *penstock) { p.Engines[0].Reset() }
 
 // TestStalledEngine checks an engine that responds to probes but generates no tokens. It must be
 // taken out of service in time. No call that another engine can answer may fail. Once the engine
@@ -66,34 +66,34 @@ func TestStalledEngine(t *testing.T) {
 			t.Fatal("no answer")
 		}
 	}
-	wedge(p)
+	stallEngine(p)
 	at := rig.StartWatch()
 	for _, w := range rig.StreamWays {
 		calls.Go(func() {
-			if r := p.Say(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+			if r := p.AskPrompt(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
 				t.Errorf("%s: answer = %d %s, want 200 without an error", w, r.Status, r.Body)
 			}
 		})
 	}
-	for _, w := range rig.PlainWays {
-		calls.Go(func() { p.Say(w, "hi", `"tokens":40`).WantStatus(200) })
+	for _, w := range rig.UnstreamedWays {
+		calls.Go(func() { p.AskPrompt(w, "hi", `"tokens":40`).WantStatus(200) })
 	}
 	took := rig.WaitFor(t, stallTime, "the engine is out", func() bool { return p.Upstream("up-0").State == "stalled" })
 	t.Logf("out after %v", took.Round(time.Second))
 	calls.Wait()
-	if d := at.Took(); d > stallTime+15*time.Second+at.Held() {
+	if d := at.Elapsed(); d > stallTime+15*time.Second+at.MachineDelay() {
 		t.Errorf("the calls took %v", d)
 	}
 	if n := p.Metric("penstock_calls_moved_total", `reason="stalled"`); n == 0 {
 		t.Error("no call was moved")
 	}
 	for range 4 {
-		p.Post("/v1/chat/completions", p.Chat(tokens)).WantStatus(200).Within(10 * time.Second)
+		p.Post("/v1/chat/completions", p.Chat(tokens)).WantStatus(200).WantWithin(10 * time.Second)
 	}
 	if n := p.Metric("penstock_retries_total"); n != 0 {
 		t.Errorf("%v retries: moves are apart from them", n)
 	}
-	goOn(p)
+	resumeEngine(p)
 	for ev, ok := begun.Next(); ok; ev, ok = begun.Next() {
 		if rig.IsError(ev) {
 			t.Errorf("the answer that had begun: %s", ev.Data)
@@ -106,9 +106,9 @@ func TestStalledEngine(t *testing.T) {
 func TestLastEngineStays(t *testing.T) {
 	p := stallRig(t, "")
 	p.Engines[1].Unlisten()
-	p.Engines[1].Drop(1, true)
+	p.Engines[1].DropConns(1, true)
 	rig.WaitFor(t, stallTime, "the other engine is down", func() bool { return p.Upstream("up-1").State == "down" })
-	wedge(p)
+	stallEngine(p)
 	done := make(chan *rig.Reply, 1)
 	go func() { done <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
 	for end := time.Now().Add(stallTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -116,8 +116,8 @@ func TestLastEngineStays(t *testing.T) {
 			t.Fatalf("up-0 = %+v, want up with a closed breaker", u)
 		}
 	}
-	goOn(p)
-	if r := rig.Receive(t, 2*rig.Patience, "the call is answered", done); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
+	resumeEngine(p)
+	if r := rig.Receive(t, 2*rig.WaitTimeout, "the call is answered", done); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }
@@ -183,7 +183,7 @@ func TestLostCall(t *testing.T) {
 	})
 	at := rig.StartWatch()
 	r := p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"fault":"lost-after=3"}`)).WantStatus(200)
-	if d := at.Took(); !strings.Contains(r.Body, "generation_timeout") || d < 10*time.Second || d > stallTime+5*time.Second+at.Held() {
+	if d := at.Elapsed(); !strings.Contains(r.Body, "generation_timeout") || d < 10*time.Second || d > stallTime+5*time.Second+at.MachineDelay() {
 		t.Errorf("after %v: %s", d, r.Body)
 	}
 	busy.Wait()
@@ -200,7 +200,7 @@ func TestSlowHealth(t *testing.T) {
 		})
 	}
 	answers := func() bool { return p.Engines[0].Stats().Running > 0 }
-	rig.WaitFor(t, rig.Patience, "it answers", answers)
+	rig.WaitFor(t, rig.WaitTimeout, "it answers", answers)
 	p.Engines[0].SetFault(sim.Fault{Spec: "slow-health"})
 	for range 12 {
 		time.Sleep(time.Second)

@@ -78,8 +78,8 @@ func (p *penstock) state() (s state, text string) {
 	return s, string(b)
 }
 
-// why returns the reason that the page shows for the target at an upstream.
-func (s *state) why(label string) string {
+// targetReason returns the reason that the page shows for the target at an upstream.
+func (s *state) targetReason(label string) string {
 	for _, t := range s.Models[0].Targets {
 		if t.Upstream == label {
 			if t.Eligible != (t.Why == "") {
@@ -101,16 +101,16 @@ func TestStatePage(t *testing.T) {
 		Model: "policy: round_robin", Models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
 	})
 	p.Engines[0].Unlisten()
-	p.Engines[0].Drop(1, true)
+	p.Engines[0].DropConns(1, true)
 	p.Engines[1].SetFault(sim.Fault{Spec: "status=500"})
 	p.Engines[2].SetModels("another")
 	var s state
 	var text string
-	rig.WaitFor(t, rig.Patience, "three targets are out", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "three targets are out", func() bool {
 		p.Post(chatPath, p.Chat(""))
 		p.Post(chatPath, rig.ChatBody("only", ""))
 		s, text = p.state() // the breaker may be half-open a second later
-		return s.Upstreams[3].ReportFresh && s.why("up-0") != "" && s.why("up-1") != "" && s.why("up-2") != "" && s.why("up-3") == ""
+		return s.Upstreams[3].ReportFresh && s.targetReason("up-0") != "" && s.targetReason("up-1") != "" && s.targetReason("up-2") != "" && s.targetReason("up-3") == ""
 	})
 	for label, want := range map[string][]string{
 		"up-0": {"upstream is down", "connect"},
@@ -118,8 +118,8 @@ func TestStatePage(t *testing.T) {
 		"up-2": {"engine", "the model"},
 	} {
 		for _, part := range want {
-			if !strings.Contains(s.why(label), part) {
-				t.Errorf("%s is out because %q, want %q", label, s.why(label), part)
+			if !strings.Contains(s.targetReason(label), part) {
+				t.Errorf("%s is out because %q, want %q", label, s.targetReason(label), part)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ upstreams: [{ name: pool, url: "http://pool.test:%s", engine: sim, resolve: 1s, 
 models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 `, port)})
 	up := func() float64 { return p.Metric("penstock_upstream_up", "pool@") }
-	rig.WaitFor(t, rig.Patience, "both addresses are up", func() bool { return up() == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "both addresses are up", func() bool { return up() == 2 })
 	calls := func(n int) (toFirst, toSecond int64) {
 		a, b := first.Stats().Requests, second.Stats().Requests
 		for range n {
@@ -189,16 +189,16 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 		t.Errorf("%d calls went to one address, %d to the other", a, b)
 	}
 	first.Unlisten() // one engine dies; the name still has both addresses
-	first.Drop(1, true)
+	first.DropConns(1, true)
 	calls(10)
-	rig.WaitFor(t, rig.Patience, "one address is down", func() bool { return up() == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "one address is down", func() bool { return up() == 1 })
 	if err := first.Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	rig.WaitFor(t, rig.Patience, "it is back", func() bool { return up() == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "it is back", func() bool { return up() == 2 })
 
 	resolve("127.0.0.2") // the name loses one address
-	rig.WaitFor(t, rig.Patience, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
 	if a, b := calls(6); a != 0 || b != 6 {
 		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
 	}
@@ -208,14 +208,14 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 		t.Errorf("without a resolver %d and %d calls", a, b)
 	}
 	resolve("127.0.0.1", "127.0.0.2")
-	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
 // TestGhosts checks an engine that continues to work for clients that have disconnected, and
 // therefore has fewer free slots. The state page and the metrics must show this, and calls must not
 // queue in the engine. Once the work has ended, the slots must be free again.
 func TestGhosts(t *testing.T) {
-	fastset.LeaveOut(t, "requests that an engine has forgotten")
+	fastset.SkipIfShort(t, "requests that an engine has forgotten")
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Slots: 4, TokenRate: 1, CancelOnlyStreams: true}}, Upstream: "concurrency: 4, probe: { interval: 200ms }"})
 	ctx, leave := context.WithCancel(context.Background())
@@ -223,16 +223,16 @@ func TestGhosts(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":120}`))
+			res, err := p.TryOpenResponse(ctx, "POST", chatPath, p.Chat(`"sim":{"tokens":120}`))
 			if err == nil {
 				res.Body.Close()
 			}
 		})
 	}
-	rig.WaitFor(t, rig.Patience, "the engine works for three", func() bool { return p.Engines[0].Stats().Running == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine works for three", func() bool { return p.Engines[0].Stats().Running == 3 })
 	leave()
 	wg.Wait()
-	rig.WaitFor(t, rig.Patience, "nobody is served", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "nobody is served", func() bool { return p.Metric("penstock_upstream_inflight") == 0 })
 	type slots struct {
 		Ghosts int
 		Pools  []struct {
@@ -249,7 +249,7 @@ func TestGhosts(t *testing.T) {
 		}
 		return page.Upstreams[0]
 	}
-	rig.WaitFor(t, rig.Patience, "the ghosts are seen", func() bool { return read().Ghosts == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "the ghosts are seen", func() bool { return read().Ghosts == 3 })
 	if s := read(); s.Pools[0].Limit != 1 || s.Abandoned["held"] != 3 {
 		t.Errorf("the state page says %+v", s)
 	}
@@ -257,7 +257,7 @@ func TestGhosts(t *testing.T) {
 	if m[`penstock_upstream_ghosts{upstream="up-0"}`] != 3 || m[`penstock_upstream_limit{upstream="up-0",pool="text"}`] != 1 {
 		t.Errorf("ghosts %v, limit %v", m[`penstock_upstream_ghosts{upstream="up-0"}`], m[`penstock_upstream_limit{upstream="up-0",pool="text"}`])
 	}
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
@@ -267,6 +267,6 @@ func TestGhosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Engines[0].Do(hurry)
-	rig.WaitFor(t, rig.Patience, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
+	rig.WaitFor(t, rig.WaitTimeout, "the ghosts have gone", func() bool { s := read(); return s.Ghosts == 0 && s.Pools[0].Limit == 4 })
 	release()
 }

@@ -132,7 +132,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
 	seen := func(i int) int64 { return p.Engines[i].Stats().Requests }
-	s := p.OpenStream(chatPath, p.Chat(endless))
+	s := p.OpenStream(chatPath, p.Chat(endlessStream))
 	s.Next()
 	held := 0
 	if p.Engines[1].Stats().Running == 1 {
@@ -163,8 +163,8 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
 		t.Fatal(err)
 	}
-	if st.Upstreams[held].State != "up" || !strings.Contains(st.why(name), "maintenance") {
-		t.Errorf("an upstream in maintenance was probed: %+v, %s", st.Upstreams[held], st.why(name))
+	if st.Upstreams[held].State != "up" || !strings.Contains(st.targetReason(name), "maintenance") {
+		t.Errorf("an upstream in maintenance was probed: %+v, %s", st.Upstreams[held], st.targetReason(name))
 	}
 	if err := p.Engines[held].Relisten(); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != 200 {
 		t.Fatalf("mode ready = %d, want 200", res.StatusCode)
 	}
-	rig.WaitFor(t, rig.Patience, "it is used again", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "it is used again", func() bool {
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		return seen(held) > before
 	})
@@ -205,7 +205,9 @@ func TestStatusEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				var e struct{ Sections map[string]status.Renewal }
+				var e struct {
+					Sections map[string]status.SectionUpdate
+				}
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					t.Fatal(err)
 				}
@@ -228,16 +230,16 @@ func TestStatusEvents(t *testing.T) {
 	if first := next(); len(first) != len(status.Sections) || !strings.Contains(first["verdict"], "Healthy") {
 		t.Errorf("the first event has %d sections: %s", len(first), first["verdict"])
 	}
-	s := p.OpenStream(chatPath, p.Chat(endless))
+	s := p.OpenStream(chatPath, p.Chat(endlessStream))
 	s.Next()
 	full, streaming := false, false // each change is sent only once
-	rig.WaitFor(t, rig.Patience, "the model is shown as full and the call as streaming", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the model is shown as full and the call as streaming", func() bool {
 		e := next()
 		full, streaming = full || strings.Contains(e["models"], "full"), streaming || strings.Contains(e["calls"], "▸▸▸ streaming")
 		return full && streaming
 	})
 	s.Leave()
-	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
+	rig.WaitFor(t, rig.WaitTimeout, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }
 
 // TestMetricsCompressed checks that a scraper that accepts gzip receives the same page compressed,

@@ -13,11 +13,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// frozen starts a simulated engine in a separate process, so that it can be suspended.
-func frozen(t *testing.T) (url string, engine *rig.Process) {
+// startFreezable starts a simulated engine in a separate process, so that it can be suspended.
+func startFreezable(t *testing.T) (url string, engine *rig.Process) {
 	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
 	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })
-	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
+	return engine.WaitOutput(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
 // TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
@@ -25,14 +25,14 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 // must end. If another engine works, new calls must go to that engine, and the stopped engine's
 // calls must move there after half a minute of silence.
 func TestStoppedEngine(t *testing.T) {
-	fastset.LeaveOut(t, "an engine that is stopped for a minute")
+	fastset.SkipIfShort(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
 		if k.name == "image" {
 			continue // the simulator does not serve images
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			url, engine := frozen(t)
+			url, engine := startFreezable(t)
 			s := rig.Setup{Fakes: []string{url}, Model: k.kind, Upstream: "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }", Untidy: true}
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
@@ -42,16 +42,16 @@ func TestStoppedEngine(t *testing.T) {
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()
 			}
-			rig.WaitFor(t, rig.Patience, "each has its call", func() bool { return alone.Status().InFlight == 1 && both.Status().InFlight == 2 })
+			rig.WaitFor(t, rig.WaitTimeout, "each has its call", func() bool { return alone.Status().InFlight == 1 && both.Status().InFlight == 2 })
 			both.Engines[0].SetSlots(16)
 			(<-held).WantStatus(200)
 			engine.Signal(syscall.SIGSTOP)
 			at := time.Now()
 			stopped := func(p *penstock) string { return p.Upstream("fake-0").State }
-			rig.WaitFor(t, rig.Patience, "it is busy", func() bool { return stopped(alone) == "busy" && stopped(both) == "busy" })
+			rig.WaitFor(t, rig.WaitTimeout, "it is busy", func() bool { return stopped(alone) == "busy" && stopped(both) == "busy" })
 			k.ask(alone).WantStatus(429)
 			for range 5 {
-				k.ask(both).WantStatus(200).Within(5 * time.Second)
+				k.ask(both).WantStatus(200).WantWithin(5 * time.Second)
 			}
 			rig.WaitFor(t, 90*time.Second, "its call goes to the good engine", func() bool {
 				return both.Metric("penstock_calls_moved_total", `reason="stalled"`) == 1

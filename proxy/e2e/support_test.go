@@ -65,7 +65,7 @@ func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 // and limits, but no secrets, prompts, answers, keys or other client text.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
-	p := rig.Launch(t, rig.Setup{
+	p := rig.StartProgram(t, rig.Setup{
 		Engines:  []sim.Options{{APIKey: "CANARY-engine-key"}},
 		Upstream: `api_key: CANARY-engine-key`,
 		Top: "# a note: CANARY-comment\nseal: { keys: [\"file:seal.key\"] }\nend_users: { secret: CANARY-end-users-0123456789abcdef0123456789 }\n" +

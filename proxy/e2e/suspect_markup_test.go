@@ -50,7 +50,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 			p.Post(c.path, c.body+stream+"}").WantStatus(200)
 			p.Post(c.path, c.body+stream+c.tools+"}").WantStatus(200)
 			want++
-			rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+			rig.WaitFor(t, rig.WaitTimeout, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
 			if got := p.Metric("penstock_suspect_markup_total", `model="sim"`, `markup="<tool_call>"`); got != want {
 				t.Errorf("%s%s: %v counted, want %v", c.path, stream, got, want)
 			}

@@ -18,34 +18,34 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// idp is an identity provider on loopback. It signs with the newest key and publishes all keys that
+// identityProvider is an identity provider on loopback. It signs with the newest key and publishes all keys that
 // have not been withdrawn.
-type idp struct {
+type identityProvider struct {
 	*httptest.Server
-	mu      sync.Mutex
-	keys    map[string]ed25519.PrivateKey // the published keys
-	newest  string
-	asked   int
-	offline bool
+	mu           sync.Mutex
+	keys         map[string]ed25519.PrivateKey // the published keys
+	newest       string
+	requestCount int
+	offline      bool
 }
 
-func newIDP(t *testing.T) *idp {
-	p := &idp{keys: map[string]ed25519.PrivateKey{}}
+func newIDP(t *testing.T) *identityProvider {
+	p := &identityProvider{keys: map[string]ed25519.PrivateKey{}}
 	p.add(t, "1")
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.asked++; p.offline || r.URL.Path != "/jwks" {
+		if p.requestCount++; p.offline || r.URL.Path != "/jwks" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = w.Write(p.set())
+		_, _ = w.Write(p.publishedJWKS())
 	}))
 	t.Cleanup(p.Close)
 	return p
 }
 
-func (p *idp) add(t *testing.T, id string) {
+func (p *identityProvider) add(t *testing.T, id string) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func (p *idp) add(t *testing.T, id string) {
 	p.keys[id], p.newest = private, id
 }
 
-func (p *idp) set() []byte {
+func (p *identityProvider) publishedJWKS() []byte {
 	var out struct {
 		Keys []map[string]string `json:"keys"`
 	}
@@ -69,9 +69,11 @@ func (p *idp) set() []byte {
 
 // sign returns an Authorization header with a token that is valid for an hour. more contains
 // additional claims.
-func (p *idp) sign(sub, more string) string { return p.signUntil(time.Now().Add(time.Hour), sub, more) }
+func (p *identityProvider) sign(sub, more string) string {
+	return p.signUntil(time.Now().Add(time.Hour), sub, more)
+}
 
-func (p *idp) signUntil(end time.Time, sub, more string) string {
+func (p *identityProvider) signUntil(end time.Time, sub, more string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -80,19 +82,19 @@ func (p *idp) signUntil(end time.Time, sub, more string) string {
 	return "Authorization: Bearer " + input + "." + encode(ed25519.Sign(p.keys[p.newest], []byte(input)))
 }
 
-const staff = `,"groups":["staff"]`
+const staffClaim = `,"groups":["staff"]`
 
 // issuers returns the configuration section for the provider.
-func (p *idp) issuers(jwks string) string {
+func (p *identityProvider) issuers(jwks string) string {
 	return fmt.Sprintf(`issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: %q, claims: { templates: [{ claim: groups, value: staff, key: person }] } }]`, jwks)
 }
 
 const person = "- { id: person, models: [sim], limits: { requests_per_minute: 10 } }\n"
 
-// ready waits until the edge has fetched the given number of the provider's keys.
-func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) {
+// waitKeys waits until the edge has fetched the given number of the provider's keys.
+func (p *identityProvider) waitKeys(t *testing.T, e interface{ Status() *rig.State }, keys int) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, "the issuer's keys are there", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the issuer's keys are there", func() bool {
 		all := e.Status().Issuers
 		return len(all) == 1 && all[0].Keys == keys
 	})
@@ -108,8 +110,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
-	idp.ready(t, p, 1)
-	alice := idp.sign("alice", staff)
+	idp.waitKeys(t, p, 1)
+	alice := idp.sign("alice", staffClaim)
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
 	p.Post("/v1/messages", p.Chat(`"max_tokens":5`), alice, strings.Replace(alice, "Authorization: Bearer ", "x-api-key: ", 1)).WantStatus(200)
 	p.Post(chatPath, p.Chat("")).WantStatus(200) // keys must still work
@@ -117,10 +119,10 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		credential, says string
 		status           int
 	}{
-		"expired":         {idp.signUntil(time.Now().Add(-time.Hour), "sentinel-sub", staff), "expired", 401},
+		"expired":         {idp.signUntil(time.Now().Add(-time.Hour), "sentinel-sub", staffClaim), "expired", 401},
 		"not of the role": {idp.sign("sentinel-sub", ""), "no access", 403},
 		"cut":             {alice[:len(alice)-8], "invalid API key", 401},
-		"another's":       {newIDP(t).sign("sentinel-sub", staff), "invalid API key", 401},
+		"another's":       {newIDP(t).sign("sentinel-sub", staffClaim), "invalid API key", 401},
 		"unsigned":        {alice[:strings.LastIndexByte(alice, '.')+1], "invalid API key", 401},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages"} {
@@ -137,8 +139,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is exhausted
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
-	p.Post(chatPath, p.Chat(""), idp.sign("alice", staff+`,"jti":"2"`)).WantStatus(429)
-	p.Post(chatPath, p.Chat(""), idp.sign("bob", staff)).WantStatus(200)
+	p.Post(chatPath, p.Chat(""), idp.sign("alice", staffClaim+`,"jti":"2"`)).WantStatus(429)
+	p.Post(chatPath, p.Chat(""), idp.sign("bob", staffClaim)).WantStatus(200)
 	page := p.MetricsText()
 	wantShown(t, page, func(name string) bool { return strings.HasPrefix(name, issuerMetrics) })
 	for _, problem := range lint(page) {
@@ -147,8 +149,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	if n := p.Metric("penstock_issuer_keys", `issuer="corp"`); n != 1 {
 		t.Errorf("penstock_issuer_keys is %v", n)
 	}
-	rig.WaitFor(t, rig.Patience, "the log has the caller", func() bool {
-		return slices.ContainsFunc(p.Calls(), func(l rig.CallLine) bool { return l.Key == "corp/bob" && l.Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the log has the caller", func() bool {
+		return slices.ContainsFunc(p.AccessLines(), func(l rig.AccessLine) bool { return l.Key == "corp/bob" && l.Status == 200 })
 	})
 	if log := p.Log.String(); !strings.Contains(log, `"key":"corp/alice"`) || strings.Contains(log, "sentinel") ||
 		strings.Contains(log, alice[len(alice)-20:]) {
@@ -175,23 +177,23 @@ func TestTokensShareLimits(t *testing.T) {
 			if name == "fleet" {
 				s.Fakes = []string{a.Engines[0].URL()}
 				b = start(t, s)
-				rig.WaitFor(t, rig.Patience, "both edges show themselves", func() bool {
+				rig.WaitFor(t, rig.WaitTimeout, "both edges show themselves", func() bool {
 					return a.Metric("penstock_fleet_members") == 2 && b.Metric("penstock_fleet_members") == 2
 				})
 			}
-			idp.ready(t, a, 1)
-			idp.ready(t, b, 1)
-			alice, bob := idp.sign("alice", staff), idp.sign("bob", staff)
-			one, two := a.OpenStream(chatPath, a.Chat(endless), alice), b.OpenStream(chatPath, b.Chat(endless), bob)
+			idp.waitKeys(t, a, 1)
+			idp.waitKeys(t, b, 1)
+			alice, bob := idp.sign("alice", staffClaim), idp.sign("bob", staffClaim)
+			one, two := a.OpenStream(chatPath, a.Chat(endlessStream), alice), b.OpenStream(chatPath, b.Chat(endlessStream), bob)
 			one.Next()
 			two.Next()
-			if r := b.Post(chatPath, b.Chat(""), idp.sign("carol", staff)).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
+			if r := b.Post(chatPath, b.Chat(""), idp.sign("carol", staffClaim)).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
 				t.Errorf("a third caller of the template: %s", r.Body)
 			}
 			one.Leave()
 			two.Leave()
-			a.Rest()
-			b.Rest()
+			a.WaitIdle()
+			b.WaitIdle()
 			a.Post(chatPath, a.Chat(""), alice).WantStatus(200) // the fourth of five requests
 			b.Post(chatPath, b.Chat(""), bob).WantStatus(200)
 			for _, edge := range []*penstock{a, b} {
@@ -212,17 +214,17 @@ func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
-	idp.ready(t, p, 1)
-	alice := idp.sign("alice", staff)
+	idp.waitKeys(t, p, 1)
+	alice := idp.sign("alice", staffClaim)
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(200)
 	p.Post(chatPath, strings.Replace(p.Chat(""), `"sim"`, `"unknown"`, 1), alice).WantStatus(404)
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer sk-nobody").WantStatus(401)
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	if n := p.Metric("penstock_key_calls_inflight", `key="tester"`); n != 1 {
 		t.Errorf("%v calls of the key run, want 1", n)
 	}
 	release()
-	p.Rest()
+	p.WaitIdle()
 	for _, c := range []struct {
 		name, key, more string
 		want            float64
@@ -258,20 +260,20 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	idp := newIDP(t)
 	top := "on_revoke: abort\n" + idp.issuers(idp.URL+"/jwks")
 	p := start(t, rig.Setup{Top: top, Keys: person, Forgets: true})
-	idp.ready(t, p, 1)
-	old := idp.sign("alice", staff)
-	s := p.OpenStream(chatPath, p.Chat(endless), old)
+	idp.waitKeys(t, p, 1)
+	old := idp.sign("alice", staffClaim)
+	s := p.OpenStream(chatPath, p.Chat(endlessStream), old)
 	s.Next()
 	idp.add(t, "2")
-	next := idp.sign("alice", staff)
+	next := idp.sign("alice", staffClaim)
 	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token signed with the new key waits for the fetch
 	p.Post(chatPath, p.Chat(""), old).WantStatus(200)
 	idp.mu.Lock()
 	delete(idp.keys, "1")
 	idp.mu.Unlock()
 	idp.add(t, "3") // a token signed with this key makes the edge fetch the key set
-	newest := idp.sign("alice", staff)
-	rig.WaitFor(t, rig.Patience, "the newest key is known", func() bool {
+	newest := idp.sign("alice", staffClaim)
+	rig.WaitFor(t, rig.WaitTimeout, "the newest key is known", func() bool {
 		a := p.Post(chatPath, p.Chat(""), newest)
 		if a.Status != 200 && a.Status != 429 {
 			a.WantStatus(503)
@@ -286,8 +288,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	idp.offline = true
 	idp.mu.Unlock()
 	idp.add(t, "4")
-	unknown := idp.sign("alice", staff)
-	rig.WaitFor(t, rig.Patience, "the edge has noticed that the issuer is dead", func() bool {
+	unknown := idp.sign("alice", staffClaim)
+	rig.WaitFor(t, rig.WaitTimeout, "the edge has noticed that the issuer is dead", func() bool {
 		if a := p.Post(chatPath, p.Chat(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
 			a.WantStatus(401) // until the fetch returns, the response is a 503 with a Retry-After
 		}
@@ -297,7 +299,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
 
 	// A reload that removes an issuer revokes all its tokens.
-	s = p.OpenStream(chatPath, p.Chat(endless), newest)
+	s = p.OpenStream(chatPath, p.Chat(endlessStream), newest)
 	s.Next()
 	p.Reload(rig.Setup{Top: "on_revoke: abort"})
 	p.Post(chatPath, p.Chat(""), newest).WantStatus(401)
@@ -314,7 +316,7 @@ func TestIssuerNotReachable(t *testing.T) {
 	idp := newIDP(t)
 	idp.offline = true
 	p := start(t, rig.Setup{Top: idp.issuers(idp.URL + "/jwks"), Keys: person})
-	token := idp.sign("alice", staff)
+	token := idp.sign("alice", staffClaim)
 	a := p.Post(chatPath, p.Chat(""), token)
 	a.WantStatus(503)
 	if a.Header.Get("Retry-After") == "" {
@@ -325,5 +327,5 @@ func TestIssuerNotReachable(t *testing.T) {
 	idp.mu.Lock()
 	idp.offline = false
 	idp.mu.Unlock()
-	rig.WaitFor(t, rig.Patience, "the token is taken", func() bool { return p.Post(chatPath, p.Chat(""), token).Status == 200 })
+	rig.WaitFor(t, rig.WaitTimeout, "the token is taken", func() bool { return p.Post(chatPath, p.Chat(""), token).Status == 200 })
 }

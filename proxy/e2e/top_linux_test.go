@@ -19,7 +19,7 @@ func TestTopOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.Rest()
+	p.WaitIdle()
 	look := func(o admin.TopOptions) (string, error) {
 		var out bytes.Buffer
 		o.Edge.Admin, o.Out, o.Width = strings.TrimPrefix(p.Admin, "http://"), &out, 80
@@ -40,16 +40,16 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// desk is `penstock top` in a terminal.
-type desk struct {
+// topSession is `penstock top` in a terminal.
+type topSession struct {
 	*tty.Terminal
 	*rig.Process
 	before string // the terminal's modes before the program started
 }
 
-func (p *penstock) sit(width, height int, env ...string) *desk {
+func (p *penstock) startTop(width, height int, env ...string) *topSession {
 	p.T.Helper()
-	d := &desk{Terminal: tty.Open(p.T, width, height)}
+	d := &topSession{Terminal: tty.Open(p.T, width, height)}
 	d.before = d.Modes()
 	cmd := exec.Command(rig.Binary(p.T), "top", "--admin", p.Admin, "--interval", "100ms")
 	cmd.Env = append(rig.CleanEnv(), append([]string{"PENSTOCK_ADMIN_TOKEN=" + rig.AdminToken, "TERM=xterm-256color", "NO_COLOR="}, env...)...)
@@ -59,9 +59,9 @@ func (p *penstock) sit(width, height int, env ...string) *desk {
 	return d
 }
 
-func (p *penstock) shows(d *desk, what ...string) (v tty.View) {
+func (p *penstock) waitShown(d *topSession, what ...string) (v tty.View) {
 	p.T.Helper()
-	rig.WaitFor(p.T, rig.Patience, "the screen shows "+strings.Join(what, ", "), func() bool {
+	rig.WaitFor(p.T, rig.WaitTimeout, "the screen shows "+strings.Join(what, ", "), func() bool {
 		v = d.View()
 		text := strings.Join(v.Lines, "\n")
 		for _, w := range what {
@@ -74,11 +74,11 @@ func (p *penstock) shows(d *desk, what ...string) (v tty.View) {
 	return v
 }
 
-// ends checks that the program exits with 0 and restores the terminal.
-func (p *penstock) ends(d *desk) {
+// wantTopExit checks that the program exits with 0 and restores the terminal.
+func (p *penstock) wantTopExit(d *topSession) {
 	p.T.Helper()
-	d.Exits(rig.Patience, 0)
-	rig.WaitFor(p.T, rig.Patience, "the screen is given back", func() bool { v := d.View(); return !v.Alternate && v.Cursor })
+	d.Exits(rig.WaitTimeout, 0)
+	rig.WaitFor(p.T, rig.WaitTimeout, "the screen is given back", func() bool { v := d.View(); return !v.Alternate && v.Cursor })
 	if modes := d.Modes(); modes != d.before {
 		p.T.Errorf("the terminal's modes were %s and are %s", d.before, modes)
 	}
@@ -89,38 +89,38 @@ func (p *penstock) ends(d *desk) {
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
-	d := p.sit(100, 24)
-	if v := p.shows(d, "Healthy:", "[1 Models 1]", "0/1", "q quit"); !v.Alternate || v.Cursor || !v.Colours {
+	d := p.startTop(100, 24)
+	if v := p.waitShown(d, "Healthy:", "[1 Models 1]", "0/1", "q quit"); !v.Alternate || v.Cursor || !v.Colours {
 		t.Errorf("view = %+v, want another screen in colours without a cursor", v)
 	}
-	held := p.OpenStream(chatPath, p.Chat(endless))
+	held := p.OpenStream(chatPath, p.Chat(endlessStream))
 	held.Next()
-	p.shows(d, "1/1", "1 in flight")
-	d.Type("3")
-	p.shows(d, "[3 Calls", "streaming")
+	p.waitShown(d, "1/1", "1 in flight")
+	d.TypeKeys("3")
+	p.waitShown(d, "[3 Calls", "streaming")
 	d.Resize(40, 10) // the kernel sends the program a signal
-	rig.WaitFor(t, rig.Patience, "a frame of the new size, whole", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "a frame of the new size, whole", func() bool {
 		v := d.View()
 		text := strings.Join(v.Lines, "\n")
 		return len(v.Lines) == 10 && !v.Wrapped && strings.Contains(text, "1 2 [3 Calls") &&
 			strings.Contains(text, "streaming") && strings.Contains(v.Lines[9], "q quit  1-6")
 	})
 	held.Leave()
-	p.Rest()
-	p.shows(d, "left")
-	d.Type("q")
-	p.ends(d)
+	p.WaitIdle()
+	p.waitShown(d, "left")
+	d.TypeKeys("q")
+	p.wantTopExit(d)
 
-	d = p.sit(80, 24, "NO_COLOR=1")
-	if v := p.shows(d, "Healthy:", "q quit"); v.Colours {
+	d = p.startTop(80, 24, "NO_COLOR=1")
+	if v := p.waitShown(d, "Healthy:", "q quit"); v.Colours {
 		t.Error("there are colours")
 	}
 	d.Signal(syscall.SIGTERM)
-	p.ends(d)
+	p.wantTopExit(d)
 
-	d = p.sit(80, 24, "TERM=dumb")
-	d.Exits(rig.Patience, 0)
-	if v := p.shows(d, "UPSTREAM", "up-0"); v.Alternate || v.Colours {
+	d = p.startTop(80, 24, "TERM=dumb")
+	d.Exits(rig.WaitTimeout, 0)
+	if v := p.waitShown(d, "UPSTREAM", "up-0"); v.Alternate || v.Colours {
 		t.Errorf("a dumb terminal is taken for a clever one: %+v", v)
 	}
 	out, err := exec.Command(rig.Binary(t), "top", "--admin", p.Admin, "--token", rig.AdminToken).Output()

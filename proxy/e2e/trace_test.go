@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// receiver is an OTLP/HTTP endpoint that records its requests.
-type receiver struct {
+// otlpReceiver is an OTLP/HTTP endpoint that records its requests.
+type otlpReceiver struct {
 	url string
 
 	mu    sync.Mutex
@@ -26,8 +26,8 @@ type receiver struct {
 	text  strings.Builder
 }
 
-func startReceiver(t *testing.T) *receiver {
-	r := &receiver{}
+func startReceiver(t *testing.T) *otlpReceiver {
+	r := &otlpReceiver{}
 	ln := rig.Listen(t)
 	r.url = "http://" + ln.Addr().String()
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -54,7 +54,7 @@ func startReceiver(t *testing.T) *receiver {
 }
 
 // trace returns a trace's spans: the call, and its attempts in order.
-func (r *receiver) trace(id string) (call *otlp.Span, attempts []*otlp.Span) {
+func (r *otlpReceiver) trace(id string) (call *otlp.Span, attempts []*otlp.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.spans {
@@ -184,9 +184,9 @@ func TestTraceEndpointHangs(t *testing.T) {
 	}()
 	t.Cleanup(func() { ln.Close() })
 	p := start(t, rig.Setup{Top: "tracing: { otlp: \"http://" + ln.Addr().String() + "\" }"})
-	pace(t, 100, p, start(t, rig.Setup{}))
+	comparePace(t, 100, p, start(t, rig.Setup{}))
 	begun := rig.StartWatch()
 	p.End()
-	t.Logf("the end took %v", begun.Took())
-	begun.WantAtOnce(t, "the end")
+	t.Logf("the end took %v", begun.Elapsed())
+	begun.WantImmediate(t, "the end")
 }

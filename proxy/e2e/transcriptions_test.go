@@ -46,7 +46,7 @@ func TestTranscriptions(t *testing.T) {
 			}
 		}
 	}
-	l := p.LastCall()
+	l := p.LastAccessLine()
 	if l.Dialect != "transcription" || l.Model != "ears" || l.Pool != "audio" || l.Outcome != "ok" {
 		t.Errorf("last call = %+v, want a transcription of ears in the pool audio, ok", l)
 	}
@@ -131,7 +131,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 		"another multipart": {"multipart/mixed; boundary=B", "--B--", 415},
 	} {
 		r := p.Post(transcriptions, c.body, "Content-Type: "+c.contentType)
-		if r.Status != c.status || !strings.HasPrefix(r.Body, `{"error":{"message":"`) || r.Took > 2*time.Second+rig.Grace {
+		if r.Status != c.status || !strings.HasPrefix(r.Body, `{"error":{"message":"`) || r.Took > 2*time.Second+rig.TimingTolerance {
 			t.Errorf("%s: answer = %d after %v, want %d: %.200s", name, r.Status, r.Took, c.status, r.Body)
 		}
 	}
@@ -168,7 +168,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 		if len(got["file"]) != 1 || got["file"][0] != file || got["language"][0] != "de" {
 			t.Errorf("%s: the engine got another form", name)
 		}
-		if l := p.LastCall(); l.BytesIn != int64(len(body)) {
+		if l := p.LastAccessLine(); l.BytesIn != int64(len(body)) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
@@ -256,7 +256,7 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: one }] }
   - { id: chat, deployments: [{ upstream: one }] }
 `})
-			rig.WaitFor(t, rig.Patience, "upstream up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+			rig.WaitFor(t, rig.WaitTimeout, "upstream up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 			for range 8 { // the breaker opens after five failures
 				r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", c.format), wav("x"))
 				if !c.told {
@@ -264,7 +264,7 @@ models:
 					continue
 				}
 				wantTranscript(t, r.WantStatus(200), c.name)
-				if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
+				if l := p.LastAccessLine(); l.Outcome != "ok" || !l.Stream {
 					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
 			}
@@ -317,7 +317,7 @@ upstreams:
   - { name: up-0, url: "{{up-0}}", engine: sim, weight: 1000, concurrency: 100 }
 models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }, { upstream: streams }] }]
 `})
-		rig.WaitFor(t, rig.Patience, "upstreams up", func() bool { return p.Metric("penstock_upstream_up") == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "upstreams up", func() bool { return p.Metric("penstock_upstream_up") == 2 })
 		for _, parts := range [][]formPart{
 			{text("model", "ears"), text("stream", "true"), wav("x")},
 			{wav("x"), text("stream", "true"), text("model", "ears")},
@@ -330,7 +330,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 				if broken := strings.Contains(r.Body, `{"error":`); broken == c.whole {
 					t.Errorf("%s: answer = %s, want it whole: %v", c.name, r.Body, c.whole)
 				}
-				if l := p.LastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
+				if l := p.LastAccessLine(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
 					t.Errorf("%s: last call = %+v, want a stream, ok, with 7 and 2 tokens", c.name, l)
 				}
 			}

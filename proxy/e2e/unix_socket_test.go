@@ -61,13 +61,13 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	write(strings.Replace(config, "models:", "watch: false\nmodels:", 1))
 	launch := func(args ...string) *rig.Process {
 		p := rig.StartProcess(t, append([]string{"serve", "--config", in("edge.yaml")}, args...)...)
-		p.Says(`serving unix:\S+/edge.sock \(admin: unix:\S+/admin.sock\)`)
+		p.WaitOutput(`serving unix:\S+/edge.sock \(admin: unix:\S+/admin.sock\)`)
 		return p
 	}
 	p := launch()
 	edge, admin := overSocket(t, in("edge.sock"), key), overSocket(t, in("admin.sock"), "")
 	served := func(model string) bool {
-		res, err := edge.Try(context.Background(), "POST", "/v1/chat/completions", rig.ChatBody(model, ""))
+		res, err := edge.TryOpenResponse(context.Background(), "POST", "/v1/chat/completions", rig.ChatBody(model, ""))
 		if err != nil {
 			return false
 		}
@@ -75,7 +75,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		_, err = io.Copy(io.Discard, res.Body)
 		return err == nil && res.StatusCode == http.StatusOK
 	}
-	rig.WaitFor(t, rig.Patience, "a chat is answered", func() bool { return served("sim") })
+	rig.WaitFor(t, rig.WaitTimeout, "a chat is answered", func() bool { return served("sim") })
 	if is, err := os.Lstat(in("edge.sock")); err != nil || is.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("the socket: %v, %v", is, err)
 	}
@@ -83,7 +83,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if !strings.Contains(r.Body, "data: [DONE]") {
 		t.Errorf("the stream: %.500s", r.Body)
 	}
-	rig.WaitFor(t, rig.Patience, "the log names the peer", func() bool { return strings.Contains(p.Err.String(), `"client":"unix"`) })
+	rig.WaitFor(t, rig.WaitTimeout, "the log names the peer", func() bool { return strings.Contains(p.Err.String(), `"client":"unix"`) })
 	page := admin.Fetch("GET", "http://localhost/status").WantStatus(200)
 	if want := `"unix:` + in("engine.sock") + `"`; !strings.Contains(page.Body, want) {
 		t.Errorf("the status does not name %s", want)
@@ -93,9 +93,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 
 	engine.Close()
-	rig.WaitFor(t, rig.Patience, "the engine is missed", func() bool { return !served("sim") })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is missed", func() bool { return !served("sim") })
 	rig.StartEngine(t, sim.Options{Listen: "unix:" + in("engine.sock")})
-	rig.WaitFor(t, 2*rig.Patience, "the restarted engine is used", func() bool { return served("sim") })
+	rig.WaitFor(t, 2*rig.WaitTimeout, "the restarted engine is used", func() bool { return served("sim") })
 
 	write(strings.Replace(config, "{ id: sim,", "{ id: sim, aliases: [other],", 1))
 	if out, errs, code := rig.RunProgram(t, "", "reload", "--admin", "unix:"+in("admin.sock")); code != 0 {
@@ -114,10 +114,10 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
 	first := launch() // finds the socket files of a process that has exited
-	rig.WaitFor(t, rig.Patience, "a chat is answered after the restart", func() bool { return served("sim") })
+	rig.WaitFor(t, rig.WaitTimeout, "a chat is answered after the restart", func() bool { return served("sim") })
 
 	stream := func() *http.Response {
-		return edge.Open(context.Background(), "POST", "/v1/chat/completions",
+		return edge.OpenResponse(context.Background(), "POST", "/v1/chat/completions",
 			rig.ChatBody("sim", `"stream":true,"sim":{"tokens":40,"delay_ms":25}`))
 	}
 	finished := func(who string, res *http.Response) {
@@ -131,10 +131,10 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	second := launch("--share-port") // replaces the first process at the sockets
 	first.Signal(syscall.SIGTERM)
 	edge.Client.CloseIdleConnections()
-	rig.WaitFor(t, rig.Patience, "the second edge serves", func() bool { return served("sim") })
+	rig.WaitFor(t, rig.WaitTimeout, "the second edge serves", func() bool { return served("sim") })
 	finished("the first edge", running)
 	edge.Client.CloseIdleConnections()
-	first.Exits(2*rig.Patience, 0)
+	first.Exits(2*rig.WaitTimeout, 0)
 	if !served("sim") {
 		t.Error("the first edge has removed the socket of the second")
 	}
@@ -144,7 +144,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	finished("the second edge", running)
 	edge.Client.CloseIdleConnections()
 	admin.Client.CloseIdleConnections()
-	second.Exits(2*rig.Patience, 0)
+	second.Exits(2*rig.WaitTimeout, 0)
 	for _, name := range []string{"edge.sock", "admin.sock"} {
 		if _, err := os.Lstat(in(name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left: %v", name, err)

@@ -19,16 +19,16 @@ func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	p := startAudio(t)
 	c := p.Dial()
 	body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
-	_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))))
+	_ = c.Send(p.RequestHead("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))))
 	inflight := func() float64 { return p.Metric("penstock_upstream_inflight", `pool="audio"`) }
 	_ = c.Send(body[:200<<10])
-	rig.WaitFor(t, rig.Patience, "the call is there", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the call is there", func() bool { return p.Metric("penstock_calls_inflight") == 1 })
 	time.Sleep(20 * time.Millisecond)
 	if n := inflight(); n != 0 {
 		t.Fatalf("%v slots are held for a client that has sent little", n)
 	}
 	_ = c.Send(body[200<<10 : 300<<10])
-	rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool { return inflight() == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slot is taken", func() bool { return inflight() == 1 })
 	_ = c.Send(body[300<<10:])
 	c.Reply("POST").WantStatus(200)
 }
@@ -44,7 +44,7 @@ func TestTranscriptions_Memory(t *testing.T) {
 
 	body, contentType := form(text("model", "ears"), wav(file+file))
 	c := p.Dial()
-	_ = c.Send(p.Head("POST", transcriptions, contentType, "Transfer-Encoding: chunked"))
+	_ = c.Send(p.RequestHead("POST", transcriptions, contentType, "Transfer-Encoding: chunked"))
 	for i := 0; i < len(body); i += 1 << 20 {
 		piece := body[i:min(len(body), i+1<<20)]
 		_ = c.Sendf("%x\r\n%s\r\n", len(piece), piece)
@@ -58,9 +58,9 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 	for _, sent := range []int{100, 300 << 10} { // the engine fails within the window, and during streaming
 		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
-		_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
+		_ = c.Send(p.RequestHead("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
 		c.Reply("POST").WantError(408, "invalid_request_error", "request_timeout")
-		if _, ok := c.Closed(rig.Patience); !ok {
+		if _, ok := c.Closed(rig.WaitTimeout); !ok {
 			t.Error("the connection stays open")
 		}
 	}
@@ -90,7 +90,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 				t.Errorf("%s: the second engine got %v", c.fault, got)
 			}
 		}
-		if l := p.LastCall(); c.status == 200 && l.Attempts != 2 || c.status != 200 && l.Attempts != 1 {
+		if l := p.LastAccessLine(); c.status == 200 && l.Attempts != 2 || c.status != 200 && l.Attempts != 1 {
 			t.Errorf("%s: %d attempts for status %d, want 2 if it is 200, else 1: %s", c.fault, l.Attempts, c.status, r.Body)
 		}
 	}
@@ -137,15 +137,15 @@ func TestTranscriptions_ClientLeaves(t *testing.T) {
 				if phase == "uploading" {
 					sent = 400 << 10
 				}
-				_ = c.Send(p.Head("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
-				rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool {
+				_ = c.Send(p.RequestHead("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])
+				rig.WaitFor(t, rig.WaitTimeout, "the slot is taken", func() bool {
 					return p.Metric("penstock_upstream_inflight", `pool="audio"`) == 1 && (phase == "uploading" || p.Engines[0].Stats().Running == 1)
 				})
 				how.do(c)
 				rig.WaitFor(t, freedWithin, "the slot is free", func() bool {
 					return p.Metric("penstock_upstream_inflight") == 0 && p.Engines[0].Stats().Running == 0
 				})
-				if l := p.LastCall(); l.Outcome != "client_gone" {
+				if l := p.LastAccessLine(); l.Outcome != "client_gone" {
 					t.Errorf("last call = %+v, want client_gone", l)
 				}
 			})

@@ -30,10 +30,10 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			release := p.hold(1, p.Chat(endless))
+			release := p.hold(1, p.Chat(endlessStream))
 			var freed sync.WaitGroup
 			freed.Go(func() {
-				rig.WaitFor(t, rig.Patience, "the call waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "the call waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 				time.Sleep(600 * time.Millisecond)
 				release()
 			})
@@ -43,13 +43,13 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 				t.Errorf("it gets %+v, %v, and should get %+v", got, err, want)
 			}
 			waited := 0
-			for _, l := range p.Told() {
+			for _, l := range p.AccessLinesWhenIdle() {
 				if l.Outcome == "ok" && l.QueueMS > 300 && l.Upstream == "up-0" && l.Attempts == 1 {
 					waited++
 				}
 			}
 			if waited != 1 {
-				t.Errorf("the log has %+v", p.Calls())
+				t.Errorf("the log has %+v", p.AccessLines())
 			}
 		})
 	}
@@ -60,7 +60,7 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})
-	defer p.hold(1, p.Chat(endless))()
+	defer p.hold(1, p.Chat(endlessStream))()
 	for _, w := range rig.StreamWays {
 		r := p.Local.Edge.Ask(w, "").WantStatus(200)
 		events := r.Events()
@@ -80,16 +80,16 @@ func TestWaitingStreamEnds(t *testing.T) {
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})
-	release := p.hold(1, p.Chat(endless))
+	release := p.hold(1, p.Chat(endlessStream))
 	ctx, leave := context.WithCancel(context.Background())
-	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // the head has been sent, so the call waits with keep-alives
+	res := p.OpenResponse(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // the head has been sent, so the call waits with keep-alives
 	if res.StatusCode != 200 || p.Metric("penstock_model_queue_waiting") != 1 {
 		t.Errorf("status %d, %v wait", res.StatusCode, p.Metric("penstock_model_queue_waiting"))
 	}
 	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 	leave()
 	res.Body.Close()
-	rig.WaitFor(t, rig.Patience, "it has left the queue", func() bool { return p.Metric("penstock_model_queue_waiting") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "it has left the queue", func() bool { return p.Metric("penstock_model_queue_waiting") == 0 })
 	release()
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }

@@ -14,22 +14,22 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url. When the script receives a request, it starts
+// wakeScript simulates an operator's script at wake.url. When the script receives a request, it starts
 // an engine after a delay.
-type script struct {
+type wakeScript struct {
 	*httptest.Server
-	requests atomic.Int32
-	said     atomic.Pointer[string] // the last request, without its Host header
-	fail     atomic.Bool
-	once     sync.Once
+	requests    atomic.Int32
+	lastRequest atomic.Pointer[string] // the last request, without its Host header
+	fail        atomic.Bool
+	once        sync.Once
 }
 
-func newScript(t *testing.T, start func()) *script {
-	s := &script{}
+func newScript(t *testing.T, start func()) *wakeScript {
+	s := &wakeScript{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		said := fmt.Sprint(r.Method, " ", r.URL, " ", r.ContentLength, " ", r.Header)
-		s.said.Store(&said)
+		s.lastRequest.Store(&said)
 		if s.fail.Load() {
 			w.WriteHeader(http.StatusBadGateway)
 			return
@@ -42,8 +42,8 @@ func newScript(t *testing.T, start func()) *script {
 
 // stopped returns an edge with one engine that is not running yet, and the script that starts the
 // engine.
-func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
-	address := rig.KeptAddress()
+func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *wakeScript) {
+	address := rig.ReusableAddress()
 	s := newScript(t, func() { rig.StartEngine(t, sim.Options{Listen: address}) })
 	more.Fakes, more.Cold, more.Model = []string{"http://" + address}, true, model
 	more.Upstream = fmt.Sprintf("probe: { interval: 200ms }, wake: { url: %q }", s.URL+"/start?engine=a")
@@ -70,7 +70,7 @@ func TestWakeOneForMany(t *testing.T) {
 	if n := s.requests.Load(); n != 1 {
 		t.Errorf("%d requests for the engine", n)
 	}
-	if said := *s.said.Load(); !strings.HasPrefix(said, "POST /start?engine=a 0 ") || strings.Contains(said, "Bearer") || strings.Contains(said, "Request") {
+	if said := *s.lastRequest.Load(); !strings.HasPrefix(said, "POST /start?engine=a 0 ") || strings.Contains(said, "Bearer") || strings.Contains(said, "Request") {
 		t.Errorf("it was asked with %s", said)
 	}
 	if n := p.Metric("penstock_upstream_wakes_total", `result="asked"`); n != 1 {
@@ -88,7 +88,7 @@ func TestWakeWithoutQueue(t *testing.T) {
 	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, because no start has been observed yet
 		t.Errorf("Retry-After %s", after)
 	}
-	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	if n := s.requests.Load(); n != 1 {
 		t.Errorf("%d requests for the engine", n)
@@ -117,7 +117,7 @@ func TestWakeFails(t *testing.T) {
 }
 
 func (p *penstock) wantDown() {
-	rig.WaitFor(p.T, rig.Patience, "the upstream is down", func() bool {
+	rig.WaitFor(p.T, rig.WaitTimeout, "the upstream is down", func() bool {
 		s := p.Status()
 		return len(s.Upstreams) == 1 && s.Upstreams[0].State == "down"
 	})

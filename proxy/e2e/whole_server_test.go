@@ -16,7 +16,7 @@ func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s")
 	p := rig.StartProcess(t, "serve", "--config", path)
-	for _, base := range p.Says(`serving http://(\S+)/v1 \(admin: http://([^)]+)\)`)[1:] {
+	for _, base := range p.WaitOutput(`serving http://(\S+)/v1 \(admin: http://([^)]+)\)`)[1:] {
 		r, err := http.DefaultClient.Do(&http.Request{Method: "OPTIONS", URL: &url.URL{Scheme: "http", Host: base, Opaque: "*"}})
 		if err != nil {
 			t.Fatal(err)

@@ -11,71 +11,71 @@ import (
 // account implements limit.Account for one key in the fleet. Its methods may be called by multiple
 // goroutines.
 type account struct {
-	terms *terms
-	id    string
-	edge  string
+	edgeState *edgeState
+	id        string
+	edgeID    string
 
-	mu     sync.Mutex
-	usage  usage
-	active time.Duration // when a call last acquired requests, tokens or a slot
-	queued bool
+	mu           sync.Mutex
+	keyCells     keyCells
+	lastAcquired time.Duration // when a call last acquired requests, tokens or a slot
+	reportQueued bool
 
 	turns *turns // if nil, a call is rejected immediately when no slot is free
 
-	number       uint64
-	born         string  // birth id of the account in the store, from the last answer
-	flying, next *flight // the message in flight, and the message that will follow it
-	sent         time.Duration
-	unheard      bool // whether the store may have lost the reservations of running calls
-	answered     time.Duration
-	unanswered   int // number of failed requests since the last answer
+	messageNumber        uint64
+	birth                string  // birth id of the account in the store, from the last answer
+	inFlight, nextFlight *flight // the message in flight, and the message that will follow it
+	lastSent             time.Duration
+	reservationsLost     bool // whether the store may have lost the reservations of running calls
+	lastAnswer           time.Duration
+	failedRequests       int // number of failed requests since the last answer
 }
 
-func newAccount(t *terms, id string) *account {
-	a := &account{terms: t, id: id, edge: t.edge, active: -time.Hour}
-	a.usage.names = names
-	a.usage.cells[requests].kind, a.usage.cells[tokens].kind = paid, paid
+func newAccount(t *edgeState, id string) *account {
+	a := &account{edgeState: t, id: id, edgeID: t.edgeID, lastAcquired: -time.Hour}
+	a.keyCells.names = limitNames
+	a.keyCells.cells[requestCell].kind, a.keyCells.cells[tokenCell].kind = kindRate, kindRate
 	return a
 }
 
-func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
-	if a.refund(limitsOf(l), now) {
-		return allowed
+func (a *account) TakeRequest(l config.KeyLimits, now time.Time) limit.Decision {
+	if a.takeRefund(limitAmounts(l), now) {
+		return allowedDecision
 	}
-	return a.take(limitsOf(l), needs{requests: 1}, now)
+	return a.takeAmounts(limitAmounts(l), amounts{requestCell: 1}, now)
 }
 
-// GiveBack reverts the last successful Take. The store may have counted that request already, so
-// GiveBack makes the key's next request free instead.
-func (a *account) GiveBack() {
+// RefundRequest reverts the last successful Take. The store may have counted that request already, so
+// RefundRequest makes the key's next request free instead.
+func (a *account) RefundRequest() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.usage.giveBack()
+	a.keyCells.refundRequest()
 }
 
-// refund reports whether a request is free because an earlier one was given back.
-func (a *account) refund(l needs, at time.Time) bool {
+// takeRefund reports whether a request is free because an earlier one was given back.
+func (a *account) takeRefund(l amounts, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.usage.cells[requests].refunds == 0 {
+	if a.keyCells.cells[requestCell].refunds == 0 {
 		return false
 	}
-	a.usage.follow(l)
-	now := a.terms.since(at)
-	if !a.terms.store.Available() || !a.usage.refund(now) {
+	a.keyCells.applyLimits(l)
+	now := a.edgeState.sinceEpoch(at)
+	if !a.edgeState.store.Available() || !a.keyCells.useRefund(now) {
 		return false
 	}
-	a.active = now
+	a.lastAcquired = now
 	return true
 }
 
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
-	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
+	return held, a.takeAmounts(limitAmounts(l), amounts{tokenCell: held, slotCell: 1}, now)
 }
 
 func (a *account) Settle(held, used int64) {
-	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
+	a.settle(amounts{tokenCell: held, slotCell: 1}, amounts{tokenCell: used})
 }
 
 // Charge charges tokens that a running call used in addition to those that it has reserved. It
@@ -83,117 +83,117 @@ func (a *account) Settle(held, used int64) {
 func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.charge(needs{}, needs{tokens: used})
-	if a.open() {
-		return allowed
+	a.settleLocked(amounts{}, amounts{tokenCell: used})
+	if a.isFailOpen() {
+		return allowedDecision
 	}
-	return a.usage.over(tokens)
+	return a.keyCells.overLimitRefusal(tokenCell)
 }
 
-// open reports whether no limit applies, because this edge works without the store and fleet.lost
+// isFailOpen reports whether no limit applies, because this edge works without the store and fleet.lost
 // is open. The caller must hold mu.
-func (a *account) open() bool {
-	return a.terms.whenLost == config.LostOpen && (a.usage.lost || !a.terms.store.Available())
+func (a *account) isFailOpen() bool {
+	return a.edgeState.lostPolicy == config.LostOpen && (a.keyCells.isOffline || !a.edgeState.store.Available())
 }
 
 // settle charges what a call has used instead of what it had reserved.
-func (a *account) settle(held, used needs) {
+func (a *account) settle(held, used amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.charge(held, used)
+	a.settleLocked(held, used)
 }
 
-// charge does the work of settle. The caller must hold mu.
-func (a *account) charge(held, used needs) {
-	now := a.terms.now()
-	a.usage.earn(now, a.terms)
-	a.usage.catchUp(now) // the new charges do not decrease yet
-	a.usage.settle(held, used)
-	a.queue()
+// settleLocked does the work of settle. The caller must hold mu.
+func (a *account) settleLocked(held, used amounts) {
+	now := a.edgeState.now()
+	a.keyCells.accrueOffline(now, a.edgeState)
+	a.keyCells.decayDebts(now) // the new charges do not decrease yet
+	a.keyCells.settle(held, used)
+	a.queueReport()
 }
 
-// take takes either all amounts that a call needs, or none. If this edge has too little, take waits
+// takeAmounts takes either all amounts that a call needs, or none. If this edge has too little, take waits
 // for the store.
-func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
-	now := a.terms.since(at)
+func (a *account) takeAmounts(l amounts, n amounts, at time.Time) limit.Decision {
+	now := a.edgeState.sinceEpoch(at)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer a.queue()
-	a.usage.follow(l)
-	a.usage.fenceAfter(now - a.answered)
-	a.active = now
-	if !a.terms.store.Available() || a.waitedBefore(n) {
-		return a.takeAlone(n, now)
+	defer a.queueReport()
+	a.keyCells.applyLimits(l)
+	a.keyCells.fenceUnused(now - a.lastAnswer)
+	a.lastAcquired = now
+	if !a.edgeState.store.Available() || a.hasWaitedBefore(n) {
+		return a.takeWithoutStore(n, now)
 	}
-	if d, ok := a.tryTake(n, now); ok {
+	if d, ok := a.takeGranted(n, now); ok {
 		return d
 	}
-	if enoughWait(a.terms.store.Misses(), int(a.terms.waiting.Load())) {
-		return a.takeAlone(n, now)
+	if shouldOpenBreaker(a.edgeState.store.ConsecutiveFailures(), int(a.edgeState.waitingCalls.Load())) {
+		return a.takeWithoutStore(n, now)
 	}
 	return a.askStore(n, now)
 }
 
-// fenceBefore is how long before the expiry of its lease an edge gives up the amounts that it was
+// fenceMargin is how long before the expiry of its lease an edge gives up the amounts that it was
 // granted.
-const fenceBefore = 2 * time.Second
+const fenceMargin = 2 * time.Second
 
-// waitedBefore reports whether Take has already waited for the store without success for this call.
+// hasWaitedBefore reports whether Take has already waited for the store without success for this call.
 // A call must not wait twice. The caller must hold mu.
-func (a *account) waitedBefore(n needs) bool {
-	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
+func (a *account) hasWaitedBefore(n amounts) bool {
+	if !a.keyCells.isOffline || n[slotCell] == 0 || a.failedRequests == 0 {
 		return false
 	}
-	a.unanswered--
+	a.failedRequests--
 	return true
 }
 
-// patience is how long an edge trusts an answer which says that nothing is free.
-const patience = 25 * time.Millisecond
+// exhaustedAnswerTTL is how long an edge trusts an answer which says that nothing is free.
+const exhaustedAnswerTTL = 25 * time.Millisecond
 
-// tryTake takes the needed amounts from those granted to this edge. If the store has just answered
-// that nothing is free, tryTake rejects the call. ok is false if only the store can decide. The
+// takeGranted takes the needed amounts from those granted to this edge. If the store has just answered
+// that nothing is free, takeGranted rejects the call. ok is false if only the store can decide. The
 // caller must hold mu.
-func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
-	u := &a.usage
-	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn
+func (a *account) takeGranted(n amounts, now time.Duration) (d limit.Decision, ok bool) {
+	u := &a.keyCells
+	if u.isOffline || a.turns != nil && a.turns.hasWaiting() { // it may be another edge's turn
 		return d, false
 	}
-	lacking := u.lacking(n, false, now, a.terms.edges())
+	lacking := u.firstLacking(n, false, now, a.edgeState.edges())
 	if lacking < 0 {
-		u.hold(n)
-		return allowed, true
+		u.reserve(n)
+		return allowedDecision, true
 	}
 	// Other edges may return amounts to the store, so the edge trusts an answer only for the time
 	// patience. It does not trust the answer while a message is in flight, because the message may
 	// return amounts. It never trusts an answer about slots, because a slot may become free at any
 	// time.
-	known := a.flying == nil && now-a.answered < patience
-	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
-		return u.refuse(lacking, n, now), true
+	known := a.inFlight == nil && now-a.lastAnswer < exhaustedAnswerTTL
+	if c := &u.cells[lacking]; known && c.kind != kindSlot && c.hasAnswer && u.missingAmount(lacking, n, now) > 0 {
+		return u.refusal(lacking, n, now), true
 	}
 	return d, false
 }
 
-// takeAlone decides without the store. The caller must hold mu.
-func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
-	u, edges := &a.usage, a.terms.edges()
-	if !u.lost {
-		u.leave(now, a.answered > 0 && now-a.answered < lease, a.terms.silence(now), edges)
+// takeWithoutStore decides without the store. The caller must hold mu.
+func (a *account) takeWithoutStore(n amounts, now time.Duration) limit.Decision {
+	u, edges := &a.keyCells, a.edgeState.edges()
+	if !u.isOffline {
+		u.goOffline(now, a.lastAnswer > 0 && now-a.lastAnswer < leaseTime, a.edgeState.sinceHeartbeat(now), edges)
 	}
-	a.usage.earn(now, a.terms)
-	a.terms.metrics.alone.Inc()
-	switch a.terms.whenLost {
+	a.keyCells.accrueOffline(now, a.edgeState)
+	a.edgeState.metrics.offlineDecisions.Inc()
+	switch a.edgeState.lostPolicy {
 	case config.LostOpen:
 	case config.LostClosed:
 		return limit.Decision{Unavailable: true, RetryAfter: time.Second}
 	default:
-		if d := u.refuseAlone(n, edges); !d.OK {
+		if d := u.offlineRefusal(n, edges); !d.OK {
 			return d
 		}
 	}
-	u.hold(n)
-	return allowed
+	u.reserve(n)
+	return allowedDecision
 }
 
 // Levels returns the remaining requests and tokens. It adds the amounts granted to this edge and
@@ -201,7 +201,7 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.usage.follow(limitsOf(l))
-	at := a.terms.since(now)
-	return a.usage.level(requests, at), a.usage.level(tokens, at)
+	a.keyCells.applyLimits(limitAmounts(l))
+	at := a.edgeState.sinceEpoch(now)
+	return a.keyCells.level(requestCell, at), a.keyCells.level(tokenCell, at)
 }

@@ -22,9 +22,9 @@ const (
 	commandHello2    = "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"
 	commandPing      = "*1\r\n$4\r\nPING\r\n"
 	commandSubscribe = "*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"
-	saysMessage      = "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n"
-	saysSubscribed   = "3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
-	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
+	messagePush      = "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n"
+	subscribedPush   = "3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+	unsubscribedPush = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
 // exchange contains the client's commands, the store's output, and the error for the last byte of
@@ -36,29 +36,29 @@ type exchange struct {
 
 var exchanges = map[string]exchange{
 	"one each":                           {commandPing + commandPing, "+PONG\r\n+PONG\r\n", nil},
-	"one more":                           {commandPing, "+PONG\r\n+PONG\r\n", errUnasked},
-	"nothing asked":                      {"", "_\r\n", errUnasked},
-	"null push":                          {"", ">-1\r\n", errUnasked},
-	"pushes":                             {commandPing, ">2\r\n+a\r\n+b\r\n>" + saysMessage + "+PONG\r\n>" + saysMessage, nil},
+	"one more":                           {commandPing, "+PONG\r\n+PONG\r\n", errUnsolicited},
+	"nothing asked":                      {"", "_\r\n", errUnsolicited},
+	"null push":                          {"", ">-1\r\n", errUnsolicited},
+	"pushes":                             {commandPing, ">2\r\n+a\r\n+b\r\n>" + messagePush + "+PONG\r\n>" + messagePush, nil},
 	"attribute of a push":                {"", "|1\r\n+a\r\n+b\r\n>2\r\n+a\r\n+b\r\n", nil},
-	"attribute of an unasked reply":      {"", "|0\r\n+OK\r\n", errUnasked},
-	"half a command":                     {commandPing[:9], "+PONG\r\n", errUnasked},
-	"subscription":                       {commandSubscribe, ">" + saysSubscribed + ">" + saysMessage + ">" + saysSubscribed + ">" + saysUnsubscribed, nil},
-	"confirmed too often":                {commandSubscribe, ">" + saysSubscribed + ">" + saysSubscribed + ">" + saysSubscribed, errUnasked},
-	"confirmation of nothing":            {commandPing, ">" + saysSubscribed, errUnasked},
-	"confirmation before its turn":       {commandPing + commandSubscribe, ">" + saysSubscribed, errUnasked},
-	"confirmation in turn":               {commandPing + commandSubscribe, "+PONG\r\n>" + saysSubscribed, nil},
-	"two confirmations of two":           {commandSubscribe + commandSubscribe, strings.Repeat(">"+saysSubscribed, 4), nil},
+	"attribute of an unasked reply":      {"", "|0\r\n+OK\r\n", errUnsolicited},
+	"half a command":                     {commandPing[:9], "+PONG\r\n", errUnsolicited},
+	"subscription":                       {commandSubscribe, ">" + subscribedPush + ">" + messagePush + ">" + subscribedPush + ">" + unsubscribedPush, nil},
+	"confirmed too often":                {commandSubscribe, ">" + subscribedPush + ">" + subscribedPush + ">" + subscribedPush, errUnsolicited},
+	"confirmation of nothing":            {commandPing, ">" + subscribedPush, errUnsolicited},
+	"confirmation before its turn":       {commandPing + commandSubscribe, ">" + subscribedPush, errUnsolicited},
+	"confirmation in turn":               {commandPing + commandSubscribe, "+PONG\r\n>" + subscribedPush, nil},
+	"two confirmations of two":           {commandSubscribe + commandSubscribe, strings.Repeat(">"+subscribedPush, 4), nil},
 	"a word that is longer":              {"", ">2\r\n+subscribesubscribe\r\n+a\r\n", nil},
 	"a word with an end inside":          {"", ">2\r\n$10\r\nsubscribe\r\r\n+a\r\n", nil},
 	"a confirmation of one part":         {"", ">1\r\n+subscribe\r\n", nil},
-	"in a transaction":                   {commandSubscribe, "+QUEUED\r\n", errUnasked},
+	"in a transaction":                   {commandSubscribe, "+QUEUED\r\n", errUnsolicited},
 	"a subscription refused":             {commandSubscribe + commandPing, "-NOPERM no\r\n+PONG\r\n", nil},
-	"an array is a reply":                {commandHello3 + commandSubscribe, "+OK\r\n>" + saysSubscribed + "*" + saysMessage, errUnasked},
-	"RESP2's subscription":               {commandHello2 + commandSubscribe, "*0\r\n*" + saysSubscribed + "*" + saysMessage + "*" + saysSubscribed, nil},
-	"RESP2's pong":                       {commandHello2 + commandSubscribe + commandPing, "*0\r\n*" + saysSubscribed + "*2\r\n+pong\r\n+\r\n", nil},
-	"RESP2's pong to nothing":            {commandHello2 + commandSubscribe, "*0\r\n*" + saysSubscribed + "*2\r\n+pong\r\n+\r\n", errUnasked},
-	"RESP2's array before, from nothing": {commandHello2, "*0\r\n*" + saysMessage, errUnasked},
+	"an array is a reply":                {commandHello3 + commandSubscribe, "+OK\r\n>" + subscribedPush + "*" + messagePush, errUnsolicited},
+	"RESP2's subscription":               {commandHello2 + commandSubscribe, "*0\r\n*" + subscribedPush + "*" + messagePush + "*" + subscribedPush, nil},
+	"RESP2's pong":                       {commandHello2 + commandSubscribe + commandPing, "*0\r\n*" + subscribedPush + "*2\r\n+pong\r\n+\r\n", nil},
+	"RESP2's pong to nothing":            {commandHello2 + commandSubscribe, "*0\r\n*" + subscribedPush + "*2\r\n+pong\r\n+\r\n", errUnsolicited},
+	"RESP2's array before, from nothing": {commandHello2, "*0\r\n*" + messagePush, errUnsolicited},
 	"moved":                              {commandPing, "-MOVED 1 127.0.0.1:1\r\n", nil},
 	"moved to nowhere":                   {commandPing, "-MOVED 1\r\n", errReplyForm},
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
@@ -70,8 +70,8 @@ func TestAsked(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
 	for name, test := range all {
-		c := bound(fromStore{sent: strings.NewReader(test.comes)})
-		if _, err := c.sent.scan([]byte(test.sent)); err != nil {
+		c := newBoundedConn(fromStore{sent: strings.NewReader(test.comes)})
+		if _, err := c.commands.parse([]byte(test.sent)); err != nil {
 			t.Fatal(name, err)
 		}
 		passes := len(test.comes)
@@ -84,16 +84,16 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d pass, %v; want %v", name, n, len(test.comes), err, test.want)
 		}
 	}
-	if _, err := bound(nil).Write([]byte("*1\r\n$11\r\nUNSUBSCRIBE\r\n")); !errors.Is(err, errUnsubscribe) {
+	if _, err := newBoundedConn(nil).Write([]byte("*1\r\n$11\r\nUNSUBSCRIBE\r\n")); !errors.Is(err, errUnsubscribe) {
 		t.Error(err)
 	}
 }
 
-var unasked = []string{
+var unsolicitedReplies = []string{
 	"+OK\r\n+OK\r\n+OK\r\n", ">2\r\n+a\r\n+b\r\n", ">0\r\n", ">-1\r\n", ">1\r\n:1\r\n", ">2\r\n:1\r\n:2\r\n",
-	">" + saysMessage, ">" + saysSubscribed, ">1\r\n$9\r\nsubscribe\r\n", ">" + saysUnsubscribed, ">1\r\n+unsubscribe\r\n", ">2\r\n+unsubscribe\r\n_\r\n",
+	">" + messagePush, ">" + subscribedPush, ">1\r\n$9\r\nsubscribe\r\n", ">" + unsubscribedPush, ">1\r\n+unsubscribe\r\n", ">2\r\n+unsubscribe\r\n_\r\n",
 	">2\r\n+invalidate\r\n*1\r\n+a\r\n", ">2\r\n+invalidate\r\n_\r\n", ">1\r\n+message\r\n", ">2\r\n+message\r\n+a\r\n", ">1\r\n+pmessage\r\n",
-	"*" + saysMessage, "*" + saysSubscribed, "*" + saysUnsubscribed, "*2\r\n+pong\r\n+\r\n", "*0\r\n", "*-1\r\n", "_\r\n", "%1\r\n+a\r\n+b\r\n", "%0\r\n", "~1\r\n+a\r\n",
+	"*" + messagePush, "*" + subscribedPush, "*" + unsubscribedPush, "*2\r\n+pong\r\n+\r\n", "*0\r\n", "*-1\r\n", "_\r\n", "%1\r\n+a\r\n+b\r\n", "%0\r\n", "~1\r\n+a\r\n",
 	":1\r\n", ",1\r\n", "#t\r\n", "#x\r\n", "$-1\r\n", "-\r\n", "+\r\n", "!0\r\n\r\n", "=0\r\n\r\n", "=3\r\nabc\r\n", "(\r\n", ",\r\n", ":\r\n",
 	"-ERR no\r\n-ERR no\r\n", "-MOVED 1 127.0.0.1:1\r\n", "-MOVED\r\n", "-ASK\r\n", "-ASK 1\r\n", "+QUEUED\r\n", "-QUEUED\r\n", "+PONG\r\n",
 	"|1\r\n+a\r\n+b\r\n>2\r\n+a\r\n+b\r\n", "*1\r\n>1\r\n+a\r\n", "|0\r\n+OK\r\n", "*1\r\n*0\r\n", "*1\r\n+a\r\n", "*3\r\n+a\r\n+b\r\n+c\r\n", "%?\r\n+a\r\n.\r\n",
@@ -121,13 +121,13 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 				}
 			}
 		}()
-		return bound(edge), nil
+		return newBoundedConn(edge), nil
 	}
 }
 
-// talkTo connects an edge to a store. A panic in the client would happen on the client's goroutine
+// connectToStore connects an edge to a store. A panic in the client would happen on the client's goroutine
 // and end the process, so the test passes if the process survives.
-func talkTo(says ...string) {
+func connectToStore(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
 	client, err := valkey.NewClient(options)
@@ -146,24 +146,24 @@ func talkTo(says ...string) {
 }
 
 const (
-	welcomes  = "%2\r\n+version\r\n+7.0.15\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n"
-	welcomes2 = "-ERR unknown command 'HELLO'\r\n+OK\r\n+OK\r\n"
+	helloReply      = "%2\r\n+version\r\n+7.0.15\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n"
+	helloReplyRESP2 = "-ERR unknown command 'HELLO'\r\n+OK\r\n+OK\r\n"
 )
 
 // TestHostileStore checks that the process survives arbitrary output from a store at any time.
 func TestHostileStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		says := rapid.SliceOfN(rapid.SampledFrom(append(unasked, welcomes, welcomes2)), 0, 6).Draw(t, "says")
-		talkTo(append([]string{rapid.SampledFrom([]string{welcomes, welcomes, welcomes2, ""}).Draw(t, "first")}, says...)...)
+		says := rapid.SliceOfN(rapid.SampledFrom(append(unsolicitedReplies, helloReply, helloReplyRESP2)), 0, 6).Draw(t, "says")
+		connectToStore(append([]string{rapid.SampledFrom([]string{helloReply, helloReply, helloReplyRESP2, ""}).Draw(t, "first")}, says...)...)
 	})
 }
 
 func FuzzHostileStore(f *testing.F) {
-	for _, one := range unasked {
-		f.Add(welcomes, "+PONG\r\n", one, one)
-		f.Add(welcomes2, welcomes2, one, one)
+	for _, one := range unsolicitedReplies {
+		f.Add(helloReply, "+PONG\r\n", one, one)
+		f.Add(helloReplyRESP2, helloReplyRESP2, one, one)
 	}
-	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { talkTo(first, second, third, fourth) })
+	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { connectToStore(first, second, third, fourth) })
 }
 
 // TestUnaskedReplies checks that an unsolicited message from the store causes at most an error. The
@@ -171,7 +171,7 @@ func FuzzHostileStore(f *testing.F) {
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
-		for _, reply := range unasked {
+		for _, reply := range unsolicitedReplies {
 			surviveReply(t, store, reply, command)
 		}
 	}
@@ -199,11 +199,11 @@ func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 		}
 		_ = beat(t, r)
 		sends.Store(false)
-		findAgain(t, r, reply+" to "+to)
+		waitReconnect(t, r, reply+" to "+to)
 	}
 }
 
-func findAgain(t *testing.T, r *remote, after string) {
+func waitReconnect(t *testing.T, r *remoteStore, after string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); beat(t, r) != nil; {
 		if time.Now().After(end) {
@@ -228,5 +228,5 @@ func TestReplyLeftOut(t *testing.T) {
 	if err := beat(t, r); err == nil {
 		t.Fatal("an answer that was not sent")
 	}
-	findAgain(t, r, "a reply that was left out")
+	waitReconnect(t, r, "a reply that was left out")
 }

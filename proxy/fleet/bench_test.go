@@ -22,7 +22,7 @@ func BenchmarkTake(b *testing.B) {
 			key := w.keys[0]
 			b.ReportAllocs()
 			for b.Loop() {
-				key.Take(limits, w.now)
+				key.TakeRequest(limits, w.now)
 				if held, d := key.Reserve(limits, 1000, w.now); d.OK {
 					key.Settle(held, 900)
 				}
@@ -43,26 +43,26 @@ func BenchmarkScript(b *testing.B) {
 			b.Fatal("the store is not reached")
 		}
 	}
-	store.say("CONFIG", "RESETSTAT")
+	store.command("CONFIG", "RESETSTAT")
 	edges := [4]message{}
 	for i := range edges {
 		m := &edges[i]
 		m.edge = strconv.Itoa(i)
-		m.parts[requests] = part{kind: paid, limit: 1 << 40, want: 15}
-		m.parts[tokens] = part{kind: paid, limit: 1 << 40, want: 9000}
+		m.parts[requestCell] = cellReport{kind: kindRate, limit: 1 << 40, wanted: 15}
+		m.parts[tokenCell] = cellReport{kind: kindRate, limit: 1 << 40, wanted: 9000}
 	}
 	for n := 0; b.Loop(); n++ {
 		m := &edges[n%len(edges)]
 		m.number++
 		for i := range m.parts {
-			m.parts[i].base = m.parts[i].charged
-			m.parts[i].charged += m.parts[i].want / 15
+			m.parts[i].knownCharge = m.parts[i].charged
+			m.parts[i].charged += m.parts[i].wanted / 15
 		}
 		if _, err := r.Exchange(context.Background(), "k:a", m); err != nil {
 			b.Fatal(err)
 		}
 	}
-	_, stats, _ := strings.Cut(store.say("INFO", "commandstats"), "cmdstat_evalsha:")
+	_, stats, _ := strings.Cut(store.command("INFO", "commandstats"), "cmdstat_evalsha:")
 	_, each, _ := strings.Cut(stats, "usec_per_call=")
 	each, _, _ = strings.Cut(each, ",")
 	cost, err := strconv.ParseFloat(each, 64)

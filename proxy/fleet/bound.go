@@ -39,7 +39,7 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	if err != nil {
 		return nil, err
 	}
-	return bound(c), nil
+	return newBoundedConn(c), nil
 }
 
 // boundedConn is a connection to the store. It validates replies before the client reads them.
@@ -50,23 +50,23 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 // client has the complete reply.
 type boundedConn struct {
 	net.Conn
-	form  replyForm
-	err   error
-	sent  replyForm // checks commands, which have the same format as replies
-	asked asked
+	replies  replyParser
+	err      error
+	commands replyParser // checks commands, which have the same format as replies
+	matcher  replyMatcher
 }
 
-func bound(c net.Conn) *boundedConn {
+func newBoundedConn(c net.Conn) *boundedConn {
 	b := &boundedConn{Conn: c}
-	b.form.ended, b.form.kept = b.asked.hear, 3
-	b.sent.ended, b.sent.kept = b.asked.ask, 2
+	b.replies.onReply, b.replies.keptMembers = b.matcher.countReply, 3
+	b.commands.onReply, b.commands.keptMembers = b.matcher.countCommand, 2
 	return b
 }
 
 // Write counts the commands, and then sends them. This order is needed because a reply may arrive
 // immediately. The client calls Write from only one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
-	if _, err := c.sent.scan(p); err != nil {
+	if _, err := c.commands.parse(p); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
@@ -78,52 +78,52 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 		return 0, c.err
 	}
 	n, err := c.Conn.Read(p)
-	if good, bad := c.form.scan(p[:n]); bad != nil {
+	if good, bad := c.replies.parse(p[:n]); bad != nil {
 		c.err = bad
 		return good, bad
 	}
 	return n, err
 }
 
-// replyForm parses replies in RESP2 and RESP3 byte by byte. It stores only the first few bytes of
+// replyParser parses replies in RESP2 and RESP3 byte by byte. It stores only the first few bytes of
 // their content.
-type replyForm struct {
-	next     replyPart
-	kind     byte
-	line     int
-	number   int // number that the current line announces
-	negative bool
-	streamed bool // whether the line announces '?', so that elements follow until an end marker
-	cr       bool
-	left     int
-	parents  [maxNesting]parent
-	depth    int
-	elements int
-	bytes    int
+type replyParser struct {
+	nextPart        replyPart
+	typeByte        byte
+	lineBytes       int
+	announcedNumber int // number that the current line announces
+	isNegative      bool
+	isStreamed      bool // whether the line announces '?', so that elements follow until an end marker
+	sawCR           bool
+	bytesLeft       int
+	parents         [maxNesting]aggregate
+	nestingDepth    int
+	elementCount    int
+	byteCount       int
 
 	// Called when a reply is complete, before the client gets the last byte of the reply.
-	ended   func(*replyForm) error
-	top     byte
-	members int
-	kept    int      // number of elements whose first bytes are stored in word
-	word    [48]byte // first bytes of a string, or of the first elements of an array
-	letters int
-	ends    [3]int
-	spaces  int // number of spaces in a string, or in the last stored element
+	onReply     func(*replyParser) error
+	topType     byte
+	memberCount int
+	keptMembers int      // number of elements whose first bytes are stored in word
+	prefix      [48]byte // first bytes of a string, or of the first elements of an array
+	prefixLen   int
+	memberEnds  [3]int
+	spaceCount  int // number of spaces in a string, or in the last stored element
 }
 
-// member returns the first bytes of a stored element. If the reply is a string, member 0 is that
+// memberPrefix returns the first bytes of a stored element. If the reply is a string, member 0 is that
 // string.
-func (f *replyForm) member(n int) string {
+func (f *replyParser) memberPrefix(n int) string {
 	switch {
-	case f.members == 0 && n == 0:
-		return string(f.word[:f.letters])
-	case n >= min(f.members, f.kept):
+	case f.memberCount == 0 && n == 0:
+		return string(f.prefix[:f.prefixLen])
+	case n >= min(f.memberCount, f.keptMembers):
 		return ""
 	case n == 0:
-		return string(f.word[:f.ends[0]])
+		return string(f.prefix[:f.memberEnds[0]])
 	}
-	return string(f.word[f.ends[n-1]:f.ends[n]])
+	return string(f.prefix[f.memberEnds[n-1]:f.memberEnds[n]])
 }
 
 // replyPart is the part of a reply to which the next byte belongs.
@@ -140,36 +140,36 @@ const (
 	partChunk // the type byte of a chunk of a streamed string
 )
 
-type parent struct {
-	left  int  // number of elements that remain, or streaming
-	pairs bool // whether the aggregate is a map or an attribute
+type aggregate struct {
+	elementsLeft int  // number of elements that remain, or streaming
+	hasPairs     bool // whether the aggregate is a map or an attribute
 	// Whether it is an attribute, which describes the value after it and is not itself a value.
-	attribute bool
-	odd       bool // whether the number of elements so far is odd; used only if streaming
+	isAttribute bool
+	hasOddCount bool // whether the number of elements so far is odd; used only if streaming
 }
 
-const streaming = -1
+const streamedLength = -1
 
-// scan parses p, and returns how many of its bytes are valid. The error describes the first invalid
+// parse parses p, and returns how many of its bytes are valid. The error describes the first invalid
 // byte.
-func (f *replyForm) scan(p []byte) (int, error) {
+func (f *replyParser) parse(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // string has checked that the length does not exceed maxReply
-			n := min(f.left, len(p)-i)
-			f.keep(p[i : i+n])
-			f.left -= n
-			f.bytes += n
+		if f.nextPart == partString { // string has checked that the length does not exceed maxReply
+			n := min(f.bytesLeft, len(p)-i)
+			f.storePrefix(p[i : i+n])
+			f.bytesLeft -= n
+			f.byteCount += n
 			i += n
-			if f.left == 0 {
-				f.next = partCR
+			if f.bytesLeft == 0 {
+				f.nextPart = partCR
 			}
 			continue
 		}
-		f.bytes++
-		if f.bytes > maxReply {
+		f.byteCount++
+		if f.byteCount > maxReply {
 			return i, errReplySize
 		}
-		if err := f.step(p[i]); err != nil {
+		if err := f.parseByte(p[i]); err != nil {
 			return i, err
 		}
 		i++
@@ -177,238 +177,238 @@ func (f *replyForm) scan(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (f *replyForm) step(b byte) error {
-	switch f.next {
+func (f *replyParser) parseByte(b byte) error {
+	switch f.nextPart {
 	case partText:
-		return f.text(b)
+		return f.parseText(b)
 	case partNumber:
-		return f.digit(b)
+		return f.parseDigit(b)
 	case partLineEnd:
 		if b != '\n' {
 			return errReplyForm
 		}
-		return f.announced()
+		return f.finishLength()
 	case partCR:
 		if b != '\r' {
 			return errReplyForm
 		}
-		f.next = partLF
+		f.nextPart = partLF
 	case partLF:
 		if b != '\n' {
 			return errReplyForm
 		}
-		return f.stringEnd()
+		return f.endString()
 	case partChunk:
 		if b != ';' {
 			return errReplyForm
 		}
-		f.begin(b)
+		f.beginNumber(b)
 	default:
-		return f.begins(b)
+		return f.beginValue(b)
 	}
 	return nil
 }
 
-func (f *replyForm) begin(kind byte) {
-	f.kind, f.next = kind, partNumber
-	f.line, f.number, f.negative, f.streamed = 0, 0, false, false
+func (f *replyParser) beginNumber(kind byte) {
+	f.typeByte, f.nextPart = kind, partNumber
+	f.lineBytes, f.announcedNumber, f.isNegative, f.isStreamed = 0, 0, false, false
 }
 
-func (f *replyForm) begins(kind byte) error {
-	if f.depth == 0 {
-		f.top, f.members, f.letters, f.spaces = kind, 0, 0, 0
+func (f *replyParser) beginValue(kind byte) error {
+	if f.nestingDepth == 0 {
+		f.topType, f.memberCount, f.prefixLen, f.spaceCount = kind, 0, 0, 0
 	}
 	switch kind {
 	case '+', '-', ':', ',', '(':
-		f.kind, f.next, f.line, f.cr = kind, partText, 0, false
+		f.typeByte, f.nextPart, f.lineBytes, f.sawCR = kind, partText, 0, false
 	case '$', '!', '=', '*', '~', '>', '%', '|':
-		f.begin(kind)
+		f.beginNumber(kind)
 	case '#':
-		f.kind, f.next, f.left = kind, partString, 1
+		f.typeByte, f.nextPart, f.bytesLeft = kind, partString, 1
 	case '_':
-		f.kind, f.next = kind, partCR
+		f.typeByte, f.nextPart = kind, partCR
 	case '.':
-		if f.depth == 0 || f.parents[f.depth-1].left != streaming {
+		if f.nestingDepth == 0 || f.parents[f.nestingDepth-1].elementsLeft != streamedLength {
 			return errReplyForm
 		}
-		f.kind, f.next = kind, partCR
+		f.typeByte, f.nextPart = kind, partCR
 	default:
 		return errReplyForm
 	}
 	return nil
 }
 
-func (f *replyForm) text(b byte) error {
+func (f *replyParser) parseText(b byte) error {
 	if b == '\n' {
-		if !f.cr {
+		if !f.sawCR {
 			return errReplyForm
 		}
-		return f.end(false)
+		return f.endValue(false)
 	}
-	if f.cr { // the previous CR was not followed by LF
-		f.keep([]byte{'\r'})
+	if f.sawCR { // the previous CR was not followed by LF
+		f.storePrefix([]byte{'\r'})
 	}
-	if f.cr = b == '\r'; !f.cr {
-		f.keep([]byte{b})
+	if f.sawCR = b == '\r'; !f.sawCR {
+		f.storePrefix([]byte{b})
 	}
-	if f.line++; f.line > maxLine {
+	if f.lineBytes++; f.lineBytes > maxLine {
 		return errReplyLine
 	}
 	return nil
 }
 
-// keep stores bytes of a string in word. A string longer than word cannot match a known name.
-func (f *replyForm) keep(p []byte) {
-	if f.depth > 1 || f.members >= f.kept {
+// storePrefix stores bytes of a string in word. A string longer than word cannot match a known name.
+func (f *replyParser) storePrefix(p []byte) {
+	if f.nestingDepth > 1 || f.memberCount >= f.keptMembers {
 		return
 	}
-	f.letters += copy(f.word[f.letters:], p)
-	f.spaces += bytes.Count(p, []byte{' '})
+	f.prefixLen += copy(f.prefix[f.prefixLen:], p)
+	f.spaceCount += bytes.Count(p, []byte{' '})
 }
 
-func (f *replyForm) digit(b byte) error {
-	f.line++
+func (f *replyParser) parseDigit(b byte) error {
+	f.lineBytes++
 	switch {
-	case b == '\r' && (f.line > 2 || f.line == 2 && !f.negative):
-		f.next = partLineEnd
-	case f.line == 1 && b == '-':
-		f.negative = true
-	case f.line == 1 && b == '?':
-		f.streamed = true
-	case b >= '0' && b <= '9' && !f.streamed && f.line < 20:
-		f.number = 10*f.number + int(b-'0')
-		return f.fits()
+	case b == '\r' && (f.lineBytes > 2 || f.lineBytes == 2 && !f.isNegative):
+		f.nextPart = partLineEnd
+	case f.lineBytes == 1 && b == '-':
+		f.isNegative = true
+	case f.lineBytes == 1 && b == '?':
+		f.isStreamed = true
+	case b >= '0' && b <= '9' && !f.isStreamed && f.lineBytes < 20:
+		f.announcedNumber = 10*f.announcedNumber + int(b-'0')
+		return f.checkLength()
 	default:
 		return errReplyForm
 	}
 	return nil
 }
 
-// fits checks an announced length digit by digit, even before the line is complete.
-func (f *replyForm) fits() error {
-	switch f.kind {
+// checkLength checks an announced length digit by digit, even before the line is complete.
+func (f *replyParser) checkLength() error {
+	switch f.typeByte {
 	case '$', '!', '=', ';':
-		if f.number > maxBulk {
+		if f.announcedNumber > maxBulk {
 			return errReplyBulk
 		}
 	default:
-		if f.number > maxElements {
+		if f.announcedNumber > maxElements {
 			return errReplyCount
 		}
 	}
 	return nil
 }
 
-func (f *replyForm) announced() error {
-	null := f.negative
-	if null && (f.number != 1 || f.kind == '%' || f.kind == '|' || f.kind == ';') {
+func (f *replyParser) finishLength() error {
+	null := f.isNegative
+	if null && (f.announcedNumber != 1 || f.typeByte == '%' || f.typeByte == '|' || f.typeByte == ';') {
 		return errReplyForm
 	}
-	if null && f.depth == 0 {
-		f.top = '_' // the client does not distinguish the types of null
+	if null && f.nestingDepth == 0 {
+		f.topType = '_' // the client does not distinguish the types of null
 	}
-	switch f.kind {
+	switch f.typeByte {
 	case '$', '!', '=':
 		switch {
 		case null:
-			return f.end(false)
-		case f.streamed:
-			f.next = partChunk
+			return f.endValue(false)
+		case f.isStreamed:
+			f.nextPart = partChunk
 			return nil
 		}
-		return f.string()
+		return f.beginString()
 	case ';':
 		switch {
-		case f.streamed:
+		case f.isStreamed:
 			return errReplyForm
-		case f.number == 0:
-			return f.end(false)
+		case f.announcedNumber == 0:
+			return f.endValue(false)
 		}
-		return f.string()
+		return f.beginString()
 	}
 	if null {
-		return f.end(false)
+		return f.endValue(false)
 	}
-	return f.open()
+	return f.openAggregate()
 }
 
-func (f *replyForm) string() error {
-	if f.bytes+f.number > maxReply {
+func (f *replyParser) beginString() error {
+	if f.byteCount+f.announcedNumber > maxReply {
 		return errReplySize
 	}
-	if f.left, f.next = f.number, partString; f.left == 0 {
-		f.next = partCR
+	if f.bytesLeft, f.nextPart = f.announcedNumber, partString; f.bytesLeft == 0 {
+		f.nextPart = partCR
 	}
 	return nil
 }
 
-func (f *replyForm) stringEnd() error {
-	switch f.kind {
+func (f *replyParser) endString() error {
+	switch f.typeByte {
 	case ';':
-		f.next = partChunk
+		f.nextPart = partChunk
 		return nil
 	case '.':
-		f.depth--
-		p := f.parents[f.depth]
-		if p.pairs && p.odd {
+		f.nestingDepth--
+		p := f.parents[f.nestingDepth]
+		if p.hasPairs && p.hasOddCount {
 			return errReplyForm
 		}
-		return f.end(p.attribute)
+		return f.endValue(p.isAttribute)
 	}
-	return f.end(false)
+	return f.endValue(false)
 }
 
-func (f *replyForm) open() error {
-	p := parent{left: f.number, attribute: f.kind == '|'}
-	if p.pairs = f.kind == '%' || p.attribute; p.pairs {
-		p.left *= 2
+func (f *replyParser) openAggregate() error {
+	p := aggregate{elementsLeft: f.announcedNumber, isAttribute: f.typeByte == '|'}
+	if p.hasPairs = f.typeByte == '%' || p.isAttribute; p.hasPairs {
+		p.elementsLeft *= 2
 	}
-	if f.streamed {
-		p.left = streaming
+	if f.isStreamed {
+		p.elementsLeft = streamedLength
 	}
-	if p.left == 0 {
-		return f.end(p.attribute)
+	if p.elementsLeft == 0 {
+		return f.endValue(p.isAttribute)
 	}
-	if f.elements += max(p.left, 0); f.elements > maxElements {
+	if f.elementCount += max(p.elementsLeft, 0); f.elementCount > maxElements {
 		return errReplyCount
 	}
-	if f.depth == maxNesting {
+	if f.nestingDepth == maxNesting {
 		return errReplyNesting
 	}
-	f.parents[f.depth] = p
-	f.depth++
-	f.next = partKind
+	f.parents[f.nestingDepth] = p
+	f.nestingDepth++
+	f.nextPart = partKind
 	return nil
 }
 
-func (f *replyForm) end(attribute bool) error {
-	f.next = partKind
+func (f *replyParser) endValue(attribute bool) error {
+	f.nextPart = partKind
 	for !attribute {
-		if f.depth == 0 {
-			f.elements, f.bytes = 0, 0
-			return f.ended(f)
+		if f.nestingDepth == 0 {
+			f.elementCount, f.byteCount = 0, 0
+			return f.onReply(f)
 		}
-		if f.depth == 1 {
-			if f.members < f.kept {
-				f.ends[f.members] = f.letters
+		if f.nestingDepth == 1 {
+			if f.memberCount < f.keptMembers {
+				f.memberEnds[f.memberCount] = f.prefixLen
 			}
-			if f.members++; f.members < f.kept {
-				f.spaces = 0
+			if f.memberCount++; f.memberCount < f.keptMembers {
+				f.spaceCount = 0
 			}
 		}
-		p := &f.parents[f.depth-1]
-		if p.left == streaming {
-			p.odd = !p.odd
-			if f.elements++; f.elements > maxElements {
+		p := &f.parents[f.nestingDepth-1]
+		if p.elementsLeft == streamedLength {
+			p.hasOddCount = !p.hasOddCount
+			if f.elementCount++; f.elementCount > maxElements {
 				return errReplyCount
 			}
 			return nil
 		}
-		if p.left--; p.left > 0 {
+		if p.elementsLeft--; p.elementsLeft > 0 {
 			return nil
 		}
-		f.depth--
-		attribute = p.attribute
+		f.nestingDepth--
+		attribute = p.isAttribute
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 // bounded returns the part of a store's output that a boundedConn accepts. It pretends that enough
 // commands were sent to allow any number of replies.
 func bounded(sent io.Reader) (string, error) {
-	c := bound(fromStore{sent: sent})
-	c.asked.sent = math.MaxUint64
+	c := newBoundedConn(fromStore{sent: sent})
+	c.matcher.commandCount = math.MaxUint64
 	passed, err := io.ReadAll(c)
 	return string(passed), err
 }
@@ -148,10 +148,10 @@ func TestSplitReplies(t *testing.T) {
 			t.Fatalf("split: %.40q, %v; want %.40q, %v", got, err, want, wantErr)
 		}
 	})
-	c := bound(nil)
-	c.asked.sent = math.MaxUint64
+	c := newBoundedConn(nil)
+	c.matcher.commandCount = math.MaxUint64
 	reply := []byte(strings.Join(goodReplies, ""))
-	if n := testing.AllocsPerRun(10, func() { _, _ = c.form.scan(reply) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { _, _ = c.replies.parse(reply) }); n != 0 {
 		t.Errorf("scan allocates %v times, want 0", n)
 	}
 }

@@ -19,29 +19,29 @@ import (
 
 // budgetKinds are the kinds of the cells in a budget: requests (unused), tokens, and spend in
 // millionths of the currency.
-var budgetKinds = [cells]kind{slot, budget, budget}
+var budgetKinds = [cellCount]cellKind{kindSlot, kindBudget, kindBudget}
 
-const spent = slots // index of the cell for spend
+const spendCell = slotCell // index of the cell for spend
 
-var budgetNames = [limit.Periods][cells]string{
-	limit.Day:   {tokens: limit.TokensPerDay, spent: limit.SpendPerDay},
-	limit.Month: {tokens: limit.TokensPerMonth, spent: limit.SpendPerMonth},
+var budgetNames = [limit.Periods][cellCount]string{
+	limit.Day:   {tokenCell: limit.TokensPerDay, spendCell: limit.SpendPerDay},
+	limit.Month: {tokenCell: limit.TokensPerMonth, spendCell: limit.SpendPerMonth},
 }
 
 type keyBudget struct {
-	terms    *terms
-	id, edge string
-	used     limit.Used
+	edgeState  *edgeState
+	id, edgeID string
+	used       limit.UsageFunc
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
 	// Budgets of previous periods, for calls that started during those periods.
-	before [limit.Periods]*periodBudget
+	previous [limit.Periods]*periodBudget
 }
 
 type periodBudget struct {
-	number  int64
-	account *account
+	periodNumber int64
+	account      *account
 
 	mu    sync.Mutex
 	spent money.Amount // exact spend at this edge; the account counts in millionths
@@ -50,106 +50,108 @@ type periodBudget struct {
 // NewBudget returns the fleet-wide budget of a key. used returns the usage at this edge. edge is
 // the name under which this edge has reported usage before; if it is empty, NewBudget creates a new
 // name.
-func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
-	return newKeyBudget(&f.terms, id, edge, used)
+func NewBudget(f *Fleet, id, edge string, used limit.UsageFunc) limit.Budget {
+	return newKeyBudget(&f.edgeState, id, edge, used)
 }
 
-func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
-	return &keyBudget{terms: t, id: id, edge: edge, used: used}
+func newKeyBudget(t *edgeState, id, edge string, used limit.UsageFunc) *keyBudget {
+	return &keyBudget{edgeState: t, id: id, edgeID: edge, used: used}
 }
 
-// of returns the budget for the period that contains now. A new periodBudget starts with this
+// currentPeriod returns the budget for the period that contains now. A new periodBudget starts with this
 // edge's usage in the period so far.
-func (b *keyBudget) of(period int, now time.Time) *periodBudget {
-	number, _ := limit.PeriodOf(period, now)
+func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
+	number, _ := limit.PeriodNumber(period, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.current[period]
-	if p != nil && p.number >= number { // if the clock was set back, the later period stays current
+	if p != nil && p.periodNumber >= number { // if the clock was set back, the later period stays current
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
-	next := &periodBudget{number: number, account: newAccount(b.terms, "k:"+b.id+" "+name)}
+	next := &periodBudget{periodNumber: number, account: newAccount(b.edgeState, "k:"+b.id+" "+name)}
 	a := next.account
-	a.usage.names = budgetNames[period]
-	for i := range a.usage.cells {
-		a.usage.cells[i].kind = budgetKinds[i]
+	a.keyCells.names = budgetNames[period]
+	for i := range a.keyCells.cells {
+		a.keyCells.cells[i].kind = budgetKinds[i]
 	}
-	if b.edge != "" {
-		a.edge = b.edge
+	if b.edgeID != "" {
+		a.edgeID = b.edgeID
 	}
 	used := b.used(b.id, now)[period]
 	next.spent = used.Spend
-	a.usage.cells[tokens].charged, a.usage.cells[spent].charged = used.Tokens, millionths(used.Spend)
-	b.before[period], b.current[period] = p, next
+	a.keyCells.cells[tokenCell].charged, a.keyCells.cells[spendCell].charged = used.Tokens, toMillionths(used.Spend)
+	b.previous[period], b.current[period] = p, next
 	return next
 }
 
-// heldIn returns the budget for the period with the given number, or nil if that period ended too
+// periodByNumber returns the budget for the period with the given number, or nil if that period ended too
 // long ago.
-func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
+func (b *keyBudget) periodByNumber(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range []*periodBudget{b.current[period], b.before[period]} {
-		if p != nil && p.number == number {
+	for _, p := range []*periodBudget{b.current[period], b.previous[period]} {
+		if p != nil && p.periodNumber == number {
 			return p
 		}
 	}
 	return nil
 }
 
-// millionths converts an amount to millionths and rounds up. Without rounding up, each edge could
+// toMillionths converts an amount to millionths and rounds up. Without rounding up, each edge could
 // exceed the limit by a fraction of a millionth.
-func millionths(a money.Amount) int64 {
+func toMillionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
 	}
 	return a.Micros
 }
 
-func needsOf(c limit.Cost) needs { return needs{tokens: c.Tokens, spent: millionths(c.Spend)} }
+func costAmounts(c limit.Cost) amounts {
+	return amounts{tokenCell: c.Tokens, spendCell: toMillionths(c.Spend)}
+}
 
-func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.Held, d limit.Decision) {
+func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now time.Time) (held limit.BudgetReservation, d limit.Decision) {
 	for period := range b.current {
-		of := limit.OfPeriod(l, period)
+		of := limit.PeriodBudget(l, period)
 		if of.Tokens == 0 && of.Spend.Zero() {
 			continue
 		}
-		p, n := b.of(period, now), atMost(expected, of)
-		if d = p.account.take(needsOf(of), needsOf(n), now); d.OK {
-			held.At[period], held.In[period] = p.number, n
+		p, n := b.currentPeriod(period, now), cappedCost(expected, of)
+		if d = p.account.takeAmounts(costAmounts(of), costAmounts(n), now); d.OK {
+			held.At[period], held.In[period] = p.periodNumber, n
 			continue
 		}
 		b.Settle(held, limit.Cost{}, now)
-		b.tell(l, period+1, now)
+		b.reportAccounts(l, period+1, now)
 		if d.Unavailable {
-			return limit.Held{}, d
+			return limit.BudgetReservation{}, d
 		}
-		refused := p.account.refusal(needsOf(of), needsOf(n))
+		refused := p.account.budgetRefusal(costAmounts(of), costAmounts(n))
 		refused.Budget, refused.Expected = of, expected
-		return limit.Held{}, limit.Exhausted(period, d.LimitName == budgetNames[period][spent], refused, now)
+		return limit.BudgetReservation{}, limit.RefusalDecision(period, d.LimitName == budgetNames[period][spendCell], refused, now)
 	}
-	return held, allowed
+	return held, allowedDecision
 }
 
-// tell makes the accounts report to the store: that of the period with the index from, and those of
+// reportAccounts makes the accounts report to the store: that of the period with the index from, and those of
 // all longer periods. A rejected call has not used these accounts, but a new process may still have
 // to report the usage of the previous process.
-func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
+func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
-		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
-			a := b.of(period, now).account
+		if of := limit.PeriodBudget(l, period); of.Tokens > 0 || !of.Spend.Zero() {
+			a := b.currentPeriod(period, now).account
 			a.mu.Lock()
-			a.usage.follow(needsOf(of))
-			a.queue()
+			a.keyCells.applyLimits(costAmounts(of))
+			a.queueReport()
 			a.mu.Unlock()
 		}
 	}
 }
 
-// atMost returns the amount that a call reserves. It is the expected cost, or the entire budget if
+// cappedCost returns the amount that a call reserves. It is the expected cost, or the entire budget if
 // that is less.
-func atMost(c, budget limit.Cost) limit.Cost {
+func cappedCost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
 	}
@@ -159,76 +161,76 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal describes why a budget rejects a call:
+// budgetRefusal describes why a budget rejects a call:
 //
 //   - the usage of the entire fleet, as far as this edge knows;
 //   - whether the call would be admitted if all running calls ended without using anything (Freed);
 //   - if this edge may grant only a share of the remaining budget, the share (Part) and the
 //     duration of the restriction (Wait).
-func (a *account) refusal(limits, n needs) limit.Refused {
+func (a *account) budgetRefusal(limits, n amounts) limit.BudgetRefusal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, used, now := limit.Refused{Freed: true}, needs{}, a.terms.now()
-	var parts needs
-	for i := range a.usage.cells {
-		c := &a.usage.cells[i]
-		used[i] = c.used()
+	r, used, now := limit.BudgetRefusal{Freed: true}, amounts{}, a.edgeState.now()
+	var parts amounts
+	for i := range a.keyCells.cells {
+		c := &a.keyCells.cells[i]
+		used[i] = c.fleetUsage()
 		if limits[i] > 0 && n[i] > 0 && used[i]+n[i] > limits[i] {
 			r.Freed = false
 		}
 		switch {
 		case limits[i] == 0 || n[i] == 0:
-		case a.usage.lost:
-			parts[i], r.Parted = max(int64(c.alone), 0), true
-		case c.withheld(n[i], now, a.terms.edges()):
-			parts[i], r.Parted, r.Wait = max(int64(c.part), 0), true, max(r.Wait, c.doubtful-now)
+		case a.keyCells.isOffline:
+			parts[i], r.Parted = max(int64(c.offlineAmount), 0), true
+		case c.isWithheld(n[i], now, a.edgeState.edges()):
+			parts[i], r.Parted, r.Wait = max(int64(c.doubtShare), 0), true, max(r.Wait, c.doubtEnd-now)
 		default:
 			parts[i] = max(limits[i]-used[i], 0)
 		}
 	}
-	r.Used, r.Part = costOf(used), costOf(parts)
+	r.Used, r.Part = amountsCost(used), amountsCost(parts)
 	return r
 }
 
-func costOf(n needs) limit.Cost {
-	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
+func amountsCost(n amounts) limit.Cost {
+	return limit.Cost{Tokens: n[tokenCell], Spend: money.Amount{Micros: n[spendCell]}}
 }
 
 // Used implements limit.Budget. It returns the usage of the entire fleet, as far as this edge
 // knows.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
-	a := b.of(period, now).account
+	a := b.currentPeriod(period, now).account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var used needs
-	for i := range a.usage.cells {
-		used[i] = a.usage.cells[i].used()
+	var used amounts
+	for i := range a.keyCells.cells {
+		used[i] = a.keyCells.cells[i].fleetUsage()
 	}
-	return costOf(used)
+	return amountsCost(used)
 }
 
 // Open implements limit.Budget.
 func (b *keyBudget) Open(period int, now time.Time) bool {
-	a := b.of(period, now).account
+	a := b.currentPeriod(period, now).account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.open()
+	return a.isFailOpen()
 }
 
-// used returns how much of the budget all edges have used, as far as this edge knows.
-func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
+// fleetUsage returns how much of the budget all edges have used, as far as this edge knows.
+func (c *cell) fleetUsage() int64 { return max(int64(c.fleetDebt), c.charged) }
 
 // Settle implements limit.Budget. A call's usage counts in the period in which the call ends.
-func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
+func (b *keyBudget) Settle(held limit.BudgetReservation, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {
 			continue
 		}
-		if from := b.heldIn(period, number); from != nil {
-			from.account.settle(needsOf(held.In[period]), needs{})
+		if from := b.periodByNumber(period, number); from != nil {
+			from.account.settle(costAmounts(held.In[period]), amounts{})
 		}
 		if used != (limit.Cost{}) {
-			b.of(period, now).charge(used)
+			b.currentPeriod(period, now).charge(used)
 		}
 	}
 }
@@ -236,7 +238,7 @@ func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 func (p *periodBudget) charge(used limit.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := millionths(p.spent)
+	before := toMillionths(p.spent)
 	p.spent = p.spent.Plus(used.Spend)
-	p.account.settle(needs{}, needs{tokens: used.Tokens, spent: millionths(p.spent) - before})
+	p.account.settle(amounts{}, amounts{tokenCell: used.Tokens, spendCell: toMillionths(p.spent) - before})
 }

@@ -13,10 +13,10 @@ import (
 
 type budgetEdge struct {
 	fleet  *Fleet
-	line   *line
+	line   *simulatedStore
 	budget *keyBudget
 	used   limit.Cost // usage in the period according to the ledger
-	held   []limit.Held
+	held   []limit.BudgetReservation
 }
 
 var budgetDay = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -25,7 +25,7 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	w.start(i)
 	f := w.edges[i]
 	e.fleet, e.held, e.line.began = f, nil, uint64(w.twin.now)*1000
-	e.budget = newKeyBudget(&f.terms, "a", name, func(string, time.Time) [limit.Periods]limit.Cost {
+	e.budget = newKeyBudget(&f.edgeState, "a", name, func(string, time.Time) [limit.Periods]limit.Cost {
 		return [limit.Periods]limit.Cost{e.used, e.used}
 	})
 }
@@ -35,18 +35,18 @@ func (w *world) settleAll() {
 		l.lose, l.mute, l.repeat, l.delay, l.cut = never, never, never, never, false
 	}
 	for range 10 {
-		w.pass(time.Second)
+		w.advance(time.Second)
 	}
 }
 
-// unknown returns the part of the edge's usage and reservations that the edge has not reported.
-func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
+// unreportedUsage returns the part of the edge's usage and reservations that the edge has not reported.
+func (e *budgetEdge) unreportedUsage(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
 		c = c.Plus(limit.Cost{Tokens: h.In[limit.Day].Tokens, Spend: h.In[limit.Month].Spend})
 	}
-	c.Tokens = max(0, c.Tokens-told.charged[tokens])
-	if c.Spend.Micros -= told.charged[spent]; c.Spend.Micros < 0 {
+	c.Tokens = max(0, c.Tokens-told.charged[tokenCell])
+	if c.Spend.Micros -= told.charged[spendCell]; c.Spend.Micros < 0 {
 		c.Spend = money.Amount{}
 	}
 	return c
@@ -76,7 +76,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 		beyond, lapses := map[string]limit.Cost{}, 0
 		w.twin.lapsed = func(id, name string, told *twinEdge) {
 			lapses++
-			beyond[id] = beyond[id].Plus(all[name[0]-'a'].unknown(told))
+			beyond[id] = beyond[id].Plus(all[name[0]-'a'].unreportedUsage(told))
 		}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			i := rapid.IntRange(0, edges-1).Draw(t, "edge")
@@ -88,7 +88,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 					step = ms
 				}
 				for left := ms; left > 0; left -= step {
-					w.pass(time.Duration(min(left, step)) * time.Millisecond)
+					w.advance(time.Duration(min(left, step)) * time.Millisecond)
 				}
 			case 1:
 				w.lines[i].hearLate()
@@ -110,7 +110,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			default:
 				n := rapid.Int64Range(1, 200).Draw(t, "estimate")
 				expected := limit.Cost{Tokens: n, Spend: money.Amount{Micros: n / 2, Picos: int32(n%2) * 500_000}}
-				held, d := e.budget.Hold(&limits, expected, w.now)
+				held, d := e.budget.ReserveUsage(&limits, expected, w.now)
 				if !d.OK {
 					continue
 				}
@@ -144,16 +144,16 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.held = e.held[1:]
 			}
 			// This call makes the edge notice that the budget was lost.
-			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now)
+			_, _ = e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, w.now)
 			sum.Tokens += e.used.Tokens
 			// Each edge rounds up to whole millionths in its report.
-			sum.Spend.Micros += millionths(e.used.Spend)
+			sum.Spend.Micros += toMillionths(e.used.Spend)
 		}
 		for _, e := range all {
 			for _, p := range e.budget.current {
 				if p != nil {
 					p.account.mu.Lock()
-					p.account.send(t.Context(), newFlight())
+					p.account.exchangeMessage(t.Context(), newFlight())
 					p.account.mu.Unlock()
 				}
 			}
@@ -164,8 +164,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 			}
 		}
 		for id, a := range w.twin.accounts {
-			if int64(a.cells[tokens].debt) != sum.Tokens || int64(a.cells[spent].debt) != sum.Spend.Micros {
-				t.Fatalf("%s: %v and %v are used, want %+v", id, a.cells[tokens].debt, a.cells[spent].debt, sum)
+			if int64(a.cells[tokenCell].debt) != sum.Tokens || int64(a.cells[spendCell].debt) != sum.Spend.Micros {
+				t.Fatalf("%s: %v and %v are used, want %+v", id, a.cells[tokenCell].debt, a.cells[spendCell].debt, sum)
 			}
 		}
 	})
@@ -179,11 +179,11 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	w.now, w.began = budgetDay, budgetDay
 	e := &budgetEdge{line: w.lines[0], used: limit.Cost{Tokens: 500, Spend: money.Amount{Micros: 250}}}
 	w.startBudget("a", e, 0)
-	if _, d := e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now); d.OK {
+	if _, d := e.budget.ReserveUsage(&limits, limit.Cost{Tokens: 1}, w.now); d.OK {
 		t.Fatal("a day that is used up admits a call")
 	}
-	w.pass(time.Second)
-	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spent].debt != 250 {
+	w.advance(time.Second)
+	if a := w.twin.accounts["k:a 2026-11"]; a == nil || a.cells[spendCell].debt != 250 {
 		t.Errorf("the month's account: %+v", a)
 	}
 }
@@ -215,7 +215,7 @@ func TestForgottenBudget(t *testing.T) {
 	edges := make([]*budgetEdge, 3)
 	used := int64(0)
 	call := func(i int, n int64) bool {
-		held, d := edges[i].budget.Hold(&limits, limit.Cost{Tokens: n}, w.now)
+		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, w.now)
 		if d.OK {
 			edges[i].budget.Settle(held, limit.Cost{Tokens: n}, w.now)
 			used += n
@@ -225,16 +225,16 @@ func TestForgottenBudget(t *testing.T) {
 	for i := range edges {
 		edges[i] = &budgetEdge{line: w.lines[i]}
 		w.startBudget(string(rune('a'+i)), edges[i], i)
-		edges[i].fleet.SetEdges(len(edges))
+		edges[i].fleet.SetExpectedEdges(len(edges))
 		if !call(i, 1500) {
 			t.Fatal("a budget that is not used up refuses")
 		}
-		w.pass(time.Second)
+		w.advance(time.Second)
 	}
 	for i := range edges { // each edge has asked since the last report
 		call(i, 20)
 	}
-	w.pass(time.Second)
+	w.advance(time.Second)
 	for round := range 6 {
 		w.twin.forget()
 		for range 30 {
@@ -246,7 +246,7 @@ func TestForgottenBudget(t *testing.T) {
 		}
 		// In other rounds, the store loses the budgets before all edges have reported.
 		if round%2 == 0 {
-			w.pass(time.Second)
+			w.advance(time.Second)
 		}
 	}
 	if used < 4900 {
@@ -264,17 +264,17 @@ func TestPartOfForgottenBudget(t *testing.T) {
 	for i := range edges {
 		edges[i] = &budgetEdge{line: w.lines[i]}
 		w.startBudget(string(rune('a'+i)), edges[i], i)
-		edges[i].fleet.SetEdges(len(edges))
-		held, d := edges[i].budget.Hold(&limits, limit.Cost{Tokens: 600}, w.now)
+		edges[i].fleet.SetExpectedEdges(len(edges))
+		held, d := edges[i].budget.ReserveUsage(&limits, limit.Cost{Tokens: 600}, w.now)
 		if !d.OK {
 			t.Fatal("a budget that is not used up refuses")
 		}
 		edges[i].budget.Settle(held, limit.Cost{Tokens: 600}, w.now)
-		w.pass(time.Second)
+		w.advance(time.Second)
 	}
 	w.twin.forget()
 	ask := func(n int64) limit.Decision {
-		held, d := edges[0].budget.Hold(&limits, limit.Cost{Tokens: n}, w.now)
+		held, d := edges[0].budget.ReserveUsage(&limits, limit.Cost{Tokens: n}, w.now)
 		if d.OK {
 			edges[0].budget.Settle(held, limit.Cost{}, w.now)
 		}
@@ -282,10 +282,10 @@ func TestPartOfForgottenBudget(t *testing.T) {
 	}
 	ask(1) // makes the edge notice the loss
 	d := ask(1500)
-	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
-		t.Fatalf("Hold of 1500 = %+v, quota %+v; want a refusal by the edge's part for more than 1 s, at most %v", d, d.Quota, lease)
+	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > leaseTime {
+		t.Fatalf("Hold of 1500 = %+v, quota %+v; want a refusal by the edge's part for more than 1 s, at most %v", d, d.Quota, leaseTime)
 	}
-	w.pass(d.RetryAfter)
+	w.advance(d.RetryAfter)
 	if d := ask(1500); !d.OK {
 		t.Errorf("after the time that it has named: %+v, quota %+v", d, d.Quota)
 	}

@@ -20,7 +20,7 @@ import (
 
 // slowLine is a line that simultaneous calls can use. Its store takes a millisecond per answer.
 type slowLine struct {
-	*line
+	*simulatedStore
 	mu    sync.Mutex
 	began time.Time
 }
@@ -30,7 +30,7 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.twin.now = 1e9 + time.Since(s.began).Milliseconds()
-	return s.line.Exchange(ctx, id, m)
+	return s.simulatedStore.Exchange(ctx, id, m)
 }
 
 // TestBurst checks that a burst of calls with an idle key is admitted completely if the limits
@@ -54,13 +54,13 @@ func TestBurst(t *testing.T) {
 }
 
 func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle time.Duration) {
-	plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+	plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
 	o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
-	f := newFleet(&o, &slowLine{line: plain, began: time.Now()})
-	key := newAccount(&f.terms, "a")
+	f := newFleet(&o, &slowLine{simulatedStore: plain, began: time.Now()})
+	key := newAccount(&f.edgeState, "a")
 	ctx, stop := context.WithCancel(t.Context())
 	var reports sync.WaitGroup
-	reports.Go(func() { f.Reports(ctx) })
+	reports.Go(func() { f.RunReports(ctx) })
 	defer reports.Wait()
 	defer stop()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -70,7 +70,7 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 		var refused atomic.Int64
 		for range n {
 			calls.Go(func() {
-				if !key.Take(limits, time.Now()).OK {
+				if !key.TakeRequest(limits, time.Now()).OK {
 					refused.Add(1)
 					return
 				}
@@ -91,11 +91,11 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 	}
 }
 
-// asking is a call that waits for a message, or that has not continued yet after the message.
-type asking struct {
+// waitingCall is a call that waits for a message, or that has not continued yet after the message.
+type waitingCall struct {
 	flight *flight
-	needs  needs
-	own    needs
+	needs  amounts
+	own    amounts
 }
 
 // interleaved runs the calls, messages and reports of an edge in arbitrary orders that the locks
@@ -103,21 +103,21 @@ type asking struct {
 type interleaved struct {
 	*rapid.T
 	*account
-	twin *twin
+	twin *scriptModel
 
-	waiting []asking
+	waiting []waitingCall
 	message *message
 	reply   reply
 
-	limits needs
-	used   needs // usage per limit
-	held   []needs
+	limits amounts
+	used   amounts // usage per limit
+	held   []amounts
 }
 
 func (w *interleaved) begin() {
-	n := needs{requests: 1}
+	n := amounts{requestCell: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
-		n = needs{tokens: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slots: 1}
+		n = amounts{tokenCell: rapid.Int64Range(1, 400).Draw(w.T, "estimate"), slotCell: 1}
 	}
 	for i := range n {
 		if w.limits[i] > 0 && w.used[i]+n[i] > w.limits[i] {
@@ -127,27 +127,27 @@ func (w *interleaved) begin() {
 	for i := range n {
 		w.used[i] += n[i]
 	}
-	if d, ok := w.tryTake(n, w.terms.now()); ok {
+	if d, ok := w.takeGranted(n, w.edgeState.now()); ok {
 		w.allow(d, n)
 		return
 	}
-	own := w.usage.needsOf(n)
-	f, _ := w.join(own)
-	w.waiting = append(w.waiting, asking{f, n, own})
+	own := w.keyCells.cappedNeeds(n)
+	f, _ := w.joinNextFlight(own)
+	w.waiting = append(w.waiting, waitingCall{f, n, own})
 }
 
-func (w *interleaved) allow(d limit.Decision, n needs) {
+func (w *interleaved) allow(d limit.Decision, n amounts) {
 	if !d.OK {
 		w.Fatalf("%+v is refused by %s, of %+v are used %+v", n, d.LimitName, w.limits, w.used)
 	}
-	if n[requests] == 0 {
+	if n[requestCell] == 0 {
 		w.held = append(w.held, n)
 	}
 }
 
 func (w *interleaved) send(f *flight) {
-	w.flying = f
-	m := w.account.message(w.terms.now())
+	w.inFlight = f
+	m := w.account.buildMessage(w.edgeState.now())
 	w.message = &m
 	w.reply, _ = w.twin.answer("a", &m)
 }
@@ -155,30 +155,30 @@ func (w *interleaved) send(f *flight) {
 func (w *interleaved) step() {
 	random := func(n int) int { return rapid.IntRange(0, n-1).Draw(w.T, "which") }
 	switch what := random(6); {
-	case what == 0 && w.flying == nil && w.next != nil:
-		f := w.next
-		w.next = nil
+	case what == 0 && w.inFlight == nil && w.nextFlight != nil:
+		f := w.nextFlight
+		w.nextFlight = nil
 		w.send(f)
-	case what == 1 && w.flying != nil:
-		w.land(w.message, w.reply, nil)
+	case what == 1 && w.inFlight != nil:
+		w.handleAnswer(w.message, w.reply, nil)
 	case what == 2 && len(w.waiting) > 0:
 		n := random(len(w.waiting))
-		if c := w.waiting[n]; c.flight.answered() {
+		if c := w.waiting[n]; c.flight.hasAnswer() {
 			w.waiting = slices.Delete(w.waiting, n, n+1)
-			w.allow(w.decide(c.flight, c.needs, c.own, w.terms.now()), c.needs)
+			w.allow(w.finishWait(c.flight, c.needs, c.own, w.edgeState.now()), c.needs)
 		}
-	case what == 3 && w.flying == nil && w.next == nil:
-		if _, due := w.nextReport(); due {
+	case what == 3 && w.inFlight == nil && w.nextFlight == nil:
+		if _, due := w.nextReportTime(); due {
 			w.send(newFlight())
 		}
 	case what == 4 && len(w.held) > 0:
 		n := random(len(w.held))
 		held := w.held[n]
 		w.held = slices.Delete(w.held, n, n+1)
-		used := rapid.Int64Range(0, held[tokens]).Draw(w.T, "used")
-		w.used[tokens] -= held[tokens] - used
-		w.used[slots]--
-		w.usage.settle(held, needs{tokens: used})
+		used := rapid.Int64Range(0, held[tokenCell]).Draw(w.T, "used")
+		w.used[tokenCell] -= held[tokenCell] - used
+		w.used[slotCell]--
+		w.keyCells.settle(held, amounts{tokenCell: used})
 	default:
 		w.begin()
 	}
@@ -195,9 +195,9 @@ func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 		}
 		w := newWorld(rapid.IntRange(1, 5).Draw(t, "edges"), limits, config.LostDivide)
 		key := w.keys[0]
-		key.active = 0
-		key.usage.follow(limitsOf(limits))
-		calls := &interleaved{T: t, account: key, twin: w.twin, limits: limitsOf(limits)}
+		key.lastAcquired = 0
+		key.keyCells.applyLimits(limitAmounts(limits))
+		calls := &interleaved{T: t, account: key, twin: w.twin, limits: limitAmounts(limits)}
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			calls.step()
 		}

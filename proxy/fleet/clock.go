@@ -10,29 +10,29 @@ import (
 // amounts to other edges. Debts also decrease for the skipped time, by up to a minute's worth. If
 // the clock is set back, accounts continue from their last time.
 type storeClock struct {
-	mu    sync.Mutex
-	known bool
-	// ahead is an upper bound of the store's clock minus this edge's clock.
-	ahead time.Duration
+	mu         sync.Mutex
+	hasReading bool
+	// maxAhead is an upper bound of the store's clock minus this edge's clock.
+	maxAhead time.Duration
 	// When this edge noticed that the clock was set forward, according to this edge's clock.
-	jumped time.Duration
-	ever   bool
+	jumpedAt  time.Duration
+	hasJumped bool
 }
 
-// clockJump is the minimum jump that counts as setting the clock forward. It is longer than the
+// minClockJump is the minimum jump that counts as setting the clock forward. It is longer than the
 // time by which a late message can shorten a lease.
-const clockJump = 2 * time.Second
+const minClockJump = 2 * time.Second
 
-// setForward processes a reading of the store's clock, taken between sent and now on this edge's
-// clock. answered is the time of an account's last answer. setForward reports whether the clock was
+// wasSetForward processes a reading of the store's clock, taken between sent and now on this edge's
+// clock. answered is the time of an account's last answer. wasSetForward reports whether the clock was
 // set forward after answered. In that case, leases of edges that have not reported since then may
 // have expired.
-func (c *storeClock) setForward(reading, sent, now, answered time.Duration) bool {
+func (c *storeClock) wasSetForward(reading, sent, now, answered time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known && reading-now > c.ahead+clockJump {
-		c.jumped, c.ever = now, true
+	if c.hasReading && reading-now > c.maxAhead+minClockJump {
+		c.jumpedAt, c.hasJumped = now, true
 	}
-	c.known, c.ahead = true, reading-sent
-	return c.ever && answered < c.jumped && now < c.jumped+lease
+	c.hasReading, c.maxAhead = true, reading-sent
+	return c.hasJumped && answered < c.jumpedAt && now < c.jumpedAt+leaseTime
 }

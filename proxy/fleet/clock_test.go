@@ -11,7 +11,7 @@ import (
 )
 
 func (w *world) setClock(by time.Duration) {
-	w.set += by
+	w.clockOffset += by
 	w.tick(time.Millisecond)
 }
 
@@ -26,7 +26,7 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 	ask := func() (n int) {
-		for ; w.keys[1].Take(limits, w.now).OK; n++ {
+		for ; w.keys[1].TakeRequest(limits, w.now).OK; n++ {
 		}
 		return n
 	}
@@ -37,7 +37,7 @@ func TestClockSetBack(t *testing.T) {
 	w.lines[0].cut = true
 	requests, calls := 0, 0
 	for range 100 {
-		w.pass(100 * time.Millisecond)
+		w.advance(100 * time.Millisecond)
 		requests += ask()
 		calls += w.fill(1, limits, 0, 1)
 	}
@@ -58,7 +58,7 @@ func TestClockSetForward(t *testing.T) {
 		w.end(0, w.fill(0, limits, 1, 1))
 		w.end(1, w.fill(1, limits, 1, held)) // both edges know the account
 		w.fill(1, limits, 1, held)
-		w.pass(time.Second)
+		w.advance(time.Second)
 		w.fill(0, limits, 1, 1) // the last answer tells the edge what is free
 		before := 0
 		if free > 0 {
@@ -71,7 +71,7 @@ func TestClockSetForward(t *testing.T) {
 			if before+more > free {
 				t.Fatalf("%d calls beside %d of %d slots", before+more, held, limits.Concurrency)
 			}
-			w.pass(100 * time.Millisecond)
+			w.advance(100 * time.Millisecond)
 		}
 		if before+more != free {
 			t.Errorf("%d calls beside %d of %d slots after a lease", before+more, held, limits.Concurrency)
@@ -95,11 +95,11 @@ func TestClockOfMembers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(a.said)
+		return len(a.entries)
 	}
 	say("dead")
 	for after, want := range []int{2, 2, 1} {
-		store.SetTime(began.Add(time.Duration(after) * lease * 2 / 3))
+		store.SetTime(began.Add(time.Duration(after) * leaseTime * 2 / 3))
 		if n := say("one"); n != want {
 			t.Errorf("%d members after %d thirds of a lease, want %d", n, 2*after, want)
 		}

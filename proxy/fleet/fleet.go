@@ -32,46 +32,46 @@ type Options struct {
 // Fleet connects this edge to the other edges in the fleet. Its methods may be called by multiple
 // goroutines.
 type Fleet struct {
-	terms terms
-	self  func() Member
-	log   *zap.Logger
+	edgeState  edgeState
+	selfMember func() Member
+	log        *zap.Logger
 
-	signer  *sign.Signer
-	clock   storeTime
-	birth   string      // birth of the store's data, from the last heartbeat
-	unheard bool        // whether the last heartbeat got no answer, or the breaker has not closed since
-	ignored atomic.Bool // whether the last heartbeat returned members that this edge ignored
+	signer         *sign.Signer
+	storeTime      storeReading
+	birth          string      // birth of the store's data, from the last heartbeat
+	heartbeatLost  bool        // whether the last heartbeat got no answer, or the breaker has not closed since
+	ignoredMembers atomic.Bool // whether the last heartbeat returned members that this edge ignored
 
-	client  *atomic.Pointer[valkey.Client]
-	members atomic.Pointer[[]Member]
-	up      atomic.Bool // state of the store that was last logged
-	told    atomic.Bool
-	refused atomic.Bool
-	late    atomic.Bool
-	prefix  string
+	client       *atomic.Pointer[valkey.Client]
+	members      atomic.Pointer[[]Member]
+	loggedUp     atomic.Bool // state of the store that was last logged
+	stateLogged  atomic.Bool
+	storeRefuses atomic.Bool
+	storeLate    atomic.Bool
+	prefix       string
 
-	forgotten atomic.Int64 // number of times that the store has lost its data
-	returned  atomic.Int64 // number of times that the store has answered again
+	dataLosses   atomic.Int64 // number of times that the store has lost its data
+	storeReturns atomic.Int64 // number of times that the store has answered again
 
-	taken atomic.Bool
+	hasSlotAccounts atomic.Bool
 
-	// edgesBefore is the number of edges before the store lost its data. It is used until
-	// edgesUntil.
-	edgesBefore int64
-	edgesUntil  time.Duration
+	// edgesBeforeLoss is the number of edges before the store lost its data. It is used until
+	// edgesBeforeLossUntil.
+	edgesBeforeLoss      int64
+	edgesBeforeLossUntil time.Duration
 
-	mu        sync.Mutex
-	reporting map[*account]struct{}
-	wake      chan struct{} // receives a value when reporting must change
-	ask       chan struct{} // requests a heartbeat
+	mu            sync.Mutex
+	queuedReports map[*account]struct{}
+	wake          chan struct{} // receives a value when reporting must change
+	heartbeatNow  chan struct{} // requests a heartbeat
 }
 
 // New returns a Fleet. The store counts as lost until Heartbeats has reached it.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
-	r.refused.log = o.Log
+	r.refusalLog.log = o.Log
 	f := newFleet(&o, r)
-	r.opened, r.late = func() { beatNow(f) }, o.Timeout
+	r.onBreakerOpen, r.lateAfter = func() { requestHeartbeat(f) }, o.Timeout
 	f.client = &r.client
 	return f
 }
@@ -80,28 +80,28 @@ func newFleet(o *Options, s store) *Fleet {
 	var id [8]byte
 	_, _ = rand.Read(id[:])
 	f := &Fleet{
-		terms: terms{
-			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
-			timeout: o.Timeout, whenLost: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
+		edgeState: edgeState{
+			edgeID: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
+			timeout: o.Timeout, lostPolicy: o.WhenLost, store: s, metrics: newSeries(o.Metrics),
 		},
-		self: o.Self, log: o.Log, signer: o.Signer, prefix: o.Store.Prefix, reporting: map[*account]struct{}{}, wake: make(chan struct{}, 1),
-		ask: make(chan struct{}, 1),
+		selfMember: o.Self, log: o.Log, signer: o.Signer, prefix: o.Store.Prefix, queuedReports: map[*account]struct{}{}, wake: make(chan struct{}, 1),
+		heartbeatNow: make(chan struct{}, 1),
 	}
-	f.terms.report = f.queue
-	f.terms.expected.Store(int64(o.Edges))
-	f.show(o.Metrics)
+	f.edgeState.reportAccount = f.queueAccount
+	f.edgeState.expectedEdges.Store(int64(o.Edges))
+	f.registerMetrics(o.Metrics)
 	return f
 }
 
-// Account returns the account of a key. It must be called only once per key, because two accounts
+// NewAccount returns the account of a key. It must be called only once per key, because two accounts
 // for the same key would compete for its limits.
-func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
+func (f *Fleet) NewAccount(id string) limit.Account { return newAccount(&f.edgeState, "k:"+id) }
 
-// SetEdges sets the expected number of edges. 0 means unknown.
-func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
+// SetExpectedEdges sets the expected number of edges. 0 means unknown.
+func (f *Fleet) SetExpectedEdges(n int) { f.edgeState.expectedEdges.Store(int64(n)) }
 
 // Available reports whether the breaker is closed.
-func (f *Fleet) Available() bool { return f.terms.store.Available() }
+func (f *Fleet) Available() bool { return f.edgeState.store.Available() }
 
 // Client returns the store's client, so that other packages can store their data in the store. If
 // the store has not been reached yet, Client returns an error.
@@ -114,9 +114,9 @@ func (f *Fleet) Client() (valkey.Client, error) {
 
 // Close closes the connections to the store. Heartbeats and Reports must have returned before Close
 // is called.
-func (f *Fleet) Close() { f.terms.store.Close() }
+func (f *Fleet) Close() { f.edgeState.store.Close() }
 
-func (f *Fleet) show(set *metrics.Set) {
+func (f *Fleet) registerMetrics(set *metrics.Set) {
 	set.NewGauge("penstock_fleet_store_up", func() float64 {
 		if f.Available() {
 			return 1

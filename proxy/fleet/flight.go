@@ -13,70 +13,70 @@ import (
 // report returns the amount, and no later call takes it.
 type flight struct {
 	done   chan struct{}
-	err    error // set before done is closed
-	wanted needs // sum of what the waiting calls need
+	err    error   // set before done is closed
+	wanted amounts // sum of what the waiting calls need
 }
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
 // askStore sends a message to the store, and decides based on the answer. All waiting calls of the
 // key share one message. The caller must hold mu, which is released while the message is in flight.
-func (a *account) askStore(n needs, now time.Duration) limit.Decision {
-	own := a.usage.needsOf(n)
-	f, leads := a.join(own)
+func (a *account) askStore(n amounts, now time.Duration) limit.Decision {
+	own := a.keyCells.cappedNeeds(n)
+	f, leads := a.joinNextFlight(own)
 	// The context's timeout is shorter than the configured one, because timers fire late.
-	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10)
+	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout-a.edgeState.timeout/10)
 	defer cancel()
 	began := time.Now()
-	a.terms.waiting.Add(1)
-	defer a.terms.waiting.Add(-1)
-	sent := leads && a.lead(ctx, f)
+	a.edgeState.waitingCalls.Add(1)
+	defer a.edgeState.waitingCalls.Add(-1)
+	sent := leads && a.sendWhenIdle(ctx, f)
 	if !leads {
-		a.waitFor(ctx, f)
+		a.waitFlight(ctx, f)
 	}
-	if !sent && !f.answered() {
-		a.terms.store.Missed()
+	if !sent && !f.hasAnswer() {
+		a.edgeState.store.CountMissed()
 	}
 	waited := time.Since(began)
-	a.terms.metrics.waits.Update(waited.Seconds())
-	return a.decide(f, n, own, now+waited)
+	a.edgeState.metrics.storeWaits.Update(waited.Seconds())
+	return a.finishWait(f, n, own, now+waited)
 }
 
-// join adds a call to those waiting for the next message. The first of these calls sends the
+// joinNextFlight adds a call to those waiting for the next message. The first of these calls sends the
 // message.
-func (a *account) join(own needs) (f *flight, leads bool) {
-	if leads = a.next == nil; leads {
-		a.next = newFlight()
+func (a *account) joinNextFlight(own amounts) (f *flight, leads bool) {
+	if leads = a.nextFlight == nil; leads {
+		a.nextFlight = newFlight()
 	}
 	for i := range own {
-		a.next.wanted[i] += own[i]
+		a.nextFlight.wanted[i] += own[i]
 	}
-	return a.next, leads
+	return a.nextFlight, leads
 }
 
-// decide ends the wait of a call. The call either takes its share of the grant or gives it up. The
+// finishWait ends the wait of a call. The call either takes its share of the grant or gives it up. The
 // caller must hold mu.
-func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
-	answered := f.answered()
+func (a *account) finishWait(f *flight, n, own amounts, now time.Duration) limit.Decision {
+	answered := f.hasAnswer()
 	if answered {
-		a.usage.unawait(own)
+		a.keyCells.releaseSetAside(own)
 	}
 	for i := range own {
 		f.wanted[i] -= own[i]
 	}
-	if a.usage.lost || !answered {
-		a.unanswered += int(n[requests])
-		return a.takeAlone(n, now)
+	if a.keyCells.isOffline || !answered {
+		a.failedRequests += int(n[requestCell])
+		return a.takeWithoutStore(n, now)
 	}
-	lacking := a.usage.lacking(n, true, now, a.terms.edges())
+	lacking := a.keyCells.firstLacking(n, true, now, a.edgeState.edges())
 	if lacking < 0 {
-		a.usage.hold(n)
-		return allowed
+		a.keyCells.reserve(n)
+		return allowedDecision
 	}
-	return a.usage.refuse(lacking, n, now)
+	return a.keyCells.refusal(lacking, n, now)
 }
 
-func (f *flight) answered() bool {
+func (f *flight) hasAnswer() bool {
 	select {
 	case <-f.done:
 		return f.err == nil
@@ -85,8 +85,8 @@ func (f *flight) answered() bool {
 	}
 }
 
-// waitFor waits until a flight ends. The caller must hold mu, which is released during the wait.
-func (a *account) waitFor(ctx context.Context, f *flight) {
+// waitFlight waits until a flight ends. The caller must hold mu, which is released during the wait.
+func (a *account) waitFlight(ctx context.Context, f *flight) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	select {
@@ -95,100 +95,100 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message of a flight once the previous message has been answered or has failed. If
+// sendWhenIdle sends the message of a flight once the previous message has been answered or has failed. If
 // it could not send the message, it returns false. The caller must hold mu, which is released
 // during the wait.
-func (a *account) lead(ctx context.Context, f *flight) bool {
-	for a.flying != nil && ctx.Err() == nil {
-		a.waitFor(ctx, a.flying)
+func (a *account) sendWhenIdle(ctx context.Context, f *flight) bool {
+	for a.inFlight != nil && ctx.Err() == nil {
+		a.waitFlight(ctx, a.inFlight)
 	}
-	a.next = nil
-	if a.flying != nil || !a.terms.store.Available() { // the previous message took too long
+	a.nextFlight = nil
+	if a.inFlight != nil || !a.edgeState.store.Available() { // the previous message took too long
 		f.err = context.DeadlineExceeded
 		close(f.done)
 		return false
 	}
-	a.send(ctx, f)
+	a.exchangeMessage(ctx, f)
 	return true
 }
 
-// send exchanges a message with the store. The caller must hold mu, which is released while the
+// exchangeMessage exchanges a message with the store. The caller must hold mu, which is released while the
 // message is in flight.
-func (a *account) send(ctx context.Context, f *flight) {
-	a.flying = f
-	a.sent = a.terms.now()
-	m := a.message(a.sent)
-	r, err := reply{}, errUnheard
-	defer func() { a.land(&m, r, err) }()
+func (a *account) exchangeMessage(ctx context.Context, f *flight) {
+	a.inFlight = f
+	a.lastSent = a.edgeState.now()
+	m := a.buildMessage(a.lastSent)
+	r, err := reply{}, errNotSent
+	defer func() { a.handleAnswer(&m, r, err) }()
 	a.mu.Unlock()
 	defer a.mu.Lock()
-	r, err = a.terms.store.Exchange(ctx, a.id, &m)
+	r, err = a.edgeState.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the error after a panic that prevented a message from being sent.
-var errUnheard = errors.New("the message was not sent")
+// errNotSent is the error after a panic that prevented a message from being sent.
+var errNotSent = errors.New("the message was not sent")
 
-// message builds the next message. Until the answer arrives, the edge uses only the amounts that
+// buildMessage builds the next message. Until the answer arrives, the edge uses only the amounts that
 // the message does not return. The caller must hold mu and must have set flying.
-func (a *account) message(now time.Duration) message {
-	a.number++
-	m := message{edge: a.edge, number: a.number, born: a.born}
-	a.usage.earn(now, a.terms)
-	a.usage.fenceAfter(now - a.answered)
-	for i := range a.usage.cells {
-		c, target := &a.usage.cells[i], int64(0)
-		c.catchUp(now)
-		if now-a.active < c.keep() {
+func (a *account) buildMessage(now time.Duration) message {
+	a.messageNumber++
+	m := message{edge: a.edgeID, number: a.messageNumber, birth: a.birth}
+	a.keyCells.accrueOffline(now, a.edgeState)
+	a.keyCells.fenceUnused(now - a.lastAnswer)
+	for i := range a.keyCells.cells {
+		c, target := &a.keyCells.cells[i], int64(0)
+		c.decayDebt(now)
+		if now-a.lastAcquired < c.spareKeepTime() {
 			target = spareTarget(a, c)
 		}
-		m.parts[i] = c.report(target, a.flying.wanted[i])
+		m.parts[i] = c.buildReport(target, a.inFlight.wanted[i])
 	}
 	if a.turns != nil {
-		a.turns.say(&m.parts[slots])
+		a.turns.setReportKind(&m.parts[slotCell])
 	}
 	return m
 }
 
-// idleKept is how long the store keeps an account after its last message. It keeps the account of a
+// idleAccountTTL is how long the store keeps an account after its last message. It keeps the account of a
 // budget longer.
-const idleKept = 10 * time.Minute
+const idleAccountTTL = 10 * time.Minute
 
-// lostAt reports whether the birth id in an answer shows that the store has lost the account. If
-// the account had no messages for the time idleKept, it has only expired, and no call has reserved
+// storeLostAccount reports whether the birth id in an answer shows that the store has lost the account. If
+// the account had no messages for the time idleAccountTTL, it has only expired, and no call has reserved
 // amounts from it. The caller must hold mu.
-func (a *account) lostAt(now time.Duration, birth string) bool {
-	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
-	return kept && a.born != "" && a.born != birth
+func (a *account) storeLostAccount(now time.Duration, birth string) bool {
+	kept := now-a.lastAnswer < idleAccountTTL || a.keyCells.cells[tokenCell].kind == kindBudget
+	return kept && a.birth != "" && a.birth != birth
 }
 
-// land ends the flight of a message with its answer. The caller must hold mu.
-func (a *account) land(m *message, r reply, err error) {
-	f := a.flying
+// handleAnswer ends the flight of a message with its answer. The caller must hold mu.
+func (a *account) handleAnswer(m *message, r reply, err error) {
+	f := a.inFlight
 	if err != nil {
-		a.terms.metrics.failed.Inc()
+		a.edgeState.metrics.failed.Inc()
 	} else {
-		a.terms.metrics.sent.Inc()
-		now := a.terms.now()
-		jumped := a.terms.storeClock.setForward(r.clock, a.sent, now, a.answered)
-		if jumped || a.lostAt(now, r.birth) {
-			for i := range a.usage.cells {
-				a.usage.cells[i].doubt(a.usage.lost, now, a.terms.edges())
-				a.usage.cells[i].parted = jumped
+		a.edgeState.metrics.sent.Inc()
+		now := a.edgeState.now()
+		jumped := a.edgeState.storeClock.wasSetForward(r.clock, a.lastSent, now, a.lastAnswer)
+		if jumped || a.storeLostAccount(now, r.birth) {
+			for i := range a.keyCells.cells {
+				a.keyCells.cells[i].beginDoubt(a.keyCells.isOffline, now, a.edgeState.edges())
+				a.keyCells.cells[i].doubtLimitsSlots = jumped
 			}
 		}
-		back := time.Duration(a.terms.back.Load())
-		returns, alone := a.answered < back && now < back+untilAllTold, a.usage.lost
-		a.born, a.answered, a.usage.lost, a.unheard, a.unanswered = r.birth, now, false, false, 0
-		for i := range a.usage.cells {
-			c := &a.usage.cells[i]
-			c.granted(m.parts[i], r.grants[i], now)
-			if returns && now >= c.doubtful {
-				c.doubtReturn(alone, now, a.terms.edges())
+		back := time.Duration(a.edgeState.storeReturned.Load())
+		returns, alone := a.lastAnswer < back && now < back+returnDoubtTime, a.keyCells.isOffline
+		a.birth, a.lastAnswer, a.keyCells.isOffline, a.reservationsLost, a.failedRequests = r.birth, now, false, false, 0
+		for i := range a.keyCells.cells {
+			c := &a.keyCells.cells[i]
+			c.applyGrant(m.parts[i], r.grants[i], now)
+			if returns && now >= c.doubtEnd {
+				c.beginReturnDoubt(alone, now, a.edgeState.edges())
 			}
 		}
-		a.usage.await(f.wanted)
+		a.keyCells.setAside(f.wanted)
 	}
-	a.flying = nil
+	a.inFlight = nil
 	f.err = err
 	close(f.done)
 }

@@ -13,22 +13,22 @@ import (
 // Link provides other packages with access to the store. The outcomes of their commands also count
 // for the breaker. Its methods may be called by multiple goroutines.
 type Link struct {
-	Edge   string // id of this edge, unique to each process
-	remote *remote
-	terms  *terms
+	Edge      string // id of this edge, unique to each process
+	remote    *remoteStore
+	edgeState *edgeState
 }
 
 // NewLink returns a Link to a fleet's store.
 func NewLink(f *Fleet) *Link {
-	r, _ := f.terms.store.(*remote)
-	return &Link{Edge: f.terms.edge, remote: r, terms: &f.terms}
+	r, _ := f.edgeState.store.(*remoteStore)
+	return &Link{Edge: f.edgeState.edgeID, remote: r, edgeState: &f.edgeState}
 }
 
 // Available reports whether the breaker is closed.
 func (l *Link) Available() bool { return l.remote.Available() }
 
 // Edges returns how many edges share the limits while the store is lost.
-func (l *Link) Edges() int { return l.terms.edges() }
+func (l *Link) Edges() int { return l.edgeState.edges() }
 
 // Run runs a script on one key. Run adds the fleet's prefix to the key.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
@@ -37,7 +37,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 		return nil, errUnreached
 	}
 	began := time.Now()
-	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
+	answer, err := script.Exec(ctx, *c, []string{l.prefixedKey(key)}, args).ToArray()
 	l.remote.countOutcome(key, began, err)
 	return answer, err
 }
@@ -49,7 +49,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 		return errUnreached
 	}
 	began := time.Now()
-	add := (*c).B().Xadd().Key(l.key(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
+	add := (*c).B().Xadd().Key(l.prefixedKey(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
 	err := (*c).Do(ctx, add.FieldValue().FieldValue("p", valkey.BinaryString(entry)).Build()).Error()
 	l.remote.countOutcome(key, began, err)
 	return err
@@ -62,7 +62,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	if c == nil {
 		return nil, after, errUnreached
 	}
-	key = l.key(key)
+	key = l.prefixedKey(key)
 	began := time.Now()
 	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
 	if valkey.IsValkeyNil(err) { // there are no new entries
@@ -75,7 +75,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	return entries, after, err
 }
 
-func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
+func (l *Link) prefixedKey(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
 
 // Slots counts an upstream's slots across the fleet. Its account has a single limit, the
 // concurrency.
@@ -86,17 +86,17 @@ type Slots struct{ account *account }
 // edge are waiting for a slot. wake makes one of these calls try again. Neither function may block
 // on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
-	f.taken.Store(true)
-	a := newAccount(&f.terms, "u:"+upstream)
-	a.turns = &turns{waited: waited, wake: wake}
+	f.hasSlotAccounts.Store(true)
+	a := newAccount(&f.edgeState, "u:"+upstream)
+	a.turns = &turns{hasWaiting: waited, wake: wake}
 	return &Slots{a}
 }
 
-// Take acquires a slot. If the fleet has no slot left, Take returns false.
-func (s *Slots) Take(limit int, now time.Time) bool {
+// AcquireSlot acquires a slot. If the fleet has no slot left, Take returns false.
+func (s *Slots) AcquireSlot(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK
 }
 
-// Give releases a slot.
-func (s *Slots) Give() { s.account.Settle(0, 0) }
+// ReleaseSlot releases a slot.
+func (s *Slots) ReleaseSlot() { s.account.Settle(0, 0) }

@@ -65,7 +65,7 @@ func TestSlots(t *testing.T) {
 	waited, wake := func() bool { return false }, func() {}
 	slots := []*Slots{NewSlots(w.edges[0], "e", waited, wake), NewSlots(w.edges[1], "e", waited, wake)}
 	all := func(i int) (n int) {
-		for slots[i].Take(4, w.now) {
+		for slots[i].AcquireSlot(4, w.now) {
 			n++
 		}
 		return n
@@ -73,21 +73,21 @@ func TestSlots(t *testing.T) {
 	if a, b := all(0), all(1); a != 4 || b != 0 {
 		t.Fatalf("%d and %d of 4 slots", a, b)
 	}
-	slots[0].Give()
-	w.pass(time.Millisecond)
+	slots[0].ReleaseSlot()
+	w.advance(time.Millisecond)
 	if n := all(1); n != 1 {
 		t.Fatalf("%d of the one that came free", n)
 	}
 	w.lines[0].cut = true // simulates the death of edge 0
-	w.pass(lease + time.Second)
+	w.advance(leaseTime + time.Second)
 	if n := all(1); n != 3 {
 		t.Errorf("%d slots of the dead edge came back", n)
 	}
 	for range 4 {
-		slots[1].Give()
+		slots[1].ReleaseSlot()
 	}
 	w.lines[1].cut = true
-	w.pass(lease)
+	w.advance(leaseTime)
 	if n := all(1); n != 2 {
 		t.Errorf("%d slots without the store, want half", n)
 	}

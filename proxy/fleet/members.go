@@ -33,90 +33,92 @@ type Member struct {
 	Expires int64  `json:"expires,omitempty"` // in milliseconds of the store's clock
 }
 
-// membersMost is the maximum number of members. An edge ignores all other entries in the store.
-const membersMost = 256
+// maxMembers is the maximum number of members. An edge ignores all other entries in the store.
+const maxMembers = 256
 
-// storeTime is the time on the store's clock at the last heartbeat. Only the goroutine that runs
+// storeReading is the time on the store's clock at the last heartbeat. Only the goroutine that runs
 // Heartbeats uses it.
-type storeTime struct {
-	reading int64 // in milliseconds; 0 if no heartbeat has been answered yet
-	at      time.Duration
+type storeReading struct {
+	storeMillis int64 // in milliseconds; 0 if no heartbeat has been answered yet
+	takenAt     time.Duration
 }
 
-func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
+func (t *storeReading) millisAt(own time.Duration) int64 {
+	return t.storeMillis + (own - t.takenAt).Milliseconds()
+}
 
-const heartbeat = time.Second
+const heartbeatInterval = time.Second
 
-// Heartbeats announces this edge to the other edges until ctx is done. While the store does not
+// RunHeartbeats announces this edge to the other edges until ctx is done. While the store does not
 // answer, the edge sends it only heartbeats.
-func (f *Fleet) Heartbeats(ctx context.Context) {
-	tick := time.NewTicker(heartbeat)
+func (f *Fleet) RunHeartbeats(ctx context.Context) {
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for {
-		f.beat(ctx)
+		f.sendHeartbeat(ctx)
 		select {
 		case <-tick.C:
-		case <-f.ask:
+		case <-f.heartbeatNow:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func beatNow(f *Fleet) {
+func requestHeartbeat(f *Fleet) {
 	select {
-	case f.ask <- struct{}{}:
+	case f.heartbeatNow <- struct{}{}:
 	default:
 	}
 }
 
-func (f *Fleet) beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, heartbeat/2)
+func (f *Fleet) sendHeartbeat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatInterval/2)
 	defer cancel()
-	m := f.self()
-	m.ID = f.terms.edge
+	m := f.selfMember()
+	m.ID = f.edgeState.edgeID
 	// The store's clock is unknown at the first heartbeat, so other edges list this edge only after
 	// its second heartbeat.
-	if f.clock.reading > 0 {
-		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
+	if f.storeTime.storeMillis > 0 {
+		m.Expires = f.storeTime.millisAt(f.edgeState.now()) + 2*leaseTime.Milliseconds()
 	}
-	unheard := f.unheard || !f.terms.store.Available()
-	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
-	f.refused.Store(refusedBy(err) != "")
-	f.late.Store(errors.Is(err, errLate))
-	answered := err == nil || f.late.Load()
+	unheard := f.heartbeatLost || !f.edgeState.store.Available()
+	a, err := f.edgeState.store.Heartbeat(ctx, f.edgeState.edgeID, f.signer.Sign(sign.Member, m.ID, m))
+	f.storeRefuses.Store(heartbeatRefusalCode(err) != "")
+	f.storeLate.Store(errors.Is(err, errLate))
+	answered := err == nil || f.storeLate.Load()
 	if answered {
-		before := f.terms.seen.Load()
-		now := f.terms.now()
-		f.clock = storeTime{int64(a.clock / 1000), now}
-		f.terms.lastHeartbeat.Store(int64(now))
-		f.meet(a.said)
+		before := f.edgeState.seenEdges.Load()
+		now := f.edgeState.now()
+		f.storeTime = storeReading{int64(a.storeMicros / 1000), now}
+		f.edgeState.lastHeartbeat.Store(int64(now))
+		f.setMembers(a.entries)
 		// The store has also lost the entries of the other edges. These edges will announce
 		// themselves again.
-		if !a.known && before > 0 {
-			f.edgesBefore, f.edgesUntil = before, now+lease
+		if !a.edgeKnown && before > 0 {
+			f.edgesBeforeLoss, f.edgesBeforeLossUntil = before, now+leaseTime
 		}
-		if now < f.edgesUntil {
-			f.terms.seen.Store(max(f.terms.seen.Load(), f.edgesBefore))
+		if now < f.edgesBeforeLossUntil {
+			f.edgeState.seenEdges.Store(max(f.edgeState.seenEdges.Load(), f.edgesBeforeLoss))
 		}
-		if !a.known {
-			f.remind()
+		if !a.edgeKnown {
+			f.resendReservations()
 		}
 		if a.birth != f.birth {
 			f.birth = a.birth
-			f.forgotten.Add(1)
+			f.dataLosses.Add(1)
 		}
 	}
 	// If the first heartbeat fails, this is logged even though the state does not change.
-	up, told := f.terms.store.Available(), f.told.Swap(true)
-	if f.unheard = !answered || unheard && !up; unheard && !f.unheard && told {
-		f.returned.Add(1)
+	up, told := f.edgeState.store.Available(), f.stateLogged.Swap(true)
+	if f.heartbeatLost = !answered || unheard && !up; unheard && !f.heartbeatLost && told {
+		f.storeReturns.Add(1)
 	}
-	if was := f.up.Swap(up); was != up || !told && err != nil {
+	if was := f.loggedUp.Swap(up); was != up || !told && err != nil {
 		if up && told {
-			f.terms.back.Store(int64(f.terms.now()))
+			f.edgeState.storeReturned.Store(int64(f.edgeState.now()))
 		}
-		f.tell(up, err)
+		f.logStoreState(up, err)
 		if up {
 			f.checkEviction(ctx)
 		}
@@ -126,55 +128,55 @@ func (f *Fleet) beat(ctx context.Context) {
 // checkEviction logs a warning if the store may evict accounts when its memory is full. An evicted
 // account would start at zero.
 func (f *Fleet) checkEviction(ctx context.Context) {
-	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
+	if p := f.edgeState.store.EvictionPolicy(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
 			zap.String("maxmemory-policy", p), zap.String("remedy", "set maxmemory-policy to noeviction"))
 	}
 }
 
-func (f *Fleet) tell(up bool, err error) {
+func (f *Fleet) logStoreState(up bool, err error) {
 	if up {
 		f.log.Info("the fleet's store answers: limits are shared", zap.Int("members", len(f.Members())))
 		return
 	}
-	if f.terms.edgesUnknown() {
+	if f.edgeState.edgesUnknown() {
 		f.log.Warn("this edge knows no other edge of its fleet: it takes half of each limit and of each engine's slots until the store answers",
 			zap.String("remedy", "write fleet.edges: N, the number of edges"))
 	}
-	lost := zap.String("lost", f.terms.whenLost)
-	code := refusedBy(err)
+	lost := zap.String("lost", f.edgeState.lostPolicy)
+	code := heartbeatRefusalCode(err)
 	switch {
 	case code != "":
-		f.log.Warn("the fleet's store refuses this edge: limits are held without it", lost, zap.Error(err), zap.String("remedy", remedyOf(code, f.prefix)))
+		f.log.Warn("the fleet's store refuses this edge: limits are held without it", lost, zap.Error(err), zap.String("remedy", rejectionRemedy(code, f.prefix)))
 		return
 	case errors.Is(err, errLate):
-		f.log.Warn("the fleet's store answers too late: limits are held without it", lost, zap.Stringer("fleet.store.timeout", f.terms.timeout),
+		f.log.Warn("the fleet's store answers too late: limits are held without it", lost, zap.Stringer("fleet.store.timeout", f.edgeState.timeout),
 			zap.String("remedy", "move the store closer to the edges, reduce its load, or raise fleet.store.timeout"))
 		return
 	}
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet records the live edges. It validates each entry, because it may have been written by another
+// setMembers records the live edges. It validates each entry, because it may have been written by another
 // program or by an edge with a different version.
-func (f *Fleet) meet(all []string) {
-	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
+func (f *Fleet) setMembers(all []string) {
+	members, ignored := make([]Member, 0, min(len(all), maxMembers)), 0
 	seen := map[string]bool{}
 	for _, said := range all {
 		var m Member
 		switch {
 		case json.Unmarshal([]byte(said), &m) != nil || m.ID == "" || seen[m.ID]:
 			continue
-		case m.ID == f.terms.edge:
+		case m.ID == f.edgeState.edgeID:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // the last member is this edge
+		case len(members) >= maxMembers-1 || !f.isValidMember(&m, said): // the last member is this edge
 			ignored++
 			continue
 		}
 		seen[m.ID] = true
 		members = append(members, m)
 	}
-	if f.ignored.Swap(ignored > 0) != (ignored > 0) && ignored > 0 {
+	if f.ignoredMembers.Swap(ignored > 0) != (ignored > 0) && ignored > 0 {
 		f.log.Warn("members in the fleet's store are ignored: they are too many, or not signed with one of this edge's fleet.secrets",
 			zap.Int("members", ignored), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 	}
@@ -182,16 +184,16 @@ func (f *Fleet) meet(all []string) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	f.members.Store(&members)
-	f.terms.seen.Store(int64(len(members)))
+	f.edgeState.seenEdges.Store(int64(len(members)))
 }
 
-// counts reports whether a member's entry is valid, which means that an edge of the fleet has
+// isValidMember reports whether a member's entry is valid, which means that an edge of the fleet has
 // signed it and it has not expired.
-func (f *Fleet) counts(m *Member, said string) bool {
-	if f.signer.Signed(sign.Member, m.ID, said) {
-		return m.Expires >= f.clock.reading
+func (f *Fleet) isValidMember(m *Member, said string) bool {
+	if f.signer.IsSigned(sign.Member, m.ID, said) {
+		return m.Expires >= f.storeTime.storeMillis
 	}
-	return f.signer.Counts(sign.Member, m.ID, said, f.terms.clock())
+	return f.signer.IsAccepted(sign.Member, m.ID, said, f.edgeState.clock())
 }
 
 // Members returns the edges that were alive at the last heartbeat, sorted by name.
@@ -219,8 +221,8 @@ func (f *Fleet) State() *State {
 		return nil
 	}
 	return &State{
-		StoreAnswers: f.Available(), StoreRefuses: f.refused.Load(), StoreLate: f.late.Load(),
-		WhenLost: f.terms.whenLost, Members: f.Members(),
+		StoreAnswers: f.Available(), StoreRefuses: f.storeRefuses.Load(), StoreLate: f.storeLate.Load(),
+		WhenLost: f.edgeState.lostPolicy, Members: f.Members(),
 	}
 }
 

@@ -46,18 +46,18 @@ func TestForgedMembers(t *testing.T) {
 		store.SetTime(now)
 		log, lines := observer.New(zap.WarnLevel)
 		s := sign.New("ps", secrets)
-		s.Appeared("", now.Add(-2*sign.Grace))
+		s.AdoptAppeared("", now.Add(-2*sign.UnsignedGrace))
 		f := New(Options{
 			Store: StoreOptions{Addresses: []string{store.Addr()}, Prefix: "ps"}, Edges: 1, WhenLost: config.LostDivide, Signer: s,
 			Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{Name: "a"} },
 		})
 		for i, text := range c.written {
-			store.HSet("ps:{members}", fmt.Sprint("field", i), fmt.Sprint(ms(lease), " ", text))
+			store.HSet("ps:{members}", fmt.Sprint("field", i), fmt.Sprint(ms(leaseTime), " ", text))
 		}
-		f.beat(t.Context())
-		f.beat(t.Context())
-		if got := len(f.Members()); got != c.want || f.terms.edges() != c.want {
-			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.terms.edges(), c.want)
+		f.sendHeartbeat(t.Context())
+		f.sendHeartbeat(t.Context())
+		if got := len(f.Members()); got != c.want || f.edgeState.edges() != c.want {
+			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.edgeState.edges(), c.want)
 		}
 		if refused := c.want < 1+len(c.written) && what != "twice"; (lines.Len() > 0) != refused {
 			t.Errorf("%s: log lines %+v, want some: %v", what, lines.All(), refused)
@@ -72,7 +72,7 @@ func TestForgedMembers(t *testing.T) {
 func TestBirth(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
-	waitSaid(t, "the store is reached", func() bool { return beat(t, r) == nil })
+	waitUntil(t, "the store is reached", func() bool { return beat(t, r) == nil })
 	births := func() (birth string) {
 		for edge := range 2 {
 			a, err := r.Heartbeat(t.Context(), fmt.Sprint(edge), "{}")
@@ -80,9 +80,9 @@ func TestBirth(t *testing.T) {
 				t.Fatalf("%+v, %v; the birth was %q", a, err, birth)
 			}
 			birth = a.birth
-			for _, said := range a.said {
+			for _, said := range a.entries {
 				if strings.Contains(said, birth) {
-					t.Errorf("the birth is a member: %q", a.said)
+					t.Errorf("the birth is a member: %q", a.entries)
 				}
 			}
 		}
@@ -111,29 +111,29 @@ func TestMembersAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		all = append(all, fmt.Sprintf(`{"id":"%d"}`, i))
 	}
-	f.meet(append(all, fmt.Sprintf(`{"id":%q}`, f.terms.edge)))
+	f.setMembers(append(all, fmt.Sprintf(`{"id":%q}`, f.edgeState.edgeID)))
 	members, self := f.Members(), 0
 	for i := range members {
 		if members[i].Self {
 			self++
 		}
 	}
-	if len(members) != membersMost || self != 1 {
+	if len(members) != maxMembers || self != 1 {
 		t.Errorf("%d members, %d of them this edge", len(members), self)
 	}
 }
 
 type births struct {
-	*line
+	*simulatedStore
 	birth string // of the next answer; empty if it is lost
 }
 
-func (b *births) Heartbeat(context.Context, string, string) (alive, error) {
+func (b *births) Heartbeat(context.Context, string, string) (heartbeatReply, error) {
 	if b.birth == "" {
-		return alive{}, context.DeadlineExceeded
+		return heartbeatReply{}, context.DeadlineExceeded
 	}
 	b.cut = false
-	return alive{known: true, birth: b.birth}, nil
+	return heartbeatReply{edgeKnown: true, birth: b.birth}, nil
 }
 
 // TestForgotten checks when all usage is sent to the store again: once after the store has lost its
@@ -142,8 +142,8 @@ func (b *births) Heartbeat(context.Context, string, string) (alive, error) {
 // only one heartbeat, or if only calls got no answer.
 func TestForgotten(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
-	f, s := w.edges[0], &births{line: w.lines[0]}
-	f.terms.store, f.self, f.log = s, func() Member { return Member{} }, zap.NewNop()
+	f, s := w.edges[0], &births{simulatedStore: w.lines[0]}
+	f.edgeState.store, f.selfMember, f.log = s, func() Member { return Member{} }, zap.NewNop()
 	for i, step := range []struct {
 		birth               string
 		opened              bool // calls have opened the breaker
@@ -160,8 +160,8 @@ func TestForgotten(t *testing.T) {
 		{"b", false, 2, 3},
 	} {
 		s.birth, s.cut = step.birth, step.opened
-		f.beat(t.Context())
-		if n, two := f.forgotten.Load(), f.returned.Load(); n != step.forgotten || two != step.returned {
+		f.sendHeartbeat(t.Context())
+		if n, two := f.dataLosses.Load(), f.storeReturns.Load(); n != step.forgotten || two != step.returned {
 			t.Errorf("heartbeat %d: all is sent %d times, two days %d times, want %d and %d", i, n, two, step.forgotten, step.returned)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"penstock/config"
 )
 
-// exact records everything that the fleet has admitted: the debt, the reserved amounts and the
+// admissionModel records everything that the fleet has admitted: the debt, the reserved amounts and the
 // running calls.
-type exact struct {
+type admissionModel struct {
 	*rapid.T
 	*world
 
 	at     time.Time
-	owed   [cells]float64
+	owed   [cellCount]float64
 	calls  []runningCall
-	beyond [cells]float64 // amounts granted before the store lost its data
+	beyond [cellCount]float64 // amounts granted before the store lost its data
 
 	held, running int64 // amounts of calls whose edge has a valid lease
 }
@@ -31,7 +31,7 @@ type runningCall struct {
 	freed bool
 }
 
-func (e *exact) pay() {
+func (e *admissionModel) decayDebt() {
 	passed := e.now.Sub(e.at).Minutes()
 	e.at = e.now
 	for i, l := range [...]int{e.limits.RequestsPerMinute, e.limits.TokensPerMinute} {
@@ -41,31 +41,31 @@ func (e *exact) pay() {
 
 // admit starts a call at an edge. It fails the test if a single edge with the entire limit would
 // reject this call.
-func (e *exact) admit(i int) {
-	if !e.keys[i].Take(e.limits, e.now).OK {
+func (e *admissionModel) admit(i int) {
+	if !e.keys[i].TakeRequest(e.limits, e.now).OK {
 		return
 	}
-	e.pay()
-	e.owed[requests]++
-	e.check(requests, e.owed[requests], e.limits.RequestsPerMinute)
+	e.decayDebt()
+	e.owed[requestCell]++
+	e.check(requestCell, e.owed[requestCell], e.limits.RequestsPerMinute)
 	held, d := e.keys[i].Reserve(e.limits, rapid.Int64Range(1, 400).Draw(e.T, "estimate"), e.now)
 	if !d.OK {
 		return
 	}
-	e.pay()
+	e.decayDebt()
 	e.calls = append(e.calls, runningCall{edge: i, held: held})
 	e.held, e.running = e.held+held, e.running+1
-	e.check(tokens, e.owed[tokens]+float64(e.held), e.limits.TokensPerMinute)
-	e.check(slots, float64(e.running), e.limits.Concurrency)
+	e.check(tokenCell, e.owed[tokenCell]+float64(e.held), e.limits.TokensPerMinute)
+	e.check(slotCell, float64(e.running), e.limits.Concurrency)
 }
 
-func (e *exact) check(cell int, used float64, most int) {
+func (e *admissionModel) check(cell int, used float64, most int) {
 	if most > 0 && used > float64(most)+e.beyond[cell]+1e-3 {
-		e.Fatalf("%v of %d %s are used or held", used, most, names[cell])
+		e.Fatalf("%v of %d %s are used or held", used, most, limitNames[cell])
 	}
 }
 
-func (e *exact) end(n int) {
+func (e *admissionModel) end(n int) {
 	c := e.calls[n]
 	e.calls = append(e.calls[:n:n], e.calls[n+1:]...)
 	used := rapid.Int64Range(0, c.held).Draw(e.T, "used")
@@ -75,14 +75,14 @@ func (e *exact) end(n int) {
 	}
 }
 
-func (e *exact) done(c *runningCall, used int64) {
-	e.pay()
-	e.owed[tokens] += float64(used)
+func (e *admissionModel) done(c *runningCall, used int64) {
+	e.decayDebt()
+	e.owed[tokenCell] += float64(used)
 	e.held, e.running = e.held-c.held, e.running-1
 }
 
 // kill ends the process of an edge, including its calls, and starts a new process.
-func (e *exact) kill(i int) {
+func (e *admissionModel) kill(i int) {
 	for n := len(e.calls) - 1; n >= 0; n-- {
 		if e.calls[n].edge == i {
 			e.end(n)
@@ -93,23 +93,23 @@ func (e *exact) kill(i int) {
 
 // used returns the debt and the reserved amounts in each cell, including the amounts granted for
 // future calls.
-func (e *exact) used() [cells]float64 {
-	e.pay()
-	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
+func (e *admissionModel) used() [cellCount]float64 {
+	e.decayDebt()
+	all := [cellCount]float64{e.owed[requestCell], e.owed[tokenCell] + float64(e.held), float64(e.running)}
 	for _, k := range e.keys {
-		if e.now.Sub(k.terms.epoch)-k.answered > lease-fenceBefore {
+		if e.now.Sub(k.edgeState.epoch)-k.lastAnswer > leaseTime-fenceMargin {
 			continue
 		}
 		for i := range all {
-			all[i] += float64(max(0, k.usage.cells[i].spare))
+			all[i] += float64(max(0, k.keyCells.cells[i].spare))
 		}
 	}
 	return all
 }
 
-// covered fails the test if the store does not know all usage, because it would then grant some
+// checkStoreKnows fails the test if the store does not know all usage, because it would then grant some
 // amounts twice.
-func (e *exact) covered() {
+func (e *admissionModel) checkStoreKnows() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
 		known := e.beyond[i]
@@ -117,27 +117,27 @@ func (e *exact) covered() {
 			c := &a.cells[i]
 			known += c.held + max(0, c.debt-float64(e.twin.now-a.at)/60000*c.limit)
 		}
-		if limitsOf(e.limits)[i] > 0 && used > known+1e-3 {
-			e.Fatalf("%v %s are used or held, and the store knows of %v", used, names[i], known)
+		if limitAmounts(e.limits)[i] > 0 && used > known+1e-3 {
+			e.Fatalf("%v %s are used or held, and the store knows of %v", used, limitNames[i], known)
 		}
 	}
 }
 
-func (e *exact) forget() {
+func (e *admissionModel) loseStoreData() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
 		if c.freed { // the edge has reported the call again since then
-			e.beyond[tokens] += float64(c.held)
-			e.beyond[slots]++
+			e.beyond[tokenCell] += float64(c.held)
+			e.beyond[slotCell]++
 		}
 	}
 	e.twin.forget()
 }
 
-// lapsed makes the store release the amounts reserved by the calls of an edge.
-func (e *exact) lapsed(id string) {
+// expireLease makes the store release the amounts reserved by the calls of an edge.
+func (e *admissionModel) expireLease(id string) {
 	for n := range e.calls {
-		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {
+		if c := &e.calls[n]; e.edges[c.edge].edgeState.edgeID == id && !c.freed {
 			c.freed = true
 			e.done(c, c.held)
 		}
@@ -145,7 +145,7 @@ func (e *exact) lapsed(id string) {
 }
 
 // meanwhile lets other events happen while an answer to edge i is in flight.
-func (e *exact) meanwhile(i int) {
+func (e *admissionModel) meanwhile(i int) {
 	l := e.lines[i]
 	was := l.meanwhile
 	l.meanwhile = func() {}
@@ -153,7 +153,7 @@ func (e *exact) meanwhile(i int) {
 	for range rapid.IntRange(0, 2).Draw(e.T, "meanwhile") {
 		if n := rapid.IntRange(0, len(e.calls)+1).Draw(e.T, "what"); n < len(e.calls) {
 			e.end(n)
-		} else if other := rapid.IntRange(0, len(e.keys)-1).Draw(e.T, "edge"); e.keys[other].flying == nil {
+		} else if other := rapid.IntRange(0, len(e.keys)-1).Draw(e.T, "edge"); e.keys[other].inFlight == nil {
 			e.admit(other)
 		}
 	}
@@ -175,8 +175,8 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 		chance := rapid.IntRange(0, 30).Draw(t, "faults in a hundred")
 		kinds := 9 + rapid.IntRange(0, 2).Draw(t, "kinds of events")
 		fault := func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
-		e := &exact{T: t, world: w, at: w.now}
-		w.twin.lapsed = func(_, edge string, _ *twinEdge) { e.lapsed(edge) }
+		e := &admissionModel{T: t, world: w, at: w.now}
+		w.twin.lapsed = func(_, edge string, _ *twinEdge) { e.expireLease(edge) }
 		for i, l := range w.lines {
 			l.lose, l.mute, l.repeat, l.delay = fault, fault, fault, fault
 			if kinds > 9 {
@@ -187,7 +187,7 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 			i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "edge")
 			switch rapid.IntRange(0, kinds).Draw(t, "what") {
 			case 0:
-				w.pass(time.Duration(rapid.IntRange(1, rapid.SampledFrom([]int{10, 300, 3000, 12_000}).Draw(t, "at most")).Draw(t, "ms")) * time.Millisecond)
+				w.advance(time.Duration(rapid.IntRange(1, rapid.SampledFrom([]int{10, 300, 3000, 12_000}).Draw(t, "at most")).Draw(t, "ms")) * time.Millisecond)
 			case 1:
 				w.lines[i].hearLate()
 			case 2, 3:
@@ -197,11 +197,11 @@ func TestNeverMoreThanOneEdge(t *testing.T) {
 			case 10:
 				e.kill(i)
 			case 11:
-				e.forget()
+				e.loseStoreData()
 			default:
 				e.admit(i)
 			}
-			e.covered()
+			e.checkStoreKnows()
 		}
 	})
 }

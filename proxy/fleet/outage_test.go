@@ -27,8 +27,8 @@ func TestOutage(t *testing.T) {
 					l.cut = phase == 1
 				}
 				gap := time.Duration(random.ExpFloat64() * float64(time.Minute) / (share * perMinute))
-				for left := gap; left > 0; left -= reportTick {
-					w.pass(min(left, reportTick))
+				for left := gap; left > 0; left -= reportInterval {
+					w.advance(min(left, reportInterval))
 				}
 				at += gap
 				owed = max(0, owed-gap.Minutes()*perMinute)
@@ -37,7 +37,7 @@ func TestOutage(t *testing.T) {
 					i = 0
 				}
 				calls[phase]++
-				if w.keys[i].Take(limits, w.now).OK {
+				if w.keys[i].TakeRequest(limits, w.now).OK {
 					admitted[phase]++
 					owed++
 				}
@@ -74,10 +74,10 @@ func TestReturnOneByOne(t *testing.T) {
 		owed, admitted := 0.0, 0
 		quarter := func(from, to int) (n int) { // a quarter of a second of calls at these edges
 			for range 12 {
-				w.pass(20 * time.Millisecond)
+				w.advance(20 * time.Millisecond)
 				owed = max(0, owed-perMinute/60.*0.02)
 				for _, k := range w.keys[from:to] {
-					if k.Take(limits, w.now).OK {
+					if k.TakeRequest(limits, w.now).OK {
 						owed++
 						n++
 					}
@@ -104,7 +104,7 @@ func TestReturnOneByOne(t *testing.T) {
 		}
 		for i, l := range w.lines {
 			l.cut = false
-			w.edges[i].terms.back.Store(int64(w.edges[i].terms.now()))
+			w.edges[i].edgeState.storeReturned.Store(int64(w.edges[i].edgeState.now()))
 			quarter(0, i+1)
 			if owed > 1.01*perMinute {
 				t.Errorf("%v %v: the fleet owes %.0f of %d once %d edges have the store again, %.0f before", all, forgets, owed, perMinute, i+1, before)
@@ -130,7 +130,7 @@ func TestLost(t *testing.T) {
 		w.lines[0].cut = true
 		key, admitted := w.keys[0], 0
 		for range 20 {
-			d := key.Take(limits, w.now)
+			d := key.TakeRequest(limits, w.now)
 			if !d.OK {
 				if d.Unavailable != (lost == config.LostClosed) || d.RetryAfter <= 0 {
 					t.Errorf("%s: Take = %+v, want a refusal with a wait, unavailable only if closed", lost, d)
@@ -158,7 +158,7 @@ func TestReturn(t *testing.T) {
 	var helds []int64
 	reserve := func() {
 		t.Helper()
-		key.Take(limits, w.now)
+		key.TakeRequest(limits, w.now)
 		held, d := key.Reserve(limits, 500, w.now)
 		if !d.OK {
 			t.Fatalf("Reserve = %+v, want OK", d)
@@ -169,20 +169,20 @@ func TestReturn(t *testing.T) {
 	w.lines[0].cut = true
 	reserve()
 	key.Settle(helds[0], 400)
-	w.pass(30 * time.Second)
+	w.advance(30 * time.Second)
 	w.lines[0].cut = false
 	reserve()
 	key.Settle(helds[1], 100)
 	key.Settle(helds[2], 100)
-	for at := time.Duration(0); at < keepFar+lease; at += 100 * time.Millisecond {
-		w.pass(100 * time.Millisecond)
+	for at := time.Duration(0); at < farKeepTime+leaseTime; at += 100 * time.Millisecond {
+		w.advance(100 * time.Millisecond)
 	}
-	if a := w.twin.accounts["a"]; a.cells[slots].held != 0 || a.cells[tokens].held != 0 || a.cells[requests].held != 0 {
+	if a := w.twin.accounts["a"]; a.cells[slotCell].held != 0 || a.cells[tokenCell].held != 0 || a.cells[requestCell].held != 0 {
 		t.Errorf("the store still counts %+v", a.cells)
 	}
 	w.edges[0].mu.Lock()
 	defer w.edges[0].mu.Unlock()
-	if len(w.edges[0].reporting) != 0 {
+	if len(w.edges[0].queuedReports) != 0 {
 		t.Error("something is still to be reported")
 	}
 }
@@ -201,15 +201,15 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 	key.Settle(100, 100)
 	l.mute = func() bool { return true }
-	w.pass(time.Second)
+	w.advance(time.Second)
 	l.cut, l.mute = true, never
 	key.Settle(100, 0)
 	key.Reserve(limits, 10, w.now) // decided without the store
-	w.pass(5 * time.Second)
+	w.advance(5 * time.Second)
 	key.Settle(100, 100)
 	l.cut = false
-	w.pass(0)
-	if debt := w.twin.accounts["a"].cells[tokens].debt; debt != 150 {
+	w.advance(0)
+	if debt := w.twin.accounts["a"].cells[tokenCell].debt; debt != 150 {
 		t.Errorf("%v tokens are owed; of 200 time has paid 50", debt)
 	}
 }
@@ -229,7 +229,7 @@ func (w *world) end(edge, calls int) {
 	for range calls {
 		w.keys[edge].Settle(0, 0)
 	}
-	w.pass(time.Millisecond)
+	w.advance(time.Millisecond)
 }
 
 // TestDeadEdge checks that the slots of a dead edge become free, and that the requests and tokens
@@ -243,13 +243,13 @@ func TestDeadEdge(t *testing.T) {
 		}
 	}
 	w.lines[0].cut = true
-	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != names[slots] {
+	if _, d := w.keys[1].Reserve(limits, 500, w.now); d.OK || d.LimitName != limitNames[slotCell] {
 		t.Fatalf("a fifth call: %+v", d)
 	}
 	const asksEvery = 100 * time.Millisecond
 	after := time.Duration(0)
 	for n := 0; n == 0 && after < time.Minute; after += asksEvery {
-		w.pass(asksEvery)
+		w.advance(asksEvery)
 		n = w.fill(1, limits, 400, 1)
 	}
 	// The last half second of the permitted ten is a reserve for slow machines.
@@ -259,7 +259,7 @@ func TestDeadEdge(t *testing.T) {
 	if n := w.fill(1, limits, 400, 9); n != 3 {
 		t.Fatalf("%d more slots of the dead edge, want 3", n)
 	}
-	if debt := w.twin.accounts["a"].cells[tokens].debt; debt < 1900 || debt > 2000 {
+	if debt := w.twin.accounts["a"].cells[tokenCell].debt; debt < 1900 || debt > 2000 {
 		t.Errorf("%v tokens are owed, want 2000", debt)
 	}
 }
@@ -272,13 +272,13 @@ func TestForgetfulStore(t *testing.T) {
 	admitted := 0
 	for i := range 3000 {
 		if i == 300 {
-			w.pass(300 * time.Millisecond)
+			w.advance(300 * time.Millisecond)
 			w.twin.forget()
 		}
-		if w.keys[i%3].Take(limits, w.now).OK {
+		if w.keys[i%3].TakeRequest(limits, w.now).OK {
 			admitted++
 		}
-		w.pass(time.Millisecond)
+		w.advance(time.Millisecond)
 	}
 	if most := 600 + 33 + 6; admitted > most || admitted < 600 {
 		t.Errorf("%d requests in 3.3 s at 600 a minute", admitted)
@@ -322,8 +322,8 @@ func TestRemind(t *testing.T) {
 		}
 	}
 	w.twin.forget()
-	w.edges[0].remind()
-	w.pass(time.Millisecond)
+	w.edges[0].resendReservations()
+	w.advance(time.Millisecond)
 	if _, d := w.keys[1].Reserve(limits, 1, w.now); d.OK {
 		t.Error("a fifth call")
 	}
@@ -349,13 +349,13 @@ func TestForgottenSlots(t *testing.T) {
 	}
 	w.end(1, 2)
 	for range 12 {
-		w.pass(time.Second)
+		w.advance(time.Second)
 	}
 	if n := fill(0); n != 2 {
 		t.Errorf("%d more calls after a lease, want 2", n)
 	}
 	w.end(0, 4)
-	w.pass(time.Hour)
+	w.advance(time.Hour)
 	w.twin.forget()
 	if n := fill(0); n != 4 {
 		t.Errorf("%d calls of an account that was idle for an hour, want 4", n)
@@ -368,16 +368,16 @@ func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
 	for range 300 {
-		w.keys[0].Take(limits, w.now)
+		w.keys[0].TakeRequest(limits, w.now)
 	}
-	w.pass(time.Second)
+	w.advance(time.Second)
 	w.twin.forget()
 	w.lines[0].mute = func() bool { return true }
 	for range 20 {
-		w.keys[0].Take(limits, w.now)
-		w.pass(50 * time.Millisecond)
+		w.keys[0].TakeRequest(limits, w.now)
+		w.advance(50 * time.Millisecond)
 	}
-	if debt := w.twin.accounts["a"].cells[requests].debt; debt < 250 || debt > 320 {
+	if debt := w.twin.accounts["a"].cells[requestCell].debt; debt < 250 || debt > 320 {
 		t.Errorf("%v requests are owed, want some 300", debt)
 	}
 }
@@ -389,18 +389,18 @@ func TestWaitsOnce(t *testing.T) {
 	w := newWorld(2, limits, config.LostOpen)
 	w.lines[0].lose = func() bool { return true }
 	asked := func() uint64 {
-		m := w.edges[0].terms.metrics
+		m := w.edges[0].edgeState.metrics
 		return m.sent.Get() + m.failed.Get()
 	}
 	for call := range uint64(3) {
-		w.keys[0].Take(limits, w.now)
+		w.keys[0].TakeRequest(limits, w.now)
 		w.keys[0].Reserve(limits, 100, w.now)
 		if n := asked(); n != call+1 {
 			t.Errorf("%d messages of %d calls", n, call+1)
 		}
 	}
 	w.lines[0].lose = never
-	w.keys[0].Take(limits, w.now)
+	w.keys[0].TakeRequest(limits, w.now)
 	w.keys[0].Reserve(limits, 3000, w.now)
 	if n := asked(); n != 5 {
 		t.Errorf("%d messages; the answered call asks for its tokens, too", n)
@@ -421,7 +421,7 @@ func TestLostFromTheStart(t *testing.T) {
 		w.tick(after)
 		admitted := 0
 		for _, key := range w.keys {
-			for key.Take(limits, w.now).OK {
+			for key.TakeRequest(limits, w.now).OK {
 				if held, d := key.Reserve(limits, 100, w.now); d.OK {
 					key.Settle(held, 100)
 					admitted++
@@ -441,9 +441,9 @@ func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 		f := w.edges[0]
-		f.SetEdges(c.expected)
-		f.terms.seen.Store(int64(c.seen))
-		if got := f.terms.edges(); got != c.want {
+		f.SetExpectedEdges(c.expected)
+		f.edgeState.seenEdges.Store(int64(c.seen))
+		if got := f.edgeState.edges(); got != c.want {
 			t.Errorf("%d expected, %d seen: divided by %d, want %d", c.expected, c.seen, got, c.want)
 		}
 	}

@@ -12,23 +12,23 @@ import (
 )
 
 type world struct {
-	now    time.Time
-	began  time.Time
-	twin   *twin
-	edges  []*Fleet
-	lines  []*line
-	keys   []*account
-	limits config.KeyLimits
-	lost   string
-	set    time.Duration // how far the store's clock has been set forward
+	now         time.Time
+	began       time.Time
+	twin        *scriptModel
+	edges       []*Fleet
+	lines       []*simulatedStore
+	keys        []*account
+	limits      config.KeyLimits
+	lost        string
+	clockOffset time.Duration // how far the store's clock has been set forward
 }
 
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	now := time.Now()
-	w := &world{now: now, began: now, twin: &twin{now: 1e9}, limits: limits, lost: lost}
+	w := &world{now: now, began: now, twin: &scriptModel{now: 1e9}, limits: limits, lost: lost}
 	w.edges, w.keys = make([]*Fleet, edges), make([]*account, edges)
 	for i := range edges {
-		w.lines = append(w.lines, &line{twin: w.twin, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}})
+		w.lines = append(w.lines, &simulatedStore{twin: w.twin, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}})
 		w.start(i)
 	}
 	return w
@@ -38,28 +38,28 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 func (w *world) start(i int) {
 	o := Options{Edges: len(w.edges), WhenLost: w.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 	f := newFleet(&o, w.lines[i])
-	f.terms.epoch, f.terms.clock = w.now, func() time.Time { return w.now }
-	w.edges[i], w.keys[i] = f, newAccount(&f.terms, "a")
+	f.edgeState.epoch, f.edgeState.clock = w.now, func() time.Time { return w.now }
+	w.edges[i], w.keys[i] = f, newAccount(&f.edgeState, "a")
 }
 
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
-	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.set).Milliseconds()
+	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.clockOffset).Milliseconds()
 }
 
-func (w *world) pass(d time.Duration) {
+func (w *world) advance(d time.Duration) {
 	w.tick(d)
 	for i, f := range w.edges {
 		if !w.lines[i].cut {
-			left := reportsMost
-			f.reportDue(f.terms.now(), &left)
+			left := maxReportsPerTick
+			f.sendDueReports(f.edgeState.now(), &left)
 		}
 	}
 }
 
 func (w *world) messages() (n uint64) {
 	for _, f := range w.edges {
-		n += f.terms.metrics.sent.Get()
+		n += f.edgeState.metrics.sent.Get()
 	}
 	return n
 }
@@ -84,8 +84,8 @@ func TestUse(t *testing.T) {
 					owed, admitted, alone, calls, waited := 0.0, 0, 0, 0, 0
 					for at := time.Duration(0); at < 3*time.Minute; {
 						gap := time.Duration(random.ExpFloat64() * float64(time.Minute) / (share * float64(perMinute)))
-						for left := gap; left > 0; left -= reportTick {
-							w.pass(min(left, reportTick))
+						for left := gap; left > 0; left -= reportInterval {
+							w.advance(min(left, reportInterval))
 						}
 						at, calls = at+gap, calls+1
 						owed = max(0, owed-gap.Minutes()*float64(perMinute))
@@ -93,7 +93,7 @@ func TestUse(t *testing.T) {
 							owed, alone = owed+1, alone+1
 						}
 						asked := w.messages()
-						if w.keys[spread(edges, random.Float64(), at)].Take(limits, w.now).OK {
+						if w.keys[spread(edges, random.Float64(), at)].TakeRequest(limits, w.now).OK {
 							admitted++
 						}
 						if w.messages() != asked {

@@ -57,7 +57,7 @@ func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	for range 5 {
 		s.port = freePort(t)
 		s.args = append([]string{path}, args(s.port)...)
-		if s.listens() {
+		if s.startListening() {
 			t.Cleanup(s.kill)
 			return s
 		}
@@ -71,14 +71,14 @@ func (s *realStore) address() string { return "127.0.0.1:" + s.port }
 
 func (s *realStore) start() {
 	s.t.Helper()
-	if !s.listens() {
+	if !s.startListening() {
 		s.t.Fatalf("redis-server does not listen: %s", s.output.String())
 	}
 }
 
-// listens starts the program, and reports whether it listens. The program exits if its port or the
+// startListening starts the program, and reports whether it listens. The program exits if its port or the
 // port of its cluster bus is in use.
-func (s *realStore) listens() bool {
+func (s *realStore) startListening() bool {
 	s.t.Helper()
 	s.output.Reset()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
@@ -121,7 +121,7 @@ func (s *realStore) kill() {
 	<-s.ended
 }
 
-func (s *realStore) say(words ...string) string {
+func (s *realStore) command(words ...string) string {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.address())
 	if err != nil {
@@ -146,9 +146,9 @@ type realEdges struct {
 	longest  atomic.Int64 // longest time that a call has waited for a decision
 }
 
-// slowMachine is a timeout that no answer exceeds even on a busy machine. If an edge stopped
+// generousTimeout is a timeout that no answer exceeds even on a busy machine. If an edge stopped
 // waiting, it would use its share in addition to what the other edges use.
-const slowMachine = 300 * time.Millisecond
+const generousTimeout = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
 	t.Helper()
@@ -158,12 +158,12 @@ func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
 	s.Prefix = "ps"
 	for i := range n {
 		o := Options{Store: s}
-		o.Edges, o.WhenLost, o.Timeout = n, config.LostDivide, slowMachine
+		o.Edges, o.WhenLost, o.Timeout = n, config.LostDivide, generousTimeout
 		o.Log, o.Metrics, o.Self = zap.NewNop(), metrics.NewSet(), func() Member { return Member{Name: fmt.Sprint("edge-", i)} }
 		f := New(o)
-		running.Go(func() { f.Heartbeats(ctx) })
-		running.Go(func() { f.Reports(ctx) })
-		all.edges, all.keys = append(all.edges, f), append(all.keys, newAccount(&f.terms, "k:a"))
+		running.Go(func() { f.RunHeartbeats(ctx) })
+		running.Go(func() { f.RunReports(ctx) })
+		all.edges, all.keys = append(all.edges, f), append(all.keys, newAccount(&f.edgeState, "k:a"))
 	}
 	t.Cleanup(func() {
 		stop()
@@ -198,7 +198,7 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 			callers.Go(func() {
 				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(pause) {
 					began := time.Now()
-					if key.Take(limits, began).OK {
+					if key.TakeRequest(limits, began).OK {
 						a.admitted.Add(1)
 					} else {
 						a.refused.Add(1)
@@ -239,9 +239,9 @@ func TestRealStore(t *testing.T) {
 	if n := fleet.admitted.Load(); n < 600 {
 		t.Errorf("%d requests of the first 600", n)
 	}
-	store.say("SCRIPT FLUSH")
+	store.command("SCRIPT FLUSH")
 	step("scripts flushed", 0)
-	store.say("CLIENT KILL TYPE normal")
+	store.command("CLIENT KILL TYPE normal")
 	step("clients killed", 0.01)
 	fleet.wait(t, "the store is reached again", (*Fleet).Available)
 	store.signal(syscall.SIGSTOP)
@@ -251,7 +251,7 @@ func TestRealStore(t *testing.T) {
 	store.signal(syscall.SIGCONT)
 	fleet.wait(t, "the store is back", (*Fleet).Available)
 	step("back", 0.01)
-	store.say("FLUSHALL")
+	store.command("FLUSHALL")
 	step("flushed", 0.03)
 	store.kill()
 	step("killed", 0.04)
@@ -283,13 +283,13 @@ func TestRealStoreRefuses(t *testing.T) {
 		{"ACL SETUSER default -evalsha -eval", "NOPERM"},
 		{"ACL SETUSER default +evalsha +eval resetkeys ~other:*", "NOPERM"},
 	} {
-		store.say(test.before)
+		store.command(test.before)
 		_, err := r.Exchange(t.Context(), "a", &message{edge: "one", number: 1})
-		if got := refusalOf(err); got != test.want || !r.Available() {
+		if got := refusalCode(err); got != test.want || !r.Available() {
 			t.Errorf("%s: %q, want %q; available: %v; %v", test.before, got, test.want, r.Available(), err)
 		}
 		if test.want == "WRONGTYPE" {
-			store.say("DEL ps:{a}")
+			store.command("DEL ps:{a}")
 		}
 	}
 }
@@ -301,12 +301,12 @@ func TestRealStoreTakesNothing(t *testing.T) {
 	store := newRealStore(t)
 	core, logs := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: slowMachine, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.LostDivide,
 		Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	answers := func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" }
-	waitSaid(t, "the store is reached", answers)
+	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	waitUntil(t, "the store is reached", answers)
 	for _, test := range []struct{ before, after, remedy string }{
 		{"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "raise its maxmemory"},
 		{"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "min-replicas-to-write"},
@@ -314,14 +314,14 @@ func TestRealStoreTakesNothing(t *testing.T) {
 		{"CONFIG SET replica-serve-stale-data no\r\nREPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "name the primary"},
 	} {
 		logs.TakeAll()
-		store.say(test.before)
-		waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
+		store.command(test.before)
+		waitUntil(t, "the store is lost", func() bool { f.sendHeartbeat(t.Context()); return !f.Available() })
 		told := logs.TakeAll()
 		if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), test.remedy) || !f.State().StoreRefuses {
 			t.Errorf("after %s: log lines %+v, want one whose remedy has %q", test.before, told, test.remedy)
 		}
-		store.say(test.after)
-		waitSaid(t, "the store is back", answers)
+		store.command(test.after)
+		waitUntil(t, "the store is back", answers)
 	}
 }
 
@@ -376,35 +376,35 @@ func TestRealStoreFailsOver(t *testing.T) {
 	t.Parallel()
 	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")
 	follow := func(replica, primary *realStore) {
-		replica.say("REPLICAOF 127.0.0.1 " + primary.port)
-		waitSaid(t, "the replica has a copy", func() bool {
+		replica.command("REPLICAOF 127.0.0.1 " + primary.port)
+		waitUntil(t, "the replica has a copy", func() bool {
 			time.Sleep(25 * time.Millisecond)
-			return strings.Contains(replica.say("INFO replication"), "master_link_status:up")
+			return strings.Contains(replica.command("INFO replication"), "master_link_status:up")
 		})
 	}
 	follow(next, old)
 	address := newMovingAddress(t, old.address())
 	core, logs := observer.New(zap.WarnLevel)
 	f := New(Options{
-		Store: StoreOptions{Addresses: []string{address.listener.Addr().String()}, Prefix: "ps"}, Timeout: slowMachine, WhenLost: config.LostDivide,
+		Store: StoreOptions{Addresses: []string{address.listener.Addr().String()}, Prefix: "ps"}, Timeout: generousTimeout, WhenLost: config.LostDivide,
 		Edges: 1, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	answers := func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" }
-	waitSaid(t, "the store is reached", answers)
+	answers := func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" }
+	waitUntil(t, "the store is reached", answers)
 	limits := config.KeyLimits{RequestsPerMinute: 60}
-	key := newAccount(&f.terms, "k:a")
-	if !key.Take(limits, time.Now()).OK {
+	key := newAccount(&f.edgeState, "k:a")
+	if !key.TakeRequest(limits, time.Now()).OK {
 		t.Fatal("a call is refused")
 	}
 	logs.TakeAll()
 
-	next.say("REPLICAOF NO ONE")
+	next.command("REPLICAOF NO ONE")
 	follow(old, next)
-	waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
-	old.say("CONFIG SET replica-read-only no")
-	for range 4 * redialFirst { // the address still leads to the old primary
-		f.beat(t.Context())
+	waitUntil(t, "the store is lost", func() bool { f.sendHeartbeat(t.Context()); return !f.Available() })
+	old.command("CONFIG SET replica-read-only no")
+	for range 4 * initialRedialAfter { // the address still leads to the old primary
+		f.sendHeartbeat(t.Context())
 	}
 	if f.Available() || !f.State().StoreRefuses {
 		t.Errorf("the store is a replica, and is said to be %+v", f.State())
@@ -414,8 +414,8 @@ func TestRealStoreFailsOver(t *testing.T) {
 	}
 	to := next.address()
 	address.to.Store(&to)
-	waitSaid(t, "the store is found behind its address", answers)
-	if !key.Take(limits, time.Now()).OK || !strings.Contains(next.say("HGETALL ps:{k:a}"), "e:"+f.terms.edge) {
-		t.Errorf("the new primary has no account: %q", next.say("HGETALL ps:{k:a}"))
+	waitUntil(t, "the store is found behind its address", answers)
+	if !key.TakeRequest(limits, time.Now()).OK || !strings.Contains(next.command("HGETALL ps:{k:a}"), "e:"+f.edgeState.edgeID) {
+		t.Errorf("the new primary has no account: %q", next.command("HGETALL ps:{k:a}"))
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func (w *world) takeAll(edge int) (n int) {
-	for n < 1000 && w.keys[edge].Take(w.limits, w.now).OK {
+	for n < 1000 && w.keys[edge].TakeRequest(w.limits, w.now).OK {
 		n++
 	}
 	return n
@@ -23,10 +23,10 @@ func TestGiveBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: perMinute}
 	giveBack := func(w *world, n int) {
 		for range n {
-			if !w.keys[0].Take(limits, w.now).OK {
+			if !w.keys[0].TakeRequest(limits, w.now).OK {
 				t.Error("refused")
 			}
-			w.keys[0].GiveBack()
+			w.keys[0].RefundRequest()
 		}
 	}
 	w := newWorld(2, limits, config.LostClosed)
@@ -40,7 +40,7 @@ func TestGiveBack(t *testing.T) {
 
 	w = newWorld(2, limits, config.LostClosed)
 	giveBack(w, 5)
-	w.pass(100 * time.Millisecond) // the store has received the report
+	w.advance(100 * time.Millisecond) // the store has received the report
 	other := w.takeAll(1)
 	if n := other + w.takeAll(0); n < perMinute-1 || n > perMinute {
 		t.Errorf("the fleet admits %d of %d", n, perMinute)
@@ -49,7 +49,7 @@ func TestGiveBack(t *testing.T) {
 	w = newWorld(2, limits, config.LostClosed)
 	giveBack(w, 1)
 	for range 10 * 60 {
-		w.pass(200 * time.Millisecond)
+		w.advance(200 * time.Millisecond)
 	}
 	if n := w.takeAll(0); n > perMinute {
 		t.Errorf("%d of %d are left two minutes later", n, perMinute)
@@ -57,8 +57,8 @@ func TestGiveBack(t *testing.T) {
 
 	cut := func() *world { // returns a world in which each edge works with its share
 		w := newWorld(2, limits, "")
-		w.keys[0].Take(limits, w.now)
-		w.pass(time.Second)
+		w.keys[0].TakeRequest(limits, w.now)
+		w.advance(time.Second)
 		w.lines[0].cut = true
 		return w
 	}
@@ -77,7 +77,7 @@ func TestChargeWithoutStore(t *testing.T) {
 	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false} {
 		w := newWorld(2, limits, lost)
 		w.lines[0].cut = true
-		w.pass(time.Minute)
+		w.advance(time.Minute)
 		if _, d := w.keys[0].Reserve(limits, 0, w.now); !d.OK {
 			t.Fatalf("%s: Reserve = %+v, want OK", lost, d)
 		}
@@ -85,7 +85,7 @@ func TestChargeWithoutStore(t *testing.T) {
 		if d := w.keys[0].Charge(1, w.now); d.OK != want {
 			t.Errorf("%s: a charge above the limit = %+v, want OK: %v", lost, d, want)
 		}
-		w.pass(10*time.Minute + time.Second)
+		w.advance(10*time.Minute + time.Second)
 		if d := w.keys[0].Charge(100, w.now); !d.OK {
 			t.Errorf("%s: a charge after the limit has become free = %+v, want OK", lost, d)
 		}
@@ -100,8 +100,8 @@ func TestChargeWithoutStore(t *testing.T) {
 func TestGiveBack_NoLimit(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
 	for range 5 {
-		w.keys[0].Take(w.limits, w.now)
-		w.keys[0].GiveBack()
+		w.keys[0].TakeRequest(w.limits, w.now)
+		w.keys[0].RefundRequest()
 	}
 	w.limits.RequestsPerMinute = 10
 	if n := w.takeAll(0); n > 10 {
@@ -126,7 +126,7 @@ func TestCharge(t *testing.T) {
 		if d := w.keys[edge].Charge(used, w.now); d.OK != want {
 			t.Errorf("a charge of %d at edge %d: %+v, want OK: %v", used, edge, d, want)
 		}
-		w.pass(time.Second)
+		w.advance(time.Second)
 	}
 	charge(0, 30, true)
 	charge(1, 30, true)
@@ -138,7 +138,7 @@ func TestCharge(t *testing.T) {
 	if _, d := w.keys[1].Reserve(limits, 10, w.now); d.OK || d.LimitName != limit.TokensPerMinute {
 		t.Errorf("the next call: %+v, want a refusal", d)
 	}
-	w.pass(time.Minute)
+	w.advance(time.Minute)
 	charge(0, 1, true)
 	charge(1, 150, false)
 	limits.TokensPerMinute = 0

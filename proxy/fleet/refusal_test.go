@@ -17,11 +17,11 @@ func TestUnknownCommand(t *testing.T) {
 		"WRONGTYPE Operation against a key":                           false,
 		"":                                                            false,
 	} {
-		if got := unknownCommand(text); got != want {
-			t.Errorf("unknownCommand(%q) = %t, want %t", text, got, want)
+		if got := isUnknownCommand(text); got != want {
+			t.Errorf("isUnknownCommand(%q) = %t, want %t", text, got, want)
 		}
 	}
-	if r := remedyOf(noCommand, "penstock"); strings.Contains(r, "delete") || !strings.Contains(r, "EVALSHA") || !strings.Contains(r, "PEXPIRE") {
+	if r := rejectionRemedy(noCommandCode, "penstock"); strings.Contains(r, "delete") || !strings.Contains(r, "EVALSHA") || !strings.Contains(r, "PEXPIRE") {
 		t.Error(r)
 	}
 }

@@ -8,26 +8,26 @@ import (
 // These constants determine when an edge reports its usage to the store. If less than half of the
 // limit is free, it reports earlier, because other edges may be waiting for the remaining amount.
 const (
-	reportFar  = 500 * time.Millisecond
-	reportNear = 50 * time.Millisecond
+	farReportDelay  = 500 * time.Millisecond
+	nearReportDelay = 50 * time.Millisecond
 	// After this time, a report renews the lease of amounts reserved by calls.
-	renewAfter  = 4 * time.Second
-	reportTick  = 50 * time.Millisecond
-	reportsMost = 100 // maximum number of reports per tick, which allows 2,000 per second
+	renewLeaseAfter   = 4 * time.Second
+	reportInterval    = 50 * time.Millisecond
+	maxReportsPerTick = 100 // maximum number of reports per tick, which allows 2,000 per second
 )
 
-// queue queues the account if it has something to report. The caller must hold the account's mu.
-func (a *account) queue() {
-	at, something := a.nextReport()
-	if something && (!a.queued || at <= a.terms.now()) {
-		a.queued = true
-		a.terms.report(a)
+// queueReport queues the account if it has something to report. The caller must hold the account's mu.
+func (a *account) queueReport() {
+	at, something := a.nextReportTime()
+	if something && (!a.reportQueued || at <= a.edgeState.now()) {
+		a.reportQueued = true
+		a.edgeState.reportAccount(a)
 	}
 }
 
-func (f *Fleet) queue(a *account) {
+func (f *Fleet) queueAccount(a *account) {
 	f.mu.Lock()
-	f.reporting[a] = struct{}{}
+	f.queuedReports[a] = struct{}{}
 	f.mu.Unlock()
 	select {
 	case f.wake <- struct{}{}:
@@ -35,54 +35,54 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account must report its usage, return amounts, or renew its lease. If
+// nextReportTime returns when the account must report its usage, return amounts, or renew its lease. If
 // the account has nothing to report, something is false. The caller must hold mu.
-func (a *account) nextReport() (at time.Duration, something bool) {
+func (a *account) nextReportTime() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
 			at, something = t, true
 		}
 	}
-	period := reportFar
-	for i := range a.usage.cells {
-		if c := &a.usage.cells[i]; c.limit > 0 && c.free < float64(c.limit)/2 {
-			period = reportNear
+	period := farReportDelay
+	for i := range a.keyCells.cells {
+		if c := &a.keyCells.cells[i]; c.limit > 0 && c.fleetFree < float64(c.limit)/2 {
+			period = nearReportDelay
 		}
 	}
-	if a.turns != nil && a.turns.asked {
-		add(a.sent + askAgain)
+	if a.turns != nil && a.turns.reportedWaiting {
+		add(a.lastSent + askInterval)
 	}
-	for i := range a.usage.cells {
-		c := &a.usage.cells[i]
+	for i := range a.keyCells.cells {
+		c := &a.keyCells.cells[i]
 		target := spareTarget(a, c)
 		switch {
 		case c.limit == 0:
 			continue
 		// Without a report, the next calls would have to wait for the store.
-		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep():
-			add(a.sent)
-		case c.unacked() != 0:
-			add(a.sent + period)
-		case c.unclaimed() > 2*target: // other edges may be waiting for the excess
-			add(a.sent)
+		case c.isFarFromLimit() && c.unreservedSpare() < target/2 && a.edgeState.now()-a.lastAcquired < c.spareKeepTime():
+			add(a.lastSent)
+		case c.unreportedCharge() != 0:
+			add(a.lastSent + period)
+		case c.unreservedSpare() > 2*target: // other edges may be waiting for the excess
+			add(a.lastSent)
 		case c.spare > 0:
-			add(a.active + c.keep())
-		case c.running > 0 && a.unheard:
-			add(a.sent)
+			add(a.lastAcquired + c.spareKeepTime())
+		case c.reservedAmount > 0 && a.reservationsLost:
+			add(a.lastSent)
 		}
-		if c.running > 0 || c.spare > 0 {
-			add(a.answered + renewAfter)
+		if c.reservedAmount > 0 || c.spare > 0 {
+			add(a.lastAnswer + renewLeaseAfter)
 		}
 	}
 	return at, something
 }
 
-// remind makes every account report the amounts reserved by its calls, because the store has lost
+// resendReservations makes every account report the amounts reserved by its calls, because the store has lost
 // them.
-func (f *Fleet) remind() {
+func (f *Fleet) resendReservations() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
-		a.unheard = true
+		a.reservationsLost = true
 		a.mu.Unlock()
 	}
 	select {
@@ -91,23 +91,23 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports sends reports to the store until ctx is done. Before it returns, it gives all amounts
+// RunReports sends reports to the store until ctx is done. Before it returns, it gives all amounts
 // granted to this edge back to the store.
-func (f *Fleet) Reports(ctx context.Context) {
-	tick := time.NewTicker(reportTick)
+func (f *Fleet) RunReports(ctx context.Context) {
+	tick := time.NewTicker(reportInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			f.giveBack()
+			f.returnUnused()
 			return
 		}
-		left := reportsMost
-		for f.reportDue(f.terms.now(), &left) > 0 && ctx.Err() == nil {
+		left := maxReportsPerTick
+		for f.sendDueReports(f.edgeState.now(), &left) > 0 && ctx.Err() == nil {
 			select {
 			case <-tick.C:
-				left = reportsMost
+				left = maxReportsPerTick
 			case <-f.wake:
 			case <-ctx.Done():
 			}
@@ -118,29 +118,29 @@ func (f *Fleet) Reports(ctx context.Context) {
 func (f *Fleet) queuedAccounts() []*account {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*account, 0, len(f.reporting))
-	for a := range f.reporting {
+	all := make([]*account, 0, len(f.queuedReports))
+	for a := range f.queuedReports {
 		all = append(all, a)
 	}
 	return all
 }
 
-func (f *Fleet) forget(a *account) {
+func (f *Fleet) dequeueAccount(a *account) {
 	a.mu.Lock() // locked before f.mu, as in account.queue
 	defer a.mu.Unlock()
-	if !a.queued {
+	if !a.reportQueued {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.reporting, a)
+		delete(f.queuedReports, a)
 	}
 }
 
-// reportDue sends at most *left of the reports that are due. It returns how many accounts were
+// sendDueReports sends at most *left of the reports that are due. It returns how many accounts were
 // queued.
-func (f *Fleet) reportDue(now time.Duration, left *int) int {
+func (f *Fleet) sendDueReports(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
-		if *left == 0 || !f.terms.store.Available() {
+		if *left == 0 || !f.edgeState.store.Available() {
 			break
 		}
 		did, queued := a.reportIfDue(now)
@@ -148,7 +148,7 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 			*left--
 		}
 		if !queued {
-			f.forget(a)
+			f.dequeueAccount(a)
 		}
 	}
 	return len(all)
@@ -159,35 +159,35 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, something := a.nextReport()
+	at, something := a.nextReportTime()
 	switch {
 	case !something:
-		a.queued = false
+		a.reportQueued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // a call reports instead
+	case now < at || a.inFlight != nil || a.nextFlight != nil: // a call reports instead
 		return false, true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout)
 	defer cancel()
-	a.send(ctx, newFlight())
-	if a.turns != nil && a.turns.asked && a.usage.cells[slots].free >= 1 {
+	a.exchangeMessage(ctx, newFlight())
+	if a.turns != nil && a.turns.reportedWaiting && a.keyCells.cells[slotCell].fleetFree >= 1 {
 		a.turns.wake()
 	}
 	return true, true
 }
 
-// giveBack makes every account return its unused amounts. It takes at most a second.
-func (f *Fleet) giveBack() {
+// returnUnused makes every account return its unused amounts. It takes at most a second.
+func (f *Fleet) returnUnused() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, a := range f.queuedAccounts() {
-		if !f.terms.store.Available() || ctx.Err() != nil {
+		if !f.edgeState.store.Available() || ctx.Err() != nil {
 			return
 		}
 		a.mu.Lock()
-		if a.flying == nil {
-			a.active = -time.Hour
-			a.send(ctx, newFlight())
+		if a.inFlight == nil {
+			a.lastAcquired = -time.Hour
+			a.exchangeMessage(ctx, newFlight())
 		}
 		a.mu.Unlock()
 	}

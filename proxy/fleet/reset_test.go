@@ -14,9 +14,9 @@ import (
 	"penstock/config"
 )
 
-// resetting forwards connections to a store and resets some of them, as a load balancer, or a
+// resettingProxy forwards connections to a store and resets some of them, as a load balancer, or a
 // cluster node during a failover, does.
-type resetting struct {
+type resettingProxy struct {
 	net.Listener
 	store string
 	armed atomic.Int32 // number of account messages that will still be reset
@@ -26,13 +26,13 @@ type resetting struct {
 	conns sync.WaitGroup
 }
 
-func newResetting(t *testing.T, store string, after bool) *resetting {
+func newResetting(t *testing.T, store string, after bool) *resettingProxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &resetting{Listener: ln, store: store, after: after}
+	r := &resettingProxy{Listener: ln, store: store, after: after}
 	r.conns.Go(func() {
 		for {
 			c, err := ln.Accept()
@@ -51,7 +51,7 @@ func newResetting(t *testing.T, store string, after bool) *resetting {
 
 // lead copies bytes in both directions until one side closes its connection, or until the
 // connection is reset.
-func (r *resetting) lead(c *net.TCPConn) {
+func (r *resettingProxy) lead(c *net.TCPConn) {
 	defer c.Close()
 	to, err := net.Dial("tcp", r.store)
 	if err != nil {
@@ -117,24 +117,24 @@ func TestReset(t *testing.T) {
 				Log: zap.NewNop(), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 			})
 			defer f.Close()
-			waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
-			key, limits := newAccount(&f.terms, "k:a"), config.KeyLimits{RequestsPerMinute: 10, Concurrency: 20}
+			waitUntil(t, "the store is reached", func() bool { f.sendHeartbeat(t.Context()); return f.Available() })
+			key, limits := newAccount(&f.edgeState, "k:a"), config.KeyLimits{RequestsPerMinute: 10, Concurrency: 20}
 			now := time.Now()
 			for i := range 12 {
 				between.armed.Store(1)
-				if d := key.Take(limits, now); d.OK != (i < 10) || d.Unavailable {
+				if d := key.TakeRequest(limits, now); d.OK != (i < 10) || d.Unavailable {
 					t.Errorf("call %d: Take = %+v, want OK: %t", i, d, i < 10)
 				}
 			}
 			if between.done.Load() < 2 {
 				t.Errorf("%d connections were reset", between.done.Load())
 			}
-			if n := f.terms.metrics.alone.Get(); n != 0 || f.terms.store.Misses() != 0 {
-				t.Errorf("%d calls without the store, %d misses", n, f.terms.store.Misses())
+			if n := f.edgeState.metrics.offlineDecisions.Get(); n != 0 || f.edgeState.store.ConsecutiveFailures() != 0 {
+				t.Errorf("%d calls without the store, %d misses", n, f.edgeState.store.ConsecutiveFailures())
 			}
 			between.armed.Store(2)
-			if d := newAccount(&f.terms, "k:b").Take(limits, now); !d.Unavailable || f.terms.store.Misses() != 1 || !f.Available() {
-				t.Errorf("two resets: %+v, %d misses", d, f.terms.store.Misses())
+			if d := newAccount(&f.edgeState, "k:b").TakeRequest(limits, now); !d.Unavailable || f.edgeState.store.ConsecutiveFailures() != 1 || !f.Available() {
+				t.Errorf("two resets: %+v, %d misses", d, f.edgeState.store.ConsecutiveFailures())
 			}
 		})
 	}

@@ -20,54 +20,54 @@ import (
 // A second hash contains rows per end user instead of per model. The usage of end users is also
 // included in the first hash. An edge that has a ledger has the same name after a restart.
 
-// usageKept is how long the store keeps the rows for a day after the last write.
-const usageKept = 70 * 24 * time.Hour
+// usageTTL is how long the store keeps the rows for a day after the last write.
+const usageTTL = 70 * 24 * time.Hour
 
-const rowsAtOnce = 500
+const maxBatchRows = 500
 
-// Rows sends this edge's usage to the store, and reads the usage of all edges. Its methods may be
+// UsageExchange sends this edge's usage to the store, and reads the usage of all edges. Its methods may be
 // called by multiple goroutines.
-type Rows struct {
-	remote *remote
-	usage  *observe.Usage
-	losses func() losses
-	wake   chan struct{}
+type UsageExchange struct {
+	remote      *remoteStore
+	usage       *observe.Usage
+	countLosses func() lossCounts
+	wake        chan struct{}
 
-	mu       sync.Mutex
-	edge     string
-	reminded losses                               // when rows were last sent again
-	pending  map[rowsOf]map[string]observe.Amount // keyed by hash and field
+	mu           sync.Mutex
+	edgeName     string
+	resentLosses lossCounts                            // when rows were last sent again
+	pending      map[rowsKey]map[string]observe.Amount // keyed by hash and field
 }
 
-// losses counts the events after which the store may lack rows that it has accepted.
-type losses struct {
-	forgotten int64 // the store has lost all its data
-	returned  int64 // the store was lost; a replica in its place may lack the last rows
+// lossCounts counts the events after which the store may lack rows that it has accepted.
+type lossCounts struct {
+	dataLosses   int64 // the store has lost all its data
+	storeReturns int64 // the store was lost; a replica in its place may lack the last rows
 }
 
-type rowsOf struct {
-	day   int64
-	users bool
+type rowsKey struct {
+	day     int64
+	perUser bool
 }
 
-// NewRows returns the Rows of a fleet. If the store loses its data, Rows sends all rows of usage
+// NewUsageExchange returns the Rows of a fleet. If the store loses its data, Rows sends all rows of usage
 // again. If the store was only lost for a while, Rows sends those of the last two days again.
-func NewRows(f *Fleet, usage *observe.Usage) *Rows {
-	r, _ := f.terms.store.(*remote)
-	return &Rows{
-		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{},
-		losses: func() losses { return losses{f.forgotten.Load(), f.returned.Load()} },
+func NewUsageExchange(f *Fleet, usage *observe.Usage) *UsageExchange {
+	r, _ := f.edgeState.store.(*remoteStore)
+	return &UsageExchange{
+		remote: r, usage: usage, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.Amount{},
+		countLosses: func() lossCounts { return lossCounts{f.dataLosses.Load(), f.storeReturns.Load()} },
 	}
 }
 
 // Add adds changed rows. It is called once a second, and Run sends the added rows immediately. If
 // an edge is killed, at most one second of usage is therefore lost.
-func (r *Rows) Add(edge string, rows []observe.UsageRow) {
+func (r *UsageExchange) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.edge = edge
+	r.edgeName = edge
 	for i := range rows {
-		r.add(&rows[i])
+		r.addPending(&rows[i])
 	}
 	select {
 	case r.wake <- struct{}{}:
@@ -75,39 +75,39 @@ func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	}
 }
 
-// add adds a row. The caller must hold mu.
-func (r *Rows) add(row *observe.UsageRow) {
-	if row.Day == observe.DayBefore {
+// addPending adds a row. The caller must hold mu.
+func (r *UsageExchange) addPending(row *observe.UsageRow) {
+	if row.Day == observe.OlderDays {
 		return
 	}
-	of, name := rowsOf{row.Day, row.User != ""}, cmp.Or(row.User, row.Model)
+	of, name := rowsKey{row.Day, row.User != ""}, cmp.Or(row.User, row.Model)
 	if r.pending[of] == nil {
 		r.pending[of] = map[string]observe.Amount{}
 	}
-	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
+	r.pending[of][fieldName(row.Key, name, r.edgeName)] = row.Amount
 }
 
-// remind makes rows pending again that the store may have lost.
-func (r *Rows) remind(today int64) {
+// resendAll makes rows pending again that the store may have lost.
+func (r *UsageExchange) resendAll(today int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.losses()
-	if n == r.reminded || r.edge == "" {
+	n := r.countLosses()
+	if n == r.resentLosses || r.edgeName == "" {
 		return
 	}
 	first := today - 1
-	if n.forgotten != r.reminded.forgotten {
+	if n.dataLosses != r.resentLosses.dataLosses {
 		first = 0
 	}
-	r.reminded = n
-	r.usage.Rows(func(row observe.UsageRow) {
+	r.resentLosses = n
+	r.usage.EachRow(func(row observe.UsageRow) {
 		if row.Day >= first {
-			r.add(&row)
+			r.addPending(&row)
 		}
 	})
 }
 
-func fieldOf(words ...string) string {
+func fieldName(words ...string) string {
 	text, err := json.Marshal(words)
 	if err != nil {
 		panic("BUG: names cannot be written: " + err.Error())
@@ -117,47 +117,47 @@ func fieldOf(words ...string) string {
 
 // Run sends new rows until ctx is done. Once a second, it also sends rows that the store has lost
 // or did not accept. Before Run returns, it sends all pending rows.
-func (r *Rows) Run(ctx context.Context) {
+func (r *UsageExchange) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
 		case <-r.wake:
-			r.send(ctx)
+			r.sendPending(ctx)
 		case <-tick.C:
-			r.send(ctx)
+			r.sendPending(ctx)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			r.send(last)
+			r.sendPending(last)
 			return
 		}
 	}
 }
 
-// send sends pending rows. Rows that the store does not accept stay pending.
-func (r *Rows) send(ctx context.Context) {
-	r.remind(observe.DayOf(time.Now()))
+// sendPending sends pending rows. Rows that the store does not accept stay pending.
+func (r *UsageExchange) sendPending(ctx context.Context) {
+	r.resendAll(observe.DayOf(time.Now()))
 	for {
-		of, rows := r.next()
+		of, rows := r.takeBatch()
 		if len(rows) == 0 || !r.remote.Available() {
-			r.putBack(of, rows)
+			r.restorePending(of, rows)
 			return
 		}
-		if err := r.write(ctx, of, rows); err != nil {
-			r.putBack(of, rows)
+		if err := r.writeRows(ctx, of, rows); err != nil {
+			r.restorePending(of, rows)
 			return
 		}
 	}
 }
 
-func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
+func (r *UsageExchange) takeBatch() (of rowsKey, rows map[string]observe.Amount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for of, all := range r.pending {
 		rows = map[string]observe.Amount{}
 		for field, a := range all {
-			if len(rows) == rowsAtOnce {
+			if len(rows) == maxBatchRows {
 				break
 			}
 			rows[field] = a
@@ -171,8 +171,8 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except those for which a newer version is already pending.
-func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
+// restorePending makes rows pending again, except those for which a newer version is already pending.
+func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
 	}
@@ -188,12 +188,12 @@ func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	}
 }
 
-func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amount) error {
+func (r *UsageExchange) writeRows(ctx context.Context, of rowsKey, rows map[string]observe.Amount) error {
 	c := r.remote.client.Load()
 	if c == nil {
 		return errUnreached
 	}
-	key := r.key(of)
+	key := r.hashKey(of)
 	set := (*c).B().Hset().Key(key).FieldValue()
 	for field, a := range rows {
 		text, err := json.Marshal(a)
@@ -204,7 +204,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	}
 	ctx, cancel := context.WithTimeout(ctx, rowsTimeout)
 	defer cancel()
-	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageKept.Milliseconds())
+	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageTTL.Milliseconds())
 	for _, answer := range (*c).DoMulti(ctx, set.Build(), expire.Build()) {
 		if err := answer.Error(); err != nil {
 			r.remote.countOutcome(key, time.Now(), err)
@@ -217,9 +217,9 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 // rowsTimeout is the timeout for one command with rows. Calls do not wait for these commands.
 const rowsTimeout = time.Second
 
-func (r *Rows) key(of rowsOf) string {
+func (r *UsageExchange) hashKey(of rowsKey) string {
 	key := r.remote.options.Prefix + ":{usage:" + observe.FormatDay(of.day) + "}"
-	if of.users {
+	if of.perUser {
 		key += ":users"
 	}
 	return key
@@ -227,22 +227,22 @@ func (r *Rows) key(of rowsOf) string {
 
 // Read returns the rows of all edges from the last observe.UsageDays days. If users is true, it
 // also returns rows per end user.
-func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
+func (r *UsageExchange) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {
 		return nil, errUnreached
 	}
 	var rows []observe.UsageRow
-	var from []rowsOf
+	var from []rowsKey
 	var asked []valkey.Completed
 	for day := observe.DayOf(now); len(from) < observe.UsageDays; day-- {
-		from = append(from, rowsOf{day: day})
+		from = append(from, rowsKey{day: day})
 	}
 	for i := 0; users && i < observe.UsageDays; i++ {
-		from = append(from, rowsOf{from[i].day, true})
+		from = append(from, rowsKey{from[i].day, true})
 	}
 	for _, of := range from {
-		asked = append(asked, (*c).B().Hgetall().Key(r.key(of)).Build())
+		asked = append(asked, (*c).B().Hgetall().Key(r.hashKey(of)).Build())
 	}
 	for i, answer := range (*c).DoMulti(ctx, asked...) {
 		fields, err := answer.AsStrMap()
@@ -257,7 +257,7 @@ func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.U
 				return nil, errors.New("the store holds something other than usage on " + observe.FormatDay(row.Day))
 			}
 			row.Key, row.Model = names[0], names[1]
-			if from[i].users {
+			if from[i].perUser {
 				row.Model, row.User = "", names[1]
 			}
 			rows = append(rows, row)

@@ -17,8 +17,8 @@ import (
 func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
-	waitSaid(t, "the store is reached", func() bool { return beat(t, remote) == nil })
-	rows := &Rows{remote: remote, losses: func() losses { return losses{} }, wake: make(chan struct{}, 1), pending: map[rowsOf]map[string]observe.Amount{}}
+	waitUntil(t, "the store is reached", func() bool { return beat(t, remote) == nil })
+	rows := &UsageExchange{remote: remote, countLosses: func() lossCounts { return lossCounts{} }, wake: make(chan struct{}, 1), pending: map[rowsKey]map[string]observe.Amount{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -31,7 +31,7 @@ func TestRowsAtOnce(t *testing.T) {
 		row.Calls = calls + 1
 		began := time.Now()
 		rows.Add("one", []observe.UsageRow{row})
-		waitSaid(t, "the row is in the store", func() bool {
+		waitUntil(t, "the row is in the store", func() bool {
 			read, err := rows.Read(t.Context(), time.Now(), false)
 			return err == nil && len(read) == 1 && read[0].Calls == row.Calls
 		})
@@ -56,20 +56,20 @@ func TestRowsAgain(t *testing.T) {
 		rows = append(rows, row)
 	}
 	usage.Restore(time.Unix(0, 0), rows)
-	var n losses
-	r := Rows{usage: &usage, losses: func() losses { return n }, edge: "one", pending: map[rowsOf]map[string]observe.Amount{}}
+	var n lossCounts
+	r := UsageExchange{usage: &usage, countLosses: func() lossCounts { return n }, edgeName: "one", pending: map[rowsKey]map[string]observe.Amount{}}
 	for i, c := range []struct {
-		losses
+		lossCounts
 		want []int64
 	}{
-		{losses{1, 0}, []int64{today - 40, today - 2, today - 1, today}},
-		{losses{1, 0}, nil},
-		{losses{1, 1}, []int64{today - 1, today}},
-		{losses{2, 2}, []int64{today - 40, today - 2, today - 1, today}},
+		{lossCounts{1, 0}, []int64{today - 40, today - 2, today - 1, today}},
+		{lossCounts{1, 0}, nil},
+		{lossCounts{1, 1}, []int64{today - 1, today}},
+		{lossCounts{2, 2}, []int64{today - 40, today - 2, today - 1, today}},
 	} {
 		clear(r.pending)
-		n = c.losses
-		r.remind(today)
+		n = c.lossCounts
+		r.resendAll(today)
 		var days []int64
 		for of := range r.pending {
 			days = append(days, of.day)

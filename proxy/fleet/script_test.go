@@ -33,7 +33,7 @@ func TestScript(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
-		other := &twin{now: began.UnixMilli()}
+		other := &scriptModel{now: began.UnixMilli()}
 		var said []string
 		for len(words) > 0 { // messages left by a failed run
 			<-words
@@ -41,42 +41,42 @@ func TestScript(t *testing.T) {
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
 		births := map[string]string{"": ""} // maps birth ids in the script to those in the twin
 		charged := map[string]int64{}
-		kinds := [cells]kind{paid, paid, slot}
+		kinds := [cellCount]cellKind{kindRate, kindRate, kindSlot}
 		if rapid.Bool().Draw(t, "a budget") {
 			kinds = budgetKinds
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "messages") {
 			edge := rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge")
 			m := message{edge: edge, number: uint64(rapid.IntRange(1, 20).Draw(t, "number"))}
-			m.born = rapid.SampledFrom([]string{"", "known", "another"}).Draw(t, "born")
+			m.birth = rapid.SampledFrom([]string{"", "known", "another"}).Draw(t, "born")
 			for i := range m.parts {
 				n := func(most int64, what string) int64 { return rapid.Int64Range(0, most).Draw(t, what) }
 				p := &m.parts[i]
-				*p = part{kind: kinds[i], limit: 10 * n(10, "limit"), base: n(50, "base"), own: n(50, "own"), least: n(20, "least")}
+				*p = cellReport{kind: kinds[i], limit: 10 * n(10, "limit"), knownCharge: n(50, "base"), ownDebt: n(50, "own"), minHeld: n(20, "least")}
 				charged[edge] += n(20, "charged")
-				p.charged, p.want = charged[edge], p.least+n(40, "want")
-				if p.kind == slot && rapid.Bool().Draw(t, "waits") {
-					p.kind = turn
+				p.charged, p.wanted = charged[edge], p.minHeld+n(40, "want")
+				if p.kind == kindSlot && rapid.Bool().Draw(t, "waits") {
+					p.kind = kindTurn
 				}
 			}
 			sent, told := m, m
-			switch m.born {
+			switch m.birth {
 			case "known":
 				for script, twin := range births {
-					sent.born, told.born = script, twin
+					sent.birth, told.birth = script, twin
 				}
 			case "another":
-				sent.born, told.born = "1-1", "1-1"
+				sent.birth, told.birth = "1-1", "1-1"
 			}
 			server.SetTime(time.UnixMilli(other.now))
-			r.began.Store(1)
+			r.firstNumber.Store(1)
 			got, err := r.Exchange(context.Background(), id, &sent)
 			want, wantErr := other.answer(id, &told)
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.later != 2*want.later+1 { // each message has a second number for its repetition
-				t.Fatalf("message %d is later, the twin: %d", (got.later-1)/2, want.later)
+			if err != nil && got.laterNumber != 2*want.laterNumber+1 { // each message has a second number for its repetition
+				t.Fatalf("message %d is later, the twin: %d", (got.laterNumber-1)/2, want.laterNumber)
 			}
 			if err == nil {
 				births = map[string]string{got.birth: want.birth}
@@ -114,10 +114,10 @@ func TestForgedNumbers(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer r.Close()
-				r.began.Store(1)
+				r.firstNumber.Store(1)
 				ask := func(m message) reply {
 					for i, kind := range budgetKinds {
-						m.parts[i] = part{kind: kind, limit: 62, want: 83}
+						m.parts[i] = cellReport{kind: kind, limit: 62, wanted: 83}
 					}
 					got, err := r.Exchange(context.Background(), "a", &m)
 					if err != nil {
@@ -126,14 +126,14 @@ func TestForgedNumbers(t *testing.T) {
 					return got
 				}
 				first := ask(message{edge: "one", number: 1})
-				server.HSet(server.Keys()[0], field, strings.TrimSpace(strings.Repeat(number+" ", 2+3*cells)))
+				server.HSet(server.Keys()[0], field, strings.TrimSpace(strings.Repeat(number+" ", 2+3*cellCount)))
 				for n := uint64(2); n < 4; n++ {
-					got := ask(message{edge: "one", number: n, born: first.birth})
+					got := ask(message{edge: "one", number: n, birth: first.birth})
 					if got.birth == first.birth {
 						t.Errorf("message %d: the account goes on", n)
 					}
 					for i, g := range got.grants {
-						if g.held > 62 || !finite(g.debt) || !finite(g.free) {
+						if g.held > 62 || !isFinite(g.debt) || !isFinite(g.free) {
 							t.Errorf("message %d, cell %d: %+v of 62", n, i, g)
 						}
 					}

@@ -67,7 +67,7 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 					answer += h.role
 				case strings.Contains(command, "UNSUBSCRIBE"):
 				case strings.Contains(command, "SUBSCRIBE"):
-					answer += strings.Repeat(">"+saysSubscribed, 6) + h.says
+					answer += strings.Repeat(">"+subscribedPush, 6) + h.says
 				default:
 					answer += "+OK\r\n"
 				}
@@ -77,7 +77,7 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 			}
 		}
 	}()
-	return bound(edge), nil
+	return newBoundedConn(edge), nil
 }
 
 // TestHostileSentinel checks that the process survives any answer from a sentinel, or from the

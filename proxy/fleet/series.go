@@ -2,21 +2,21 @@ package fleet
 
 import "github.com/VictoriaMetrics/metrics"
 
-type series struct {
-	waits  *metrics.PrometheusHistogram
-	sent   *metrics.Counter
-	failed *metrics.Counter
-	alone  *metrics.Counter // decisions without the store
+type fleetMetrics struct {
+	storeWaits       *metrics.PrometheusHistogram
+	sent             *metrics.Counter
+	failed           *metrics.Counter
+	offlineDecisions *metrics.Counter // decisions without the store
 }
 
-func newSeries(set *metrics.Set) series {
+func newSeries(set *metrics.Set) fleetMetrics {
 	messages := func(result string) *metrics.Counter {
 		return set.NewCounter(`penstock_fleet_messages_total{result="` + result + `"}`)
 	}
-	return series{
-		waits: set.NewPrometheusHistogramExt("penstock_fleet_wait_seconds", waitBounds),
-		sent:  messages("ok"), failed: messages("error"),
-		alone: set.NewCounter("penstock_fleet_alone_total"),
+	return fleetMetrics{
+		storeWaits: set.NewPrometheusHistogramExt("penstock_fleet_wait_seconds", waitBounds),
+		sent:       messages("ok"), failed: messages("error"),
+		offlineDecisions: set.NewCounter("penstock_fleet_alone_total"),
 	}
 }
 

@@ -34,10 +34,10 @@ type soakEdge struct {
 
 func newSoakEdge(s StoreOptions) *soakEdge {
 	e := &soakEdge{fleet: New(Options{
-		Store: s, Timeout: slowMachine, Edges: 4, WhenLost: config.LostClosed, Log: zap.NewNop(), Metrics: metrics.NewSet(),
+		Store: s, Timeout: generousTimeout, Edges: 4, WhenLost: config.LostClosed, Log: zap.NewNop(), Metrics: metrics.NewSet(),
 		Self: func() Member { return Member{} },
 	})}
-	e.key = newAccount(&e.fleet.terms, "k:a")
+	e.key = newAccount(&e.fleet.edgeState, "k:a")
 	ctx, kill := context.WithCancel(context.Background())
 	e.kill = func() {
 		e.dead.Store(true)
@@ -45,8 +45,8 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 		kill()
 		e.ended.Wait()
 	}
-	e.ended.Go(func() { e.fleet.Heartbeats(ctx) })
-	e.ended.Go(func() { e.fleet.Reports(ctx) })
+	e.ended.Go(func() { e.fleet.RunHeartbeats(ctx) })
+	e.ended.Go(func() { e.fleet.RunReports(ctx) })
 	return e
 }
 
@@ -71,7 +71,7 @@ func TestSoakFleet(t *testing.T) {
 			callers.Go(func() {
 				for time.Now().Before(until) {
 					e := edges[i].Load()
-					if !e.key.Take(limits, time.Now()).OK {
+					if !e.key.TakeRequest(limits, time.Now()).OK {
 						time.Sleep(20 * time.Millisecond)
 						continue
 					}
@@ -104,7 +104,7 @@ func TestSoakFleet(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			store.signal(syscall.SIGCONT)
 		case 2:
-			store.say("CLIENT KILL TYPE normal")
+			store.command("CLIENT KILL TYPE normal")
 		case 5:
 			store.kill()
 			time.Sleep(time.Second)
@@ -118,7 +118,7 @@ func TestSoakFleet(t *testing.T) {
 	}
 	last := edges[0].Load()
 	defer last.kill()
-	waitSaid(t, "all slots are free", func() bool {
+	waitUntil(t, "all slots are free", func() bool {
 		free := 0
 		var helds []int64
 		for range slotsOfKey {
@@ -139,8 +139,8 @@ func TestSoakFleet(t *testing.T) {
 		}
 		return free == slotsOfKey
 	})
-	waitSaid(t, "the store holds nothing", func() bool {
-		all := strings.Fields(store.say("HGET ps:{k:a} all"))
+	waitUntil(t, "the store holds nothing", func() bool {
+		all := strings.Fields(store.command("HGET ps:{k:a} all"))
 		// The fields are $n, the time, the first lease, and then debt, held and limit for requests,
 		// tokens and slots.
 		return len(all) >= 12 && all[10] == "0"

@@ -22,24 +22,24 @@ type store interface {
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
 	// Available reports whether the breaker is closed.
 	Available() bool
-	// Missed counts a call that waited for another call's message without success.
-	Missed()
-	// Misses returns the number of consecutive failures, which are unanswered messages and calls
+	// CountMissed counts a call that waited for another call's message without success.
+	CountMissed()
+	// ConsecutiveFailures returns the number of consecutive failures, which are unanswered messages and calls
 	// that waited without success.
-	Misses() int
+	ConsecutiveFailures() int
 	// Heartbeat announces this edge. If the error is errLate, it still returns the answer.
-	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy. If the user may not read it, Eviction returns
+	Heartbeat(ctx context.Context, edge, said string) (heartbeatReply, error)
+	// EvictionPolicy returns the store's maxmemory-policy. If the user may not read it, Eviction returns
 	// "".
-	Eviction(ctx context.Context) string
+	EvictionPolicy(ctx context.Context) string
 	Close()
 }
 
-type alive struct {
-	said  []string
-	known bool
-	clock uint64 // store's clock in microseconds
-	birth string // differs after the store has lost its data
+type heartbeatReply struct {
+	entries     []string
+	edgeKnown   bool
+	storeMicros uint64 // store's clock in microseconds
+	birth       string // differs after the store has lost its data
 }
 
 // StoreOptions configure the connection to the store.
@@ -86,37 +86,37 @@ var membersScript = valkey.NewLuaScript(membersSource)
 // failuresToOpen is the number of consecutive failures that opens the breaker.
 const failuresToOpen = 3
 
-type remote struct {
-	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil if no client is open
-	failures atomic.Int32
-	refused  refusals
-	opened   func() // called when the breaker opens
-	// late is the duration after which an answer is too late for calls. 0 means unknown.
-	late time.Duration
+type remoteStore struct {
+	options       StoreOptions
+	client        atomic.Pointer[valkey.Client] // nil if no client is open
+	failures      atomic.Int32
+	refusalLog    refusalLog
+	onBreakerOpen func() // called when the breaker opens
+	// lateAfter is the duration after which an answer is too late for calls. 0 means unknown.
+	lateAfter time.Duration
 
 	// Only the goroutine that runs Heartbeats uses the fields below.
-	failed int
+	failedHeartbeats int
 	// Number of failed heartbeats after which the client is replaced.
 	redialAfter int
 	// Whether the store has reported since the last failure that it is a primary.
-	primary bool
+	isPrimary bool
 
 	// Number from which message numbers count up; 0 if no heartbeat has been answered yet.
-	began atomic.Uint64
+	firstNumber atomic.Uint64
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
 
-func newRemote(o StoreOptions) *remote {
-	r := &remote{options: o, opened: func() {}, refused: refusals{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: redialFirst}
+func newRemote(o StoreOptions) *remoteStore {
+	r := &remoteStore{options: o, onBreakerOpen: func() {}, refusalLog: refusalLog{log: zap.NewNop(), prefix: o.Prefix}, redialAfter: initialRedialAfter}
 	r.failures.Store(failuresToOpen)
 	return r
 }
 
-func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
+func (r *remoteStore) Available() bool { return r.failures.Load() < failuresToOpen }
 
-func (r *remote) connect() error {
+func (r *remoteStore) connect() error {
 	if r.client.Load() != nil {
 		return nil
 	}
@@ -137,21 +137,21 @@ func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clien
 // Message numbers start at the store's time in microseconds when this process sent its first
 // heartbeat. An earlier process with the same name had already exited by then, so all its numbers
 // are lower.
-func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
-	c, first, began := r.client.Load(), r.began.Load(), time.Now()
+func (r *remoteStore) Exchange(ctx context.Context, id string, m *message) (reply, error) {
+	c, first, began := r.client.Load(), r.firstNumber.Load(), time.Now()
 	if c == nil || first == 0 {
 		return reply{}, errUnreached
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
-	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
+	answer, err := parseReply(accountScript.Exec(ctx, *c, key, m.args(first, 0)))
 	// The store may be healthy: a node may have reset the connection, or the connection may have
 	// been closed because it was idle.
 	if isReset(err) && ctx.Err() == nil {
-		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
+		answer, err = parseReply(accountScript.Exec(ctx, *c, key, m.args(first, 1)))
 	}
 	r.countOutcome(id, began, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process started
-		r.began.CompareAndSwap(first, max(first, answer.later+unheardMost))
+		r.firstNumber.CompareAndSwap(first, max(first, answer.laterNumber+maxLateMessages))
 	}
 	return answer, err
 }
@@ -163,27 +163,29 @@ func isReset(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is the maximum number of messages from a process that may reach the store after the
+// maxLateMessages is the maximum number of messages from a process that may reach the store after the
 // process has exited.
-const unheardMost = 2000
+const maxLateMessages = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message counts as answered,
 // because it reached the store. A rejection is only logged, because it concerns a single key. A
 // late answer does not count as a success, because calls would not have waited for it.
-func (r *remote) countOutcome(key string, began time.Time, err error) {
-	if code := refusalOf(err); code != "" {
-		r.refused.tell(key, code, err)
+func (r *remoteStore) countOutcome(key string, began time.Time, err error) {
+	if code := refusalCode(err); code != "" {
+		r.refusalLog.logRefusal(key, code, err)
 		return
 	}
 	if err != nil || !r.isLate(began) {
-		r.outcome(err)
+		r.recordOutcome(err)
 	}
 }
 
-func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
+func (r *remoteStore) isLate(began time.Time) bool {
+	return r.lateAfter > 0 && time.Since(began) > r.lateAfter
+}
 
-// outcome records the outcome of a command for the breaker. Only a heartbeat closes the breaker.
-func (r *remote) outcome(err error) {
+// recordOutcome records the outcome of a command for the breaker. Only a heartbeat closes the breaker.
+func (r *remoteStore) recordOutcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		if r.Available() {
 			r.failures.Store(0)
@@ -191,35 +193,35 @@ func (r *remote) outcome(err error) {
 		return
 	}
 	if r.failures.Load() < failuresToOpen && r.failures.Add(1) == failuresToOpen {
-		r.opened()
+		r.onBreakerOpen()
 	}
 }
 
-func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
+func (r *remoteStore) CountMissed() { r.recordOutcome(context.DeadlineExceeded) }
 
-func (r *remote) Misses() int { return int(r.failures.Load()) }
+func (r *remoteStore) ConsecutiveFailures() int { return int(r.failures.Load()) }
 
 // Heartbeat announces this edge. If the answer arrives in time, Heartbeat closes the breaker. If
 // the answer is late, Heartbeat returns errLate.
-func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
+func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heartbeatReply, err error) {
 	if err := r.connect(); err != nil {
-		return alive{}, err
+		return heartbeatReply{}, err
 	}
 	began := time.Now()
-	if err = r.refuseReplica(ctx); err == nil {
-		a, err = r.showSelf(ctx, edge, said)
+	if err = r.checkPrimary(ctx); err == nil {
+		a, err = r.announce(ctx, edge, said)
 	}
 	// The first attempt may have been slow because it had to load the script into the store.
 	if err == nil && r.isLate(began) {
 		began = time.Now()
-		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
+		if _, again := r.announce(ctx, edge, said); again != nil || r.isLate(began) {
 			err = errLate
 		}
 	}
 	if err == nil {
 		r.failures.Store(0)
 	}
-	r.outcome(err)
+	r.recordOutcome(err)
 	r.redial(err)
 	return a, err
 }
@@ -227,46 +229,46 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 // errLate is the error for a heartbeat whose answer took longer than the timeout of calls.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
-func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error) {
+func (r *remoteStore) announce(ctx context.Context, edge, said string) (heartbeatReply, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
-		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
+		[]string{edge, strconv.FormatInt(leaseTime.Milliseconds(), 10), said})
 	if err := result.Error(); err != nil {
-		return alive{}, err
+		return heartbeatReply{}, err
 	}
 	a, err := parseMembers(result)
 	if err != nil {
-		return alive{}, errOther // the reply may belong to another command
+		return heartbeatReply{}, errUnexpectedReply // the reply may belong to another command
 	}
-	r.began.CompareAndSwap(0, a.clock) // must be set before the breaker closes
+	r.firstNumber.CompareAndSwap(0, a.storeMicros) // must be set before the breaker closes
 	return a, nil
 }
 
-func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
+func parseMembers(result valkey.ValkeyResult) (a heartbeatReply, err error) {
 	all, err := result.AsStrSlice()
 	if err == nil && len(all) < 3 {
-		err = errOther
+		err = errUnexpectedReply
 	}
 	if err == nil {
-		a.said, a.known, a.birth = all[3:], all[0] == "known", all[2]
-		a.clock, err = strconv.ParseUint(all[1], 10, 64)
+		a.entries, a.edgeKnown, a.birth = all[3:], all[0] == "known", all[2]
+		a.storeMicros, err = strconv.ParseUint(all[1], 10, 64)
 	}
 	return a, err
 }
 
-var errOther = errors.New("the store's answer has an unexpected form")
+var errUnexpectedReply = errors.New("the store's answer has an unexpected form")
 
-// refuseReplica returns an error if the store is a replica. It asks the store for its role on each
+// checkPrimary returns an error if the store is a replica. It asks the store for its role on each
 // new client and after each failure. A replica that accepts writes loses them when it synchronizes
 // with its primary.
-func (r *remote) refuseReplica(ctx context.Context) error {
+func (r *remoteStore) checkPrimary(ctx context.Context) error {
 	// Clients for clusters and sentinels find the primary themselves.
-	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" {
+	if r.isPrimary || r.options.Cluster || r.options.SentinelMaster != "" {
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
 	// The user may not have permission for ROLE, and some proxies do not support it.
-	if err != nil && refusalOf(err) == "" {
+	if err != nil && refusalCode(err) == "" {
 		return err
 	}
 	if len(answer) > 0 {
@@ -274,37 +276,37 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 			return errReplica
 		}
 	}
-	r.primary = true
+	r.isPrimary = true
 	return nil
 }
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is replaced after redialFirst consecutive failed heartbeats. If heartbeats still fail,
-// the number of failures before the next replacement doubles each time, up to redialMost.
+// The client is replaced after initialRedialAfter consecutive failed heartbeats. If heartbeats still fail,
+// the number of failures before the next replacement doubles each time, up to maxRedialAfter.
 const (
-	redialFirst = 3
-	redialMost  = 30
+	initialRedialAfter = 3
+	maxRedialAfter     = 30
 )
 
 // redial replaces the client after redialAfter consecutive failed heartbeats. The old connection
 // may lead to a store that has become a replica or has lost its primary, while the address already
 // leads to another store. There is another reason: if a store skips a reply, each later command on
 // that connection gets the reply to the command before it.
-func (r *remote) redial(err error) {
+func (r *remoteStore) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
-		r.failed, r.redialAfter = 0, redialFirst
+		r.failedHeartbeats, r.redialAfter = 0, initialRedialAfter
 		return
 	}
-	r.primary = false
-	if r.failed++; r.failed < r.redialAfter {
+	r.isPrimary = false
+	if r.failedHeartbeats++; r.failedHeartbeats < r.redialAfter {
 		return
 	}
-	r.failed, r.redialAfter = 0, min(2*r.redialAfter, redialMost)
+	r.failedHeartbeats, r.redialAfter = 0, min(2*r.redialAfter, maxRedialAfter)
 	(*r.client.Swap(nil)).Close()
 }
 
-func (r *remote) Eviction(ctx context.Context) string {
+func (r *remoteStore) EvictionPolicy(ctx context.Context) string {
 	c := *r.client.Load()
 	policy, err := c.Do(ctx, c.B().ConfigGet().Parameter("maxmemory-policy").Build()).AsStrMap()
 	if err != nil {
@@ -313,7 +315,7 @@ func (r *remote) Eviction(ctx context.Context) string {
 	return policy["maxmemory-policy"]
 }
 
-func (r *remote) Close() {
+func (r *remoteStore) Close() {
 	if c := r.client.Load(); c != nil {
 		(*c).Close()
 	}

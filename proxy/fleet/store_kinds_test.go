@@ -39,11 +39,11 @@ func TestRealStoreSentinel(t *testing.T) {
 	sentinel := newRealProgram(t, func(port string) []string {
 		return []string{rigged, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir()}
 	})
-	waitSaid(t, "the replica follows", func() bool {
-		return strings.Contains(replica.say("INFO replication"), "master_link_status:up")
+	waitUntil(t, "the replica follows", func() bool {
+		return strings.Contains(replica.command("INFO replication"), "master_link_status:up")
 	})
-	waitSaid(t, "the sentinel knows the replica", func() bool {
-		return strings.Contains(sentinel.say("AUTH watcher\r\nINFO sentinel"), "slaves=1")
+	waitUntil(t, "the sentinel knows the replica", func() bool {
+		return strings.Contains(sentinel.command("AUTH watcher\r\nINFO sentinel"), "slaves=1")
 	})
 	fleet := newRealEdges(t, 4, StoreOptions{
 		Addresses: []string{sentinel.address()}, SentinelMaster: "penstock", SentinelPassword: "watcher",
@@ -51,13 +51,13 @@ func TestRealStoreSentinel(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	waitSaid(t, "the replica has what was written", func() bool {
-		return strings.Contains(replica.say("INFO replication"), "master_link_status:up") && replica.say("EXISTS ps:{k:a}") == ":1\r\n"
+	waitUntil(t, "the replica has what was written", func() bool {
+		return strings.Contains(replica.command("INFO replication"), "master_link_status:up") && replica.command("EXISTS ps:{k:a}") == ":1\r\n"
 	})
 	primary.signal(syscall.SIGKILL)
 	fleet.load(limits, 2*time.Millisecond, 2*time.Second)
 	fleet.wait(t, "the promoted replica is found", (*Fleet).Available)
-	if !strings.Contains(replica.say("INFO replication"), "role:master") {
+	if !strings.Contains(replica.command("INFO replication"), "role:master") {
 		t.Error("the replica is not promoted")
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
@@ -77,15 +77,15 @@ func TestRealStoreCluster(t *testing.T) {
 	var nodes []*realStore
 	for i := range 3 {
 		n := newRealStore(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i))
-		n.say(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", i*5461, min((i+1)*5461-1, 16383)+i/2))
+		n.command(fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", i*5461, min((i+1)*5461-1, 16383)+i/2))
 		nodes = append(nodes, n)
 	}
 	for _, n := range nodes[1:] {
-		nodes[0].say("CLUSTER MEET 127.0.0.1 " + n.port)
+		nodes[0].command("CLUSTER MEET 127.0.0.1 " + n.port)
 	}
 	for _, n := range nodes {
-		waitSaid(t, "the cluster is whole", func() bool {
-			return strings.Contains(n.say("CLUSTER INFO"), "cluster_state:ok") && strings.Contains(n.say("CLUSTER INFO"), "cluster_known_nodes:3")
+		waitUntil(t, "the cluster is whole", func() bool {
+			return strings.Contains(n.command("CLUSTER INFO"), "cluster_state:ok") && strings.Contains(n.command("CLUSTER INFO"), "cluster_known_nodes:3")
 		})
 	}
 	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
@@ -93,14 +93,14 @@ func TestRealStoreCluster(t *testing.T) {
 	began := time.Now()
 	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that every node has accounts
 		for _, f := range fleet.edges {
-			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
+			if d := newAccount(&f.edgeState, id).TakeRequest(limits, time.Now()); !d.OK {
 				t.Errorf("key %s: Take = %+v, want OK", id, d)
 			}
 		}
 	}
 	held := 0
 	for _, n := range nodes {
-		if n.say("DBSIZE") != ":0\r\n" {
+		if n.command("DBSIZE") != ":0\r\n" {
 			held++
 		}
 	}
@@ -116,7 +116,7 @@ func TestRealStoreCluster(t *testing.T) {
 		t.Errorf("%d requests of at most %d", n, most)
 	}
 	for i, key := range fleet.keys {
-		if key.born == "" {
+		if key.birth == "" {
 			t.Errorf("edge %d has had no answer of the account", i)
 		}
 	}
@@ -125,22 +125,24 @@ func TestRealStoreCluster(t *testing.T) {
 // moveSlot moves a key's hash slot to another node, as when an operator adds a node.
 func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	t.Helper()
-	slot := strings.Trim(s.say("CLUSTER KEYSLOT "+key), ":\r\n")
+	slot := strings.Trim(s.command("CLUSTER KEYSLOT "+key), ":\r\n")
 	from := 0
 	for i, n := range nodes {
-		if !strings.HasPrefix(n.say("EXISTS "+key), "-MOVED") {
+		if !strings.HasPrefix(n.command("EXISTS "+key), "-MOVED") {
 			from = i
 		}
 	}
 	source, target := nodes[from], nodes[(from+1)%len(nodes)]
-	id := func(n *realStore) string { return strings.TrimSpace(strings.SplitN(n.say("CLUSTER MYID"), "\n", 2)[1]) }
-	target.say("CLUSTER SETSLOT " + slot + " IMPORTING " + id(source))
-	source.say("CLUSTER SETSLOT " + slot + " MIGRATING " + id(target))
-	if got := source.say("MIGRATE 127.0.0.1 " + target.port + " " + key + " 0 1000"); got != "+OK\r\n" {
+	id := func(n *realStore) string {
+		return strings.TrimSpace(strings.SplitN(n.command("CLUSTER MYID"), "\n", 2)[1])
+	}
+	target.command("CLUSTER SETSLOT " + slot + " IMPORTING " + id(source))
+	source.command("CLUSTER SETSLOT " + slot + " MIGRATING " + id(target))
+	if got := source.command("MIGRATE 127.0.0.1 " + target.port + " " + key + " 0 1000"); got != "+OK\r\n" {
 		t.Fatalf("MIGRATE answers %q, want +OK", got)
 	}
 	for _, n := range []*realStore{target, source} {
-		if got := n.say("CLUSTER SETSLOT " + slot + " NODE " + id(target)); got != "+OK\r\n" {
+		if got := n.command("CLUSTER SETSLOT " + slot + " NODE " + id(target)); got != "+OK\r\n" {
 			t.Fatalf("CLUSTER SETSLOT answers %q, want +OK", got)
 		}
 	}
@@ -151,7 +153,7 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 func TestRealStoreTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cert, key := selfsigned.Write(t, dir, "store", time.Time{}, time.Now().Add(time.Hour))
+	cert, key := selfsigned.WritePair(t, dir, "store", time.Time{}, time.Now().Add(time.Hour))
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +179,7 @@ func TestRealStoreTLS(t *testing.T) {
 	o.TLS.Certificates = []tls.Certificate{pair}
 	stranger := o
 	stranger.Password = "wrong"
-	for what, r := range map[string]*remote{
+	for what, r := range map[string]*remoteStore{
 		"without TLS": bare, "without a certificate": anonymous, "of a wrong password": newRemote(stranger),
 	} {
 		if err := beat(t, r); err == nil {
@@ -220,11 +222,11 @@ func TestRealStorePaused(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	store.say("CLIENT PAUSE 3000 ALL")
+	store.command("CLIENT PAUSE 3000 ALL")
 	fleet.load(limits, 2*time.Millisecond, time.Second)
 	alone := uint64(0)
 	for _, f := range fleet.edges {
-		alone += f.terms.metrics.alone.Get()
+		alone += f.edgeState.metrics.offlineDecisions.Get()
 	}
 	if alone == 0 {
 		t.Error("no edge went on without the store")
@@ -247,7 +249,7 @@ func TestRealStoreEviction(t *testing.T) {
 			Store: StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"}, Timeout: 25 * time.Millisecond,
 			WhenLost: config.LostDivide, Log: zap.New(core), Metrics: metrics.NewSet(), Self: func() Member { return Member{} },
 		})
-		waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
+		waitUntil(t, "the store is reached", func() bool { f.sendHeartbeat(t.Context()); return f.Available() })
 		f.Close()
 		if n := logs.FilterField(zap.String("maxmemory-policy", policy)).Len(); n != warned {
 			t.Errorf("maxmemory-policy %s: %d warnings, want %d", policy, n, warned)

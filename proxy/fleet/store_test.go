@@ -17,8 +17,8 @@ import (
 	"penstock/config"
 )
 
-// waitSaid waits until holds returns true. what names the awaited condition.
-func waitSaid(t *testing.T, what string, holds func() bool) {
+// waitUntil waits until holds returns true. what names the awaited condition.
+func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 800 {
 		if holds() {
@@ -30,14 +30,14 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 }
 
 // startRemote returns a client for the store at the given address.
-func startRemote(t *testing.T, address string) *remote {
+func startRemote(t *testing.T, address string) *remoteStore {
 	t.Helper()
 	r := newRemote(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
 	t.Cleanup(r.Close)
 	return r
 }
 
-func beat(t testing.TB, r *remote) error {
+func beat(t testing.TB, r *remoteStore) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -91,7 +91,7 @@ func TestRefusedKey(t *testing.T) {
 		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	f.beat(t.Context())
+	f.sendHeartbeat(t.Context())
 	lines.TakeAll()
 	store.Server().SetPreHook(func(c *server.Peer, _ string, args ...string) bool {
 		if slices.Contains(args, "ps:{k:a}") {
@@ -100,19 +100,19 @@ func TestRefusedKey(t *testing.T) {
 		}
 		return false
 	})
-	bad, good := f.Account("a"), f.Account("b")
+	bad, good := f.NewAccount("a"), f.NewAccount("b")
 	limits := config.KeyLimits{RequestsPerMinute: 4}
 	admitted := 0
 	for range 2 * failuresToOpen {
-		if bad.Take(limits, time.Now()).OK {
+		if bad.TakeRequest(limits, time.Now()).OK {
 			admitted++
 		}
 	}
 	if admitted != 1 || !f.Available() {
 		t.Errorf("%d calls of a key that begins without the store, want 1; the store is available: %v", admitted, f.Available())
 	}
-	if !good.Take(limits, time.Now()).OK || f.terms.metrics.alone.Get() != 2*failuresToOpen {
-		t.Errorf("%d decisions without the store", f.terms.metrics.alone.Get())
+	if !good.TakeRequest(limits, time.Now()).OK || f.edgeState.metrics.offlineDecisions.Get() != 2*failuresToOpen {
+		t.Errorf("%d decisions without the store", f.edgeState.metrics.offlineDecisions.Get())
 	}
 	told := lines.TakeAll()
 	if len(told) != 1 || told[0].ContextMap()["store_key"] != "k:a" || !strings.Contains(fmt.Sprint(told[0].ContextMap()), "delete it") {
@@ -130,10 +130,10 @@ func TestRefusedEdge(t *testing.T) {
 		Timeout: time.Second, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	f.beat(t.Context())
+	f.sendHeartbeat(t.Context())
 	store.SetError("NOPERM this user has no permissions to run the 'evalsha' command")
 	for range failuresToOpen {
-		f.beat(t.Context())
+		f.sendHeartbeat(t.Context())
 	}
 	told := lines.TakeAll()
 	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "~mine:* &mine:* +evalsha") || strings.Contains(told[0].Message, "not answer") {
@@ -143,7 +143,7 @@ func TestRefusedEdge(t *testing.T) {
 		t.Error(trouble)
 	}
 	store.SetError("")
-	if f.beat(t.Context()); f.State().Trouble() != "" {
+	if f.sendHeartbeat(t.Context()); f.State().Trouble() != "" {
 		t.Error(f.State().Trouble())
 	}
 }
@@ -158,7 +158,7 @@ func TestLateStore(t *testing.T) {
 		Timeout: 100 * time.Millisecond, Metrics: metrics.NewSet(), Log: zap.New(log), Self: func() Member { return Member{} },
 	})
 	defer f.Close()
-	waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
+	waitUntil(t, "the store is reached", func() bool { f.sendHeartbeat(t.Context()); return f.Available() })
 	lines.TakeAll()
 	store.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 		if command == "EVALSHA" {
@@ -167,7 +167,7 @@ func TestLateStore(t *testing.T) {
 		return false
 	})
 	for range failuresToOpen {
-		f.beat(t.Context())
+		f.sendHeartbeat(t.Context())
 	}
 	if f.Available() || len(f.Members()) != 1 || !strings.Contains(f.State().Trouble(), "too late") {
 		t.Errorf("available: %v, %d members, %q", f.Available(), len(f.Members()), f.State().Trouble())
@@ -175,13 +175,13 @@ func TestLateStore(t *testing.T) {
 	if _, err := NewLink(f).Run(t.Context(), membersScript, "others", []string{"one", "9000", "{}"}); err != nil || f.Available() {
 		t.Errorf("after a late answer calls wait again: %v, %v", f.Available(), err)
 	}
-	f.beat(t.Context())
+	f.sendHeartbeat(t.Context())
 	told := lines.TakeAll()
 	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "fleet.store.timeout") {
 		t.Errorf("log lines %+v, want one whose remedy names fleet.store.timeout", told)
 	}
 	store.Server().SetPreHook(nil)
-	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
+	waitUntil(t, "the store answers in time", func() bool { f.sendHeartbeat(t.Context()); return f.Available() && f.State().Trouble() == "" })
 }
 
 // TestSilentStore checks that if the store accepts connections but never answers, a call is delayed
@@ -218,7 +218,7 @@ func TestMembers(t *testing.T) {
 	}
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]
-	f.terms.edge = "two"
+	f.edgeState.edgeID = "two"
 	if err := two.connect(); err != nil {
 		t.Fatal(err)
 	}
@@ -231,16 +231,16 @@ func TestMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !a.known {
+	if !a.edgeKnown {
 		t.Error("the store does not know an edge after its second heartbeat")
 	}
-	f.meet(a.said)
+	f.setMembers(a.entries)
 	m := f.Members()
-	if len(m) != 3 || f.terms.edges() != 3 || f.State().Configurations() != 2 {
+	if len(m) != 3 || f.edgeState.edges() != 3 || f.State().Configurations() != 2 {
 		t.Fatalf("members %+v, want 3 edges with 2 configurations", m)
 	}
-	store.SetTime(began.Add(lease + time.Second))
-	if a, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(a.said) != 1 {
-		t.Errorf("Heartbeat of two a lease later says %q, %v; want one member", a.said, err)
+	store.SetTime(began.Add(leaseTime + time.Second))
+	if a, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(a.entries) != 1 {
+		t.Errorf("Heartbeat of two a lease later says %q, %v; want one member", a.entries, err)
 	}
 }

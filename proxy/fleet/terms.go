@@ -7,47 +7,49 @@ import (
 	"penstock/config"
 )
 
-// terms are shared by all accounts of an edge.
-type terms struct {
-	edge          string // id unique to each process, so message numbers start from 1
+// edgeState are shared by all accounts of an edge.
+type edgeState struct {
+	edgeID        string // id unique to each process, so message numbers start from 1
 	epoch         time.Time
 	clock         func() time.Time
 	timeout       time.Duration // maximum time that a call waits for the store
-	whenLost      string
+	lostPolicy    string
 	store         store
-	metrics       series
-	expected      atomic.Int64 // expected number of edges; 0 if unknown
-	seen          atomic.Int64
-	waiting       atomic.Int64 // number of calls that wait for the store
-	back          atomic.Int64 // when the store answered again; 0 if it was never lost
+	metrics       fleetMetrics
+	expectedEdges atomic.Int64 // expected number of edges; 0 if unknown
+	seenEdges     atomic.Int64
+	waitingCalls  atomic.Int64 // number of calls that wait for the store
+	storeReturned atomic.Int64 // when the store answered again; 0 if it was never lost
 	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
-	report        func(*account)
+	reportAccount func(*account)
 
 	storeClock storeClock
 }
 
-func (t *terms) now() time.Duration { return t.since(t.clock()) }
+func (t *edgeState) now() time.Duration { return t.sinceEpoch(t.clock()) }
 
-func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
+func (t *edgeState) sinceEpoch(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
-// enoughWait reports whether a request has failed and enough calls wait to open the breaker. More
+// shouldOpenBreaker reports whether a request has failed and enough calls wait to open the breaker. More
 // calls would wait without success. Before the first failure, only the store decides: it may be
 // healthy and a little late, and other edges may use what was free at the last answer.
-func enoughWait(misses, waiting int) bool {
+func shouldOpenBreaker(misses, waiting int) bool {
 	return misses > 0 && misses+waiting >= failuresToOpen
 }
 
-func (t *terms) silence(now time.Duration) time.Duration {
+func (t *edgeState) sinceHeartbeat(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
 // edges returns how many edges share the limits while the store is lost. It is the expected number
-// or the last known number, whichever is larger. If both are unknown, it is config.UnknownEdges.
-func (t *terms) edges() int {
+// or the last known number, whichever is larger. If both are unknown, it is config.AssumedEdges.
+func (t *edgeState) edges() int {
 	if t.edgesUnknown() {
-		return config.UnknownEdges
+		return config.AssumedEdges
 	}
-	return int(max(t.expected.Load(), t.seen.Load()))
+	return int(max(t.expectedEdges.Load(), t.seenEdges.Load()))
 }
 
-func (t *terms) edgesUnknown() bool { return t.expected.Load() == 0 && t.seen.Load() == 0 }
+func (t *edgeState) edgesUnknown() bool {
+	return t.expectedEdges.Load() == 0 && t.seenEdges.Load() == 0
+}

@@ -13,19 +13,19 @@ import (
 // received a slot and waits for another, it moves to the end of the order. Therefore, an edge that
 // frees many slots cannot keep all of them for its queue.
 type turns struct {
-	waited func() bool
-	wake   func() // makes one of this edge's waiting calls try again
-	asked  bool   // whether the last message reported waiting calls
+	hasWaiting      func() bool
+	wake            func() // makes one of this edge's waiting calls try again
+	reportedWaiting bool   // whether the last message reported waiting calls
 }
 
-// askAgain is how often an edge with waiting calls asks again. If the store's notification is lost,
+// askInterval is how often an edge with waiting calls asks again. If the store's notification is lost,
 // a free slot stays unused for no longer than this. Asking also keeps the edge's turn, which would
 // end after a second without a message.
-const askAgain = 50 * time.Millisecond
+const askInterval = 50 * time.Millisecond
 
-func (t *turns) say(p *part) {
-	if t.asked = t.waited(); t.asked {
-		p.kind = turn
+func (t *turns) setReportKind(p *cellReport) {
+	if t.reportedWaiting = t.hasWaiting(); t.reportedWaiting {
+		p.kind = kindTurn
 	}
 }
 
@@ -36,21 +36,21 @@ func spareTarget(a *account, c *cell) int64 {
 	if a.turns != nil {
 		return 0
 	}
-	return c.target(a.terms.edges())
+	return c.prefetchTarget(a.edgeState.edges())
 }
 
-// HearTurns receives notifications from the store until ctx is done. When it is this edge's turn, a
+// ReceiveTurns receives notifications from the store until ctx is done. When it is this edge's turn, a
 // waiting call tries again.
-func HearTurns(ctx context.Context, f *Fleet) {
-	tick := time.NewTicker(heartbeat)
+func ReceiveTurns(ctx context.Context, f *Fleet) {
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if c, err := f.Client(); err == nil && f.taken.Load() {
+		if c, err := f.Client(); err == nil && f.hasSlotAccounts.Load() {
 			// Some stores do not allow other commands on a subscribed connection.
 			own, _ := c.Dedicate()
 			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
 			// Receive blocks until the connection is lost.
-			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { hearTurn(f, m.Message) })
+			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { handleTurn(f, m.Message) })
 			own.Close()
 		}
 		select {
@@ -60,11 +60,11 @@ func HearTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// hearTurn handles a notification, which names an account and the edge whose turn it is. If no call
+// handleTurn handles a notification, which names an account and the edge whose turn it is. If no call
 // at this edge is waiting any more, the next report passes the turn to the next edge.
-func hearTurn(f *Fleet, said string) {
+func handleTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
-	if edge != f.terms.edge {
+	if edge != f.edgeState.edgeID {
 		return
 	}
 	for _, a := range f.queuedAccounts() {
@@ -84,9 +84,9 @@ func takeTurn(a *account) {
 	if a.turns == nil {
 		return
 	}
-	if a.turns.waited() {
+	if a.turns.hasWaiting() {
 		a.turns.wake()
 		return
 	}
-	a.sent = min(a.sent, a.terms.now()-askAgain) // makes a report due immediately
+	a.lastSent = min(a.lastSent, a.edgeState.now()-askInterval) // makes a report due immediately
 }

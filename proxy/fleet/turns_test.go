@@ -22,7 +22,7 @@ type queue struct {
 	overtaken int
 }
 
-type hall struct {
+type turnSimulation struct {
 	*world
 	t      fataler
 	limit  int
@@ -35,8 +35,8 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-func newHall(t fataler, edges, limit int) *hall {
-	h := &hall{world: newWorld(edges, config.KeyLimits{}, config.LostDivide), t: t, limit: limit, deaf: never}
+func newHall(t fataler, edges, limit int) *turnSimulation {
+	h := &turnSimulation{world: newWorld(edges, config.KeyLimits{}, config.LostDivide), t: t, limit: limit, deaf: never}
 	for _, f := range h.edges {
 		q := &queue{}
 		q.slots = NewSlots(f, "e", func() bool { return q.waiting > 0 }, func() { q.awake = true })
@@ -48,7 +48,7 @@ func newHall(t fataler, edges, limit int) *hall {
 
 // arrive adds a call at an edge. Like Call.acquire, the call either acquires a slot or waits in
 // the queue.
-func (h *hall) arrive(i int) {
+func (h *turnSimulation) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
 		return
@@ -59,16 +59,16 @@ func (h *hall) arrive(i int) {
 	h.settle()
 }
 
-func (h *hall) end(i int) {
+func (h *turnSimulation) end(i int) {
 	q := h.queues[i]
 	q.running--
-	q.slots.Give()
+	q.slots.ReleaseSlot()
 	q.awake = q.waiting > 0
 	h.settle()
 }
 
-func (h *hall) take(i int) bool {
-	if !h.queues[i].slots.Take(h.limit, h.now) {
+func (h *turnSimulation) take(i int) bool {
+	if !h.queues[i].slots.AcquireSlot(h.limit, h.now) {
 		return false
 	}
 	h.queues[i].running++
@@ -87,9 +87,9 @@ func (h *hall) take(i int) bool {
 
 // settle runs everything that is due immediately: reports, published turns, and attempts by waiting
 // calls.
-func (h *hall) settle() {
+func (h *turnSimulation) settle() {
 	for range 1000 {
-		h.pass(0)
+		h.advance(0)
 		said := h.turns
 		h.turns = nil
 		for _, one := range said {
@@ -98,7 +98,7 @@ func (h *hall) settle() {
 			}
 			for i, f := range h.edges {
 				if !h.queues[i].dead {
-					hearTurn(f, one)
+					handleTurn(f, one)
 				}
 			}
 		}
@@ -122,9 +122,9 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails the test if other edges have overtaken an edge's calls for too long. It also fails the
+// checkFairness fails the test if other edges have overtaken an edge's calls for too long. It also fails the
 // test if a slot is free while a call is waiting.
-func (h *hall) fair(settled bool) {
+func (h *turnSimulation) checkFairness(settled bool) {
 	held := 0
 	for _, q := range h.queues {
 		held += q.running
@@ -152,7 +152,7 @@ func TestTurns(t *testing.T) {
 			i := rapid.IntRange(0, len(h.queues)-1).Draw(t, "edge")
 			switch q := h.queues[i]; rapid.IntRange(0, 7).Draw(t, "what") {
 			case 0:
-				h.pass(time.Duration(rapid.IntRange(1, 200).Draw(t, "ms")) * time.Millisecond)
+				h.advance(time.Duration(rapid.IntRange(1, 200).Draw(t, "ms")) * time.Millisecond)
 				h.settle()
 			case 1, 2, 3:
 				for range min(h.limit, 40) {
@@ -173,18 +173,18 @@ func TestTurns(t *testing.T) {
 					h.arrive(i)
 				}
 			}
-			h.fair(lost == 0)
+			h.checkFairness(lost == 0)
 		}
 		for range 3 { // each edge that missed a notification asks the store
-			h.pass(askAgain)
+			h.advance(askInterval)
 			h.settle()
 		}
 		if lost > 0 {
 			h.deaf = never
-			h.pass(askAgain)
+			h.advance(askInterval)
 			h.settle()
 		}
-		h.fair(true)
+		h.checkFairness(true)
 	})
 }
 
@@ -223,7 +223,7 @@ func TestTurnOfADeadEdge(t *testing.T) {
 		t.Fatalf("%d calls run out of turn", n)
 	}
 	for range 25 {
-		h.pass(askAgain)
+		h.advance(askInterval)
 		h.settle()
 	}
 	if n := h.queues[2].running; n != 1 {
@@ -232,8 +232,8 @@ func TestTurnOfADeadEdge(t *testing.T) {
 	h.queues[0].dead, h.lines[0].cut = true, true
 	h.queues[0].running = 0 // the engine also ends the calls of the dead edge
 	h.arrive(2)
-	for range int(lease/askAgain) + 20 {
-		h.pass(askAgain)
+	for range int(leaseTime/askInterval) + 20 {
+		h.advance(askInterval)
 		h.settle()
 	}
 	if n := h.queues[2].running; n != 2 {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// twin is the account script in Go. Property tests use the twin because it is a thousand times
+// scriptModel is the account script in Go. Property tests use the twin because it is a thousand times
 // faster than the script. TestScript compares the two.
-type twin struct {
+type scriptModel struct {
 	now      int64 // in milliseconds
 	births   int64
 	accounts map[string]*twinAccount
@@ -24,8 +24,8 @@ type twinAccount struct {
 	birth    string
 	at, ends int64
 	ahead    int64 // how far the store's clock has been set forward
-	cells    [cells]struct{ debt, held, limit float64 }
-	known    [cells]struct{ before, since float64 }
+	cells    [cellCount]struct{ debt, held, limit float64 }
+	known    [cellCount]struct{ before, since float64 }
 	edges    map[string]*twinEdge
 	turns    []twinTurn
 }
@@ -39,16 +39,16 @@ type twinTurn struct {
 type twinEdge struct {
 	ends    int64
 	number  uint64
-	held    [cells]int64
-	charged [cells]int64
+	held    [cellCount]int64
+	charged [cellCount]int64
 }
 
-func (t *twin) forget() { t.accounts = nil }
+func (t *scriptModel) forget() { t.accounts = nil }
 
-func (m *message) budget() bool { return m.parts[tokens].kind == budget }
+func (m *message) budget() bool { return m.parts[tokenCell].kind == kindBudget }
 
-func (t *twin) answer(id string, m *message) (r reply, err error) {
-	ms := lease.Milliseconds()
+func (t *scriptModel) answer(id string, m *message) (r reply, err error) {
+	ms := leaseTime.Milliseconds()
 	a := t.accounts[id]
 	if a == nil {
 		t.births++
@@ -60,11 +60,11 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	}
 	now, me := max(t.now+a.ahead, a.at), a.edges[m.edge]
 	if me != nil && m.number <= me.number {
-		return reply{later: me.number}, errOvertaken
+		return reply{laterNumber: me.number}, errOvertaken
 	}
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
-		if p.kind == paid {
+		if p.kind == kindRate {
 			c.debt = max(0, c.debt-float64(now-a.at)/60000*c.limit)
 			if c.limit > 0 && p.limit > 0 {
 				c.debt *= float64(p.limit) / c.limit
@@ -87,7 +87,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 				}
 				for i := range a.cells {
 					a.cells[i].held -= float64(o.held[i])
-					if m.parts[i].kind == paid {
+					if m.parts[i].kind == kindRate {
 						a.cells[i].debt += float64(o.held[i])
 					}
 				}
@@ -95,7 +95,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 					delete(a.edges, name)
 					continue
 				}
-				o.ends, o.held = math.MaxInt64, [cells]int64{}
+				o.ends, o.held = math.MaxInt64, [cellCount]int64{}
 			}
 		}
 	}
@@ -110,43 +110,43 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	a.ahead, r.clock = now-t.now, time.Duration(t.now)*time.Millisecond
 	for i := range m.parts {
 		c, p := &a.cells[i], &m.parts[i]
-		last := p.base
+		last := p.knownCharge
 		if known {
 			last = max(last, me.charged[i])
 		}
 		switch {
-		case p.kind == slot, p.kind == turn:
-		case p.kind == budget:
+		case p.kind == kindSlot, p.kind == kindTurn:
+		case p.kind == kindBudget:
 			more, of := max(0, p.charged-me.charged[i]), &a.known[i]
 			c.debt += float64(more)
-			if m.born != "" && m.born != a.birth {
-				of.before = max(of.before, float64(p.own))
+			if m.birth != "" && m.birth != a.birth {
+				of.before = max(of.before, float64(p.ownDebt))
 				if !known {
-					more = max(0, p.charged-p.base)
+					more = max(0, p.charged-p.knownCharge)
 				}
 			} else if !known {
 				more = 0
 			}
 			of.since += float64(more)
-		case m.born != "" && m.born != a.birth && !known:
-			c.debt += float64(p.own)
+		case m.birth != "" && m.birth != a.birth && !known:
+			c.debt += float64(p.ownDebt)
 		default:
 			c.debt += float64(max(0, p.charged-last))
 		}
 		granted, used := int64(0), c.debt
-		if p.kind == budget {
+		if p.kind == kindBudget {
 			used = max(used, a.known[i].before+a.known[i].since)
 		}
 		if p.limit > 0 {
 			free := float64(p.limit) - used - (c.held - float64(me.held[i]))
-			granted = max(p.least, int64(math.Floor(min(float64(p.fairWant(int64(free), ahead, len(others))), free))))
+			granted = max(p.minHeld, int64(math.Floor(min(float64(p.fairWant(int64(free), ahead, len(others))), free))))
 		}
 		c.held += float64(granted - me.held[i])
-		if me.held[i] = granted; p.kind == budget {
+		if me.held[i] = granted; p.kind == kindBudget {
 			p.charged = max(p.charged, me.charged[i])
 		}
 		me.charged[i] = p.charged
-		if p.kind == slot || p.kind == turn {
+		if p.kind == kindSlot || p.kind == kindTurn {
 			a.wait(m.edge, p, granted, ahead, now)
 			for n := range max(0, min(len(a.turns), int(p.limit)-int(c.held))) {
 				if w := a.turns[n].edge; w != m.edge && t.publish != nil {
@@ -160,8 +160,8 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	return r, nil
 }
 
-type line struct {
-	twin  *twin
+type simulatedStore struct {
+	twin  *scriptModel
 	cut   bool   // whether the edge knows that the store is lost
 	began uint64 // number from which message numbers count up
 
@@ -175,7 +175,7 @@ type line struct {
 
 func never() bool { return false }
 
-func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error) {
+func (l *simulatedStore) Exchange(_ context.Context, id string, m *message) (reply, error) {
 	sent := *m
 	sent.number += l.began
 	again := sent
@@ -197,26 +197,26 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	return r, err
 }
 
-func (l *line) hearLate() {
+func (l *simulatedStore) hearLate() {
 	for _, late := range l.late {
 		late()
 	}
 	l.late = nil
 }
 
-func (l *line) Available() bool { return !l.cut }
+func (l *simulatedStore) Available() bool { return !l.cut }
 
-func (l *line) Missed() {}
+func (l *simulatedStore) CountMissed() {}
 
-func (l *line) Misses() int { return 0 }
+func (l *simulatedStore) ConsecutiveFailures() int { return 0 }
 
-func (l *line) Heartbeat(context.Context, string, string) (alive, error) {
-	return alive{known: true}, nil
+func (l *simulatedStore) Heartbeat(context.Context, string, string) (heartbeatReply, error) {
+	return heartbeatReply{edgeKnown: true}, nil
 }
 
-func (l *line) Eviction(context.Context) string { return "" }
+func (l *simulatedStore) EvictionPolicy(context.Context) string { return "" }
 
-func (l *line) Close() {}
+func (l *simulatedStore) Close() {}
 
 // turnsOf returns how many edges come before the given edge in the order, and the turns of all
 // other edges. If the given edge has no turn, ahead is -1.
@@ -233,28 +233,28 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
-	if p.kind != turn || granted >= p.want && granted > p.least {
+func (a *twinAccount) wait(edge string, p *cellReport, granted int64, ahead int, now int64) {
+	if p.kind != kindTurn || granted >= p.wanted && granted > p.minHeld {
 		return
 	}
-	if ahead < 0 || granted > p.least {
+	if ahead < 0 || granted > p.minHeld {
 		ahead = len(a.turns)
 	}
-	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
+	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + leaseTime.Milliseconds()/10})
 }
 
 // fairWant returns how many free slots an edge may claim if other edges are also waiting for slots.
-func (p *part) fairWant(free int64, ahead, others int) int64 {
-	if p.kind != slot && p.kind != turn || others == 0 {
-		return p.want
+func (p *cellReport) fairWant(free int64, ahead, others int) int64 {
+	if p.kind != kindSlot && p.kind != kindTurn || others == 0 {
+		return p.wanted
 	}
 	if ahead < 0 {
 		ahead = others
 	}
-	free -= p.least
+	free -= p.minHeld
 	most := max(0, free-int64(others))
-	if p.kind == turn {
+	if p.kind == kindTurn {
 		most = max(most, min(1, free-int64(ahead)))
 	}
-	return min(p.want, p.least+most)
+	return min(p.wanted, p.minHeld+most)
 }

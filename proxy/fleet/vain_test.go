@@ -14,11 +14,11 @@ import (
 	"penstock/config"
 )
 
-type hungStore struct{ *remote }
+type hungStore struct{ *remoteStore }
 
 func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, error) {
 	<-ctx.Done()
-	s.outcome(ctx.Err())
+	s.recordOutcome(ctx.Err())
 	return reply{}, ctx.Err()
 }
 
@@ -32,13 +32,13 @@ func TestWaitsInVain(t *testing.T) {
 			store := hungStore{newRemote(StoreOptions{})}
 			store.failures.Store(0)
 			asked := 0
-			store.opened = func() { asked++ }
+			store.onBreakerOpen = func() { asked++ }
 			o := Options{Edges: 2, WhenLost: config.LostDivide, Timeout: timeout, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 			f := newFleet(&o, store)
 			limits := config.KeyLimits{RequestsPerMinute: 6000}
 			var accounts []*account
 			for i := range keys {
-				accounts = append(accounts, newAccount(&f.terms, fmt.Sprint(i)))
+				accounts = append(accounts, newAccount(&f.edgeState, fmt.Sprint(i)))
 			}
 			var mu sync.Mutex
 			var waited []time.Duration
@@ -46,7 +46,7 @@ func TestWaitsInVain(t *testing.T) {
 			for i := range 50 {
 				calls.Go(func() {
 					began := time.Now()
-					accounts[i%keys].Take(limits, began)
+					accounts[i%keys].TakeRequest(limits, began)
 					if took := time.Since(began); took > 0 {
 						mu.Lock()
 						waited = append(waited, took)
@@ -85,7 +85,7 @@ func TestEnoughWait(t *testing.T) {
 		{2, 0, false},
 		{2, 1, true},
 	} {
-		if got := enoughWait(c.misses, c.waiting); got != c.want {
+		if got := shouldOpenBreaker(c.misses, c.waiting); got != c.want {
 			t.Errorf("%d misses, %d calls wait: %v, want %v", c.misses, c.waiting, got, c.want)
 		}
 	}
@@ -109,12 +109,12 @@ func TestBurstAtSlowStore(t *testing.T) {
 	for _, before := range []int{0, 60} {
 		synctest.Test(t, func(t *testing.T) {
 			limits := config.KeyLimits{RequestsPerMinute: 100, Concurrency: 60}
-			plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+			plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
 			o := Options{Edges: 4, WhenLost: config.LostDivide, Timeout: 50 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
-			f := newFleet(&o, &lateLine{&slowLine{line: plain, began: time.Now()}, 20 * time.Millisecond})
-			key := newAccount(&f.terms, "a")
+			f := newFleet(&o, &lateLine{&slowLine{simulatedStore: plain, began: time.Now()}, 20 * time.Millisecond})
+			key := newAccount(&f.edgeState, "a")
 			take := func() {
-				if d := key.Take(limits, time.Now()); !d.OK {
+				if d := key.TakeRequest(limits, time.Now()); !d.OK {
 					t.Errorf("after %d: %+v", before, d)
 				}
 			}
@@ -127,7 +127,7 @@ func TestBurstAtSlowStore(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			calls.Wait()
-			if n := f.terms.metrics.alone.Get(); n != 0 {
+			if n := f.edgeState.metrics.offlineDecisions.Get(); n != 0 {
 				t.Errorf("after %d: %d calls were decided without the store", before, n)
 			}
 		})
@@ -151,26 +151,26 @@ func TestLateAnswer(t *testing.T) {
 	} {
 		t.Run(c.lost, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plain := &line{twin: &twin{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
-				store := &lateLine{slowLine: &slowLine{line: plain, began: time.Now()}}
+				plain := &simulatedStore{twin: &scriptModel{}, lose: never, mute: never, repeat: never, delay: never, meanwhile: func() {}}
+				store := &lateLine{slowLine: &slowLine{simulatedStore: plain, began: time.Now()}}
 				edge := func() *account {
 					o := Options{Edges: 4, WhenLost: c.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 					f := newFleet(&o, store)
-					return newAccount(&f.terms, "a")
+					return newAccount(&f.edgeState, "a")
 				}
 				other, key := edge(), edge()
 				for range c.used {
-					if d := other.Take(limits, time.Now()); !d.OK {
+					if d := other.TakeRequest(limits, time.Now()); !d.OK {
 						t.Fatalf("%s: the other edge: %+v", c.lost, d)
 					}
 				}
-				key.Take(limits, time.Now()) // learns how much is free
-				time.Sleep(2 * patience)
+				key.TakeRequest(limits, time.Now()) // learns how much is free
+				time.Sleep(2 * exhaustedAnswerTTL)
 				store.after = 10 * time.Millisecond
 				var calls sync.WaitGroup
 				for range c.calls {
 					calls.Go(func() {
-						d := key.Take(limits, time.Now())
+						d := key.TakeRequest(limits, time.Now())
 						if d.OK {
 							_, d = key.Reserve(limits, 10, time.Now())
 						}
@@ -181,7 +181,7 @@ func TestLateAnswer(t *testing.T) {
 					time.Sleep(2 * time.Millisecond)
 				}
 				calls.Wait()
-				if n := key.terms.metrics.alone.Get(); n != 0 {
+				if n := key.edgeState.metrics.offlineDecisions.Get(); n != 0 {
 					t.Errorf("%s: %d calls were decided without the store", c.lost, n)
 				}
 			})

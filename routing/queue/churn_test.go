@@ -15,7 +15,7 @@ import (
 // are in use than exist.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
-	p := newPlaces(20)
+	p := newFakeUpstream(20)
 	p.free.Store(total)
 	var running, served atomic.Int64
 	var wg sync.WaitGroup
@@ -46,8 +46,8 @@ func TestQueueUnderChurn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if p.q.Waiting() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.order.Len() != 0 {
-		t.Errorf("%d wait, %d free, %d keys", p.q.Waiting(), p.free.Load(), len(p.q.keys))
+	if p.q.WaitingCalls() != 0 || p.free.Load() != total || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
+		t.Errorf("%d wait, %d free, %d keys", p.q.WaitingCalls(), p.free.Load(), len(p.q.keys))
 	}
 	if served.Load() < 1000 {
 		t.Errorf("only %d served", served.Load())
@@ -59,13 +59,13 @@ func TestQueueUnderChurn(t *testing.T) {
 // waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := New()
-	p := newPlaces(0)
+	p := newFakeUpstream(0)
 	p.set = set
 	p.free.Store(3)
 	queues := []*Queue{set.ForModel("a"), set.ForModel("b"), set.ForModel("c")}
-	uses := make([]Use, len(queues))
+	uses := make([]QueueConfig, len(queues))
 	for i, q := range queues {
-		uses[i] = Use{Model: fmt.Sprint(i), Queue: q, Depth: 400, Route: p}
+		uses[i] = QueueConfig{Model: fmt.Sprint(i), Queue: q, Depth: 400, Route: p}
 	}
 	set.Apply(uses)
 	var freed, woken atomic.Int64
@@ -73,8 +73,8 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	for c := range 60 {
 		wg.Go(func() {
 			for i := range 100 {
-				first := queues[c%3].Waiting() == 0
-				if err := queues[c%3].Wait(nil, &Need{Key: fmt.Sprint(c % 5)}, time.Now().Add(time.Minute), func() bool {
+				first := queues[c%3].WaitingCalls() == 0
+				if err := queues[c%3].Wait(nil, &WaitRequest{Key: fmt.Sprint(c % 5)}, time.Now().Add(time.Minute), func() bool {
 					if !first {
 						woken.Add(1)
 					}
@@ -103,15 +103,15 @@ func TestQueuesWakeFewUnderChurn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if p.free.Load() != 3 || set.waiting.Load() != 0 || p.promised() != 0 {
-		t.Errorf("%d free, %d wait, %d promised", p.free.Load(), set.waiting.Load(), p.promised())
+	if p.free.Load() != 3 || set.waitingCount.Load() != 0 || p.promised() != 0 {
+		t.Errorf("%d free, %d wait, %d promised", p.free.Load(), set.waitingCount.Load(), p.promised())
 	}
 	if w, f := woken.Load(), freed.Load(); w > 2*f {
 		t.Errorf("%d were woken for %d slots", w, f)
 	}
 }
 
-func (p *places) promised() int {
+func (p *fakeUpstream) promised() int {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
@@ -122,9 +122,9 @@ func (p *places) promised() int {
 // second case, each slot wakes a waiter, which then waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
-		p, idle := newPlaces(n), newPlaces(0)
+		p, idle := newFakeUpstream(n), newFakeUpstream(0)
 		idle.set, idle.q = p.set, p.set.ForModel("idle")
-		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: n, Route: p}, {Model: "idle", Queue: idle.q, Depth: 10, Route: idle}})
+		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: n, Route: p}, {Model: "idle", Queue: idle.q, Depth: 10, Route: idle}})
 		done := make(chan struct{})
 		turn := make(chan struct{})
 		var wg sync.WaitGroup
@@ -137,7 +137,7 @@ func BenchmarkFreed(b *testing.B) {
 				}
 			})
 		}
-		for p.q.Waiting() < n {
+		for p.q.WaitingCalls() < n {
 			time.Sleep(time.Millisecond)
 		}
 		b.Run(fmt.Sprintf("another model's/%d wait", n), func(b *testing.B) {
@@ -165,9 +165,9 @@ func TestQueuesOfKeepsNothing(t *testing.T) {
 	if len(s.byModel) != 0 || len(s.retired) != 0 || s.ForModel("m") == q {
 		t.Error("a queue that nobody uses is kept")
 	}
-	p := newPlaces(0)
+	p := newFakeUpstream(0)
 	p.set = s
-	s.Apply([]Use{{Model: "m", Queue: q, Depth: 1, Route: p}})
+	s.Apply([]QueueConfig{{Model: "m", Queue: q, Depth: 1, Route: p}})
 	if s.ForModel("m") != q {
 		t.Error("the queue in use is not found")
 	}

@@ -12,17 +12,17 @@ import (
 	"penstock/routing"
 )
 
-func batchNeed(key string, after time.Duration) *Need {
-	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
+func batchNeed(key string, after time.Duration) *WaitRequest {
+	return &WaitRequest{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
 
 // TestQueueServesBatchesLast checks that batch calls wait behind other calls until they have aged.
 func TestQueueServesBatchesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(100)
+		p := newFakeUpstream(100)
 		var mu sync.Mutex
 		var served []string
-		wait := func(name string, n *Need) {
+		wait := func(name string, n *WaitRequest) {
 			go func() {
 				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
 					t.Errorf("Wait of %s = %v, want a slot", name, err)
@@ -36,7 +36,7 @@ func TestQueueServesBatchesLast(t *testing.T) {
 		wait("batch-0", batchNeed("b", 10*time.Second))
 		wait("batch-1", batchNeed("b", 20*time.Second))
 		for i := range 3 {
-			wait(fmt.Sprint("user-", i), &Need{Key: fmt.Sprint("user-", i)})
+			wait(fmt.Sprint("user-", i), &WaitRequest{Key: fmt.Sprint("user-", i)})
 		}
 		release := func() {
 			p.release()
@@ -50,8 +50,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 		if want := []string{"user-0", "batch-0", "user-1", "user-2", "batch-1"}; !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
 		}
-		if p.q.behind != 0 || p.q.Waiting() != 0 {
-			t.Errorf("%d wait, %d of batches", p.q.Waiting(), p.q.behind)
+		if p.q.laterRankWaiters != 0 || p.q.WaitingCalls() != 0 {
+			t.Errorf("%d wait, %d of batches", p.q.WaitingCalls(), p.q.laterRankWaiters)
 		}
 	})
 }
@@ -60,9 +60,9 @@ func TestQueueServesBatchesLast(t *testing.T) {
 // class. A full queue without batch calls rejects a batch call.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(3)
+		p := newFakeUpstream(3)
 		ended := make(chan string, 10)
-		join := func(name string, n *Need) {
+		join := func(name string, n *WaitRequest) {
 			go func() {
 				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); errors.Is(err, ErrFull) {
 					ended <- name
@@ -70,12 +70,12 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		join("user-0", &Need{Key: "user"})
+		join("user-0", &WaitRequest{Key: "user"})
 		join("batch-0", batchNeed("b", time.Minute))
 		join("batch-1", batchNeed("b", time.Minute))
 		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls in the queue than the other key
-		join("user-1", &Need{Key: "user"})
-		join("user-2", &Need{Key: "user"})
+		join("user-1", &WaitRequest{Key: "user"})
+		join("user-2", &WaitRequest{Key: "user"})
 		join("batch-3", batchNeed("b", time.Minute))
 		for _, want := range []string{"batch-1", "batch-0", "batch-2", "batch-3"} {
 			if got := <-ended; got != want {
@@ -86,8 +86,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 			p.release()
 		}
 		synctest.Wait()
-		if p.q.Waiting() != 0 || len(ended) != 0 {
-			t.Errorf("%d wait, %d were evicted", p.q.Waiting(), len(ended))
+		if p.q.WaitingCalls() != 0 || len(ended) != 0 {
+			t.Errorf("%d wait, %d were evicted", p.q.WaitingCalls(), len(ended))
 		}
 	})
 }
@@ -98,12 +98,12 @@ func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlaces(1000)
+			p := newFakeUpstream(1000)
 			p.free.Store(slots)
 			p.fits = func(q *routing.Query) bool { return int(p.free.Load()) > reserved(q.Reserve, slots) }
 			var mu, taking sync.Mutex
 			var done bool
-			ask := func(n *Need) bool {
+			ask := func(n *WaitRequest) bool {
 				take := func() bool { // check and acquire in one step, because two concurrent calls would use the reserve
 					taking.Lock()
 					defer taking.Unlock()
@@ -138,7 +138,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 					for range each {
 						time.Sleep(time.Duration(700+i*111) * time.Millisecond)
 						begun := time.Now()
-						ask(&Need{Key: fmt.Sprint("user-", i)})
+						ask(&WaitRequest{Key: fmt.Sprint("user-", i)})
 						mu.Lock()
 						waits = append(waits, time.Since(begun))
 						mu.Unlock()
@@ -187,13 +187,13 @@ func TestQueueFloors(t *testing.T) {
 		{[]routing.Percent{0, 60, 40}, [3]int{0, 60, 40}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlaces(400)
-			p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 400, Route: p, Floors: c.floors}})
+			p := newFakeUpstream(400)
+			p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 400, Route: p, Floors: c.floors}})
 			var mu sync.Mutex
 			var served [3]int
 			left := make(chan struct{})
 			for i := range 360 {
-				n := &Need{Key: fmt.Sprint("key-", i%3, i%2), Rank: i % 3, Ages: time.Now().Add(time.Hour)}
+				n := &WaitRequest{Key: fmt.Sprint("key-", i%3, i%2), Rank: i % 3, Ages: time.Now().Add(time.Hour)}
 				go func() {
 					if p.q.Wait(left, n, time.Now().Add(time.Minute), p.take) == nil {
 						mu.Lock()

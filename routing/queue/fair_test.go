@@ -11,10 +11,10 @@ import (
 	"penstock/routing/turns"
 )
 
-// fairPlaces returns one slot, and a line that records each call that acquires the slot.
-func fairPlaces() (*places, *turns.Line) {
-	p, line := newPlaces(100), new(turns.Line)
-	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
+// newFairUpstream returns one slot, and a line that records each call that acquires the slot.
+func newFairUpstream() (*fakeUpstream, *turns.Scheduler) {
+	p, line := newFakeUpstream(100), new(turns.Scheduler)
+	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
 	return p, line
 }
 
@@ -35,17 +35,17 @@ func TestQueueServesByTokens(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, line := fairPlaces()
+				p, line := newFairUpstream()
 				done := make(chan struct{})
 				var mu sync.Mutex
 				served := map[string]int{}
 				loop := func(key string, weight float64, tokens int64) {
 					for {
-						err := p.q.Wait(done, &Need{Key: key, Weight: weight, Expected: tokens}, time.Now().Add(time.Hour), func() bool {
+						err := p.q.Wait(done, &WaitRequest{Key: key, Weight: weight, Expected: tokens}, time.Now().Add(time.Hour), func() bool {
 							if !p.take() {
 								return false
 							}
-							line.Begin(key, weight, tokens, time.Now())
+							line.BeginTurn(key, weight, tokens, time.Now())
 							return true
 						})
 						if err != nil {
@@ -82,11 +82,11 @@ func TestQueueServesByTokens(t *testing.T) {
 // each session are served in order.
 func TestQueueServesSessionsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := fairPlaces()
+		p, _ := newFairUpstream()
 		var served []string
 		for _, name := range []string{"1-a", "1-b", "1-c", "2-a", "2-b", "3-a"} {
 			go func() {
-				n := &Need{Key: "agent", Session: uint64(name[0])}
+				n := &WaitRequest{Key: "agent", Session: uint64(name[0])}
 				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
 					t.Errorf("Wait of %s = %v, want a slot", name, err)
 				}
@@ -108,7 +108,7 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 // assigns that line to the queue.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, line := fairPlaces()
+		p, line := newFairUpstream()
 		for i := range 3 {
 			go func() {
 				if err := p.wait(nil, fmt.Sprint(i), time.Now().Add(time.Minute), p.take); err != nil {
@@ -117,16 +117,16 @@ func TestQueueMovesToAnotherLine(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		next := new(turns.Line)
-		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
-		if line.Begin("late", 1, 1, time.Now().Add(time.Hour)); !line.Quiet() || next.Quiet() {
+		next := new(turns.Scheduler)
+		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: next}})
+		if line.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !line.Quiet() || next.Quiet() {
 			t.Error("calls wait in the line that was left")
 		}
 		for range 3 {
 			p.release()
 			synctest.Wait()
 		}
-		if next.Begin("late", 1, 1, time.Now().Add(time.Hour)); !next.Quiet() {
+		if next.BeginTurn("late", 1, 1, time.Now().Add(time.Hour)); !next.Quiet() {
 			t.Error("keys wait that have left")
 		}
 	})

@@ -12,23 +12,23 @@ import (
 	"penstock/routing"
 )
 
-// passing is a pool of slots with its queue. Batch calls must leave some of the slots free.
-type passing struct {
-	*places
+// reserveSimulation is a pool of slots with its queue. Batch calls must leave some of the slots free.
+type reserveSimulation struct {
+	*fakeUpstream
 	served, evicted atomic.Int64
 }
 
 const passingSlots = 4
 
-func newPassing(depth int) *passing {
-	p := &passing{places: newPlaces(depth)}
+func newReserveSimulation(depth int) *reserveSimulation {
+	p := &reserveSimulation{fakeUpstream: newFakeUpstream(depth)}
 	p.free.Store(passingSlots)
 	p.fits = func(q *routing.Query) bool { return p.room(q.Reserve) > 0 }
 	return p
 }
 
 // ask makes a call request a slot. It returns when the call has a slot, waits, or was refused.
-func (p *passing) ask(n *Need, take func() bool) {
+func (p *reserveSimulation) ask(n *WaitRequest, take func() bool) {
 	go func() {
 		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
 		case err == nil:
@@ -40,15 +40,15 @@ func (p *passing) ask(n *Need, take func() bool) {
 	synctest.Wait()
 }
 
-func (p *passing) need(rank int, key string) (*Need, func() bool) {
-	n := &Need{Key: key, Rank: rank}
+func (p *reserveSimulation) need(rank int, key string) (*WaitRequest, func() bool) {
+	n := &WaitRequest{Key: key, Rank: rank}
 	if rank > 0 {
 		n.Reserve, n.Ages = 50, time.Now().Add(time.Minute)
 	}
 	return n, func() bool { return p.room(n.Reserve) > 0 && p.take() }
 }
 
-func (p *passing) room(reserve routing.Percent) int {
+func (p *reserveSimulation) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
@@ -59,14 +59,14 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 	beside := 0 // calls for which a slot was free while the queue was full
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
-			p, r := newPassing(depth), rand.New(rand.NewPCG(seed, 1))
+			p, r := newReserveSimulation(depth), rand.New(rand.NewPCG(seed, 1))
 			for step := range 40 {
 				if r.IntN(3) == 0 && p.free.Load() < passingSlots {
 					p.release()
 					synctest.Wait()
 				} else {
 					n, take := p.need(r.IntN(2), fmt.Sprint(r.IntN(3)))
-					room, served, evicted, full := p.room(n.Reserve), p.served.Load(), p.evicted.Load(), p.q.Waiting() == depth
+					room, served, evicted, full := p.room(n.Reserve), p.served.Load(), p.evicted.Load(), p.q.WaitingCalls() == depth
 					p.ask(n, take)
 					if room > 0 && (p.served.Load() != served+1 || p.evicted.Load() != evicted) {
 						t.Fatalf("step %d of seed %d: beside %d free slots %d were served and %d lost their places",
@@ -76,11 +76,11 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 						beside++
 					}
 				}
-				if w := p.q.Waiting(); w > depth {
+				if w := p.q.WaitingCalls(); w > depth {
 					t.Fatalf("step %d of seed %d: %d wait", step, seed, w)
 				}
 			}
-			for p.q.Waiting() > 0 || p.free.Load() < passingSlots {
+			for p.q.WaitingCalls() > 0 || p.free.Load() < passingSlots {
 				p.release()
 				synctest.Wait()
 			}
@@ -96,7 +96,7 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 func TestPassingLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 2
-		p := newPassing(depth)
+		p := newReserveSimulation(depth)
 		p.free.Store(1)
 		for i := range depth { // batch calls do not use that slot
 			n, take := p.need(1, fmt.Sprint("batch-", i))
@@ -107,15 +107,15 @@ func TestPassingLosesItsSlot(t *testing.T) {
 			p.free.CompareAndSwap(1, 0) // a call for a different model takes the slot
 			return take()
 		})
-		if p.q.Waiting() != depth || p.evicted.Load() != 1 || p.q.WaitingOf(1) != depth-1 {
-			t.Errorf("%d wait, %d of them of batches, and %d lost their places", p.q.Waiting(), p.q.WaitingOf(1), p.evicted.Load())
+		if p.q.WaitingCalls() != depth || p.evicted.Load() != 1 || p.q.WaitingInRank(1) != depth-1 {
+			t.Errorf("%d wait, %d of them of batches, and %d lost their places", p.q.WaitingCalls(), p.q.WaitingInRank(1), p.evicted.Load())
 		}
 		for range depth {
 			p.free.Store(passingSlots - 1)
 			p.release()
 			synctest.Wait()
 		}
-		if p.served.Load() != depth || p.q.Waiting() != 0 {
+		if p.served.Load() != depth || p.q.WaitingCalls() != 0 {
 			t.Errorf("%d were served", p.served.Load())
 		}
 	})

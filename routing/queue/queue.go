@@ -22,22 +22,22 @@ var (
 	ErrDeadline = errors.New("waited too long in the queue")
 	// ErrNotYet means that the call is still waiting.
 	ErrNotYet = errors.New("no slot yet")
-	// ErrLeft means that the caller's done channel was closed.
-	ErrLeft = errors.New("left the queue")
+	// ErrCanceled means that the caller's done channel was closed.
+	ErrCanceled = errors.New("left the queue")
 )
 
 // Route is a queue's view of its model's upstreams. *routing.Route implements it.
 type Route interface {
 	Targets() []routing.Target
-	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait registers a waiting call at the upstreams whose models take turns. quit removes the
+	UsableSlots(u *upstreams.Upstream, q *routing.Query) routing.UsableSlots
+	// RegisterWait registers a waiting call at the upstreams whose models take turns. quit removes the
 	// registration. Wait and quit may report a change of an upstream, so the caller must hold no
 	// lock.
-	Wait(q *routing.Query) (quit func())
+	RegisterWait(q *routing.Query) (quit func())
 }
 
-// Need describes a waiting call and its key.
-type Need struct {
+// WaitRequest describes a waiting call and its key.
+type WaitRequest struct {
 	Key   string // the key that was served least goes first
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not use
@@ -67,27 +67,27 @@ type Queue struct {
 	count  atomic.Int64 // number of waiters; written with queues.mu held
 
 	// queues.mu guards the following fields.
-	route   Route
-	depth   int
-	keys    map[string]*waitingKey
-	order   list.List // *waitingKey elements that have waiters; among equals, the front goes first
-	line    *turns.Line
-	classes []*waiterClass
-	ranks   [MaxRanks]rankState
-	behind  int     // number of waiters in all ranks except the first
-	unwoken *waiter // the waiter that tries without a wake-up; no other waiter is woken while it tries
+	route            Route
+	depth            int
+	keys             map[string]*waitingKey
+	keyOrder         list.List // *waitingKey elements that have waiters; among equals, the front goes first
+	scheduler        *turns.Scheduler
+	classes          []*waiterClass
+	ranks            [MaxRanks]rankState
+	laterRankWaiters int     // number of waiters in all ranks except the first
+	tryingWaiter     *waiter // the waiter that tries without a wake-up; no other waiter is woken while it tries
 }
 
 // waitingKey holds the waiters of one key in order.
 type waitingKey struct {
-	name     string
-	weight   float64
-	waiters  list.List // of *waiter
-	element  *list.Element
-	account  *turns.Account
-	promised int64 // expected service of woken calls that have not tried yet
-	round    uint64
-	sessions map[uint64]session // sessions that have waiters
+	name            string
+	weight          float64
+	waiters         list.List // of *waiter
+	element         *list.Element
+	account         *turns.Account
+	promisedService int64 // expected service of woken calls that have not tried yet
+	round           uint64
+	sessions        map[uint64]session // sessions that have waiters
 }
 
 // session tracks the waiters of one session of a key. A session has one waiter in each round.
@@ -129,39 +129,39 @@ func (k *waitingKey) remove(w *waiter) {
 // waiterClass is a group of waiters that have the same needs, so a slot suits either all of them or
 // none.
 type waiterClass struct {
-	pool    upstreams.Pool
-	tried   []upstreams.ID
-	tiers   uint8
-	arms    routing.Arms
-	needs   upstreams.Features
-	reserve routing.Percent
-	waiters int
-	asleep  int  // number of waiters without an offer, including the unwoken one
-	fits    bool // the waiters can use the offered slot
+	pool       upstreams.Pool
+	tried      []upstreams.ID
+	tiers      uint8
+	arms       routing.Arms
+	needs      upstreams.Features
+	reserve    routing.Percent
+	waiters    int
+	asleep     int  // number of waiters without an offer, including the unwoken one
+	canUseSlot bool // the waiters can use the offered slot
 }
 
 type waiter struct {
-	key       *waitingKey
-	class     *waiterClass
-	element   *list.Element   // nil after the waiter has left
-	offered   *queuedUpstream // the upstream whose slot is offered; nil while the waiter is asleep
-	lastEvent uint64          // the event that last woke the waiter
-	wake      chan struct{}   // has one token while offered or evicted is set
-	evicted   bool            // removed from the queue to make room for another call
-	counts    counts
-	session   uint64
-	round     uint64 // see waitingKey.add
-	expected  int64
-	rank      int // rank of the class
-	ages      time.Time
-	passes    bool // joined a full queue because a slot was free
+	key              *waitingKey
+	class            *waiterClass
+	element          *list.Element   // nil after the waiter has left
+	offered          *queuedUpstream // the upstream whose slot is offered; nil while the waiter is asleep
+	lastEvent        uint64          // the event that last woke the waiter
+	wake             chan struct{}   // has one token while offered or evicted is set
+	evicted          bool            // removed from the queue to make room for another call
+	turnRegistration turnRegistration
+	session          uint64
+	round            uint64 // see waitingKey.add
+	expected         int64
+	rank             int // rank of the class
+	agesAt           time.Time
+	joinedOverDepth  bool // joined a full queue because a slot was free
 }
 
-// counts tracks where a waiter is registered as waiting for its model's turn.
-type counts struct {
-	mu    sync.Mutex // acquired before queues.mu
-	quit  func()     // nil if not registered
-	ended bool
+// turnRegistration tracks where a waiter is registered as waiting for its model's turn.
+type turnRegistration struct {
+	mu         sync.Mutex // acquired before queues.mu
+	unregister func()     // nil if not registered
+	ended      bool
 }
 
 type rankState struct {
@@ -172,18 +172,18 @@ type rankState struct {
 
 // rankAt returns the waiter's current rank. The rank is 0 once the waiter has aged.
 func (w *waiter) rankAt(now time.Time) int {
-	if w.rank > 0 && now.Before(w.ages) {
+	if w.rank > 0 && now.Before(w.agesAt) {
 		return w.rank
 	}
 	return 0
 }
 
-// Waiting returns the number of waiting calls. If it is not 0, a new call must also wait, because
+// WaitingCalls returns the number of waiting calls. If it is not 0, a new call must also wait, because
 // otherwise it would jump the queue.
-func (q *Queue) Waiting() int { return int(q.count.Load()) }
+func (q *Queue) WaitingCalls() int { return int(q.count.Load()) }
 
-// WaitingOf returns the number of waiting calls that have the given rank.
-func (q *Queue) WaitingOf(rank int) int {
+// WaitingInRank returns the number of waiting calls that have the given rank.
+func (q *Queue) WaitingInRank(rank int) int {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	return q.ranks[rank].waiters
@@ -191,7 +191,7 @@ func (q *Queue) WaitingOf(rank int) int {
 
 // Wait joins the queue and returns nil once try has returned true. It combines Join, Await and
 // Leave.
-func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
+func (q *Queue) Wait(done <-chan struct{}, n *WaitRequest, deadline time.Time, try func() bool) error {
 	w, err := q.Join(n)
 	if err != nil {
 		return err
@@ -200,11 +200,11 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 	return w.Await(done, deadline, deadline, try)
 }
 
-// Waiting is a waiting call's entry in a queue. Only the call's goroutine may use it.
-type Waiting struct {
-	q     *Queue
-	w     *waiter
-	first bool // the call tries once without a wake-up
+// Entry is a waiting call's entry in a queue. Only the call's goroutine may use it.
+type Entry struct {
+	q          *Queue
+	w          *waiter
+	triesFirst bool // the call tries once without a wake-up
 }
 
 // Join adds a call to the queue. The caller must call Leave. The only error is ErrFull.
@@ -213,24 +213,24 @@ type Waiting struct {
 // unless that key would then have fewer than this call's key. A key that floods the queue therefore
 // cannot block other keys. If this call can use a free slot that no waiter can use, Join evicts no
 // call. The entry then matters only if another call takes that slot first.
-func (q *Queue) Join(n *Need) (*Waiting, error) {
+func (q *Queue) Join(n *WaitRequest) (*Entry, error) {
 	w, first, err := q.join(n)
 	if err != nil {
 		return nil, err
 	}
-	q.awaitTurns(w)
-	return &Waiting{q, w, first}, nil
+	q.registerWait(w)
+	return &Entry{q, w, first}, nil
 }
 
 // Leave removes the call, unless it was evicted.
-func (p *Waiting) Leave() {
+func (p *Entry) Leave() {
 	p.q.leave(p.w)
-	p.w.counts.end()
+	p.w.turnRegistration.endRegistration()
 }
 
-// awaitTurns registers a waiter at the queue's current route.
-func (q *Queue) awaitTurns(w *waiter) {
-	t := &w.counts
+// registerWait registers a waiter at the queue's current route.
+func (q *Queue) registerWait(w *waiter) {
+	t := &w.turnRegistration
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	q.queues.mu.Lock()
@@ -239,34 +239,34 @@ func (q *Queue) awaitTurns(w *waiter) {
 	if t.ended || route == nil {
 		return
 	}
-	before := t.quit
-	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
+	before := t.unregister
+	t.unregister = route.RegisterWait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
 	if before != nil { // only after the new registration, so that the waiter keeps its turn at engines in both routes
 		before()
 	}
 }
 
-func (t *counts) end() {
+func (t *turnRegistration) endRegistration() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
-	if t.quit != nil {
-		t.quit()
-		t.quit = nil
+	if t.unregister != nil {
+		t.unregister()
+		t.unregister = nil
 	}
 }
 
 // Await returns nil once try has returned true. try must attempt to acquire a slot and report
 // whether it has succeeded. Await calls try on the caller's goroutine, immediately if no other call
 // waits, and whenever this waiter is offered a slot. Await holds no lock while try runs, so more
-// than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrLeft when
+// than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrCanceled when
 // done is closed, and ErrFull if the call was evicted.
 //
 // If the time until comes first, Await returns ErrNotYet. The call then stays in the queue, and
 // Await may be called again.
-func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
-	if p.first {
-		p.first = false
+func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
+	if p.triesFirst {
+		p.triesFirst = false
 		if try() {
 			return nil
 		}
@@ -281,13 +281,13 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 	for {
 		select {
 		case <-done:
-			return ErrLeft
+			return ErrCanceled
 		case <-timer.C:
 			return end
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			return ErrLeft // select may choose either ready case, but a call that has ended must not acquire a slot
+			return ErrCanceled // select may choose either ready case, but a call that has ended must not acquire a slot
 		}
 		if p.q.evicted(p.w) {
 			return ErrFull
@@ -300,16 +300,16 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 }
 
 // join adds a waiter. If no other call waits, first is true, and this call may try immediately.
-func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
+func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	k, passes := q.keys[n.Key], false
-	if q.Waiting() >= q.depth {
+	if q.WaitingCalls() >= q.depth {
 		own := 0
 		if k != nil {
 			own = k.waiters.Len()
 		}
-		if passes = suited(q, n); !passes && !q.makeRoom(n.Rank, own) {
+		if passes = canUseFreeSlot(q, n); !passes && !q.evictFor(n.Rank, own) {
 			return nil, false, ErrFull
 		}
 	}
@@ -318,35 +318,35 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	}
 	if k == nil {
 		k = &waitingKey{
-			name: n.Key, weight: n.Weight, account: q.line.Wait(n.Key, n.Weight, time.Now()), sessions: make(map[uint64]session, 1),
+			name: n.Key, weight: n.Weight, account: q.scheduler.StartWait(n.Key, n.Weight, time.Now()), sessions: make(map[uint64]session, 1),
 		}
-		k.element = q.order.PushBack(k)
+		k.element = q.keyOrder.PushBack(k)
 		if q.keys == nil {
 			q.keys = make(map[string]*waitingKey)
 		}
 		q.keys[n.Key] = k
 	}
-	w = &waiter{key: k, class: q.class(n), wake: make(chan struct{}, 1), rank: n.Rank, ages: n.Ages, passes: passes}
+	w = &waiter{key: k, class: q.findClass(n), wake: make(chan struct{}, 1), rank: n.Rank, agesAt: n.Ages, joinedOverDepth: passes}
 	w.session, w.expected = n.Session, n.Expected
 	q.ranks[w.rank].waiters++
 	if w.rank > 0 {
-		q.behind++
+		q.laterRankWaiters++
 	}
 	w.class.waiters++
 	w.class.asleep++
 	k.add(w)
-	q.queues.waiting.Add(1)
+	q.queues.waitingCount.Add(1)
 	if first = q.count.Add(1) == 1; first {
-		q.unwoken = w
+		q.tryingWaiter = w
 	} else {
-		q.queues.offerQueue(q)
+		q.queues.offerQueueSlots(q)
 	}
 	return w, first, nil
 }
 
-// class returns the waiterClass for a need. There are only a few classes, because few waiting calls
+// findClass returns the waiterClass for a need. There are only a few classes, because few waiting calls
 // have already tried an upstream.
-func (q *Queue) class(n *Need) *waiterClass {
+func (q *Queue) findClass(n *WaitRequest) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
 			slices.Equal(c.tried, n.Tried) {
@@ -358,21 +358,21 @@ func (q *Queue) class(n *Need) *waiterClass {
 	return c
 }
 
-// moveTo moves the waiting keys to a different line. queues.mu must be held.
-func (q *Queue) moveTo(line *turns.Line) {
-	q.line = line
+// moveToScheduler moves the waiting keys to a different line. queues.mu must be held.
+func (q *Queue) moveToScheduler(line *turns.Scheduler) {
+	q.scheduler = line
 	now := time.Now()
-	for e := q.order.Front(); e != nil; e = e.Next() {
+	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
-		k.account.Leave(now)
-		k.account = line.Wait(k.name, k.weight, now)
+		k.account.EndWait(now)
+		k.account = line.StartWait(k.name, k.weight, now)
 	}
 }
 
 func (q *Queue) all() (all []*waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
-	for e := q.order.Front(); e != nil; e = e.Next() {
+	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		for w := e.Value.(*waitingKey).waiters.Front(); w != nil; w = w.Next() {
 			all = append(all, w.Value.(*waiter))
 		}
@@ -380,11 +380,11 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// suited reports whether a new call can use a free slot. It does not count slots for which a waiter
+// canUseFreeSlot reports whether a new call can use a free slot. It does not count slots for which a waiter
 // was woken or that a waiter is about to try.
-func suited(q *Queue, n *Need) bool {
+func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	taken := 0
-	if q.unwoken != nil {
+	if q.tryingWaiter != nil {
 		taken = 1
 	}
 	if q.depth <= 0 {
@@ -393,10 +393,10 @@ func suited(q *Queue, n *Need) bool {
 	places := *q.queues.byUpstream.Load()
 	for _, t := range q.route.Targets() {
 		p := places[t.Upstream]
-		if p == nil || t.Upstream.Breaker.Bars(n.Key) {
+		if p == nil || t.Upstream.Breaker.BarsKey(n.Key) {
 			continue
 		}
-		room := q.route.Room(t.Upstream, &routing.Query{
+		room := q.route.UsableSlots(t.Upstream, &routing.Query{
 			Pool: n.Pool, Exclude: n.Tried, Tiers: n.Tiers, Arms: n.Arms, Reserve: n.Reserve, Now: time.Now(),
 		})
 		if room.Slots > p.promisedSlots(n.Pool, room.Shared)+taken {
@@ -406,12 +406,12 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a new call. of is the rank of the new call, and own is how many
+// evictFor evicts a waiter for a new call. of is the rank of the new call, and own is how many
 // waiters the call's key has. It evicts the newest waiter of the last rank, if that rank is behind
 // the new call's rank. Otherwise it evicts the newest waiter of the same rank from the key that has
 // the most waiters. That key must not be left with fewer waiters than the new call's key.
-func (q *Queue) makeRoom(of, own int) bool {
-	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
+func (q *Queue) evictFor(of, own int) bool {
+	for rank := len(q.ranks) - 1; rank > of && q.laterRankWaiters > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
 			q.evict(q.newest(rank))
 			return true
@@ -428,7 +428,7 @@ func (q *Queue) makeRoom(of, own int) bool {
 // newest returns the newest waiter that has the given rank, or nil. It picks the waiter from the
 // key that has the most waiters.
 func (q *Queue) newest(rank int) (newest *waiter) {
-	for e := q.order.Front(); e != nil; e = e.Next() {
+	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
 		if newest != nil && k.waiters.Len() <= newest.key.waiters.Len() {
 			continue
@@ -468,37 +468,37 @@ func (q *Queue) remove(w *waiter) {
 	if w.element == nil {
 		return
 	}
-	k, c, first := w.key, w.class, q.unwoken == w
+	k, c, first := w.key, w.class, q.tryingWaiter == w
 	k.remove(w)
 	q.count.Add(-1)
 	if q.ranks[w.rank].waiters--; q.ranks[w.rank].waiters == 0 {
 		q.ranks[w.rank].credit = 0
 	}
 	if w.rank > 0 {
-		q.behind--
+		q.laterRankWaiters--
 	}
-	q.queues.waiting.Add(-1)
+	q.queues.waitingCount.Add(-1)
 	if k.waiters.Len() == 0 {
-		q.order.Remove(k.element)
+		q.keyOrder.Remove(k.element)
 		delete(q.keys, k.name)
-		k.account.Leave(time.Now())
+		k.account.EndWait(time.Now())
 	} else if first {
-		q.order.MoveToBack(k.element) // the key has had its turn even though it was not woken
+		q.keyOrder.MoveToBack(k.element) // the key has had its turn even though it was not woken
 	}
 	if c.waiters--; c.waiters == 0 {
 		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
 	}
 	if p := w.offered; p != nil {
 		w.offered = nil
-		k.promised -= w.expected
-		p.promised[c.pool]--
-		q.queues.offer(p)
+		k.promisedService -= w.expected
+		p.promisedWaiters[c.pool]--
+		q.queues.offerSlots(p)
 		return
 	}
 	c.asleep--
 	if first {
-		q.unwoken = nil
-		q.queues.offerQueue(q)
+		q.tryingWaiter = nil
+		q.queues.offerQueueSlots(q)
 	}
 }
 
@@ -513,53 +513,53 @@ func (q *Queue) sleepAgain(w *waiter) {
 	}
 	if p := w.offered; p != nil {
 		w.offered = nil
-		w.key.promised -= w.expected
+		w.key.promisedService -= w.expected
 		w.class.asleep++
-		p.promised[w.class.pool]--
-		q.order.MoveToFront(w.key.element)
-		q.queues.offer(p) // offer it explicitly, because a reload may have removed it from the route
+		p.promisedWaiters[w.class.pool]--
+		q.keyOrder.MoveToFront(w.key.element)
+		q.queues.offerSlots(p) // offer it explicitly, because a reload may have removed it from the route
 	} else {
-		q.unwoken = nil
+		q.tryingWaiter = nil
 	}
-	if w.passes { // another call took the slot first
-		w.passes = false
-		if q.Waiting() > q.depth && !q.makeRoom(w.rank, w.key.waiters.Len()-1) {
+	if w.joinedOverDepth { // another call took the slot first
+		w.joinedOverDepth = false
+		if q.WaitingCalls() > q.depth && !q.evictFor(w.rank, w.key.waiters.Len()-1) {
 			q.evict(w)
 		}
 	}
-	q.queues.offerQueue(q)
+	q.queues.offerQueueSlots(q)
 }
 
 // wakeNext wakes the next waiter that can use a slot of p, and reports whether there was one. It
 // also wakes waiters whose calls can no longer go to any upstream, so that they fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
-	if q.Waiting() == 0 || q.unwoken != nil {
+	if q.WaitingCalls() == 0 || q.tryingWaiter != nil {
 		return false
 	}
 	suits := false
 	for _, c := range q.classes {
-		c.fits = false
+		c.canUseSlot = false
 		if c.asleep == 0 {
 			continue
 		}
-		room := q.route.Room(p.upstream, &routing.Query{
+		room := q.route.UsableSlots(p.upstream, &routing.Query{
 			Pool: c.pool, Exclude: c.tried, Tiers: c.tiers, Arms: c.arms, Needs: c.needs, Reserve: c.reserve, Now: now,
 		})
 		if room.None {
-			q.wakeAll(c, p)
+			q.wakeClass(c, p)
 			continue
 		}
-		c.fits = room.Slots > p.promisedSlots(c.pool, room.Shared)
-		suits = suits || c.fits
+		c.canUseSlot = room.Slots > p.promisedSlots(c.pool, room.Shared)
+		suits = suits || c.canUseSlot
 	}
 	if !suits {
 		return false
 	}
-	if q.behind == 0 {
+	if q.laterRankWaiters == 0 {
 		return q.wakeRank(p, now, 0, false)
 	}
 	for rank := range q.ranks {
-		if q.ranks[rank].credit >= aSlot && q.wakeRank(p, now, rank, true) {
+		if q.ranks[rank].credit >= slotCredit && q.wakeRank(p, now, rank, true) {
 			return true
 		}
 	}
@@ -571,8 +571,8 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	return false
 }
 
-// aSlot is the credit for one slot.
-const aSlot = 100
+// slotCredit is the credit for one slot.
+const slotCredit = 100
 
 // wakeRank wakes the next waiter whose class fits. It considers waiters whose current rank is rank.
 // If own is true, it considers those whose original rank is rank instead. Among these, it picks the
@@ -580,10 +580,10 @@ const aSlot = 100
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
-	for e := q.order.Front(); e != nil; e = e.Next() {
+	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
-		served := k.account.With(k.promised)
-		if next != nil && served >= least || p.upstream.Breaker.Bars(k.name) {
+		served := k.account.ServedAfter(k.promisedService)
+		if next != nil && served >= least || p.upstream.Breaker.BarsKey(k.name) {
 			continue // the slot may be for a breaker's trial, which this key may not use
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
@@ -592,7 +592,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 			if !own {
 				of = w.rankAt(now)
 			}
-			if w.class.fits && of == rank && q.wakeable(w) {
+			if w.class.canUseSlot && of == rank && q.wakeable(w) {
 				next, least = w, served
 				break
 			}
@@ -602,27 +602,27 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 		return false
 	}
 	q.wakeFor(next, p)
-	q.order.MoveToBack(next.key.element)
-	q.credit(next.rank)
+	q.keyOrder.MoveToBack(next.key.element)
+	q.updateCredits(next.rank)
 	return true
 }
 
-// credit updates the ranks' credits after a waiter of rank served was woken for a slot.
-func (q *Queue) credit(served int) {
-	if q.behind == 0 {
+// updateCredits updates the ranks' credits after a waiter of rank served was woken for a slot.
+func (q *Queue) updateCredits(served int) {
+	if q.laterRankWaiters == 0 {
 		return
 	}
 	for i := range q.ranks {
 		if r := &q.ranks[i]; i == served {
-			r.credit = max(0, r.credit+r.floor-aSlot)
+			r.credit = max(0, r.credit+r.floor-slotCredit)
 		} else if r.waiters > 0 {
-			r.credit = min(2*aSlot, r.credit+r.floor)
+			r.credit = min(2*slotCredit, r.credit+r.floor)
 		}
 	}
 }
 
-func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
-	for e := q.order.Front(); e != nil; e = e.Next() {
+func (q *Queue) wakeClass(c *waiterClass, p *queuedUpstream) {
+	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
 			if w := f.Value.(*waiter); w.class == c && q.wakeable(w) {
 				q.wakeFor(w, p)
@@ -632,15 +632,17 @@ func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 }
 
 // wakeable reports whether a waiter is asleep and was not woken by the current event.
-func (q *Queue) wakeable(w *waiter) bool { return w.offered == nil && w.lastEvent < q.queues.events }
+func (q *Queue) wakeable(w *waiter) bool {
+	return w.offered == nil && w.lastEvent < q.queues.eventNumber
+}
 
 // wakeFor wakes a waiter to try p.
 func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
-	w.offered, w.lastEvent = p, q.queues.events
-	w.key.promised += w.expected
+	w.offered, w.lastEvent = p, q.queues.eventNumber
+	w.key.promisedService += w.expected
 	w.key.round = max(w.key.round, w.round)
 	w.class.asleep--
-	p.promised[w.class.pool]++
+	p.promisedWaiters[w.class.pool]++
 	w.notify()
 }
 

@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// places is one upstream. Its slots are acquired by compare-and-swap, and each release is signalled
+// fakeUpstream is one upstream. Its slots are acquired by compare-and-swap, and each release is signalled
 // afterwards.
-type places struct {
+type fakeUpstream struct {
 	free   atomic.Int64
 	set    *Queues
 	q      *Queue
@@ -27,38 +27,38 @@ type places struct {
 	onWait func(*routing.Query)      // called for each call that counts as waiting; may be nil
 }
 
-func newPlaces(depth int) *places {
-	p := &places{set: New(), at: new(upstreams.Upstream)}
+func newFakeUpstream(depth int) *fakeUpstream {
+	p := &fakeUpstream{set: New(), at: new(upstreams.Upstream)}
 	p.q = p.set.ForModel("m")
-	p.use(depth)
+	p.applyDepth(depth)
 	return p
 }
 
-func (p *places) use(depth int) {
-	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
+func (p *fakeUpstream) applyDepth(depth int) {
+	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
 }
 
-// Wait only calls onWait, because no model takes turns.
-func (p *places) Wait(q *routing.Query) (quit func()) {
+// RegisterWait only calls onWait, because no model takes turns.
+func (p *fakeUpstream) RegisterWait(q *routing.Query) (quit func()) {
 	if p.onWait != nil {
 		p.onWait(q)
 	}
 	return func() {}
 }
 
-func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
+func (p *fakeUpstream) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
 
-func (p *places) Room(_ *upstreams.Upstream, q *routing.Query) routing.Room {
+func (p *fakeUpstream) UsableSlots(_ *upstreams.Upstream, q *routing.Query) routing.UsableSlots {
 	if p.gone.Load() {
-		return routing.Room{None: true}
+		return routing.UsableSlots{None: true}
 	}
 	if p.fits != nil && !p.fits(q) {
-		return routing.Room{}
+		return routing.UsableSlots{}
 	}
-	return routing.Room{Slots: int(p.free.Load()), Shared: true}
+	return routing.UsableSlots{Slots: int(p.free.Load()), Shared: true}
 }
 
-func (p *places) take() bool {
+func (p *fakeUpstream) take() bool {
 	for {
 		n := p.free.Load()
 		if n == 0 {
@@ -70,20 +70,20 @@ func (p *places) take() bool {
 	}
 }
 
-func (p *places) release() {
+func (p *fakeUpstream) release() {
 	p.free.Add(1)
 	p.set.SlotFreed(p.at)
 }
 
-func (p *places) wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
-	return p.q.Wait(done, &Need{Key: key}, deadline, try)
+func (p *fakeUpstream) wait(done <-chan struct{}, key string, deadline time.Time, try func() bool) error {
+	return p.q.Wait(done, &WaitRequest{Key: key}, deadline, try)
 }
 
 func none() bool { return false }
 
 func TestQueueServesKeysInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(100)
+		p := newFakeUpstream(100)
 		var mu sync.Mutex
 		var served []string
 		wait := func(name string) {
@@ -113,15 +113,15 @@ func TestQueueServesKeysInTurn(t *testing.T) {
 		if !slices.Equal(served, want) {
 			t.Errorf("served %v, want %v", served, want)
 		}
-		if p.q.Waiting() != 0 || len(p.q.keys) != 0 || p.q.order.Len() != 0 {
-			t.Errorf("%d waiters, %d keys left", p.q.Waiting(), len(p.q.keys))
+		if p.q.WaitingCalls() != 0 || len(p.q.keys) != 0 || p.q.keyOrder.Len() != 0 {
+			t.Errorf("%d waiters, %d keys left", p.q.WaitingCalls(), len(p.q.keys))
 		}
 	})
 }
 
 func TestQueueEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(2)
+		p := newFakeUpstream(2)
 		start := time.Now()
 		errs := make(chan error, 2)
 		done := make(chan struct{})
@@ -135,26 +135,26 @@ func TestQueueEnds(t *testing.T) {
 			t.Errorf("deadline: %v after %v", err, time.Since(start))
 		}
 		close(done)
-		if err := <-errs; !errors.Is(err, ErrLeft) || time.Since(start) != 3*time.Second {
+		if err := <-errs; !errors.Is(err, ErrCanceled) || time.Since(start) != 3*time.Second {
 			t.Errorf("gone: %v after %v", err, time.Since(start))
 		}
 		if err := p.wait(nil, "a", time.Time{}, none); !errors.Is(err, ErrDeadline) {
 			t.Errorf("no deadline: %v", err)
 		}
-		if p.q.Waiting() != 0 {
-			t.Errorf("%d calls wait, want 0", p.q.Waiting())
+		if p.q.WaitingCalls() != 0 {
+			t.Errorf("%d calls wait, want 0", p.q.WaitingCalls())
 		}
 	})
 }
 
 func TestQueueDepth(t *testing.T) {
-	p := newPlaces(0)
+	p := newFakeUpstream(0)
 	looked := false
 	look := func() bool { looked = true; return true }
 	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); !errors.Is(err, ErrFull) || looked {
 		t.Errorf("no depth: %v, looked %v", err, looked)
 	}
-	p.use(1)
+	p.applyDepth(1)
 	if err := p.wait(nil, "a", time.Now().Add(time.Hour), look); err != nil || !looked {
 		t.Errorf("depth 1: %v, looked %v", err, looked)
 	}
@@ -164,7 +164,7 @@ func TestQueueDepth(t *testing.T) {
 // of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(10)
+		p := newFakeUpstream(10)
 		served := make(chan string, 2)
 		var overtaken atomic.Bool
 		take := func() bool {
@@ -201,12 +201,12 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 // to the next waiter, whichever key that waiter has. No other waiter is woken.
 func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(1000)
+		p := newFakeUpstream(1000)
 		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolVision && len(q.Exclude) == 0 }
 		var asked [900]atomic.Int64
 		served := make(chan int, len(asked))
 		for i := range asked {
-			n := Need{Key: fmt.Sprint(i % 7), Pool: upstreams.PoolText}
+			n := WaitRequest{Key: fmt.Sprint(i % 7), Pool: upstreams.PoolText}
 			switch {
 			case i == 600:
 				n.Pool = upstreams.PoolVision
@@ -239,7 +239,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 		}
 		late := make(chan error, 1) // a new call gets the slot that no waiter can use
 		go func() {
-			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
+			late <- p.q.Wait(nil, &WaitRequest{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
 		}()
 		if err := <-late; err != nil {
 			t.Errorf("the newcomer's Wait = %v, want a slot", err)
@@ -247,8 +247,8 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 		time.Sleep(2 * time.Minute) // lets the other waiters time out
 		p.set.mu.Lock()
 		defer p.set.mu.Unlock()
-		if len(p.q.classes) != 0 || p.q.Waiting() != 0 || p.set.waiting.Load() != 0 {
-			t.Errorf("%d classes, %d wait", len(p.q.classes), p.q.Waiting())
+		if len(p.q.classes) != 0 || p.q.WaitingCalls() != 0 || p.set.waitingCount.Load() != 0 {
+			t.Errorf("%d classes, %d wait", len(p.q.classes), p.q.WaitingCalls())
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 // calls.
 func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(50)
+		p := newFakeUpstream(50)
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
@@ -278,23 +278,23 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 // woken.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(100)
-		other := newPlaces(1)
+		p := newFakeUpstream(100)
+		other := newFakeUpstream(1)
 		other.set = p.set
 		other.q = p.set.ForModel("other")
 		var looks atomic.Int64
 		other.fits = func(*routing.Query) bool { looks.Add(1); return false }
-		uses := []Use{{Model: "other", Queue: other.q, Depth: 100, Route: other}}
+		uses := []QueueConfig{{Model: "other", Queue: other.q, Depth: 100, Route: other}}
 		var asked atomic.Int64
 		served := make(chan string, 100)
 		for _, model := range []string{"a", "b", "c"} {
-			uses = append(uses, Use{Model: model, Queue: p.set.ForModel(model), Depth: 100, Route: p})
+			uses = append(uses, QueueConfig{Model: model, Queue: p.set.ForModel(model), Depth: 100, Route: p})
 		}
 		p.set.Apply(uses)
 		for _, u := range uses {
 			for range map[string]int{"a": 20, "b": 5, "c": 20, "other": 30}[u.Model] {
 				go func() {
-					if u.Queue.Wait(nil, &Need{Key: "k"}, time.Now().Add(time.Minute), func() bool { asked.Add(1); return u.Route.(*places).take() }) == nil {
+					if u.Queue.Wait(nil, &WaitRequest{Key: "k"}, time.Now().Add(time.Minute), func() bool { asked.Add(1); return u.Route.(*fakeUpstream).take() }) == nil {
 						served <- u.Model
 					}
 				}()
@@ -324,7 +324,7 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is random
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlaces(10)
+			p := newFakeUpstream(10)
 			done, hold := make(chan struct{}), make(chan struct{})
 			gone, next := make(chan error, 1), make(chan error, 1)
 			go func() {
@@ -344,7 +344,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 			p.release()
 			close(done)
 			close(hold)
-			if err := <-gone; !errors.Is(err, ErrLeft) {
+			if err := <-gone; !errors.Is(err, ErrCanceled) {
 				t.Errorf("the one that left: %v", err)
 			}
 			if err := <-next; err != nil {
@@ -360,7 +360,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPlaces(10)
+			p := newFakeUpstream(10)
 			var looks, late atomic.Int64
 			hold, slow := make(chan struct{}), int64(1)
 			if signalled {
@@ -420,13 +420,13 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 // waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(10)
+		p := newFakeUpstream(10)
 		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolText }
 		var looks atomic.Int64
 		left := make(chan error, 2)
 		look := func() bool { looks.Add(1); return false }
 		go func() {
-			left <- p.q.Wait(nil, &Need{Key: "a", Pool: upstreams.PoolVision}, time.Now().Add(time.Minute), look)
+			left <- p.q.Wait(nil, &WaitRequest{Key: "a", Pool: upstreams.PoolVision}, time.Now().Add(time.Minute), look)
 		}()
 		synctest.Wait()
 		p.free.Store(1)
@@ -435,7 +435,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 		}
 		done := make(chan struct{})
 		close(done)
-		if err := p.wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrLeft) {
+		if err := p.wait(done, "b", time.Now().Add(time.Second), none); !errors.Is(err, ErrCanceled) {
 			t.Errorf("one that leaves: %v", err)
 		}
 		synctest.Wait()
@@ -452,7 +452,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 // signal while no call waited.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(10)
+		p := newFakeUpstream(10)
 		slow := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -477,7 +477,7 @@ func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 
 func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(4)
+		p := newFakeUpstream(4)
 		flood, other := make(chan error, 10), make(chan error, 10)
 		join := func(key string, errs chan error) {
 			go func() { errs <- p.wait(nil, key, time.Now().Add(time.Minute), p.take) }()
@@ -516,26 +516,26 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 // exactly as many waiters as there are slots.
 func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(50)
+		p := newFakeUpstream(50)
 		var asked atomic.Int64
-		var current atomic.Pointer[places]
+		var current atomic.Pointer[fakeUpstream]
 		current.Store(p)
 		for i := range 40 {
 			go p.wait(nil, fmt.Sprint(i%3), time.Now().Add(time.Minute), func() bool { asked.Add(1); return current.Load().take() })
 		}
 		synctest.Wait()
 		asked.Store(0)
-		next := newPlaces(0) // a different upstream of the same model
+		next := newFakeUpstream(0) // a different upstream of the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
-		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
+		p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
 		current.Store(next)
-		p.set.OfferAll()
+		p.set.OfferAllSlots()
 		synctest.Wait()
 		if asked.Load() != 6 {
 			t.Errorf("%d were woken for 6 slots", asked.Load())
 		}
-		if n := p.q.Waiting(); n != 34 {
+		if n := p.q.WaitingCalls(); n != 34 {
 			t.Errorf("%d calls wait, want 34", n)
 		}
 		time.Sleep(2 * time.Minute)
@@ -543,12 +543,12 @@ func TestQueueLooksAfterReload(t *testing.T) {
 }
 
 func TestQueueSurvivesPanic(t *testing.T) {
-	p := newPlaces(1)
+	p := newFakeUpstream(1)
 	func() {
 		defer func() { _ = recover() }()
 		_ = p.wait(nil, "a", time.Now().Add(time.Hour), func() bool { panic("try") })
 	}()
-	if p.q.Waiting() != 0 {
+	if p.q.WaitingCalls() != 0 {
 		t.Error("a waiter whose try panicked still waits")
 	}
 }
@@ -556,11 +556,11 @@ func TestQueueSurvivesPanic(t *testing.T) {
 // TestQueueCountsAtTiers checks that a waiting call counts at all upstreams that the tiers of its
 // key allow, including external ones.
 func TestQueueCountsAtTiers(t *testing.T) {
-	p := newPlaces(2)
+	p := newFakeUpstream(2)
 	var counted []uint8
 	p.onWait = func(q *routing.Query) { counted = append(counted, q.Tiers) }
 	for _, tiers := range []uint8{0, 0b11} {
-		w, err := p.q.Join(&Need{Tiers: tiers})
+		w, err := p.q.Join(&WaitRequest{Tiers: tiers})
 		if err != nil {
 			t.Fatal(err)
 		}

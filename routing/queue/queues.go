@@ -24,30 +24,30 @@ import (
 // event wakes a waiter at most once. If the route and the upstream ever disagree, this costs only
 // one wake-up and cannot cause a loop.
 type Queues struct {
-	waiting    atomic.Int64                                            // number of calls in all queues
-	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
+	waitingCount atomic.Int64                                            // number of calls in all queues
+	byUpstream   atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
 
-	mu      sync.Mutex // guards the following fields, and the contents of all queues
-	events  uint64
-	byModel map[string]*Queue
-	retired map[string]*Queue // queues that were replaced or removed, while calls may still wait in them
+	mu          sync.Mutex // guards the following fields, and the contents of all queues
+	eventNumber uint64
+	byModel     map[string]*Queue
+	retired     map[string]*Queue // queues that were replaced or removed, while calls may still wait in them
 }
 
 type queuedUpstream struct {
-	upstream *upstreams.Upstream
-	queues   atomic.Pointer[[]*Queue]     // queues of the models that have the upstream
-	next     int                          // index of the queue to which the next slot is offered first
-	promised [upstreams.PoolAudio + 1]int // number of waiters per pool that were woken for a slot and have not tried yet
+	upstream        *upstreams.Upstream
+	queues          atomic.Pointer[[]*Queue]     // queues of the models that have the upstream
+	nextQueue       int                          // index of the queue to which the next slot is offered first
+	promisedWaiters [upstreams.PoolAudio + 1]int // number of waiters per pool that were woken for a slot and have not tried yet
 }
 
 // promisedSlots returns the number of a pool's slots for which a waiter was woken and has not tried
 // yet.
 func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 	if !shared {
-		return p.promised[pool]
+		return p.promisedWaiters[pool]
 	}
 	n := 0
-	for _, k := range p.promised {
+	for _, k := range p.promisedWaiters {
 		n += k
 	}
 	return n
@@ -55,7 +55,7 @@ func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 
 // New returns an empty set.
 func New() *Queues {
-	s := &Queues{events: 1, byModel: map[string]*Queue{}}
+	s := &Queues{eventNumber: 1, byModel: map[string]*Queue{}}
 	s.byUpstream.Store(&map[*upstreams.Upstream]*queuedUpstream{})
 	return s
 }
@@ -72,47 +72,47 @@ func (s *Queues) ForModel(model string) *Queue {
 	if q := s.retired[model]; q != nil {
 		return q
 	}
-	return &Queue{queues: s, line: new(turns.Line)}
+	return &Queue{queues: s, scheduler: new(turns.Scheduler)}
 }
 
-// Use configures the queue of one model.
-type Use struct {
+// QueueConfig configures the queue of one model.
+type QueueConfig struct {
 	Model string
 	Queue *Queue
 	Depth int
 	Route Route
 	// Line accounts for the service that each key has received. If nil, the queue uses a separate
 	// line.
-	Line *turns.Line
+	Line *turns.Scheduler
 	// Floors contains the floors of the classes in order, or is nil.
 	Floors []routing.Percent
 }
 
 // Apply activates the queues of a configuration. Calls that wait in other queues stay there and
-// keep their last route. Call OfferAll once the configuration is active.
-func (s *Queues) Apply(uses []Use) {
+// keep their last route. Call OfferAllSlots once the configuration is active.
+func (s *Queues) Apply(uses []QueueConfig) {
 	s.apply(uses)
 	for _, u := range uses {
 		for _, w := range u.Queue.all() {
-			u.Queue.awaitTurns(w)
+			u.Queue.registerWait(w)
 		}
 	}
 }
 
-func (s *Queues) apply(uses []Use) {
+func (s *Queues) apply(uses []QueueConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := s.byModel // including empty queues, which calls with the previous configuration may be about to join
 	for model, q := range s.retired {
-		if q.Waiting() > 0 {
+		if q.WaitingCalls() > 0 {
 			left[model] = q
 		}
 	}
 	s.byModel = make(map[string]*Queue, len(uses))
 	for _, u := range uses {
 		u.Queue.depth, u.Queue.route = u.Depth, u.Route
-		if u.Line != nil && u.Line != u.Queue.line {
-			u.Queue.moveTo(u.Line)
+		if u.Line != nil && u.Line != u.Queue.scheduler {
+			u.Queue.moveToScheduler(u.Line)
 		}
 		for i := range u.Queue.ranks {
 			u.Queue.ranks[i].floor = 0
@@ -156,11 +156,11 @@ func (s *Queues) apply(uses []Use) {
 // SlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call
 // waits for u, it costs almost nothing.
 func (s *Queues) SlotFreed(u *upstreams.Upstream) {
-	if p := s.awaitedUpstream(u); p != nil {
+	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.events++
-		s.offer(p)
+		s.eventNumber++
+		s.offerSlots(p)
 	}
 }
 
@@ -168,38 +168,38 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 // other upstreams of a route. For example, pending upstreams take calls only while no upstream is
 // up.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
-	if p := s.awaitedUpstream(u); p != nil {
+	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.events++
+		s.eventNumber++
 		for _, q := range *p.queues.Load() {
-			s.offerQueue(q)
+			s.offerQueueSlots(q)
 		}
 	}
 }
 
-// OfferAll is like UpstreamChanged, for every upstream. Call it when the configuration has changed.
-func (s *Queues) OfferAll() {
+// OfferAllSlots is like UpstreamChanged, for every upstream. Call it when the configuration has changed.
+func (s *Queues) OfferAllSlots() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events++
+	s.eventNumber++
 	for _, p := range *s.byUpstream.Load() {
-		s.offer(p)
+		s.offerSlots(p)
 	}
 }
 
-// Awaited reports whether calls wait for a model of the upstream.
-func (s *Queues) Awaited(u *upstreams.Upstream) bool { return s.awaitedUpstream(u) != nil }
+// HasWaiters reports whether calls wait for a model of the upstream.
+func (s *Queues) HasWaiters(u *upstreams.Upstream) bool { return s.findAwaited(u) != nil }
 
-// awaitedUpstream returns the state of an upstream if calls wait for one of its models, and nil
+// findAwaited returns the state of an upstream if calls wait for one of its models, and nil
 // otherwise.
-func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
-	if s.waiting.Load() == 0 {
+func (s *Queues) findAwaited(u *upstreams.Upstream) *queuedUpstream {
+	if s.waitingCount.Load() == 0 {
 		return nil
 	}
 	if p := (*s.byUpstream.Load())[u]; p != nil {
 		for _, q := range *p.queues.Load() {
-			if q.Waiting() > 0 {
+			if q.WaitingCalls() > 0 {
 				return p
 			}
 		}
@@ -207,14 +207,14 @@ func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	return nil
 }
 
-// offer wakes a waiter for each free slot of p for which no waiter was woken yet. The queues of p
+// offerSlots wakes a waiter for each free slot of p for which no waiter was woken yet. The queues of p
 // take turns. The caller holds mu.
-func (s *Queues) offer(p *queuedUpstream) {
+func (s *Queues) offerSlots(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
 	for idle := 0; idle < len(queues); {
-		p.next = (p.next + 1) % len(queues)
-		if queues[p.next].wakeNext(p, now) {
+		p.nextQueue = (p.nextQueue + 1) % len(queues)
+		if queues[p.nextQueue].wakeNext(p, now) {
 			idle = 0
 		} else {
 			idle++
@@ -222,15 +222,15 @@ func (s *Queues) offer(p *queuedUpstream) {
 	}
 }
 
-// offerQueue offers the slots of all upstreams that serve a queue's model. The caller holds mu.
-func (s *Queues) offerQueue(q *Queue) {
-	if q.Waiting() == 0 {
+// offerQueueSlots offers the slots of all upstreams that serve a queue's model. The caller holds mu.
+func (s *Queues) offerQueueSlots(q *Queue) {
+	if q.WaitingCalls() == 0 {
 		return
 	}
 	places := *s.byUpstream.Load()
 	for _, t := range q.route.Targets() {
 		if p := places[t.Upstream]; p != nil {
-			s.offer(p)
+			s.offerSlots(p)
 		}
 	}
 }

@@ -31,99 +31,99 @@ import (
 // not measured.
 const answerWeight = 4
 
-// Weight returns the service of a call: the prompt tokens that its engine had to read, plus
+// ServiceUnits returns the service of a call: the prompt tokens that its engine had to read, plus
 // answerWeight for each response token.
-func Weight(uncached, answer int) int64 {
+func ServiceUnits(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// remembered is how long a line continues to count after the last wait.
-const remembered = time.Minute
+// countingWindow is how long a line continues to count after the last wait.
+const countingWindow = time.Minute
 
-// mostIdle is the maximum number of accounts for keys that do not wait.
-const mostIdle = 1024
+// maxIdleAccounts is the maximum number of accounts for keys that do not wait.
+const maxIdleAccounts = 1024
 
-// Line orders the keys that wait for one model. The zero value is ready to use. It is safe for
+// Scheduler orders the keys that wait for one model. The zero value is ready to use. It is safe for
 // concurrent use.
-type Line struct {
-	busy atomic.Bool // keys wait, or have waited within remembered
+type Scheduler struct {
+	counting atomic.Bool // keys wait, or have waited within remembered
 
-	mu       sync.Mutex
-	accounts map[string]*Account
-	waiting  map[string]*Account // accounts of waiting keys
-	share    float64             // sum of the weights of the waiting keys
-	time     float64
-	last     time.Time // when the last wait ended, if no key waits
+	mu          sync.Mutex
+	accounts    map[string]*Account
+	waiting     map[string]*Account // accounts of waiting keys
+	totalWeight float64             // sum of the weights of the waiting keys
+	virtualTime float64
+	lastWaitEnd time.Time // when the last wait ended, if no key waits
 }
 
 // Account tracks a key's service at a line.
 type Account struct {
 	served atomic.Uint64 // float64 bits: service divided by the key's weight; written with line.mu held
 
-	line    *Line
-	name    string
-	weight  atomic.Uint64 // float64 bits: the key's weight, read by With without a lock
-	waiters int           // number of Wait calls minus number of Leave calls
+	scheduler *Scheduler
+	name      string
+	weight    atomic.Uint64 // float64 bits: the key's weight, read by With without a lock
+	waiters   int           // number of Wait calls minus number of Leave calls
 }
 
 // Quiet reports whether no key has waited recently. Service then need not be counted.
-func (l *Line) Quiet() bool { return !l.busy.Load() }
+func (l *Scheduler) Quiet() bool { return !l.counting.Load() }
 
-// Wait records that a key with this weight begins to wait. Each Wait requires one Leave. A key that
+// StartWait records that a key with this weight begins to wait. Each Wait requires one Leave. A key that
 // was not waiting gets no credit for its idle time.
-func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
+func (l *Scheduler) StartWait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(now)
-	l.busy.Store(true)
+	l.counting.Store(true)
 	a := l.account(key, weight)
 	if a.waiters++; a.waiters == 1 {
-		l.settle()
-		a.lift(l.time)
+		l.clampTime()
+		a.raiseTo(l.virtualTime)
 		if l.waiting == nil {
 			l.waiting = make(map[string]*Account)
 		}
 		l.waiting[key] = a
-		l.share += a.share()
+		l.totalWeight += a.keyWeight()
 	}
 	return a
 }
 
-// Leave undoes one Wait.
-func (a *Account) Leave(now time.Time) {
-	l := a.line
+// EndWait undoes one Wait.
+func (a *Account) EndWait(now time.Time) {
+	l := a.scheduler
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.waiters--; a.waiters > 0 {
 		return
 	}
 	delete(l.waiting, a.name)
-	l.share -= a.share()
+	l.totalWeight -= a.keyWeight()
 	if len(l.waiting) == 0 {
-		l.last, l.share = now, 0
-		l.time = max(l.time, a.Served())
+		l.lastWaitEnd, l.totalWeight = now, 0
+		l.virtualTime = max(l.virtualTime, a.Served())
 	}
-	l.forget(a)
+	l.dropIfPassed(a)
 }
 
 // Served returns the key's service divided by its weight. The key with the lowest value is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With returns the value that Served would return after the given additional service.
-func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
+// ServedAfter returns the value that Served would return after the given additional service.
+func (a *Account) ServedAfter(more int64) float64 { return a.Served() + float64(more)/a.keyWeight() }
 
-func (a *Account) share() float64 { return math.Float64frombits(a.weight.Load()) }
+func (a *Account) keyWeight() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// ServedOf is like Served, for a key that may not be waiting.
-func (l *Line) ServedOf(key string) float64 {
+// KeyServed is like Served, for a key that may not be waiting.
+func (l *Scheduler) KeyServed(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[key]
 	switch {
 	case a == nil:
-		return l.time
+		return l.virtualTime
 	case a.waiters == 0:
-		return max(l.time, a.Served())
+		return max(l.virtualTime, a.Served())
 	}
 	return a.Served()
 }
@@ -131,19 +131,19 @@ func (l *Line) ServedOf(key string) float64 {
 // Turn records the service of one call in its key's account. The zero value belongs to no line and
 // records nothing. Only one goroutine may use a Turn.
 type Turn struct {
-	line     *Line
-	key      string
-	weight   float64
-	expected int64
-	booked   int64
+	scheduler *Scheduler
+	key       string
+	weight    float64
+	expected  int64
+	charged   int64
 }
 
-// Begun reports whether the turn belongs to a line.
-func (t *Turn) Begun() bool { return t.line != nil }
+// IsActive reports whether the turn belongs to a line.
+func (t *Turn) IsActive() bool { return t.scheduler != nil }
 
-// Begin charges the expected service of a call that has acquired its slot. It charges at least 1.
+// BeginTurn charges the expected service of a call that has acquired its slot. It charges at least 1.
 // If the line is quiet, it returns the zero Turn.
-func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) Turn {
+func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now time.Time) Turn {
 	if l.Quiet() {
 		return Turn{}
 	}
@@ -154,50 +154,50 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 	}
 	a := l.account(key, weight)
 	if a.waiters == 0 {
-		l.settle()
-		a.lift(l.time)
+		l.clampTime()
+		a.raiseTo(l.virtualTime)
 	}
 	expected = max(1, expected)
-	l.book(a, expected)
-	return Turn{l, key, a.share(), expected, expected}
+	l.charge(a, expected)
+	return Turn{l, key, a.keyWeight(), expected, expected}
 }
 
-// bookEvery is the number of response tokens between two charges.
-const bookEvery = 16
+// chargeInterval is the number of response tokens between two charges.
+const chargeInterval = 16
 
-// Answered charges the response tokens so far, in addition to the expected service of the prompt. A
+// ChargeAnswered charges the response tokens so far, in addition to the expected service of the prompt. A
 // long response therefore counts while it streams. Answered is cheap enough to be called for each
 // token.
-func (t *Turn) Answered(tokens int) {
-	if t.line == nil {
+func (t *Turn) ChargeAnswered(tokens int) {
+	if t.scheduler == nil {
 		return
 	}
-	if served := t.expected + Weight(0, tokens); served-t.booked >= answerWeight*bookEvery {
-		t.Book(served)
+	if served := t.expected + ServiceUnits(0, tokens); served-t.charged >= answerWeight*chargeInterval {
+		t.SetCharge(served)
 	}
 }
 
-// End charges the call's final service. If the engine has reported no token counts (known is false)
+// ChargeFinal charges the call's final service. If the engine has reported no token counts (known is false)
 // but there was a response, the estimate for the prompt stays.
-func (t *Turn) End(uncached, answer int, known bool) {
+func (t *Turn) ChargeFinal(uncached, answer int, known bool) {
 	switch {
 	case known:
-		t.Book(Weight(uncached, answer))
+		t.SetCharge(ServiceUnits(uncached, answer))
 	case uncached > 0 || answer > 0:
-		t.Book(min(t.expected, Weight(uncached, 0)) + Weight(0, answer))
+		t.SetCharge(min(t.expected, ServiceUnits(uncached, 0)) + ServiceUnits(0, answer))
 	default:
-		t.Book(0)
+		t.SetCharge(0)
 	}
 }
 
-// Book sets the call's total service, which may be less than expected.
-func (t *Turn) Book(served int64) {
-	more := served - t.booked
-	if t.line == nil || more == 0 {
+// SetCharge sets the call's total service, which may be less than expected.
+func (t *Turn) SetCharge(served int64) {
+	more := served - t.charged
+	if t.scheduler == nil || more == 0 {
 		return
 	}
-	t.booked = served
-	l := t.line
+	t.charged = served
+	l := t.scheduler
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.Quiet() {
@@ -209,29 +209,29 @@ func (t *Turn) Book(served int64) {
 			return
 		}
 		a = l.account(t.key, t.weight)
-		a.lift(l.time)
+		a.raiseTo(l.virtualTime)
 	}
-	l.book(a, more)
-	l.forget(a)
+	l.charge(a, more)
+	l.dropIfPassed(a)
 }
 
-// Booked returns the service charged so far.
-func (t *Turn) Booked() int64 { return t.booked }
+// Charged returns the service charged so far.
+func (t *Turn) Charged() int64 { return t.charged }
 
-// book adds to an account and advances the line's time.
-func (l *Line) book(a *Account, more int64) {
-	a.store(a.Served() + float64(more)/a.share())
-	share := l.share
+// charge adds to an account and advances the line's time.
+func (l *Scheduler) charge(a *Account, more int64) {
+	a.setServed(a.Served() + float64(more)/a.keyWeight())
+	share := l.totalWeight
 	if a.waiters == 0 {
-		share += a.share()
+		share += a.keyWeight()
 	}
 	if more > 0 {
-		l.time += float64(more) / share
+		l.virtualTime += float64(more) / share
 	}
 }
 
-// settle moves the line's time into the range of the waiting keys' accounts.
-func (l *Line) settle() {
+// clampTime moves the line's time into the range of the waiting keys' accounts.
+func (l *Scheduler) clampTime() {
 	if len(l.waiting) == 0 {
 		return
 	}
@@ -239,11 +239,11 @@ func (l *Line) settle() {
 	for _, a := range l.waiting {
 		least, most = min(least, a.Served()), max(most, a.Served())
 	}
-	l.time = min(max(l.time, least), most)
+	l.virtualTime = min(max(l.virtualTime, least), most)
 }
 
 // account returns or creates a key's account, and sets the key's weight.
-func (l *Line) account(key string, weight float64) *Account {
+func (l *Scheduler) account(key string, weight float64) *Account {
 	if !(weight > 0) {
 		weight = 1
 	}
@@ -252,20 +252,20 @@ func (l *Line) account(key string, weight float64) *Account {
 		if l.accounts == nil {
 			l.accounts = make(map[string]*Account)
 		}
-		if len(l.accounts)-len(l.waiting) >= mostIdle {
+		if len(l.accounts)-len(l.waiting) >= maxIdleAccounts {
 			for _, idle := range l.accounts {
 				if idle.waiters == 0 {
 					delete(l.accounts, idle.name)
 				}
 			}
 		}
-		a = &Account{line: l, name: key}
+		a = &Account{scheduler: l, name: key}
 		a.weight.Store(math.Float64bits(weight))
-		a.store(l.time)
+		a.setServed(l.virtualTime)
 		l.accounts[key] = a
 	}
 	if a.waiters > 0 {
-		l.share += weight - a.share()
+		l.totalWeight += weight - a.keyWeight()
 	}
 	a.weight.Store(math.Float64bits(weight))
 	return a
@@ -273,26 +273,26 @@ func (l *Line) account(key string, weight float64) *Account {
 
 // expire makes the line quiet if no key has waited for longer than remembered. It reports whether
 // the line is quiet.
-func (l *Line) expire(now time.Time) (quiet bool) {
-	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
+func (l *Scheduler) expire(now time.Time) (quiet bool) {
+	if len(l.waiting) == 0 && l.counting.Load() && now.Sub(l.lastWaitEnd) > countingWindow {
 		clear(l.accounts)
-		l.time = 0
-		l.busy.Store(false)
+		l.virtualTime = 0
+		l.counting.Store(false)
 	}
 	return l.Quiet()
 }
 
-// forget drops an account if its key does not wait and the line's time has passed it.
-func (l *Line) forget(a *Account) {
-	if a.waiters == 0 && a.Served() <= l.time {
+// dropIfPassed drops an account if its key does not wait and the line's time has passed it.
+func (l *Scheduler) dropIfPassed(a *Account) {
+	if a.waiters == 0 && a.Served() <= l.virtualTime {
 		delete(l.accounts, a.name)
 	}
 }
 
-func (a *Account) lift(to float64) {
+func (a *Account) raiseTo(to float64) {
 	if a.Served() < to {
-		a.store(to)
+		a.setServed(to)
 	}
 }
 
-func (a *Account) store(v float64) { a.served.Store(math.Float64bits(v)) }
+func (a *Account) setServed(v float64) { a.served.Store(math.Float64bits(v)) }

@@ -22,7 +22,7 @@ func TestWeight(t *testing.T) {
 		{1000, 10, 1040},
 		{-5, 10, 40}, // the engine reports more cached tokens than the prompt has
 	} {
-		if got := Weight(c.uncached, c.answer); got != c.want {
+		if got := ServiceUnits(c.uncached, c.answer); got != c.want {
 			t.Errorf("Weight(%d, %d) = %d, want %d", c.uncached, c.answer, got, c.want)
 		}
 	}
@@ -36,25 +36,25 @@ func TestTurnBooks(t *testing.T) {
 		want int64
 	}{
 		{"an estimate at first", func(*Turn) {}, 500},
-		{"little of an answer", func(u *Turn) { u.Answered(bookEvery - 1) }, 500},
-		{"more of it", func(u *Turn) { u.Answered(bookEvery) }, 500 + 4*bookEvery},
-		{"more still, not yet booked", func(u *Turn) { u.Answered(bookEvery); u.Answered(2*bookEvery - 1) }, 500 + 4*bookEvery},
-		{"what the engine has counted", func(u *Turn) { u.Answered(100); u.End(20, 101, true) }, 424},
-		{"no count: the estimate of what is read stays", func(u *Turn) { u.End(9000, 10, false) }, 540},
-		{"no count of a shorter prompt", func(u *Turn) { u.End(300, 10, false) }, 340},
-		{"no answer", func(u *Turn) { u.End(0, 0, false) }, 0},
-		{"twice the same", func(u *Turn) { u.End(20, 1, true); u.End(20, 1, true) }, 24},
+		{"little of an answer", func(u *Turn) { u.ChargeAnswered(chargeInterval - 1) }, 500},
+		{"more of it", func(u *Turn) { u.ChargeAnswered(chargeInterval) }, 500 + 4*chargeInterval},
+		{"more still, not yet booked", func(u *Turn) { u.ChargeAnswered(chargeInterval); u.ChargeAnswered(2*chargeInterval - 1) }, 500 + 4*chargeInterval},
+		{"what the engine has counted", func(u *Turn) { u.ChargeAnswered(100); u.ChargeFinal(20, 101, true) }, 424},
+		{"no count: the estimate of what is read stays", func(u *Turn) { u.ChargeFinal(9000, 10, false) }, 540},
+		{"no count of a shorter prompt", func(u *Turn) { u.ChargeFinal(300, 10, false) }, 340},
+		{"no answer", func(u *Turn) { u.ChargeFinal(0, 0, false) }, 0},
+		{"twice the same", func(u *Turn) { u.ChargeFinal(20, 1, true); u.ChargeFinal(20, 1, true) }, 24},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var l Line
-			other := l.Wait("other", 1, start)
-			defer other.Leave(start)
-			a := l.Wait("a", 1, start)
-			defer a.Leave(start)
-			turn := l.Begin("a", 1, 500, start)
+			var l Scheduler
+			other := l.StartWait("other", 1, start)
+			defer other.EndWait(start)
+			a := l.StartWait("a", 1, start)
+			defer a.EndWait(start)
+			turn := l.BeginTurn("a", 1, 500, start)
 			c.do(&turn)
-			if got := int64(a.Served()); turn.Booked() != c.want || got != c.want {
-				t.Errorf("booked %d, and the account has %d, want %d", turn.Booked(), got, c.want)
+			if got := int64(a.Served()); turn.Charged() != c.want || got != c.want {
+				t.Errorf("booked %d, and the account has %d, want %d", turn.Charged(), got, c.want)
 			}
 		})
 	}
@@ -62,29 +62,29 @@ func TestTurnBooks(t *testing.T) {
 
 func TestZeroTurnBooksNothing(t *testing.T) {
 	var none Turn
-	none.Answered(1e6)
-	none.End(1e6, 1e6, true)
-	none.Book(1e6)
-	if none.Begun() || none.Booked() != 0 {
+	none.ChargeAnswered(1e6)
+	none.ChargeFinal(1e6, 1e6, true)
+	none.SetCharge(1e6)
+	if none.IsActive() || none.Charged() != 0 {
 		t.Errorf("got %+v, want no turn", none)
 	}
 }
 
 func TestQuietLineCountsNothing(t *testing.T) {
-	var l Line
-	if turn := l.Begin("a", 1, 500, start); turn.Begun() || len(l.accounts) != 0 {
+	var l Scheduler
+	if turn := l.BeginTurn("a", 1, 500, start); turn.IsActive() || len(l.accounts) != 0 {
 		t.Fatalf("Begin = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
 	}
-	a := l.Wait("a", 1, start)
-	running := l.Begin("b", 1, 500, start)
-	a.Leave(start)
-	if turn := l.Begin("a", 1, 500, start.Add(remembered)); !turn.Begun() {
+	a := l.StartWait("a", 1, start)
+	running := l.BeginTurn("b", 1, 500, start)
+	a.EndWait(start)
+	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow)); !turn.IsActive() {
 		t.Error("the line has forgotten that a key waited a minute ago")
 	}
-	if turn := l.Begin("a", 1, 500, start.Add(remembered+1)); turn.Begun() || !l.Quiet() || len(l.accounts) != 0 {
+	if turn := l.BeginTurn("a", 1, 500, start.Add(countingWindow+1)); turn.IsActive() || !l.Quiet() || len(l.accounts) != 0 {
 		t.Errorf("%+v, quiet %v, %d accounts", turn, l.Quiet(), len(l.accounts))
 	}
-	running.End(1e6, 1e6, true)
+	running.ChargeFinal(1e6, 1e6, true)
 	if len(l.accounts) != 0 {
 		t.Error("a call that runs still has made a quiet line count")
 	}
@@ -94,66 +94,66 @@ func TestQuietLineCountsNothing(t *testing.T) {
 // keys. It gains nothing from its idle time, and loses nothing for service that it received before
 // any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
-	var l Line
-	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
+	var l Scheduler
+	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
 	for range 10 {
-		l.Begin("a", 1, 1000, start)
-		l.Begin("b", 1, 1000, start)
+		l.BeginTurn("a", 1, 1000, start)
+		l.BeginTurn("b", 1, 1000, start)
 	}
-	late := l.Wait("late", 1, start)
+	late := l.StartWait("late", 1, start)
 	if got := late.Served(); got < min(a.Served(), b.Served()) || got > max(a.Served(), b.Served()) {
 		t.Errorf("the newcomer has %v, between %v and %v is right", got, a.Served(), b.Served())
 	}
 }
 
 func TestServedOf(t *testing.T) {
-	var l Line
-	a := l.Wait("a", 2, start)
-	l.Begin("a", 2, 1000, start)
-	l.Begin("busy", 1, 5000, start)
-	if got := l.ServedOf("a"); got != 500 || got != a.Served() || a.With(100) != 550 {
-		t.Errorf("a key that waits has %v, %v with 100 more", got, a.With(100))
+	var l Scheduler
+	a := l.StartWait("a", 2, start)
+	l.BeginTurn("a", 2, 1000, start)
+	l.BeginTurn("busy", 1, 5000, start)
+	if got := l.KeyServed("a"); got != 500 || got != a.Served() || a.ServedAfter(100) != 550 {
+		t.Errorf("a key that waits has %v, %v with 100 more", got, a.ServedAfter(100))
 	}
-	if got := l.ServedOf("busy"); got < 5000 {
+	if got := l.KeyServed("busy"); got < 5000 {
 		t.Errorf("a key that does not wait has %v", got)
 	}
-	if got := l.ServedOf("new"); got != l.time {
-		t.Errorf("a new key has %v, the line's time is %v", got, l.time)
+	if got := l.KeyServed("new"); got != l.virtualTime {
+		t.Errorf("a new key has %v, the line's time is %v", got, l.virtualTime)
 	}
 }
 
 // TestWeightChanges checks that a weight changed by a reload applies from the key's next call on.
 func TestWeightChanges(t *testing.T) {
-	var l Line
-	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
-	l.Begin("a", 1, 1000, start)
-	l.Begin("a", 4, 1000, start)
-	if a.Served() != 1250 || l.share != 5 {
-		t.Errorf("served %v, the weights of those that wait are %v", a.Served(), l.share)
+	var l Scheduler
+	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
+	l.BeginTurn("a", 1, 1000, start)
+	l.BeginTurn("a", 4, 1000, start)
+	if a.Served() != 1250 || l.totalWeight != 5 {
+		t.Errorf("served %v, the weights of those that wait are %v", a.Served(), l.totalWeight)
 	}
-	a.Leave(start)
-	b.Leave(start)
-	if l.share != 0 {
-		t.Errorf("the share is %v, want 0", l.share)
+	a.EndWait(start)
+	b.EndWait(start)
+	if l.totalWeight != 0 {
+		t.Errorf("the share is %v, want 0", l.totalWeight)
 	}
 }
 
-// running is a call of a simulated key that occupies a slot.
-type running struct {
-	key  *simulated
+// runningCall is a call of a simulated key that occupies a slot.
+type runningCall struct {
+	key  *simulatedKey
 	turn Turn
 	cost int64
 }
 
-// simulated is a key that always has a waiting call.
-type simulated struct {
+// simulatedKey is a key that always has a waiting call.
+type simulatedKey struct {
 	account *Account
 	weight  float64
 	served  float64 // total service of its completed calls
 }
 
-// next chooses a key as a queue does.
-func next(keys []*simulated) *simulated {
+// leastServed chooses a key as a queue does.
+func leastServed(keys []*simulatedKey) *simulatedKey {
 	best := keys[0]
 	for _, k := range keys[1:] {
 		if k.account.Served() < best.account.Served() {
@@ -168,32 +168,32 @@ func next(keys []*simulated) *simulated {
 // the calls cost and how wrong the estimates are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l Line
+		var l Scheduler
 		slots := rapid.IntRange(1, 8).Draw(t, "slots")
-		var keys []*simulated
+		var keys []*simulatedKey
 		for i := range rapid.IntRange(2, 6).Draw(t, "keys") {
 			w := float64(rapid.IntRange(1, 8).Draw(t, "weight"))
-			keys = append(keys, &simulated{account: l.Wait(fmt.Sprint(i), w, start), weight: w})
+			keys = append(keys, &simulatedKey{account: l.StartWait(fmt.Sprint(i), w, start), weight: w})
 		}
-		var calls []running
+		var calls []runningCall
 		largest := 1.0
 		for range rapid.IntRange(50, 300).Draw(t, "calls") {
 			if len(calls) == slots {
 				i := rapid.IntRange(0, slots-1).Draw(t, "which")
 				c := calls[i]
-				c.turn.Answered(rapid.IntRange(0, 100).Draw(t, "events"))
-				c.turn.Book(c.cost)
+				c.turn.ChargeAnswered(rapid.IntRange(0, 100).Draw(t, "events"))
+				c.turn.SetCharge(c.cost)
 				c.key.served += float64(c.cost)
 				calls = append(calls[:i], calls[i+1:]...)
 			}
-			k := next(keys)
+			k := leastServed(keys)
 			expected := rapid.Int64Range(1, 20_000).Draw(t, "expected")
 			cost := rapid.Int64Range(0, 100_000).Draw(t, "cost")
 			largest = max(largest, float64(cost), float64(expected)+400)
-			calls = append(calls, running{k, l.Begin(fmt.Sprint(indexOf(keys, k)), k.weight, expected, start), cost})
+			calls = append(calls, runningCall{k, l.BeginTurn(fmt.Sprint(indexOf(keys, k)), k.weight, expected, start), cost})
 		}
 		for _, c := range calls {
-			c.turn.Book(c.cost)
+			c.turn.SetCharge(c.cost)
 			c.key.served += float64(c.cost)
 		}
 		least, most := math.Inf(1), math.Inf(-1)
@@ -209,7 +209,7 @@ func TestServedInProportion(t *testing.T) {
 	})
 }
 
-func indexOf(keys []*simulated, k *simulated) int {
+func indexOf(keys []*simulatedKey, k *simulatedKey) int {
 	for i := range keys {
 		if keys[i] == k {
 			return i
@@ -221,26 +221,26 @@ func indexOf(keys []*simulated, k *simulated) int {
 // TestNoKeyStarves checks that a waiting key is served even if new keys arrive with every slot.
 func TestNoKeyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l Line
-		behind := l.Wait("behind", 1, start)
+		var l Scheduler
+		behind := l.StartWait("behind", 1, start)
 		debt := rapid.Int64Range(0, 10_000).Draw(t, "debt")
 		if debt > 0 {
-			other := l.Wait("first", 1, start)
-			l.Begin("behind", 1, debt, start)
-			other.Leave(start)
+			other := l.StartWait("first", 1, start)
+			l.BeginTurn("behind", 1, debt, start)
+			other.EndWait(start)
 		}
 		cost := rapid.Int64Range(100, 1000).Draw(t, "cost")
 		for i := range 2000 {
 			key := fmt.Sprint(i)
-			newcomer := l.Wait(key, 1, start)
+			newcomer := l.StartWait(key, 1, start)
 			if behind.Served() <= newcomer.Served() {
 				return
 			}
-			turn := l.Begin(key, 1, cost, start)
-			newcomer.Leave(start)
-			turn.Book(cost)
+			turn := l.BeginTurn(key, 1, cost, start)
+			newcomer.EndWait(start)
+			turn.SetCharge(cost)
 		}
-		t.Fatalf("served %v: it waits behind 2000 newcomers, the line's time is %v", behind.Served(), l.time)
+		t.Fatalf("served %v: it waits behind 2000 newcomers, the line's time is %v", behind.Served(), l.virtualTime)
 	})
 }
 
@@ -248,7 +248,7 @@ func TestNoKeyStarves(t *testing.T) {
 // have left have no account.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l Line
+		var l Scheduler
 		var waits []*Account
 		var turns []Turn
 		now := start
@@ -256,17 +256,17 @@ func TestAccountsAreForgotten(t *testing.T) {
 			key := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
-				waits = append(waits, l.Wait(key, float64(rapid.IntRange(0, 3).Draw(t, "weight")), now))
+				waits = append(waits, l.StartWait(key, float64(rapid.IntRange(0, 3).Draw(t, "weight")), now))
 			case 1:
 				if n := len(waits); n > 0 {
-					waits[n-1].Leave(now)
+					waits[n-1].EndWait(now)
 					waits = waits[:n-1]
 				}
 			case 2:
-				turns = append(turns, l.Begin(key, 1, rapid.Int64Range(-1, 1000).Draw(t, "expected"), now))
+				turns = append(turns, l.BeginTurn(key, 1, rapid.Int64Range(-1, 1000).Draw(t, "expected"), now))
 			case 3:
 				if n := len(turns); n > 0 {
-					turns[n-1].Book(rapid.Int64Range(0, 2000).Draw(t, "served"))
+					turns[n-1].SetCharge(rapid.Int64Range(0, 2000).Draw(t, "served"))
 					turns = turns[:n-1]
 				}
 			case 4:
@@ -274,34 +274,34 @@ func TestAccountsAreForgotten(t *testing.T) {
 			}
 			share := 0.0
 			for _, a := range l.waiting {
-				share += a.share()
+				share += a.keyWeight()
 				if a.waiters <= 0 || l.accounts[a.name] != a {
 					t.Fatalf("%+v waits, want only known accounts with waiters", a)
 				}
 			}
-			if math.Abs(share-l.share) > 1e-6 {
-				t.Fatalf("the weights of those that wait are %v, and %v is kept", share, l.share)
+			if math.Abs(share-l.totalWeight) > 1e-6 {
+				t.Fatalf("the weights of those that wait are %v, and %v is kept", share, l.totalWeight)
 			}
 		}
 		for _, a := range waits {
-			a.Leave(now)
+			a.EndWait(now)
 		}
 		for i := range turns {
-			turns[i].Book(0)
+			turns[i].SetCharge(0)
 		}
-		if l.Begin("late", 1, 1, now.Add(2*remembered)); !l.Quiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
+		if l.BeginTurn("late", 1, 1, now.Add(2*countingWindow)); !l.Quiet() || len(l.accounts) != 0 || len(l.waiting) != 0 {
 			t.Fatalf("quiet %v, %d accounts, %d wait", l.Quiet(), len(l.accounts), len(l.waiting))
 		}
 	})
 }
 
 func TestIdleAccountsAreBounded(t *testing.T) {
-	var l Line
-	a := l.Wait("a", 1, start)
-	for i := range 5 * mostIdle {
-		l.Begin(fmt.Sprint(i), 1, 1e9, start)
+	var l Scheduler
+	a := l.StartWait("a", 1, start)
+	for i := range 5 * maxIdleAccounts {
+		l.BeginTurn(fmt.Sprint(i), 1, 1e9, start)
 	}
-	if n := len(l.accounts); n > mostIdle+1 || l.accounts["a"] != a {
-		t.Errorf("got %d accounts, want at most %d", n, mostIdle+1)
+	if n := len(l.accounts); n > maxIdleAccounts+1 || l.accounts["a"] != a {
+		t.Errorf("got %d accounts, want at most %d", n, maxIdleAccounts+1)
 	}
 }

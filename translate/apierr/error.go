@@ -124,7 +124,7 @@ type Quota struct {
 	Renews time.Time
 }
 
-func (q *Quota) whose() string {
+func (q *Quota) budgetOwner() string {
 	if q.Group != "" {
 		return "The budget of the group " + q.Group
 	}
@@ -138,8 +138,8 @@ type Overflow struct {
 	Least       bool // Prompt is a lower bound, because the engine stopped counting
 }
 
-// Known reports whether both Prompt and Max are known.
-func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
+// HasSizes reports whether both Prompt and Max are known.
+func (o Overflow) HasSizes() bool { return o.Prompt > 0 && o.Max > 0 }
 
 // New returns an error with the type that TypeOf returns for the status. format must be a constant.
 // args must not contain text from a client. Numbers and parameter names in the edge's spelling are
@@ -182,9 +182,9 @@ func Invalid(param, code, format string, args ...any) *Error {
 // BadRequest returns the 400 for a request that is not valid HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// HTTPVersion returns the 505 for an unsupported HTTP version. Its type is invalid_request_error,
+// UnsupportedHTTPVersion returns the 505 for an unsupported HTTP version. Its type is invalid_request_error,
 // because the client is at fault.
-func HTTPVersion(message string) *Error {
+func UnsupportedHTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
 
@@ -271,7 +271,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 
 // QuotaExceeded returns the 429 for a budget that is exhausted, or too small for the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
-	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.whose(),
+	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.budgetOwner(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
 	if q.Remaining != "" {
 		less, advice := "", ""
@@ -284,7 +284,7 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 		}
 		e.Message = fmt.Sprintf("%s leaves %s of %s %s%s, and this call may need %s: "+
 			"%sa smaller max_tokens may fit. It renews at %s.",
-			q.whose(), q.Remaining, q.Limit, q.Name, less, q.Needed, advice, q.Renews.UTC().Format(time.RFC3339))
+			q.budgetOwner(), q.Remaining, q.Limit, q.Name, less, q.Needed, advice, q.Renews.UTC().Format(time.RFC3339))
 	}
 	e.RetryAfter, e.Quota = retryAfter, &q
 	return e
@@ -346,9 +346,9 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e with param as the parameter. If the message starts with the old name,
+// WithParam returns a copy of e with param as the parameter. If the message starts with the old name,
 // Renamed replaces it there.
-func (e *Error) Renamed(param string) *Error {
+func (e *Error) WithParam(param string) *Error {
 	renamed := *e
 	renamed.Param = param
 	if rest, ok := strings.CutPrefix(e.Message, e.Param); ok {

@@ -147,8 +147,8 @@ func TestFromJSON(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", parse(``)), "", Invalid("", CodeInvalidJSON, "The request body is not valid JSON: unexpected end at byte 0.")},
 		{io.ErrNoProgress, "", Internal(io.ErrNoProgress)},
 	} {
-		if got := FromJSON(c.err, c.prefix); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("FromJSON(%v) = %+v, want %+v", c.err, *got, *c.want)
+		if got := FromJSONError(c.err, c.prefix); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("FromJSONError(%v) = %+v, want %+v", c.err, *got, *c.want)
 		}
 	}
 }

@@ -4,7 +4,7 @@
 //
 // # Speech
 //
-// Speech is a JSON request:
+// Speech is a IsJSON request:
 //
 //   - input must be a string that is not empty.
 //   - voice must be a string.

@@ -10,10 +10,10 @@ import (
 // zero value is ready for use.
 type Speech struct {
 	forward.Request
-	format  string
-	events  bool
-	plain   bool // speed is 1 or absent
-	streams jsonx.Value
+	format       string
+	events       bool
+	normalSpeed  bool // speed is 1 or absent
+	streamFormat jsonx.Value
 }
 
 var speechTypes = map[string]string{
@@ -57,36 +57,36 @@ func (s *Speech) Decode(body []byte) error {
 		}
 	}
 	s.format = "wav"
-	if chat.Given(m[speechFormat]) {
+	if chat.IsGiven(m[speechFormat]) {
 		s.format = string(m[speechFormat].AppendText(nil))
 	}
-	s.events, s.streams = m[speechStreamFormat].EqualText("sse"), m[speechStreamFormat]
+	s.events, s.streamFormat = m[speechStreamFormat].EqualText("sse"), m[speechStreamFormat]
 	speed, ok := m[speechSpeed].Float()
-	s.plain = !ok || speed == 1
-	s.Default("response_format", m[speechFormat], []byte(`"wav"`))
+	s.normalSpeed = !ok || speed == 1
+	s.SetDefault("response_format", m[speechFormat], []byte(`"wav"`))
 	return nil
 }
 
-// Check applies the model's rules. A strict edge rejects members and values that the contract does
+// CheckRules applies the model's rules. A strict edge rejects members and values that the contract does
 // not list.
-func (s *Speech) Check(rules *chat.ModelRules) error {
+func (s *Speech) CheckRules(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
 		return chat.Unsupported("stream_format", "must be audio or absent").Err()
 	case rules.Strict && s.format == "aac":
 		return chat.WrongValue("response_format", "must be wav, mp3, flac, opus or pcm").Err()
 	}
-	return s.Request.Check(rules)
+	return s.Request.CheckRules(rules)
 }
 
-// Events reports whether the client wants events.
-func (s *Speech) Events() bool { return s.events }
+// WantsEvents reports whether the client wants events.
+func (s *Speech) WantsEvents() bool { return s.events }
 
-// EventsFrom reports whether an engine can send events for this request. Engines reject a request
+// CanRequestEvents reports whether an engine can send events for this request. Engines reject a request
 // for events if the audio is encoded or the speed is not 1. For wav, engines send events without
 // the file header, so the edge requests a wav file instead.
-func (s *Speech) EventsFrom() bool {
-	return s.events && s.plain && s.format == "pcm"
+func (s *Speech) CanRequestEvents() bool {
+	return s.events && s.normalSpeed && s.format == "pcm"
 }
 
 // AskEvents sets whether the edge requests events from the next engine. It has no effect if the
@@ -96,7 +96,7 @@ func (s *Speech) AskEvents(on bool) {
 		s.Omit(jsonx.Value{})
 		return
 	}
-	s.Omit(s.streams)
+	s.Omit(s.streamFormat)
 }
 
 // ContentType returns the media type of the response.
@@ -104,7 +104,7 @@ func (s *Speech) ContentType() string { return speechTypes[s.format] }
 
 func checkInput(v jsonx.Value) error {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing("input").Err()
 	case !v.IsString():
 		return chat.InvalidType("input", "must be a string").Err()
@@ -115,14 +115,14 @@ func checkInput(v jsonx.Value) error {
 }
 
 func checkString(name string, v jsonx.Value) error {
-	if chat.Given(v) && !v.IsString() {
+	if chat.IsGiven(v) && !v.IsString() {
 		return chat.InvalidType(name, "must be a string").Err()
 	}
 	return nil
 }
 
 func checkFormat(v jsonx.Value) error {
-	if err := checkString("response_format", v); err != nil || !chat.Given(v) {
+	if err := checkString("response_format", v); err != nil || !chat.IsGiven(v) {
 		return err
 	}
 	if _, ok := speechTypes[string(v.AppendText(nil))]; !ok {
@@ -132,7 +132,7 @@ func checkFormat(v jsonx.Value) error {
 }
 
 func checkSpeed(v jsonx.Value) error {
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return nil
 	}
 	if !v.IsNumber() {
@@ -145,7 +145,7 @@ func checkSpeed(v jsonx.Value) error {
 }
 
 func checkStreamFormat(v jsonx.Value) error {
-	if !chat.Given(v) || v.EqualText("audio") || v.EqualText("sse") {
+	if !chat.IsGiven(v) || v.EqualText("audio") || v.EqualText("sse") {
 		return nil
 	}
 	return chat.WrongValue("stream_format", "must be audio or sse").Err()

@@ -49,8 +49,8 @@ func TestSpeechEvents(t *testing.T) {
 	} {
 		var s Speech
 		body := head + `,"stream_format":"sse"` + more + `}`
-		if err := s.Decode([]byte(body)); err != nil || !s.Events() || s.EventsFrom() != from {
-			t.Errorf("%s: %v, events %v, from the engine %v", body, err, s.Events(), s.EventsFrom())
+		if err := s.Decode([]byte(body)); err != nil || !s.WantsEvents() || s.CanRequestEvents() != from {
+			t.Errorf("%s: %v, events %v, from the engine %v", body, err, s.WantsEvents(), s.CanRequestEvents())
 			continue
 		}
 		for _, on := range []bool{false, true, false} { // one engine after another
@@ -62,12 +62,12 @@ func TestSpeechEvents(t *testing.T) {
 				t.Errorf("%s with events %v: sent %s, want %s", body, on, bytes.Join(s.Segments(nil, "served"), nil), want)
 			}
 		}
-		if e := (*apierr.Error)(nil); s.Check(&chat.ModelRules{}) != nil || !errors.As(s.Check(&chat.ModelRules{Strict: true}), &e) || e.Param != "stream_format" {
+		if e := (*apierr.Error)(nil); s.CheckRules(&chat.ModelRules{}) != nil || !errors.As(s.CheckRules(&chat.ModelRules{Strict: true}), &e) || e.Param != "stream_format" {
 			t.Errorf("%s: the strict check = %v, want an error at stream_format", body, e)
 		}
 	}
 	var s Speech
-	if err := s.Decode([]byte(head + format + `"aac"}`)); err != nil || s.Check(&chat.ModelRules{}) != nil || s.Check(&chat.ModelRules{Strict: true}) == nil {
+	if err := s.Decode([]byte(head + format + `"aac"}`)); err != nil || s.CheckRules(&chat.ModelRules{}) != nil || s.CheckRules(&chat.ModelRules{Strict: true}) == nil {
 		t.Errorf("aac: Decode = %v, want success, and an error only from the strict check", err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 type Transcription struct {
 	Refuse *chat.RefusedMembers
 
-	seen          forward.Seen
-	model         []byte
-	format        string // "" until it is known
-	stream        bool
-	granularities bool
+	seen             forward.SeenFields
+	model            []byte
+	format           string // "" until it is known
+	wantsStream      bool
+	hasGranularities bool
 }
 
 const (
@@ -41,7 +41,7 @@ var formFields = []string{
 	fieldStream:      "stream",
 }
 
-var formTypes = map[string]string{
+var formatContentTypes = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",
 	"diarized_json": "application/json", // not in the contract, but some engines support it
@@ -75,15 +75,15 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// Text processes a text field. It returns the field's name for the engine, or "" to drop the field.
-func (t *Transcription) Text(name string, value []byte) (as string, err error) {
+// AddText processes a text field. It returns the field's name for the engine, or "" to drop the field.
+func (t *Transcription) AddText(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularities, granularities2:
-		return granularities, t.granularity(value)
+		return granularities, t.readGranularity(value)
 	case speakerReferences, speakerReferences2:
 		return name, checkReference(value)
 	}
-	which, err := t.seen.Note(name, formFields)
+	which, err := t.seen.RecordField(name, formFields)
 	if err != nil {
 		return "", err
 	}
@@ -97,33 +97,33 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldFile:
 		return "", chat.InvalidType("file", "must be sent as a file: its part needs a file name").Err()
 	case fieldFormat:
-		err = t.responseFormat(string(value))
+		err = t.readResponseFormat(string(value))
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		return "", t.streamed(string(value)) // End adds the field once the format is known
+		return "", t.readStream(string(value)) // End adds the field once the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
-		if err = chat.RefuseMediaText(name, value); err == nil {
-			err = t.Refuse.Name(name)
+		if err = chat.CheckMediaField(name, value); err == nil {
+			err = t.Refuse.CheckName(name)
 		}
 	}
 	return name, err
 }
 
-func (t *Transcription) responseFormat(value string) error {
-	if formTypes[value] == "" {
+func (t *Transcription) readResponseFormat(value string) error {
+	if formatContentTypes[value] == "" {
 		return chat.WrongValue("response_format", "must be json, text, srt, verbose_json, diarized_json or vtt").Err()
 	}
 	t.format = value
 	return t.checkGranularities()
 }
 
-func (t *Transcription) granularity(value []byte) error {
+func (t *Transcription) readGranularity(value []byte) error {
 	if s := string(value); s != "word" && s != "segment" {
 		return chat.WrongValue(granularities2, "must be word or segment").Err()
 	}
-	t.granularities = true
+	t.hasGranularities = true
 	if t.format == "" {
 		return nil // End checks which other fields have arrived
 	}
@@ -131,7 +131,7 @@ func (t *Transcription) granularity(value []byte) error {
 }
 
 func (t *Transcription) checkGranularities() error {
-	if t.granularities && t.format != "verbose_json" {
+	if t.hasGranularities && t.format != "verbose_json" {
 		return chat.WrongValue(granularities2, "needs response_format verbose_json").Err()
 	}
 	return nil
@@ -153,11 +153,11 @@ func checkTemperature(value string) error {
 	return nil
 }
 
-// streamed reads a boolean in every spelling that form libraries use.
-func (t *Transcription) streamed(value string) error {
+// readStream reads a boolean in every spelling that form libraries use.
+func (t *Transcription) readStream(value string) error {
 	switch value {
 	case "true", "True", "1":
-		t.stream = true
+		t.wantsStream = true
 	case "false", "False", "0":
 	default:
 		return chat.InvalidType("stream", "must be true or false").Err()
@@ -165,30 +165,30 @@ func (t *Transcription) streamed(value string) error {
 	return nil
 }
 
-// File processes a part with a file name. It returns the same values as Text.
-func (t *Transcription) File(name string) (as string, err error) {
-	which, err := t.seen.Note(name, formFields)
+// BeginFile processes a part with a file name. It returns the same values as Text.
+func (t *Transcription) BeginFile(name string) (as string, err error) {
+	which, err := t.seen.RecordField(name, formFields)
 	switch {
 	case err != nil:
 		return "", err
 	case which == fieldFile:
 		return name, nil
 	case which >= 0:
-		return "", forward.NotText(formFields, which, nil)
+		return "", forward.TextFieldError(formFields, which, nil)
 	}
 	return "", chat.Unsupported("file", "must be the only file of the form").Err()
 }
 
-// FileEnd checks the length of the file.
-func (t *Transcription) FileEnd(size int64) error {
+// EndFile checks the length of the file.
+func (t *Transcription) EndFile(size int64) error {
 	if size == 0 {
 		return chat.WrongValue("file", "must not be empty").Err()
 	}
 	return nil
 }
 
-// End checks the whole form and returns the fields to add to it.
-func (t *Transcription) End() ([]forward.Field, error) {
+// Finish checks the whole form and returns the fields to add to it.
+func (t *Transcription) Finish() ([]forward.Field, error) {
 	switch {
 	case !t.seen.Has(fieldModel):
 		return nil, chat.Missing("model").Err()
@@ -200,7 +200,7 @@ func (t *Transcription) End() ([]forward.Field, error) {
 		t.format = defaultFormat
 		add = append(add, forward.Field{Name: "response_format", Value: defaultFormat})
 	}
-	if t.stream && t.format != "srt" && t.format != "vtt" { // events would split the lines of subtitles
+	if t.wantsStream && t.format != "srt" && t.format != "vtt" { // events would split the lines of subtitles
 		add = append(add, forward.Field{Name: "stream", Value: "true"})
 	}
 	return add, t.checkGranularities()
@@ -209,14 +209,16 @@ func (t *Transcription) End() ([]forward.Field, error) {
 // Model returns the model's name, or nil if the field has not arrived yet.
 func (t *Transcription) Model() []byte { return t.model }
 
-// Stream reports whether the client wants events.
-func (t *Transcription) Stream() bool { return t.stream }
+// WantsStream reports whether the client wants events.
+func (t *Transcription) WantsStream() bool { return t.wantsStream }
 
-// PlainText reports whether the client requested plain text.
-func (t *Transcription) PlainText() bool { return t.format == "text" }
+// IsPlainText reports whether the client requested plain text.
+func (t *Transcription) IsPlainText() bool { return t.format == "text" }
 
 // ContentType returns the media type of a response that is not streamed. Call it after End.
-func (t *Transcription) ContentType() string { return formTypes[t.format] }
+func (t *Transcription) ContentType() string { return formatContentTypes[t.format] }
 
-// JSON reports whether a response that is not streamed is JSON.
-func (t *Transcription) JSON() bool { return formTypes[t.format] == formTypes[defaultFormat] }
+// IsJSON reports whether a response that is not streamed is IsJSON.
+func (t *Transcription) IsJSON() bool {
+	return formatContentTypes[t.format] == formatContentTypes[defaultFormat]
+}

@@ -10,20 +10,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// run passes the fields of a form to t. Fields are written as "name=value" and separated by ";".
+// passFields passes the fields of a form to t. Fields are written as "name=value" and separated by ";".
 // "name=@n" is a file of n bytes. run returns the fields that are passed on.
-func run(t *Transcription, form string) (out []string, err error) {
+func passFields(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
 		name, value, _ := strings.Cut(field, "=")
 		var as string
 		if size, file := strings.CutPrefix(value, "@"); file {
-			if as, err = t.File(name); err == nil {
+			if as, err = t.BeginFile(name); err == nil {
 				var n int64
 				_, _ = fmt.Sscan(size, &n)
-				err = t.FileEnd(n)
+				err = t.EndFile(n)
 			}
 		} else {
-			as, err = t.Text(name, []byte(value))
+			as, err = t.AddText(name, []byte(value))
 		}
 		if err != nil {
 			return nil, err
@@ -32,7 +32,7 @@ func run(t *Transcription, form string) (out []string, err error) {
 			out = append(out, as+"="+value)
 		}
 	}
-	more, err := t.End()
+	more, err := t.Finish()
 	for _, f := range more {
 		out = append(out, f.Name+"="+f.Value)
 	}
@@ -63,12 +63,12 @@ func TestTranscription(t *testing.T) {
 		{"model=w;file=@9;temperature=+1E0", "file=@9 temperature=+1E0 response_format=json", "application/json"},
 	} {
 		var tr Transcription
-		out, err := run(&tr, c.form)
+		out, err := passFields(&tr, c.form)
 		if got := strings.Join(out, " "); err != nil || got != c.want || tr.ContentType() != c.contentType || string(tr.Model()) != "w" {
 			t.Errorf("%s:\n %s, %s, %v\nwant\n %s, %s", c.form, got, tr.ContentType(), err, c.want, c.contentType)
 		}
-		if tr.Stream() != strings.Contains(c.form, "stream=true") || tr.JSON() != strings.HasSuffix(c.contentType, "json") {
-			t.Errorf("%s: stream %v, JSON %v", c.form, tr.Stream(), tr.JSON())
+		if tr.WantsStream() != strings.Contains(c.form, "stream=true") || tr.IsJSON() != strings.HasSuffix(c.contentType, "json") {
+			t.Errorf("%s: stream %v, JSON %v", c.form, tr.WantsStream(), tr.IsJSON())
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 		"model=w;file=@1;audio_url=http://10.0.0.1/a":                             "audio_url invalid_value",
 		"model=w;file=@1;X-Upstream=x":                                            "x-* unsupported_parameter",
 	} {
-		_, err := run(&Transcription{Refuse: chat.NewRefusedMembers("bootstrap_*")}, form)
+		_, err := passFields(&Transcription{Refuse: chat.NewRefusedMembers("bootstrap_*")}, form)
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param+" "+e.Code != want || e.Status != 400 {
 			t.Errorf("%s: %v, want %s", form, err, want)
@@ -125,7 +125,7 @@ func TestSpeakerReferences(t *testing.T) {
 		"data:audio/wav,x": false, "UklGRg==": false, " http://10.0.0.1/data:;base64,": false, "data:audio/wav;base64": false,
 	} {
 		for _, name := range []string{"known_speaker_references[]", "known_speaker_references"} {
-			as, err := new(Transcription).Text(name, []byte(value))
+			as, err := new(Transcription).AddText(name, []byte(value))
 			if (err == nil) != good || good && as != name {
 				t.Errorf("%s=%q: got %q, %v, want success: %v", name, value, as, err, good)
 			}

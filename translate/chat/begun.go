@@ -2,35 +2,35 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the partial answer that another engine continues. The texts are contents of JSON strings
+// PartialAnswer is the partial answer that another engine continues. The texts are contents of JSON strings
 // and end at character boundaries.
-type Begun struct {
+type PartialAnswer struct {
 	Text, Reasoning []byte
 	Tokens          int // number of tokens for which the partial answer counts
 }
 
-// steered lists the members that rule out a continuation. There are three kinds:
+// unresumableMembers lists the members that rule out a continuation. There are three kinds:
 //
 //   - Some impose a structure on the whole answer, which an engine cannot resume halfway.
 //   - Some report the answer's tokens one by one.
 //   - Others let the client control how the engine reads the last message.
-var steered = [...]string{
+var unresumableMembers = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
 	"continue_final_message", "add_generation_prompt",
 }
 
-// Continues reports whether a second engine could continue the first engine's answer. The answer
+// IsResumable reports whether a second engine could continue the first engine's answer. The answer
 // must have one choice and consist only of text. It must have neither structured output nor log
 // probabilities, and the request must have no steered member.
-func Continues(r *Request) bool {
-	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
+func IsResumable(r *Request) bool {
+	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || IsGiven(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
 		return false
 	}
 	root := r.doc.Root()
-	for _, name := range steered {
-		if v := root.Get(name); Given(v) && v.Kind() != jsonx.False {
+	for _, name := range unresumableMembers {
+		if v := root.Get(name); IsGiven(v) && v.Kind() != jsonx.False {
 			return false
 		}
 	}
@@ -43,28 +43,28 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn makes the next engine of r continue b. b must not change until the request to that engine is
+// AttachTo makes the next engine of r continue b. b must not change until the request to that engine is
 // written.
-func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
+func (b *PartialAnswer) AttachTo(r *Request) { r.partial, r.Tokens.generated = b, b.Tokens }
 
-// GoesOn reports whether the next engine of r continues another engine's answer.
-func GoesOn(r *Request) bool { return r.begun != nil }
+// ContinuesAnswer reports whether the next engine of r continues another engine's answer.
+func ContinuesAnswer(r *Request) bool { return r.partial != nil }
 
-// patch adds b to the engine's messages. If the client has started the answer, patch extends the
+// patchMessages adds b to the engine's messages. If the client has started the answer, patch extends the
 // last message. Otherwise it adds a message. reasoning is the member from which the engine reads
 // the reasoning in a message.
-func (b *Begun) patch(p *patch, r *Request, reasoning string) {
-	n := len(p.text)
+func (b *PartialAnswer) patchMessages(p *patch, r *Request, reasoning string) {
+	n := len(p.newText)
 	if r.Prefilled {
-		p.text = append(p.text, b.Text...)
-		p.edits.Insert(lastMessage(r).Get("content").End()-1, p.from(n))
+		p.newText = append(p.newText, b.Text...)
+		p.edits.Insert(lastMessage(r).Get("content").End()-1, p.newTextFrom(n))
 		return
 	}
-	p.text = append(p.text, `{"role":"assistant",`...)
+	p.newText = append(p.newText, `{"role":"assistant",`...)
 	if len(b.Reasoning) > 0 && reasoning != "" {
-		p.text = append(append(append(p.text, '"'), reasoning...), `":"`...)
-		p.text = append(append(p.text, b.Reasoning...), `",`...)
+		p.newText = append(append(append(p.newText, '"'), reasoning...), `":"`...)
+		p.newText = append(append(p.newText, b.Reasoning...), `",`...)
 	}
-	p.text = append(append(append(p.text, `"content":"`...), b.Text...), `"}`...)
-	p.edits.Add(r.Messages(), p.from(n))
+	p.newText = append(append(append(p.newText, `"content":"`...), b.Text...), `"}`...)
+	p.edits.Add(r.Messages(), p.newTextFrom(n))
 }

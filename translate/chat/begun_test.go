@@ -8,13 +8,13 @@ import (
 // TestGoOn checks that an engine that continues an answer receives the answer so far.
 func TestGoOn(t *testing.T) {
 	const asked = `{"role":"user","content":"x"}`
-	begun := Begun{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
-	thought := Begun{Text: []byte(`4`), Reasoning: []byte(`2+2`), Tokens: 5}
+	begun := PartialAnswer{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
+	thought := PartialAnswer{Text: []byte(`4`), Reasoning: []byte(`2+2`), Tokens: 5}
 	vllm := EngineFormat{Served: "m", Prefill: []Member{{Name: "continue_final_message", Value: []byte(`true`)}}}
 	for name, c := range map[string]struct {
 		body      string
 		prefilled bool
-		begun     *Begun
+		begun     *PartialAnswer
 		format    EngineFormat
 		want      string
 	}{
@@ -49,16 +49,16 @@ func TestGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Prefilled = c.prefilled
-		if !Continues(&r) {
+		if !IsResumable(&r) {
 			t.Errorf("%s: cannot be gone on with", name)
 		}
-		c.begun.GoOn(&r)
-		got := string(r.AppendUpstream(nil, &c.format))
+		c.begun.AttachTo(&r)
+		got := string(r.AppendEngineRequest(nil, &c.format))
 		if got != c.want || !json.Valid([]byte(got)) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 		r.Reset()
-		if GoesOn(&r) || r.Tokens.Said() != 0 {
+		if ContinuesAnswer(&r) || r.Tokens.GeneratedTokens() != 0 {
 			t.Errorf("%s: the next request goes on with it, too", name)
 		}
 	}
@@ -82,15 +82,15 @@ func TestContinues(t *testing.T) {
 		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}]` + members + `}`)); err != nil {
 			t.Fatal(members, err)
 		}
-		if got := Continues(&r); got != want {
+		if got := IsResumable(&r); got != want {
 			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
 	var r Request // the client has said whether the last message is the start of the answer
-	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
+	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || IsResumable(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}
-	if n := (&TokenLimit{Max: 10, fallback: -1, fitted: -1}).Left(12); n != 0 {
+	if n := (&TokenLimit{Max: 10, defaultLimit: -1, contextLimit: -1}).TokensLeft(12); n != 0 {
 		t.Errorf("%d tokens are left", n)
 	}
 }

@@ -15,88 +15,88 @@ import (
 
 // bound limits one member. A field that is 0 sets no limit.
 type bound struct {
-	name     string // a top-level member, or outer.inner for the member inner of the object outer
-	elements int    // maximum number of elements of an array or an object
-	of       string
-	bytes    int   // maximum length as JSON
-	value    int64 // maximum of an integer, which must not be negative
-	least    int64 // minimum that an error states; the member's reader enforces it
-	schema   *schemaBound
+	name        string // a top-level member, or outer.inner for the member inner of the object outer
+	maxElements int    // maximum number of elements of an array or an object
+	elementNoun string
+	maxBytes    int   // maximum length as JSON
+	maxValue    int64 // maximum of an integer, which must not be negative
+	minValue    int64 // minimum that an error states; the member's reader enforces it
+	schema      *schemaBound
 }
 
 const (
-	mostStops      = 256
-	mostTokens     = 1024
-	mostBiases     = 4096
-	mostTools      = 1024
-	mostTop        = 128
-	longestTexts   = 64 << 10
-	longestRegex   = 16 << 10
-	longestGrammar = 256 << 10
-	longestTools   = 1 << 20 // most of the text is descriptions
-	longestChoice  = 128 << 10
-	mostSamplers   = 64
+	maxStops           = 256
+	maxTokenIDs        = 1024
+	maxBiases          = 4096
+	maxTools           = 1024
+	maxTopLogprobs     = 128
+	maxTextsBytes      = 64 << 10
+	maxRegexBytes      = 16 << 10
+	maxGrammarBytes    = 256 << 10
+	maxToolsBytes      = 1 << 20 // most of the text is descriptions
+	maxToolChoiceBytes = 128 << 10
+	maxSamplers        = 64
 )
 
 // The limits for the schemas of an answer, and for the schemas of tools.
 var (
-	answerSchema = &schemaBound{listed: mostListed}
-	toolSchemas  = &schemaBound{listed: mostToolsListed}
+	answerSchema = &schemaBound{maxListed: maxListElements}
+	toolSchemas  = &schemaBound{maxListed: maxToolListElements}
 )
 
 var bounds = [...]bound{
-	{name: "stop", elements: mostStops, of: "strings", bytes: longestTexts},
-	{name: "stop_sequences", elements: mostStops, of: "strings", bytes: longestTexts},
-	{name: "stop_regex", elements: mostStops, of: "strings", bytes: longestRegex},
-	{name: "stop_token_ids", elements: mostTokens, of: "tokens"},
-	{name: "bad_words", elements: mostTokens, of: "strings", bytes: longestTexts},
-	{name: "dry_sequence_breakers", elements: mostStops, of: "strings", bytes: longestTexts},
-	{name: "logit_bias", elements: mostBiases, of: "tokens"},
-	{name: "antiprompt", elements: mostStops, of: "strings", bytes: longestTexts},
-	{name: "preserved_tokens", elements: mostTokens, of: "strings", bytes: longestTexts},
-	{name: "grammar_triggers", elements: mostTokens, of: "triggers", bytes: longestTexts},
-	{name: "allowed_token_ids", elements: mostBiases, of: "tokens"},
-	{name: "token_ids_logprob", elements: mostTokens, of: "tokens"},
-	{name: "logprob_token_ids", elements: mostTokens, of: "tokens"},
-	{name: "samplers", elements: mostSamplers, of: "samplers", bytes: longestRegex},
-	{name: "tools", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
-	{name: "functions", elements: mostTools, of: "tools", bytes: longestTools, schema: toolSchemas},
-	{name: "tool_choice", bytes: longestChoice},
-	{name: "n", value: translate.MaxChoices, least: 1},
-	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
-	{name: "best_of", value: translate.MaxChoices, least: 1},
-	{name: "logprobs", value: mostTop}, // for legacy completions; in chat, logprobs is a boolean
-	{name: "top_logprobs", value: mostTop},
-	{name: "prompt_logprobs", value: mostTop},
-	{name: "n_probs", value: mostTop},
-	{name: "top_logprobs_num", value: mostTop},
-	{name: "top_n_tokens", value: mostTop},
-	{name: "regex", bytes: longestRegex},
-	{name: "guided_regex", bytes: longestRegex},
-	{name: "structured_outputs.regex", bytes: longestRegex},
-	{name: "grammar", bytes: longestGrammar},
+	{name: "stop", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "stop_sequences", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "stop_regex", maxElements: maxStops, elementNoun: "strings", maxBytes: maxRegexBytes},
+	{name: "stop_token_ids", maxElements: maxTokenIDs, elementNoun: "tokens"},
+	{name: "bad_words", maxElements: maxTokenIDs, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "dry_sequence_breakers", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "logit_bias", maxElements: maxBiases, elementNoun: "tokens"},
+	{name: "antiprompt", maxElements: maxStops, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "preserved_tokens", maxElements: maxTokenIDs, elementNoun: "strings", maxBytes: maxTextsBytes},
+	{name: "grammar_triggers", maxElements: maxTokenIDs, elementNoun: "triggers", maxBytes: maxTextsBytes},
+	{name: "allowed_token_ids", maxElements: maxBiases, elementNoun: "tokens"},
+	{name: "token_ids_logprob", maxElements: maxTokenIDs, elementNoun: "tokens"},
+	{name: "logprob_token_ids", maxElements: maxTokenIDs, elementNoun: "tokens"},
+	{name: "samplers", maxElements: maxSamplers, elementNoun: "samplers", maxBytes: maxRegexBytes},
+	{name: "tools", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemas},
+	{name: "functions", maxElements: maxTools, elementNoun: "tools", maxBytes: maxToolsBytes, schema: toolSchemas},
+	{name: "tool_choice", maxBytes: maxToolChoiceBytes},
+	{name: "n", maxValue: translate.MaxChoices, minValue: 1},
+	{name: nameNCmpl, maxValue: translate.MaxChoices, minValue: 1},
+	{name: "best_of", maxValue: translate.MaxChoices, minValue: 1},
+	{name: "logprobs", maxValue: maxTopLogprobs}, // for legacy completions; in chat, logprobs is a boolean
+	{name: "top_logprobs", maxValue: maxTopLogprobs},
+	{name: "prompt_logprobs", maxValue: maxTopLogprobs},
+	{name: "n_probs", maxValue: maxTopLogprobs},
+	{name: "top_logprobs_num", maxValue: maxTopLogprobs},
+	{name: "top_n_tokens", maxValue: maxTopLogprobs},
+	{name: "regex", maxBytes: maxRegexBytes},
+	{name: "guided_regex", maxBytes: maxRegexBytes},
+	{name: "structured_outputs.regex", maxBytes: maxRegexBytes},
+	{name: "grammar", maxBytes: maxGrammarBytes},
 	{name: "grammar.value", schema: answerSchema}, // TGI: a schema, or a regular expression
-	{name: "ebnf", bytes: longestGrammar},
-	{name: "guided_grammar", bytes: longestGrammar},
-	{name: "structured_outputs.grammar", bytes: longestGrammar},
-	{name: "guided_choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
-	{name: "structured_outputs.choice", elements: mostBiases, of: "strings", bytes: longestGrammar},
-	{name: "structural_tag", bytes: longestGrammar, schema: answerSchema},
-	{name: "structured_outputs.structural_tag", bytes: longestGrammar, schema: answerSchema},
-	{name: "structured_outputs.json", bytes: longestGrammar, schema: answerSchema},
-	{name: "guided_json", bytes: longestGrammar, schema: answerSchema},
-	{name: "json_schema", bytes: longestGrammar, schema: answerSchema},
-	{name: "response_format", bytes: longestGrammar, schema: answerSchema},
-	{name: "text.format", bytes: longestGrammar, schema: answerSchema},          // Responses
-	{name: "output_format", bytes: longestGrammar, schema: answerSchema},        // Messages
-	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // Messages
-	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
+	{name: "ebnf", maxBytes: maxGrammarBytes},
+	{name: "guided_grammar", maxBytes: maxGrammarBytes},
+	{name: "structured_outputs.grammar", maxBytes: maxGrammarBytes},
+	{name: "guided_choice", maxElements: maxBiases, elementNoun: "strings", maxBytes: maxGrammarBytes},
+	{name: "structured_outputs.choice", maxElements: maxBiases, elementNoun: "strings", maxBytes: maxGrammarBytes},
+	{name: "structural_tag", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "structured_outputs.structural_tag", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "structured_outputs.json", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "guided_json", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "json_schema", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "response_format", maxBytes: maxGrammarBytes, schema: answerSchema},
+	{name: "text.format", maxBytes: maxGrammarBytes, schema: answerSchema},          // Responses
+	{name: "output_format", maxBytes: maxGrammarBytes, schema: answerSchema},        // Messages
+	{name: "output_config.format", maxBytes: maxGrammarBytes, schema: answerSchema}, // Messages
+	{name: "format", maxBytes: maxGrammarBytes, schema: answerSchema},               // Ollama
 }
 
 // samplingParams is an object from which SGLang reads additional request members.
 const samplingParams = "sampling_params"
 
-var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
+var boundNames, boundsOf = func() (*jsonx.NameIndex, [][]*bound) {
 	var (
 		names []string
 		of    [][]*bound
@@ -111,12 +111,12 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 		}
 		of[at[outer]] = append(of[at[outer]], &bounds[i])
 	}
-	return jsonx.NewNames(names...), of
+	return jsonx.NewNameIndex(names...), of
 }()
 
 // CheckBounds rejects a request of any dialect that exceeds the limits. It checks every occurrence
 // of a member, in any case.
-func CheckBounds(root jsonx.Value) *Invalid {
+func CheckBounds(root jsonx.Value) *InvalidMember {
 	if !root.IsObject() {
 		return nil
 	}
@@ -125,9 +125,9 @@ func CheckBounds(root jsonx.Value) *Invalid {
 		if i < 0 {
 			continue // true for nearly every name
 		}
-		if it.Key().Fold(samplingParams) {
+		if it.Key().EqualFold(samplingParams) {
 			if e := CheckBounds(it.Value()); e != nil {
-				return e.In(samplingParams)
+				return e.InObject(samplingParams)
 			}
 			continue
 		}
@@ -143,12 +143,12 @@ func CheckBounds(root jsonx.Value) *Invalid {
 func (b *bound) check(v jsonx.Value) string {
 	_, inner, nested := strings.Cut(b.name, ".")
 	if !nested {
-		return b.exceeded(v)
+		return b.violation(v)
 	}
 	if v.IsObject() {
 		for it := v.Iter(); it.Next(); {
-			if it.Key().Fold(inner) {
-				if text := b.exceeded(it.Value()); text != "" {
+			if it.Key().EqualFold(inner) {
+				if text := b.violation(it.Value()); text != "" {
 					return text
 				}
 			}
@@ -157,19 +157,19 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-func (b *bound) exceeded(v jsonx.Value) string {
-	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
-		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)
+func (b *bound) violation(v jsonx.Value) string {
+	if n, ok := v.Int(); ok && b.maxValue > 0 && (n < 0 || n > b.maxValue) {
+		return "must be between " + strconv.FormatInt(b.minValue, 10) + " and " + strconv.FormatInt(b.maxValue, 10)
 	}
 	length := v.End() - v.Start()
-	if b.elements > 0 && length > 2*b.elements && (v.IsArray() || v.IsObject()) && v.Len() > b.elements {
-		return "must hold at most " + strconv.Itoa(b.elements) + " " + b.of
+	if b.maxElements > 0 && length > 2*b.maxElements && (v.IsArray() || v.IsObject()) && v.Len() > b.maxElements {
+		return "must hold at most " + strconv.Itoa(b.maxElements) + " " + b.elementNoun
 	}
-	if b.bytes > 0 && length > b.bytes {
-		return "must be at most " + strconv.Itoa(b.bytes>>10) + " KiB long"
+	if b.maxBytes > 0 && length > b.maxBytes {
+		return "must be at most " + strconv.Itoa(b.maxBytes>>10) + " KiB long"
 	}
 	if b.schema != nil {
-		return b.schema.exceeded(v)
+		return b.schema.violation(v)
 	}
 	return ""
 }

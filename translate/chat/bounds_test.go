@@ -25,7 +25,7 @@ func TestBounds_Choices(t *testing.T) {
 // TestBounds checks that every member in the table is accepted up to its limit and rejected above
 // it, and that no spelling evades the limit.
 func TestBounds(t *testing.T) {
-	check := func(body string) *Invalid {
+	check := func(body string) *InvalidMember {
 		var d jsonx.Doc
 		if err := d.Parse([]byte(body), jsonx.Options{}); err != nil {
 			t.Fatal(err)
@@ -42,17 +42,17 @@ func TestBounds(t *testing.T) {
 	}
 	for _, b := range bounds {
 		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // each value, and whether it is accepted
-		if b.elements > 0 {
-			values[list(`1`, b.elements)], values[list(`1`, b.elements+1)] = true, false
-			values[object(b.elements)], values[object(b.elements+1)] = true, false
-			values[strings.ReplaceAll(list(`1`, b.elements), ",", ",\n ")] = true
+		if b.maxElements > 0 {
+			values[list(`1`, b.maxElements)], values[list(`1`, b.maxElements+1)] = true, false
+			values[object(b.maxElements)], values[object(b.maxElements+1)] = true, false
+			values[strings.ReplaceAll(list(`1`, b.maxElements), ",", ",\n ")] = true
 		}
-		if b.bytes > 0 {
-			values[`"`+strings.Repeat("1", b.bytes-2)+`"`], values[`"`+strings.Repeat("1", b.bytes-1)+`"`] = true, false
-			values[list(`"`+strings.Repeat("a", b.bytes/2)+`"`, 2)] = false
+		if b.maxBytes > 0 {
+			values[`"`+strings.Repeat("1", b.maxBytes-2)+`"`], values[`"`+strings.Repeat("1", b.maxBytes-1)+`"`] = true, false
+			values[list(`"`+strings.Repeat("a", b.maxBytes/2)+`"`, 2)] = false
 		}
-		if b.value > 0 {
-			values[fmt.Sprint(b.value)], values[fmt.Sprint(b.value+1)], values[`-1`], values[`1e9`] = true, false, false, false
+		if b.maxValue > 0 {
+			values[fmt.Sprint(b.maxValue)], values[fmt.Sprint(b.maxValue+1)], values[`-1`], values[`1e9`] = true, false, false, false
 		}
 		for value, passes := range values {
 			member := `"` + b.name + `":` + value

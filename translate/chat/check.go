@@ -7,23 +7,23 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Check applies a model's rules to a decoded request. It lowers the token limit and the effort to
+// CheckRules applies a model's rules to a decoded request. It lowers the token limit and the effort to
 // the model's maximum. The error is an *apierr.Error. Check may be called again with another
 // model's rules, which then apply to the client's original values.
 //
 // Check never rejects a prompt because of its length. Only the engine can count the tokens.
-func (r *Request) Check(rules *ModelRules) error {
-	if !r.usual || rules.Refuse.refusesUsual() {
-		if err := rules.Refuse.Members(r.doc.Root()); err != nil {
+func (r *Request) CheckRules(rules *ModelRules) error {
+	if !r.onlyUsual || rules.Refuse.refusesUsual() {
+		if err := rules.Refuse.CheckMembers(r.doc.Root()); err != nil {
 			return err
 		}
 	}
-	r.Prompt.thoughts.keep = rules.ReasoningHistory
-	if r.asked.known {
-		r.Tokens.Max, r.Tokens.fitted, r.Reasoning.Effort = r.asked.max, -1, r.asked.effort
+	r.Prompt.reasoning.keepMode = rules.ReasoningHistory
+	if r.clientValues.saved {
+		r.Tokens.Max, r.Tokens.contextLimit, r.Reasoning.Effort = r.clientValues.max, -1, r.clientValues.effort
 	}
-	r.asked = asked{true, r.Tokens.Max, r.Reasoning.Effort}
-	for _, rule := range checkRules {
+	r.clientValues = clientValues{true, r.Tokens.Max, r.Reasoning.Effort}
+	for _, rule := range ruleChecks {
 		if e := rule(r, rules); e != nil {
 			return e.Err()
 		}
@@ -31,23 +31,23 @@ func (r *Request) Check(rules *ModelRules) error {
 	return nil
 }
 
-type asked struct {
-	known  bool
+type clientValues struct {
+	saved  bool
 	max    int
 	effort string
 }
 
-var checkRules = [...]func(*Request, *ModelRules) *Invalid{
+var ruleChecks = [...]func(*Request, *ModelRules) *InvalidMember{
 	(*Request).checkFeatures,
-	func(r *Request, rules *ModelRules) *Invalid { return r.Prompt.checkImages(rules) },
-	func(r *Request, rules *ModelRules) *Invalid { return r.Prompt.checkMedia(rules) },
+	func(r *Request, rules *ModelRules) *InvalidMember { return r.Prompt.checkImages(rules) },
+	func(r *Request, rules *ModelRules) *InvalidMember { return r.Prompt.checkMedia(rules) },
 	(*Request).checkTopMedia,
-	func(r *Request, rules *ModelRules) *Invalid { return r.Reasoning.check(rules) },
+	func(r *Request, rules *ModelRules) *InvalidMember { return r.Reasoning.check(rules) },
 	(*Request).checkTokenLimit,
-	func(r *Request, rules *ModelRules) *Invalid { return r.ToolUse.check(rules) },
+	func(r *Request, rules *ModelRules) *InvalidMember { return r.ToolUse.check(rules) },
 }
 
-func (r *Request) checkFeatures(rules *ModelRules) *Invalid {
+func (r *Request) checkFeatures(rules *ModelRules) *InvalidMember {
 	if rules.Features == nil {
 		return nil
 	}
@@ -66,18 +66,18 @@ func (r *Request) checkFeatures(rules *ModelRules) *Invalid {
 	return nil
 }
 
-func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
+func (r *Request) checkTokenLimit(rules *ModelRules) *InvalidMember {
 	bound, context := rules.MaxOutputLength, rules.Context(len(r.Prompt.Images) > 0)
 	if v := rules.Vision; v != nil && len(r.Prompt.Images) > 0 {
-		bound = smaller(bound, v.MaxTokens)
+		bound = lowerLimit(bound, v.MaxTokens)
 	}
-	r.Tokens.named = NamedLimits{}
-	if !r.usual {
-		r.Tokens.named = ReadLimits(r.doc.Root(), "")
+	r.Tokens.aliases = AliasLimits{}
+	if !r.onlyUsual {
+		r.Tokens.aliases = ReadAliasLimits(r.doc.Root(), "")
 	}
-	r.Tokens.Max = r.Tokens.named.Lower(r.Tokens.Max)
+	r.Tokens.Max = r.Tokens.aliases.LowerLimit(r.Tokens.Max)
 	param := "max_tokens"
-	if Given(r.members[memberMaxCompletionTokens]) {
+	if IsGiven(r.members[memberMaxCompletionTokens]) {
 		param = "max_completion_tokens"
 	}
 	if bound > 0 && r.Tokens.Max > bound {
@@ -90,21 +90,21 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 	if r.Tokens.Max >= 0 {
 		most = max(r.Tokens.Max, 1)
 	}
-	if e := r.Tokens.named.Check(most); e != nil {
+	if e := r.Tokens.aliases.CheckMinimum(most); e != nil {
 		return e
 	}
-	r.Tokens.bound, r.Tokens.fallback = bound, -1
+	r.Tokens.modelLimit, r.Tokens.defaultLimit = bound, -1
 	if r.Tokens.Max < 0 && bound > 0 {
-		r.Tokens.fallback = DefaultLimit(bound, context, r.Prompt.EstimateTokens(DenseText))
+		r.Tokens.defaultLimit = DefaultLimit(bound, context, r.Prompt.EstimateTokens(DenseBytesPerToken))
 	}
 	if rules.Strict {
-		if e := RefuseAliases(r.doc.Root(), bound, ""); e != nil {
+		if e := CheckAliases(r.doc.Root(), bound, ""); e != nil {
 			return e
 		}
 	}
 	if rules.Strict && context > 0 && r.Tokens.Max > context {
 		text := "alone is larger than the context of the model: "
-		return &Invalid{Param: param, Code: apierr.CodeContextLength, Text: text +
+		return &InvalidMember{Param: param, Code: apierr.CodeContextLength, Text: text +
 			strconv.Itoa(r.Tokens.Max) + " tokens > " + strconv.Itoa(context) + " maximum"}
 	}
 	return nil

@@ -118,7 +118,7 @@ func TestCheck(t *testing.T) {
 			if err := r.Decode([]byte(c.body)); err != nil {
 				t.Fatal(err)
 			}
-			err := r.Check(&c.limits)
+			err := r.CheckRules(&c.limits)
 			if c.code != "" {
 				if e := requireInvalid(t, c.body, err); e.Code != c.code || e.Param != c.param {
 					t.Errorf("got %v, want the code %s at %s", e, c.code, c.param)
@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Check(&c.limits); err != nil || r.Tokens.Max != c.tokens || r.Reasoning.Effort != c.effort {
+			if err := r.CheckRules(&c.limits); err != nil || r.Tokens.Max != c.tokens || r.Reasoning.Effort != c.effort {
 				t.Errorf("max tokens %d, effort %q, second check %v", r.Tokens.Max, r.Reasoning.Effort, err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestCheckTexts(t *testing.T) {
 		if err := r.Decode([]byte(c.body)); err != nil {
 			t.Fatal(err)
 		}
-		if e := requireInvalid(t, c.body, r.Check(&c.limits)); e.Message != c.want {
+		if e := requireInvalid(t, c.body, r.CheckRules(&c.limits)); e.Message != c.want {
 			t.Errorf("got  %s\nwant %s", e.Message, c.want)
 		}
 	}
@@ -181,12 +181,12 @@ func TestCheck_AnotherModel(t *testing.T) {
 		limit  int
 		effort string
 	}{{&small, 7, "low"}, {&large, 60, "high"}, {&small, 7, "low"}} {
-		if err := r.Check(c.rules); err != nil {
+		if err := r.CheckRules(c.rules); err != nil {
 			t.Fatal(err)
 		}
 		if r.Tokens.TokenLimit() != c.limit || r.Reasoning.Effort != c.effort {
 			t.Errorf("got %d tokens and effort %q, want %d and %q", r.Tokens.TokenLimit(), r.Reasoning.Effort, c.limit, c.effort)
 		}
-		r.Tokens.Fit(3) // the tokens that fit into the engine's context
+		r.Tokens.LowerTo(3) // the tokens that fit into the engine's context
 	}
 }

@@ -4,12 +4,12 @@ package chat
 type CountRequest struct {
 	Served           string
 	Model            []byte
-	ReasoningHistory string // see ModelRules
-	Opener           Opener // opens the sealed reasoning in the history; may be nil
+	ReasoningHistory string          // see ModelRules
+	Opener           ReasoningOpener // opens the sealed reasoning in the history; may be nil
 }
 
-// Opener opens sealed reasoning that a client sends back.
-type Opener interface {
+// ReasoningOpener opens sealed reasoning that a client sends back.
+type ReasoningOpener interface {
 	// Open appends the text of blob, as the contents of a JSON string. It reports whether blob was
 	// issued to this client for the model.
 	Open(dst, model, blob []byte) ([]byte, bool)

@@ -6,7 +6,7 @@
 //
 // jsonx scans a body once, validates it and records the positions of its values. Decode checks
 // these values against the contract's chat table. Check applies the rules that depend on the model.
-// AppendUpstream, or Segments for a vectored write, produces the engine's request. It consists of
+// AppendEngineRequest, or Segments for a vectored write, produces the engine's request. It consists of
 // the client's bytes with the few necessary changes.
 //
 //	var r chat.Request // pooled
@@ -48,5 +48,5 @@
 // engine's profile. If the client does not want reasoning, the edge removes it from the answer.
 //
 // Engines may split a text in the middle of a surrogate pair. The edge replaces lone surrogates
-// with U+FFFD in conversation texts (ParseHistory) and in tool call arguments (Arguments).
+// with U+FFFD in conversation texts (ParseWithRepair) and in tool call arguments (Arguments).
 package chat

@@ -80,7 +80,7 @@ func (f *EngineFormat) reasoningHistory() string {
 	return f.Reasoning.History
 }
 
-func (how *ReasoningFormat) added(effort string) []Member {
+func (how *ReasoningFormat) addedMembers(effort string) []Member {
 	switch effort {
 	case "":
 		return nil
@@ -90,9 +90,9 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the effort for the engine, or "" to omit the member. xhigh and max are
+// effortWord returns the effort for the engine, or "" to omit the member. xhigh and max are
 // interchangeable, because some clients and engines support only one of them.
-func (how *ReasoningFormat) word(r *Reasoning) string {
+func (how *ReasoningFormat) effortWord(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
 	case word == "":
@@ -102,7 +102,7 @@ func (how *ReasoningFormat) word(r *Reasoning) string {
 	case word == "none":
 		return ""
 	default:
-		word = LowerEffort(how.Words, word)
+		word = NearestLowerEffort(how.Words, word)
 	}
 	if how.Refused.Has(word) {
 		return ""
@@ -113,8 +113,8 @@ func (how *ReasoningFormat) word(r *Reasoning) string {
 // EffortSet is a set of effort words.
 type EffortSet uint8
 
-// EffortsOf returns a set of one word, or an empty set if the word is not in EngineEfforts.
-func EffortsOf(word string) EffortSet {
+// NewEffortSet returns a set of one word, or an empty set if the word is not in EngineEfforts.
+func NewEffortSet(word string) EffortSet {
 	if i := slices.Index(EngineEfforts, word); i >= 0 {
 		return 1 << i
 	}
@@ -122,7 +122,7 @@ func EffortsOf(word string) EffortSet {
 }
 
 // Has reports whether the word is in the set.
-func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) != 0 }
+func (s EffortSet) Has(word string) bool { return s != 0 && s&NewEffortSet(word) != 0 }
 
 // ToolChoiceForm is the set of tool_choice values that an engine reads.
 type ToolChoiceForm uint8
@@ -165,14 +165,14 @@ type Priority struct {
 
 const namePriority = "priority"
 
-// Take removes the client's priorities from a request. It returns the number to send to the engine,
+// StripClientPriority removes the client's priorities from a request. It returns the number to send to the engine,
 // or nil.
-func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
+func (p Priority) StripClientPriority(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
 	}
 	for it := root.Iter(); it.Next(); {
-		if !p.is(it.Key()) {
+		if !p.isPriorityMember(it.Key()) {
 			continue
 		}
 		if p.Own {
@@ -183,13 +183,13 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-func (p Priority) is(key jsonx.Key) bool {
-	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
+func (p Priority) isPriorityMember(key jsonx.Key) bool {
+	return p.Told && bytes.EqualFold(decodedName(key), []byte(namePriority))
 }
 
-// Add is like Take, but also adds the number to the request.
-func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
-	if number := p.Take(edits, root); number != nil {
+// ReplacePriority is like Take, but also adds the number to the request.
+func (p Priority) ReplacePriority(edits *jsonx.Edits, root jsonx.Value) {
+	if number := p.StripClientPriority(edits, root); number != nil {
 		edits.Add(root, append([]byte(`"`+namePriority+`":`), number...))
 	}
 }
@@ -201,17 +201,17 @@ type Salt struct {
 	Owner  string // the owner whose prompts share a cache; empty if all clients share a cache
 }
 
-// Wanted reports whether requests are salted.
-func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
+// IsSet reports whether requests are salted.
+func (s Salt) IsSet() bool { return s.Member != "" && s.Owner != "" }
 
-// Take removes the client's salts from a request. It returns the engine's salt, a hash of the owner
+// StripClientSalt removes the client's salts from a request. It returns the engine's salt, a hash of the owner
 // and the client's salts, as a JSON string. A client can therefore separate its users, but can
 // never reach another owner's prompts. The salt does not reveal the owner.
-func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
+func (s Salt) StripClientSalt(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))
 	for it := root.Iter(); it.Next(); {
-		if bytes.EqualFold(nameOf(it.Key()), []byte(s.Member)) {
+		if bytes.EqualFold(decodedName(it.Key()), []byte(s.Member)) {
 			h.Write([]byte{0})
 			h.Write(it.Value().Raw())
 			edits.Delete(it.Value())

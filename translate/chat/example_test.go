@@ -15,12 +15,12 @@ func ExampleRequest() {
 		fmt.Println(err)
 		return
 	}
-	if err := r.Check(&chat.ModelRules{MaxOutputLength: 1024}); err != nil {
+	if err := r.CheckRules(&chat.ModelRules{MaxOutputLength: 1024}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Printf("%s, %d tokens at most\n", r.Model, r.Tokens.Max)
-	fmt.Printf("%s\n", r.AppendUpstream(nil, &chat.EngineFormat{Served: "org/llama-3"}))
+	fmt.Printf("%s\n", r.AppendEngineRequest(nil, &chat.EngineFormat{Served: "org/llama-3"}))
 
 	err := r.Decode([]byte(`{"model":"llama","messages":[{"role":"user","content":"Hi"},{"role":"wizard"}]}`))
 	var e *apierr.Error

@@ -16,8 +16,8 @@ type WordList struct {
 	Other string // replaces a word that does not resemble any word in the list
 }
 
-// Read returns the word of the list that is nearest to v, and whether v is exactly this word.
-func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
+// NearestWord returns the word of the list that is nearest to v, and whether v is exactly this word.
+func (l *WordList) NearestWord(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {
 			return w, true
@@ -37,8 +37,8 @@ func plainWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 
-// Hints returns the names of the members with unknown words.
-func (r *Request) Hints() (names []string) {
+// UnknownHints returns the names of the members with unknown words.
+func (r *Request) UnknownHints() (names []string) {
 	if r.Reasoning.unknown {
 		names = append(names, "member:effort")
 	}

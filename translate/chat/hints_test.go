@@ -39,17 +39,17 @@ func TestHints(t *testing.T) {
 			t.Errorf("Decode with %s = %v, want success", c.members, err)
 			continue
 		}
-		if err := r.Check(&ModelRules{Efforts: c.offers}); err != nil {
+		if err := r.CheckRules(&ModelRules{Efforts: c.offers}); err != nil {
 			t.Errorf("Check with %s = %v, want success", c.members, err)
 		}
 		format := EngineFormat{Served: "m", Reasoning: &ReasoningFormat{}}
-		if sent := string(r.AppendUpstream(nil, &format)); !strings.Contains(sent, c.sent) {
+		if sent := string(r.AppendEngineRequest(nil, &format)); !strings.Contains(sent, c.sent) {
 			t.Errorf("%s is sent as %s", c.members, sent)
 		}
-		if got := r.Hints(); !slices.Equal(got, strings.Fields(c.hints)) {
+		if got := r.UnknownHints(); !slices.Equal(got, strings.Fields(c.hints)) {
 			t.Errorf("Hints with %s = %q, want %q", c.members, got, strings.Fields(c.hints))
 		}
-		err := r.Check(&ModelRules{Efforts: c.offers, Strict: true})
+		err := r.CheckRules(&ModelRules{Efforts: c.offers, Strict: true})
 		param := ""
 		if e := (*apierr.Error)(nil); errors.As(err, &e) {
 			param = e.Param

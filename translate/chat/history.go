@@ -17,8 +17,8 @@ type Arguments struct {
 	text, wrapped []byte
 }
 
-// malformed starts an object that quotes arguments which are not a JSON object.
-const malformed = `{"malformed_arguments":`
+// malformedPrefix starts an object that quotes arguments which are not a JSON object.
+const malformedPrefix = `{"malformed_arguments":`
 
 // Append appends v as the arguments string of a chat tool call. If v is a string that contains an
 // object, only halves of surrogate pairs are replaced. Any other value is replaced with the result
@@ -44,8 +44,8 @@ func (a *Arguments) Object(v jsonx.Value) []byte {
 	return object
 }
 
-// Sound reports whether v is a string that Append does not change.
-func (a *Arguments) Sound(v jsonx.Value) bool {
+// NeedsNoRepair reports whether v is a string that Append does not change.
+func (a *Arguments) NeedsNoRepair(v jsonx.Value) bool {
 	_, whole := a.read(v)
 	return whole
 }
@@ -66,9 +66,9 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 		switch a.check(text) {
 		case argumentsObject:
 			return text, true
-		case argumentsHalved:
+		case argumentsLoneSurrogate:
 			a.text = append(a.text[:0], text...)
-			jsonx.MendLone(a.text)
+			jsonx.ReplaceLoneSurrogates(a.text)
 			return a.text, false
 		case argumentsMalformed:
 		}
@@ -77,7 +77,7 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 }
 
 func (a *Arguments) wrap(text []byte) []byte {
-	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
+	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformedPrefix...), text), '}')
 	return a.wrapped
 }
 
@@ -86,9 +86,9 @@ var noArguments = []byte("{}")
 type argumentsKind uint8
 
 const (
-	argumentsMalformed argumentsKind = iota
-	argumentsObject                  // an object, or text that exceeds this reader's limits
-	argumentsHalved                  // an object whose escapes contain halves of surrogate pairs
+	argumentsMalformed     argumentsKind = iota
+	argumentsObject                      // an object, or text that exceeds this reader's limits
+	argumentsLoneSurrogate               // an object whose escapes contain halves of surrogate pairs
 )
 
 var argumentOptions = jsonx.Options{Record: 1, Paired: true}
@@ -96,11 +96,11 @@ var argumentOptions = jsonx.Options{Record: 1, Paired: true}
 func (a *Arguments) check(text []byte) argumentsKind {
 	err := a.doc.Parse(text, argumentOptions)
 	if err == nil {
-		return a.object(argumentsObject)
+		return a.requireObject(argumentsObject)
 	}
-	if jsonx.IsLone(err) {
+	if jsonx.IsLoneSurrogateError(err) {
 		if err = a.doc.Parse(text, jsonx.Options{Record: 1}); err == nil {
-			return a.object(argumentsHalved)
+			return a.requireObject(argumentsLoneSurrogate)
 		}
 	}
 	var limit *jsonx.LimitError
@@ -110,7 +110,7 @@ func (a *Arguments) check(text []byte) argumentsKind {
 	return argumentsMalformed
 }
 
-func (a *Arguments) object(kind argumentsKind) argumentsKind {
+func (a *Arguments) requireObject(kind argumentsKind) argumentsKind {
 	if !a.doc.Root().IsObject() {
 		return argumentsMalformed
 	}
@@ -120,25 +120,25 @@ func (a *Arguments) object(kind argumentsKind) argumentsKind {
 // Reset releases the text.
 func (a *Arguments) Reset() {
 	a.doc.Reset()
-	if cap(a.text)+cap(a.wrapped) > keepArguments {
+	if cap(a.text)+cap(a.wrapped) > maxKeptArguments {
 		a.text, a.wrapped = nil, nil
 	}
 }
 
-// keepArguments is the maximum total size of the buffers that Reset retains for the next request.
-const keepArguments = 64 << 10
+// maxKeptArguments is the maximum total size of the buffers that Reset retains for the next request.
+const maxKeptArguments = 64 << 10
 
-// ParseHistory does the same as Doc.Parse for the body of a request, but repairs a conversation. If
-// the only errors are lone surrogates in the conversation, ParseHistory replaces them in body with
+// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a conversation. If
+// the only errors are lone surrogates in the conversation, ParseWithRepair replaces them in body with
 // U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine could
 // make every later request of the conversation fail. members lists the members that contain the
 // conversation. If it is empty, nothing is replaced.
 //
-// ParseHistory replaces halves in string values other than tool names, and in the keys of a tool
+// ParseWithRepair replaces halves in string values other than tool names, and in the keys of a tool
 // call's input. A half anywhere else comes from the client and is rejected.
-func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
+func ParseWithRepair(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
-	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {
+	if err == nil || len(members) == 0 || !jsonx.IsLoneSurrogateError(err) {
 		return err
 	}
 	loose := o
@@ -149,26 +149,26 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	for it := d.Root().Iter(); it.Next(); {
 		for _, name := range members {
 			if string(it.Key().Name()) == name {
-				mendValues(body, it.Value())
+				replaceLoneSurrogates(body, it.Value())
 			}
 		}
 	}
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in string values. In the input of a tool call, it also replaces halves
+// replaceLoneSurrogates replaces halves in string values. In the input of a tool call, it also replaces halves
 // in keys, because the model wrote them.
-func mendValues(body []byte, v jsonx.Value) {
-	if v.Lone() {
-		jsonx.MendLone(body[v.Start():v.End()])
+func replaceLoneSurrogates(body []byte, v jsonx.Value) {
+	if v.HasLoneSurrogate() {
+		jsonx.ReplaceLoneSurrogates(body[v.Start():v.End()])
 	}
 	for it := v.Iter(); it.Next(); {
 		switch name := string(it.Key().Name()); {
 		case v.IsObject() && name == "name":
 		case v.IsObject() && name == "input":
-			jsonx.MendLone(body[it.Value().Start():it.Value().End()])
+			jsonx.ReplaceLoneSurrogates(body[it.Value().Start():it.Value().End()])
 		default:
-			mendValues(body, it.Value())
+			replaceLoneSurrogates(body, it.Value())
 		}
 	}
 }

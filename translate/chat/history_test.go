@@ -20,10 +20,10 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	if err := r.Decode([]byte(history)); err == nil {
 		t.Error("Decode takes it")
 	}
-	if err := r.DecodeMended([]byte(history)); err != nil {
+	if err := r.DecodeWithRepair([]byte(history)); err != nil {
 		t.Fatal(err)
 	}
-	got := r.AppendUpstream(nil, &EngineFormat{Served: "m"})
+	got := r.AppendEngineRequest(nil, &EngineFormat{Served: "m"})
 	want := strings.ReplaceAll(strings.ReplaceAll(history, half, `\ufffd`), `"\ude00"`, `"\ufffd"`)
 	want = strings.ReplaceAll(want, `\ufffd\ude00`, `\ud83d\ude00`)
 	if !bytes.Equal(got, []byte(want)) {
@@ -32,7 +32,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 
 	input := `{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"i","name":"f","input":{"` + half + `":{"name":"` + half + `","x":1}}}]}]}`
 	var d jsonx.Doc
-	if body := []byte(input); ParseHistory(&d, body, parseOptions, "messages") != nil || string(body) != strings.ReplaceAll(input, half, `\ufffd`) {
+	if body := []byte(input); ParseWithRepair(&d, body, parseOptions, "messages") != nil || string(body) != strings.ReplaceAll(input, half, `\ufffd`) {
 		t.Errorf("input of a tool call: %s", body)
 	}
 
@@ -46,8 +46,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		"schema":       `{"model":"m",` + message + `,"tools":[{"type":"function","function":{"name":"f","parameters":{"a":"` + half + `"}}}]}`,
 		"invalid JSON": `{"model":"m","messages":[{"role":"user","content":"` + half + `"}`,
 	} {
-		if err := r.DecodeMended([]byte(body)); err == nil || !strings.Contains(err.Error(), "invalid_json") {
-			t.Errorf("%s: DecodeMended = %v, want invalid_json", name, err)
+		if err := r.DecodeWithRepair([]byte(body)); err == nil || !strings.Contains(err.Error(), "invalid_json") {
+			t.Errorf("%s: DecodeWithRepair = %v, want invalid_json", name, err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestArgumentsInHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a request may be sent more than once
-			got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"}))
+			got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: "m"}))
 			if want := strings.Replace(body, `"arguments":`+arguments, `"arguments":`+want, 1); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
@@ -94,13 +94,13 @@ func TestAnyTool(t *testing.T) {
 	if err := r.Decode(body); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Check(&ModelRules{}); err != nil {
+	if err := r.CheckRules(&ModelRules{}); err != nil {
 		t.Error(err)
 	}
-	if out := r.AppendUpstream(nil, &EngineFormat{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
+	if out := r.AppendEngineRequest(nil, &EngineFormat{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
 		t.Errorf("sent %s, want the tool_choice required", out)
 	}
-	if err := r.Check(&ModelRules{Strict: true}); err == nil {
+	if err := r.CheckRules(&ModelRules{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")
 	}
 }
@@ -123,7 +123,7 @@ func TestAllowedTools(t *testing.T) {
 		if err := r.Decode([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"})), head+c.tools+`],"tool_choice":"`+c.want+`"}`; got != want {
+		if got, want := string(r.AppendEngineRequest(nil, &EngineFormat{Served: "m"})), head+c.tools+`],"tool_choice":"`+c.want+`"}`; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -8,18 +8,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid describes what is wrong with one member. The code that finds the mistake creates the
+// InvalidMember describes what is wrong with one member. The code that finds the mistake creates the
 // Invalid with the member's name, and the code for each outer level prepends the name of that
 // level. Paths therefore cost nothing if a request is correct, and contain no client text.
-type Invalid struct {
+type InvalidMember struct {
 	Param string
 	Code  string
 	Text  string // continues a sentence that starts with the path: "must be a number, not a string"
 	Image bool   // see apierr.Error
 }
 
-// In prepends the name of the containing object to the path. In and At return nil if e is nil.
-func (e *Invalid) In(name string) *Invalid {
+// InObject prepends the name of the containing object to the path. In and At return nil if e is nil.
+func (e *InvalidMember) InObject(name string) *InvalidMember {
 	if e == nil {
 		return nil
 	}
@@ -30,25 +30,25 @@ func (e *Invalid) In(name string) *Invalid {
 	return e
 }
 
-// under is like In, but the path may start with an index.
-func (e *Invalid) under(name string) *Invalid {
+// prependName is like In, but the path may start with an index.
+func (e *InvalidMember) prependName(name string) *InvalidMember {
 	if e.Param != "" && e.Param[0] == '[' {
 		e.Param = name + e.Param
 		return e
 	}
-	return e.In(name)
+	return e.InObject(name)
 }
 
-// At prepends element i of an array to the path.
-func (e *Invalid) At(name string, i int) *Invalid {
+// InElement prepends element i of an array to the path.
+func (e *InvalidMember) InElement(name string, i int) *InvalidMember {
 	if e == nil {
 		return nil
 	}
-	return e.In(Element(name, i))
+	return e.InObject(ElementPath(name, i))
 }
 
-// First returns the first mistake that is not nil, or nil.
-func First(mistakes ...*Invalid) *Invalid {
+// FirstInvalid returns the first mistake that is not nil, or nil.
+func FirstInvalid(mistakes ...*InvalidMember) *InvalidMember {
 	for _, e := range mistakes {
 		if e != nil {
 			return e
@@ -57,11 +57,11 @@ func First(mistakes ...*Invalid) *Invalid {
 	return nil
 }
 
-// Element returns the path of element i of an array.
-func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+// ElementPath returns the path of element i of an array.
+func ElementPath(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
 // Err returns e as an *apierr.Error, or a nil error if e is nil.
-func (e *Invalid) Err() error {
+func (e *InvalidMember) Err() error {
 	if e == nil {
 		return nil
 	}
@@ -70,38 +70,38 @@ func (e *Invalid) Err() error {
 	return err
 }
 
-// AboutImage marks e as rejecting an image.
-func (e *Invalid) AboutImage() *Invalid {
+// MarkAboutImage marks e as rejecting an image.
+func (e *InvalidMember) MarkAboutImage() *InvalidMember {
 	e.Image = true
 	return e
 }
 
 // Missing returns the error for a required member that is absent or null.
-func Missing(name string) *Invalid {
-	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
+func Missing(name string) *InvalidMember {
+	return &InvalidMember{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
 // WrongType returns the error for a value v of the wrong type. want describes the required type,
 // for example "a string".
-func WrongType(name, want string, v jsonx.Value) *Invalid {
-	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
+func WrongType(name, want string, v jsonx.Value) *InvalidMember {
+	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
 // InvalidType returns the error for a type that is not allowed. text continues the sentence that
 // starts with the path.
-func InvalidType(name, text string) *Invalid {
-	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
+func InvalidType(name, text string) *InvalidMember {
+	return &InvalidMember{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
 // WrongValue returns the error for a value that is not allowed. text continues the sentence that
 // starts with the path.
-func WrongValue(name, text string) *Invalid {
-	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
+func WrongValue(name, text string) *InvalidMember {
+	return &InvalidMember{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
 // Unsupported returns the error for a member or value that is not supported.
-func Unsupported(name, text string) *Invalid {
-	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
+func Unsupported(name, text string) *InvalidMember {
+	return &InvalidMember{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
 
 func kindName(v jsonx.Value) string {
@@ -115,12 +115,12 @@ func kindName(v jsonx.Value) string {
 }
 
 // ReadFields reads members of v and rejects members that two readers could read differently.
-func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
+func ReadFields(v jsonx.Value, names *jsonx.NameIndex, out []jsonx.Value) *InvalidMember {
 	return invalidMember(names.Fields(v, out))
 }
 
 // invalidMember returns the error for a member that two readers could read differently.
-func invalidMember(err error) *Invalid {
+func invalidMember(err error) *InvalidMember {
 	if err == nil {
 		return nil
 	}
@@ -128,11 +128,11 @@ func invalidMember(err error) *Invalid {
 	if !errors.As(err, &m) {
 		panic("BUG: jsonx.Fields returned another error: " + err.Error())
 	}
-	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
+	return &InvalidMember{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
 }
 
 // ReadElement is ReadFields for an array element that must be an object.
-func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
+func ReadElement(want string, v jsonx.Value, names *jsonx.NameIndex, out []jsonx.Value) *InvalidMember {
 	if !v.IsObject() {
 		return WrongType("", want, v)
 	}
@@ -140,42 +140,42 @@ func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Val
 }
 
 // ReadObject is ReadFields for a member that may be absent, null or an object.
-func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
+func ReadObject(name string, v jsonx.Value, names *jsonx.NameIndex, out []jsonx.Value) *InvalidMember {
 	if e := OptionalObject(name, v); e != nil {
 		return e
 	}
-	return ReadFields(v, names, out).In(name)
+	return ReadFields(v, names, out).InObject(name)
 }
 
-// Given reports whether an optional member is set. SDKs send null for unset members.
-func Given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
+// IsGiven reports whether an optional member is set. SDKs send null for unset members.
+func IsGiven(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
 
 func syntaxError(body []byte, err error) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 	}
-	return apierr.FromJSON(err, "")
+	return apierr.FromJSONError(err, "")
 }
 
 // OptionalString checks a member that may be absent, null or a string.
-func OptionalString(name string, v jsonx.Value) *Invalid {
-	if Given(v) && !v.IsString() {
+func OptionalString(name string, v jsonx.Value) *InvalidMember {
+	if IsGiven(v) && !v.IsString() {
 		return WrongType(name, "a string", v)
 	}
 	return nil
 }
 
 // OptionalObject checks a member that may be absent, null or an object.
-func OptionalObject(name string, v jsonx.Value) *Invalid {
-	if Given(v) && !v.IsObject() {
+func OptionalObject(name string, v jsonx.Value) *InvalidMember {
+	if IsGiven(v) && !v.IsObject() {
 		return WrongType(name, "an object", v)
 	}
 	return nil
 }
 
 // OptionalBool reads a member that may be absent, null or a boolean.
-func OptionalBool(name string, v jsonx.Value, absent bool) (bool, *Invalid) {
-	if !Given(v) {
+func OptionalBool(name string, v jsonx.Value, absent bool) (bool, *InvalidMember) {
+	if !IsGiven(v) {
 		return absent, nil
 	}
 	b, ok := v.Bool()
@@ -186,9 +186,9 @@ func OptionalBool(name string, v jsonx.Value, absent bool) (bool, *Invalid) {
 }
 
 // RequiredString checks a member that must be a string.
-func RequiredString(name string, v jsonx.Value) *Invalid {
+func RequiredString(name string, v jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return Missing(name)
 	case !v.IsString():
 		return WrongType(name, "a string", v)

@@ -27,28 +27,28 @@ var mediaNames = [...]string{
 	"document_url", "file_url", "media", "media_url",
 }
 
-// placeNames lists the members of a medium that contain its location or its data.
-var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
+// locationNames lists the members of a medium that contain its location or its data.
+var locationNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
 // CheckMedia rejects media that an engine would read from its own disk, or fetch from a location
 // that chat does not allow for images. A value with a scheme must be a data URL, or an https URL
 // with a host name allowed by ModelRules.ImageHosts. Paths are rejected. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
-	return (&media{rules: rules}).walk(root).Err()
+	return (&mediaChecker{rules: rules}).walk(root).Err()
 }
 
 var listNames = [...]string{"documents", "references"}
 
 // checkTopMedia does the same as CheckMedia for all members except the messages. It is needed only
 // for requests with members that the edge does not read, which are rare.
-func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
-	if r.known {
+func (r *Request) checkTopMedia(rules *ModelRules) *InvalidMember {
+	if r.onlyKnown {
 		return nil
 	}
-	m := media{rules: rules}
+	m := mediaChecker{rules: rules}
 	for it := r.doc.Root().Iter(); it.Next(); {
-		var e *Invalid
+		var e *InvalidMember
 		switch {
 		case isAmong(mediaNames[:], it.Key()):
 			e = m.medium(it.Value())
@@ -56,47 +56,47 @@ func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 			e = m.walk(it.Value())
 		}
 		if e != nil {
-			return e.under(spelt(it.Key().Raw(), "*"))
+			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
 		}
 	}
 	return nil
 }
 
-// RefuseMediaText rejects a form field that refers to a medium by a URL or a path.
-func RefuseMediaText(name string, value []byte) error {
+// CheckMediaField rejects a form field that refers to a medium by a URL or a path.
+func CheckMediaField(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
-	if !among(mediaNames[:], field) && !among(placeNames[:], field) || !hasScheme(value) && !isPath(value) {
+	if !containsFold(mediaNames[:], field) && !containsFold(locationNames[:], field) || !hasScheme(value) && !isPath(value) {
 		return nil
 	}
-	return WrongValue(spelt(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
+	return WrongValue(knownSpelling(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
 }
 
-type media struct{ rules *ModelRules } // if rules is nil, no URL is allowed
+type mediaChecker struct{ rules *ModelRules } // if rules is nil, no URL is allowed
 
-func open(v jsonx.Value) (jsonx.Value, *Invalid) {
-	if v.Recorded() {
+func withChildren(v jsonx.Value) (jsonx.Value, *InvalidMember) {
+	if v.HasRecordedChildren() {
 		return v, nil
 	}
 	var d jsonx.Doc
 	if err := d.Parse(v.Raw(), jsonx.Options{Paired: true}); err != nil {
-		return v, &Invalid{Code: apierr.CodeJSONLimit, Text: "holds more than can be looked at"}
+		return v, &InvalidMember{Code: apierr.CodeJSONLimit, Text: "holds more than can be looked at"}
 	}
 	return d.Root(), nil
 }
 
 // walk skips arrays of numbers or texts, which are frequent in embeddings.
-func (m *media) walk(v jsonx.Value) *Invalid {
+func (m *mediaChecker) walk(v jsonx.Value) *InvalidMember {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
 	}
-	v, e := open(v)
+	v, e := withChildren(v)
 	if e != nil {
 		return e
 	}
 	if v.IsArray() {
-		return each(v, m.walk)
+		return checkElements(v, m.walk)
 	}
-	if t := v.Get("type"); t.IsString() && among(mediaNames[:], t.AppendText(nil)) {
+	if t := v.Get("type"); t.IsString() && containsFold(mediaNames[:], t.AppendText(nil)) {
 		return m.medium(v)
 	}
 	for it := v.Iter(); it.Next(); {
@@ -105,36 +105,36 @@ func (m *media) walk(v jsonx.Value) *Invalid {
 			look = m.medium
 		}
 		if e := look(it.Value()); e != nil {
-			return e.under(spelt(it.Key().Raw(), "*"))
+			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
 		}
 	}
 	return nil
 }
 
-func (m *media) medium(v jsonx.Value) *Invalid {
+func (m *mediaChecker) medium(v jsonx.Value) *InvalidMember {
 	if v.IsString() {
 		return m.url(v)
 	}
-	v, e := open(v)
+	v, e := withChildren(v)
 	if e != nil {
 		return e
 	}
 	if v.IsArray() {
-		return each(v, m.medium)
+		return checkElements(v, m.medium)
 	}
 	for it := v.Iter(); it.Next(); {
 		v := it.Value()
-		if v.IsString() && !isAmong(mediaNames[:], it.Key()) && !isAmong(placeNames[:], it.Key()) {
+		if v.IsString() && !isAmong(mediaNames[:], it.Key()) && !isAmong(locationNames[:], it.Key()) {
 			continue
 		}
 		if e := m.medium(v); e != nil {
-			return e.under(spelt(it.Key().Raw(), "*"))
+			return e.prependName(knownSpelling(it.Key().Raw(), "*"))
 		}
 	}
 	return nil
 }
 
-func each(v jsonx.Value, look func(jsonx.Value) *Invalid) *Invalid {
+func checkElements(v jsonx.Value, look func(jsonx.Value) *InvalidMember) *InvalidMember {
 	for it := v.Iter(); it.Next(); {
 		if e := look(it.Value()); e != nil {
 			e.Param = joinIndex(it.Index(), e.Param)
@@ -156,7 +156,7 @@ const wantMedium = "must be an https URL, or a data URL in base64"
 
 // url checks a value that may be a URL or a path. Any other value is accepted. Engines read such a
 // value as base64 or as an id, or reject it.
-func (m *media) url(v jsonx.Value) *Invalid {
+func (m *mediaChecker) url(v jsonx.Value) *InvalidMember {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
 	case !scheme && !isPath(url):
@@ -175,7 +175,7 @@ func (m *media) url(v jsonx.Value) *Invalid {
 		}
 		return nil
 	case hasFoldPrefix(url, "https://"), hasFoldPrefix(url, "data:image/"):
-		if e := image.read(url); e != nil {
+		if e := image.readURL(url); e != nil {
 			return e
 		}
 	default:
@@ -246,7 +246,7 @@ func isBase64Text(s []byte) bool {
 	return true
 }
 
-func among(names []string, name []byte) bool {
+func containsFold(names []string, name []byte) bool {
 	for _, n := range names {
 		if equalFold(name, n) {
 			return true
@@ -257,7 +257,7 @@ func among(names []string, name []byte) bool {
 
 func isAmong(names []string, k jsonx.Key) bool {
 	for _, n := range names {
-		if k.Fold(n) {
+		if k.EqualFold(n) {
 			return true
 		}
 	}
@@ -271,9 +271,9 @@ var knownNames = [...]string{
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt returns the edge's spelling of a known name, because errors never repeat client text.
-func spelt(name []byte, otherwise string) string {
-	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
+// knownSpelling returns the edge's spelling of a known name, because errors never repeat client text.
+func knownSpelling(name []byte, otherwise string) string {
+	for _, names := range [...][]string{mediaNames[:], locationNames[:], knownNames[:]} {
 		for _, n := range names {
 			if equalFold(name, n) {
 				return n

@@ -123,8 +123,8 @@ func TestRefuseMediaText(t *testing.T) {
 		"image=http://127.0.0.1/": true, "ref_audio=/etc/passwd": true, "speaker_wav[]=../a.wav": true, "URL=file:///x": true, "image=aGk=": false, "prompt=http://127.0.0.1/": false,
 	} {
 		name, value, _ := strings.Cut(field, "=")
-		if err := RefuseMediaText(name, []byte(value)); (err != nil) != refused {
-			t.Errorf("RefuseMediaText of %s = %v, want an error: %v", field, err, refused)
+		if err := CheckMediaField(name, []byte(value)); (err != nil) != refused {
+			t.Errorf("CheckMediaField of %s = %v, want an error: %v", field, err, refused)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestTopMedia(t *testing.T) {
 		if err := r.Decode([]byte(body)); err != nil {
 			t.Fatalf("Decode with %s = %v, want success", member, err)
 		}
-		err := r.Check(&ModelRules{ImageHosts: []string{"a.example.com"}})
+		err := r.CheckRules(&ModelRules{ImageHosts: []string{"a.example.com"}})
 		var e *apierr.Error
 		if errors.As(err, &e); (err == nil) != (param == "") || err != nil && (e.Param != param || e.Status != 400) {
 			t.Errorf("%s: %v, want %q", member, err, param)

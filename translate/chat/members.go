@@ -74,18 +74,18 @@ var memberNames = []string{
 	memberUser:                "user",
 	memberParallelToolCalls:   "parallel_tool_calls",
 	memberN:                   "n",
-	memberNCmpl:               nameOfChoices,
+	memberNCmpl:               nameNCmpl,
 	memberPromptCacheKey:      "prompt_cache_key",
 }
 
-// nameOfChoices is llama.cpp's name for n. If both are present, llama.cpp ignores n.
-const nameOfChoices = "n_cmpl"
+// nameNCmpl is llama.cpp's name for n. If both are present, llama.cpp ignores n.
+const nameNCmpl = "n_cmpl"
 
-var requestMembers = jsonx.NewNames(memberNames...)
+var requestMembers = jsonx.NewNameIndex(memberNames...)
 
-// usual is the set of members that need no checks other than their individual rules. If a request
-// has no other members, CheckBounds and ReadLimits are skipped. This is true of most requests.
-const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
+// usualMembers is the set of members that need no checks other than their individual rules. If a request
+// has no other members, CheckBounds and ReadAliasLimits are skipped. This is true of most requests.
+const usualMembers uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
@@ -118,11 +118,11 @@ var numbers = func() (set uint64) {
 }()
 
 // checkNumbers checks the numbers among the members in found.
-func (m *members) checkNumbers(found uint64) *Invalid {
+func (m *members) checkNumbers(found uint64) *InvalidMember {
 	for set := found & numbers; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
 		rule, name, v := &numberRules[i], memberNames[i], m[i]
-		if !Given(v) {
+		if !IsGiven(v) {
 			continue
 		}
 		if rule.integer {
@@ -146,7 +146,7 @@ func (m *members) checkNumbers(found uint64) *Invalid {
 }
 
 // Integer reads a value that must be a 64-bit integer.
-func Integer(name string, v jsonx.Value) (int64, *Invalid) {
+func Integer(name string, v jsonx.Value) (int64, *InvalidMember) {
 	if !v.IsNumber() {
 		return 0, WrongType(name, "an integer", v)
 	}
@@ -157,9 +157,9 @@ func Integer(name string, v jsonx.Value) (int64, *Invalid) {
 	return n, nil
 }
 
-func (m *members) checkStop() *Invalid {
+func (m *members) checkStop() *InvalidMember {
 	v := m[memberStop]
-	if !Given(v) || v.IsString() {
+	if !IsGiven(v) || v.IsString() {
 		return nil
 	}
 	if !v.IsArray() {
@@ -167,13 +167,13 @@ func (m *members) checkStop() *Invalid {
 	}
 	for it := v.Iter(); it.Next(); {
 		if s := it.Value(); !s.IsString() {
-			return WrongType("", "a string", s).At("stop", it.Index())
+			return WrongType("", "a string", s).InElement("stop", it.Index())
 		}
 	}
 	return nil
 }
 
-func (m *members) checkPlain() *Invalid {
+func (m *members) checkSimpleMembers() *InvalidMember {
 	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
 		return e
 	}

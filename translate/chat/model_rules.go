@@ -12,7 +12,7 @@ type ModelRules struct {
 	MaxOutputLength int
 	// Efforts are the supported reasoning efforts. If nil, no effort is rejected.
 	Efforts []string
-	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
+	// NearestLowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
 	// chat require this.
 	LowerEffort bool
 	// ReasoningHistory is ReasoningLoop or ReasoningNone. For any other value, the engine receives
@@ -52,7 +52,7 @@ const modalityImage = "image"
 // Context returns the context length for a request with or without images, or 0 if it is unknown.
 func (rules *ModelRules) Context(images bool) int {
 	if rules.Vision != nil && images {
-		return smaller(rules.ContextLength, rules.Vision.ContextLength)
+		return lowerLimit(rules.ContextLength, rules.Vision.ContextLength)
 	}
 	return rules.ContextLength
 }

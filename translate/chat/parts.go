@@ -39,7 +39,7 @@ const mediumTokens = 1024
 // as the type.
 type mediumPart struct {
 	member, kind string
-	read         func(v jsonx.Value, kind string) (host []byte, e *Invalid)
+	read         func(v jsonx.Value, kind string) (host []byte, e *InvalidMember)
 }
 
 var mediumParts = [...]mediumPart{
@@ -49,7 +49,7 @@ var mediumParts = [...]mediumPart{
 	{"file", "file", readFile},
 }
 
-func mediumOf(partType jsonx.Value) *mediumPart {
+func findMediumPart(partType jsonx.Value) *mediumPart {
 	for i := range mediumParts {
 		if partType.EqualText(mediumParts[i].member) {
 			return &mediumParts[i]
@@ -58,30 +58,30 @@ func mediumOf(partType jsonx.Value) *mediumPart {
 	return nil
 }
 
-func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *InvalidMember {
 	switch {
 	case len(p.Media) == MaxMedia:
 		return WrongValue("", "is one medium too many: a request may hold "+strconv.Itoa(MaxMedia))
-	case !Given(v):
+	case !IsGiven(v):
 		return Missing(kind.member)
 	case !v.IsObject():
 		return WrongType(kind.member, "an object", v)
 	}
 	host, e := kind.read(v, kind.kind)
 	if e != nil {
-		return e.In(kind.member)
+		return e.InObject(kind.member)
 	}
 	p.Media = append(p.Media, Medium{Message: i, Part: j, Kind: kind.kind, Host: host, member: kind.member})
 	return nil
 }
 
 var (
-	inputAudioNames = jsonx.NewNames("data", "format")
-	mediumURLNames  = jsonx.NewNames("url")
-	fileNames       = jsonx.NewNames("file_data", "file_id")
+	inputAudioNames = jsonx.NewNameIndex("data", "format")
+	mediumURLNames  = jsonx.NewNameIndex("url")
+	fileNames       = jsonx.NewNameIndex("file_data", "file_id")
 )
 
-func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
+func readInputAudio(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	var m [2]jsonx.Value
 	if e := ReadFields(v, inputAudioNames, m[:]); e != nil {
 		return nil, e
@@ -108,7 +108,7 @@ func isFormat(s []byte) bool {
 }
 
 // readMediumURL checks a URL by the same rules as image URLs, and returns its host.
-func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
+func readMediumURL(v jsonx.Value, kind string) ([]byte, *InvalidMember) {
 	var m [1]jsonx.Value
 	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
 		return nil, e
@@ -130,12 +130,12 @@ func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
+func readFile(v jsonx.Value, _ string) ([]byte, *InvalidMember) {
 	var m [2]jsonx.Value
 	if e := ReadFields(v, fileNames, m[:]); e != nil {
 		return nil, e
 	}
-	if Given(m[1]) {
+	if IsGiven(m[1]) {
 		return nil, Unsupported("file_id", "cannot be used: nothing is stored here. Send the file in file_data")
 	}
 	if e := RequiredString("file_data", m[0]); e != nil {
@@ -170,7 +170,7 @@ func (p *Prompt) HasVideo() bool {
 	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
 }
 
-func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
+func (p *Prompt) checkMedia(rules *ModelRules) *InvalidMember {
 	for i := range p.Media {
 		m := &p.Media[i]
 		switch {

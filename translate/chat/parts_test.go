@@ -69,7 +69,7 @@ func TestMediaParts(t *testing.T) {
 			var r Request
 			err := r.Decode(body)
 			if err == nil {
-				err = r.Check(&c.limits)
+				err = r.CheckRules(&c.limits)
 			}
 			if c.code != "" {
 				if e := requireInvalid(t, string(body), err); e.Code != c.code || e.Param != c.param {
@@ -80,7 +80,7 @@ func TestMediaParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := string(r.AppendUpstream(nil, &EngineFormat{Served: string(r.Model)})); got != string(body) {
+			if got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: string(r.Model)})); got != string(body) {
 				t.Errorf("the engine is sent %s", got)
 			}
 		})
@@ -95,7 +95,7 @@ func TestRefusalParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Replace(body, `{"type":"refusal","refusal":`, `{"type":"text","text":`, 1)
-	if got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"})); got != want {
+	if got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: "m"})); got != want {
 		t.Errorf("the engine is sent %s", got)
 	}
 	if r.Prompt.Bytes != len(`Go.`)+len(`I c\u0061n't.`)+len(`Sorry.`) {

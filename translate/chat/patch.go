@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendUpstream appends the body in the engine's format to dst. It copies the client's body byte
+// AppendEngineRequest appends the body in the engine's format to dst. It copies the client's body byte
 // for byte, except for these changes:
 //   - model becomes the served name.
 //   - stream becomes true if the client or the format requests a stream. include_usage is then
@@ -23,7 +23,7 @@ import (
 //   - The effort is written in the engine's format. reasoning and include_reasoning are dropped,
 //     because engines interpret them differently.
 //   - The format's Prefill is added if the last message is the start of the answer.
-//   - If the engine continues a partial answer (GoOn), that answer is added.
+//   - If the engine continues a partial answer (AttachTo), that answer is added.
 //   - The tool_choice "any" becomes "required". A list of allowed tools is replaced with its mode,
 //     and only these tools are sent.
 //   - If the engine does not read tool_choice, only the tools that tool_choice allows are sent.
@@ -39,12 +39,12 @@ import (
 //
 // New members are inserted directly after the opening brace. The request must have been decoded.
 // dst must not overlap the body.
-func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
-	r.text = r.patch(r.text[:0], format)
+func (r *Request) AppendEngineRequest(dst []byte, format *EngineFormat) []byte {
+	r.newText = r.patch(r.newText[:0], format)
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends the output of AppendUpstream to segs, in pieces for a vectored write. It appends
+// Segments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It appends
 // new text to scratch. The pieces are slices of the body and of the returned text. They are valid
 // until the body or the text is modified or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
@@ -58,7 +58,7 @@ const integers uint64 = 1<<memberTopK | 1<<memberSeed | 1<<memberTopLogprobs | 1
 // patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
-	p := patch{edits: &r.edits, root: r.doc.Root(), text: text}
+	p := patch{edits: &r.edits, root: r.doc.Root(), newText: text}
 	if v := r.members[memberModel]; !v.EqualText(format.Served) {
 		p.setString(v, format.Served)
 	}
@@ -70,17 +70,17 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 			p.setInt(v, n)
 		}
 	}
-	if n := r.members[memberN]; Given(r.members[memberNCmpl]) && n.IsNull() {
+	if n := r.members[memberN]; IsGiven(r.members[memberNCmpl]) && n.IsNull() {
 		p.setInt(n, int64(r.N))
-	} else if Given(r.members[memberNCmpl]) && !n.Exists() {
+	} else if IsGiven(r.members[memberNCmpl]) && !n.Exists() {
 		p.insertMember("n", strconv.AppendInt(nil, int64(r.N), 10))
 	}
 	added := r.Reasoning.patch(&p, &r.members, format.Reasoning)
-	if r.Prefilled || r.begun != nil {
+	if r.Prefilled || r.partial != nil {
 		p.addMembers(format.Prefill, added)
 	}
-	if r.begun != nil {
-		r.begun.patch(&p, r, format.reasoningHistory())
+	if r.partial != nil {
+		r.partial.patchMessages(&p, r, format.reasoningHistory())
 	}
 	r.ToolUse.patch(&p, &r.members, format.ToolChoice)
 	if format.ResponseFormat != ResponseAsSent {
@@ -89,33 +89,33 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	if format.NullContent != NullAsSent {
 		r.Prompt.fillContents(&p, format.NullContent)
 	}
-	if JoinsTurns(r, format) {
+	if MustJoinTurns(r, format) {
 		joinTurns(&p, r.Messages(), format.DeveloperAsSystem)
 	}
 	r.Prompt.patch(&p, r.Messages(), format.DeveloperAsSystem)
-	r.Prompt.thoughts.patch(&p, format.reasoningHistory())
-	if format.Salt.Wanted() {
-		p.insertMember(format.Salt.Member, format.Salt.Take(p.edits, p.root))
+	r.Prompt.reasoning.patch(&p, format.reasoningHistory())
+	if format.Salt.IsSet() {
+		p.insertMember(format.Salt.Member, format.Salt.StripClientSalt(p.edits, p.root))
 	}
-	if number := format.Priority.Take(p.edits, p.root); number != nil {
+	if number := format.Priority.StripClientPriority(p.edits, p.root); number != nil {
 		p.insertMember(namePriority, number)
 	}
-	return p.text
+	return p.newText
 }
 
 var (
-	textTrue    = []byte(`true`)
-	usageOption = []byte(`"include_usage":true`)
-	eachOption  = []byte(`"continuous_usage_stats":true`)
-	usageOnly   = []byte(`{"include_usage":true}`)
-	usageOfEach = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
+	textTrue               = []byte(`true`)
+	usageOption            = []byte(`"include_usage":true`)
+	eachOption             = []byte(`"continuous_usage_stats":true`)
+	usageOnly              = []byte(`{"include_usage":true}`)
+	continuousUsageOptions = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
-// eachTimings is llama.cpp's member that requests token counts in every chunk.
-const eachTimings = "timings_per_token"
+// timingsMember is llama.cpp's member that requests token counts in every chunk.
+const timingsMember = "timings_per_token"
 
 // AsksTimings reports whether the client requested timings in every chunk.
-func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
+func AsksTimings(r *Request) bool { return r.doc.Root().Get(timingsMember).Kind() == jsonx.True }
 
 // AsksFlex reports whether the client agrees to be served after other clients (OpenAI's
 // service_tier flex).
@@ -135,12 +135,12 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	default:
 		p.insertMember("stream", textTrue)
 	}
-	if format.TokenTimings && !p.root.Get(eachTimings).Exists() {
-		p.insertMember(eachTimings, textTrue)
+	if format.TokenTimings && !p.root.Get(timingsMember).Exists() {
+		p.insertMember(timingsMember, textTrue)
 	}
 	whole := usageOnly
 	if format.ContinuousUsage {
-		whole = usageOfEach
+		whole = continuousUsageOptions
 	}
 	switch {
 	case !options.Exists():
@@ -173,7 +173,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 			break // the client sent no limit
 		}
 		for _, m := range [...]int{want, other} {
-			if Given(members[m]) {
+			if IsGiven(members[m]) {
 				p.setInt(members[m], limit)
 			}
 		}
@@ -194,8 +194,8 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	patchEffort(p, members[memberReasoningEffort], how.word(r))
-	added := how.added(r.Effort)
+	patchEffort(p, members[memberReasoningEffort], how.effortWord(r))
+	added := how.addedMembers(r.Effort)
 	p.addMembers(added, nil)
 	return added
 }
@@ -204,14 +204,14 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 func patchEffort(p *patch, v jsonx.Value, word string) {
 	switch {
 	case word == "":
-		if Given(v) {
+		if IsGiven(v) {
 			p.edits.Delete(v)
 		}
 	case !v.Exists():
-		n := len(p.text)
-		p.text = append(jsonx.AppendStringS(p.text, memberNames[memberReasoningEffort]), ':')
-		p.text = append(jsonx.AppendStringS(p.text, word), ',')
-		p.insert(p.from(n))
+		n := len(p.newText)
+		p.newText = append(jsonx.AppendStringS(p.newText, memberNames[memberReasoningEffort]), ':')
+		p.newText = append(jsonx.AppendStringS(p.newText, word), ',')
+		p.insertText(p.newTextFrom(n))
 	case !v.EqualText(word):
 		p.setString(v, word)
 	}
@@ -228,15 +228,15 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 		p.delete(tools)
 		return
 	}
-	if u.anyChoice {
+	if u.choiceIsAny {
 		p.edits.Set(choice, textRequired)
 	}
 	only := u.allowed.positions
 	switch {
 	case u.allowed.limited:
 		p.setString(choice, u.allowed.mode)
-	case form != ToolChoiceAsSent && u.named.Exists():
-		at := positionOf(tools, u.named)
+	case form != ToolChoiceAsSent && u.namedFunction.Exists():
+		at := toolPosition(tools, u.namedFunction)
 		if at < 0 {
 			return // the named tool does not exist
 		}
@@ -252,7 +252,7 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	}
 }
 
-func positionOf(tools, name jsonx.Value) int {
+func toolPosition(tools, name jsonx.Value) int {
 	want := string(name.AppendText(nil))
 	for it := tools.Iter(); it.Next(); {
 		if it.Value().Get("function").Get("name").EqualText(want) {
@@ -269,7 +269,7 @@ var (
 )
 
 func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
-	if !Given(v) {
+	if !IsGiven(v) {
 		return
 	}
 	switch kind := v.Get("type"); {
@@ -291,7 +291,7 @@ func (r *Prompt) fillContents(p *patch, form NullForm) {
 	for i := range r.contentless {
 		m := &r.contentless[i]
 		switch {
-		case m.calls && form == NullEmptyWithoutCalls:
+		case m.hasToolCalls && form == NullEmptyWithoutCalls:
 		case m.content.Exists():
 			p.edits.Set(m.content, emptyText)
 		default:
@@ -315,7 +315,7 @@ var (
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
-		if !m.object {
+		if !m.isObject {
 			p.edits.Insert(m.start, urlObjectBegin)
 			p.edits.Insert(m.end, objectEnd)
 		}
@@ -324,16 +324,16 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 		}
 	}
 	for _, v := range r.malformed {
-		n := len(p.text)
-		p.text = r.arguments.Append(p.text, v)
-		p.edits.Set(v, p.from(n))
+		n := len(p.newText)
+		p.newText = r.arguments.Append(p.newText, v)
+		p.edits.Set(v, p.newTextFrom(n))
 	}
-	for _, f := range r.refused {
-		n := len(p.text)
-		p.text = append(append(append(p.text, textPartBegin...), f.text.Raw()...), objectEnd...)
-		p.edits.Set(f.part, p.from(n))
+	for _, f := range r.refusals {
+		n := len(p.newText)
+		p.newText = append(append(append(p.newText, textPartBegin...), f.text.Raw()...), objectEnd...)
+		p.edits.Set(f.part, p.newTextFrom(n))
 	}
-	if !developerAsSystem || !r.developer {
+	if !developerAsSystem || !r.hasDeveloper {
 		return
 	}
 	for it := messages.Iter(); it.Next(); {
@@ -346,21 +346,21 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 // patch collects the changes to a request. The edits refer to text. If text is reallocated, earlier
 // edits still refer to the old array.
 type patch struct {
-	edits *jsonx.Edits
-	root  jsonx.Value
-	text  []byte
+	edits   *jsonx.Edits
+	root    jsonx.Value
+	newText []byte
 }
 
-// insert adds members at the start of the object, which must not be empty. text must end with a
+// insertText adds members at the start of the object, which must not be empty. text must end with a
 // comma.
-func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
+func (p *patch) insertText(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
+func (p *patch) newTextFrom(n int) []byte { return p.newText[n:len(p.newText):len(p.newText)] }
 
 func (p *patch) setString(v jsonx.Value, to string) {
-	n := len(p.text)
-	p.text = jsonx.AppendStringS(p.text, to)
-	p.edits.Set(v, p.from(n))
+	n := len(p.newText)
+	p.newText = jsonx.AppendStringS(p.newText, to)
+	p.edits.Set(v, p.newTextFrom(n))
 }
 
 // setInt sets v to n in digits, unless v is already written this way.
@@ -368,9 +368,9 @@ func (p *patch) setInt(v jsonx.Value, n int64) {
 	if inDigits(v.Raw(), n) {
 		return
 	}
-	at := len(p.text)
-	p.text = strconv.AppendInt(p.text, n, 10)
-	p.edits.Set(v, p.from(at))
+	at := len(p.newText)
+	p.newText = strconv.AppendInt(p.newText, n, 10)
+	p.edits.Set(v, p.newTextFrom(at))
 }
 
 // inDigits reports whether the JSON value raw is n in digits, as strconv writes it.
@@ -391,10 +391,10 @@ func inDigits(raw []byte, n int64) bool {
 }
 
 func (p *patch) insertMember(name string, value []byte) {
-	n := len(p.text)
-	p.text = jsonx.AppendStringS(p.text, name)
-	p.text = append(append(append(p.text, ':'), value...), ',')
-	p.insert(p.from(n))
+	n := len(p.newText)
+	p.newText = jsonx.AppendStringS(p.newText, name)
+	p.newText = append(append(append(p.newText, ':'), value...), ',')
+	p.insertText(p.newTextFrom(n))
 }
 
 func (p *patch) delete(v jsonx.Value) {
@@ -427,13 +427,13 @@ func (p *patch) addMembers(list, before []Member) {
 		case jsonx.Null:
 			p.edits.Set(v, m.Value)
 		case jsonx.Object:
-			p.merge(v, m.Value)
+			p.mergeMissing(v, m.Value)
 		}
 	}
 }
 
-// merge adds to the client's object v the members of value that v lacks.
-func (p *patch) merge(v jsonx.Value, value []byte) {
+// mergeMissing adds to the client's object v the members of value that v lacks.
+func (p *patch) mergeMissing(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {
 		panic("BUG: a member to add is not JSON: " + err.Error())
@@ -443,9 +443,9 @@ func (p *patch) merge(v jsonx.Value, value []byte) {
 		if v.Get(string(k.Name())).Exists() {
 			continue
 		}
-		n := len(p.text)
-		p.text = append(append(append(p.text, '"'), k.Raw()...), `":`...)
-		p.text = append(p.text, it.Value().Raw()...)
-		p.edits.Add(v, p.from(n))
+		n := len(p.newText)
+		p.newText = append(append(append(p.newText, '"'), k.Raw()...), `":`...)
+		p.newText = append(p.newText, it.Value().Raw()...)
+		p.edits.Add(v, p.newTextFrom(n))
 	}
 }

@@ -33,7 +33,7 @@ func membersOf(in []memberFile) (out []Member) {
 	return out
 }
 
-func (f *targetFile) target() *EngineFormat {
+func (f *targetFile) engineFormat() *EngineFormat {
 	t := f.EngineFormat
 	if r := f.Reasoning; r != nil {
 		t.Reasoning = &ReasoningFormat{Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On), History: r.History}
@@ -59,15 +59,15 @@ func TestAppendUpstream(t *testing.T) {
 		if err := r.Decode(bytes.TrimSuffix(a.Section("request"), []byte("\n"))); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Check(&limits); err != nil {
+		if err := r.CheckRules(&limits); err != nil {
 			t.Fatal(err)
 		}
 		r.Prefilled = len(target.Prefill) > 0
-		got := r.AppendUpstream(nil, target.target())
+		got := r.AppendEngineRequest(nil, target.engineFormat())
 		if !json.Valid(got) {
 			t.Errorf("not JSON: %s", got)
 		}
-		if again := r.AppendUpstream([]byte("x"), target.target()); string(again[1:]) != string(got) || again[0] != 'x' {
+		if again := r.AppendEngineRequest([]byte("x"), target.engineFormat()); string(again[1:]) != string(got) || again[0] != 'x' {
 			t.Errorf("the second time: %s", again)
 		}
 		a.Set("upstream-request", got)
@@ -82,10 +82,10 @@ func TestSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := &EngineFormat{Served: "org/llama", TokenMember: "max_completion_tokens", ContinuousUsage: true}
-	want := r.AppendUpstream(nil, target)
+	want := r.AppendEngineRequest(nil, target)
 	segments, scratch := r.Segments(nil, make([]byte, 0, 8), target)
 	if got := bytes.Join(segments, nil); !bytes.Equal(got, want) {
-		t.Error("the segments are not what AppendUpstream writes")
+		t.Error("the segments are not what AppendEngineRequest writes")
 	}
 	if len(scratch) > 100 {
 		t.Errorf("%d bytes of new text", len(scratch))

@@ -18,7 +18,7 @@ func TestPriority(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := func(p Priority) string {
-			out := r.AppendUpstream(nil, &EngineFormat{Served: "m", Priority: p})
+			out := r.AppendEngineRequest(nil, &EngineFormat{Served: "m", Priority: p})
 			if !json.Valid(out) {
 				t.Fatalf("own priority %s: got %s, want JSON", own, out)
 			}
@@ -36,7 +36,7 @@ func TestPriority(t *testing.T) {
 		if err := d.Parse(body, jsonx.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		Priority{Number: 2, Told: true}.Add(&edits, d.Root())
+		Priority{Number: 2, Told: true}.ReplacePriority(&edits, d.Root())
 		out := edits.Append(nil, body)
 		if !json.Valid(out) || bytes.Count(bytes.ToLower(out), []byte("riority")) != 1 || !bytes.Contains(out, []byte(`"priority":2`)) {
 			t.Errorf("%s: forwarded, the engine is sent %s", own, out)

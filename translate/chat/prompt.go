@@ -16,37 +16,37 @@ type Prompt struct {
 	// Bytes is the total JSON length of contents, tool calls and tool definitions, without images.
 	Bytes int
 
-	messages  int
-	thoughts  thoughts
-	developer bool
-	refused   []refusalPart
-	arguments Arguments
-	malformed []jsonx.Value // tool call arguments in the history that engines would reject
+	messageCount int
+	reasoning    reasoningHistory
+	hasDeveloper bool
+	refusals     []refusalPart
+	arguments    Arguments
+	malformed    []jsonx.Value // tool call arguments in the history that engines would reject
 
-	contentless []contentless
-	turn        turnRole
-	inRow       bool
+	contentless      []emptyMessage
+	lastTurn         turnRole
+	hasAdjacentTurns bool
 }
 
-type contentless struct {
+type emptyMessage struct {
 	message, content jsonx.Value
-	calls            bool
+	hasToolCalls     bool
 }
 
 // reset releases the body and keeps allocated memory.
 func (p *Prompt) reset() {
 	clear(p.Images)
 	clear(p.Media)
-	clear(p.refused)
+	clear(p.refusals)
 	clear(p.malformed)
-	clear(p.thoughts.list)
+	clear(p.reasoning.list)
 	clear(p.contentless)
 	p.arguments.Reset()
-	images, media, refused, malformed := p.Images[:0], p.Media[:0], p.refused[:0], p.malformed[:0]
-	arguments, list, contentless := p.arguments, p.thoughts.list[:0], p.contentless[:0]
+	images, media, refused, malformed := p.Images[:0], p.Media[:0], p.refusals[:0], p.malformed[:0]
+	arguments, list, contentless := p.arguments, p.reasoning.list[:0], p.contentless[:0]
 	*p = Prompt{} // cleared first, because a literal with the retained fields would be copied
-	p.Images, p.Media, p.refused, p.malformed = images, media, refused, malformed
-	p.arguments, p.thoughts.list, p.contentless = arguments, list, contentless
+	p.Images, p.Media, p.refusals, p.malformed = images, media, refused, malformed
+	p.arguments, p.reasoning.list, p.contentless = arguments, list, contentless
 }
 
 // EstimateTokens estimates the number of tokens in the prompt, for limits and for routing. It
@@ -56,7 +56,7 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4
 	}
-	n := int(math.Ceil(float64(p.Bytes)/bytesPerToken)) + tokensPerMessage*p.messages
+	n := int(math.Ceil(float64(p.Bytes)/bytesPerToken)) + tokensPerMessage*p.messageCount
 	for i := range p.Images {
 		n += p.Images[i].estimateTokens()
 	}
@@ -67,9 +67,9 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 // a message.
 const tokensPerMessage = 4
 
-// Beginning returns the messages up to the end of the user's first message. All turns of a
+// ConversationPrefix returns the messages up to the end of the user's first message. All turns of a
 // conversation share this prefix. It returns nil if r is nil.
-func Beginning(r *Request) []byte {
+func ConversationPrefix(r *Request) []byte {
 	if r == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ const (
 
 // messageNames lists the members of a message, followed by members from which some engines read
 // media.
-var messageNames = jsonx.NewNames(
+var messageNames = jsonx.NewNameIndex(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
 	}, messageMediaNames...)...)
@@ -105,32 +105,32 @@ var messageMediaNames = []string{
 	"image", "images", "image_url", "audio", "audios", "audio_url", "video", "videos", "video_url",
 }
 
-func (p *Prompt) decode(messages jsonx.Value) *Invalid {
+func (p *Prompt) decode(messages jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(messages):
+	case !IsGiven(messages):
 		return Missing("messages")
 	case !messages.IsArray():
 		return WrongType("messages", "an array of messages", messages)
 	}
 	for it := messages.Iter(); it.Next(); {
 		if e := p.decodeMessage(it.Index(), it.Value()); e != nil {
-			return e.At("messages", it.Index())
+			return e.InElement("messages", it.Index())
 		}
-		p.messages++
+		p.messageCount++
 	}
-	if p.messages == 0 {
+	if p.messageCount == 0 {
 		return WrongValue("messages", "must hold at least one message")
 	}
-	p.Bytes += p.thoughts.inLoop
+	p.Bytes += p.reasoning.loopBytes
 	return nil
 }
 
-func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
 	var m [messageMemberCount]jsonx.Value
 	if !v.IsObject() {
 		return WrongType("", "an object", v)
 	}
-	found, _, err := messageNames.Read(v, m[:])
+	found, _, err := messageNames.ReadFields(v, m[:])
 	if err != nil {
 		return invalidMember(err)
 	}
@@ -141,18 +141,18 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if role == "" {
 		return WrongValue("role", "must be one of system, developer, user, assistant and tool")
 	}
-	p.developer = p.developer || role == "developer"
+	p.hasDeveloper = p.hasDeveloper || role == "developer"
 	before, assistant := p.Bytes, role == "assistant"
 	if e := p.decodeContent(i, m[messageContent], assistant); e != nil {
 		return e
 	}
 	if assistant {
-		p.thoughts.add(i, m[messageReasoningContent], m[messageReasoning])
+		p.reasoning.add(i, m[messageReasoningContent], m[messageReasoning])
 	} else {
-		p.thoughts.pass(i, role, p.Bytes > before)
+		p.reasoning.skipMessage(i, role, p.Bytes > before)
 	}
-	if found == 1<<messageRole|1<<messageContent && Given(m[messageContent]) { // most messages
-		p.follow(turnOf(role))
+	if found == 1<<messageRole|1<<messageContent && IsGiven(m[messageContent]) { // most messages
+		p.recordTurn(textTurnRole(role))
 		return nil
 	}
 	if e := OptionalString("name", m[messageName]); e != nil {
@@ -162,23 +162,23 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 		return e
 	}
 	for k, v := range m[messageMedia:] {
-		if Given(v) {
-			if e := new(media).medium(v); e != nil {
-				return e.under(messageMediaNames[k])
+		if IsGiven(v) {
+			if e := new(mediaChecker).medium(v); e != nil {
+				return e.prependName(messageMediaNames[k])
 			}
 		}
 	}
-	if !Given(m[messageContent]) {
-		p.contentless = append(p.contentless, contentless{v, m[messageContent], hasElements(m[messageToolCalls])})
+	if !IsGiven(m[messageContent]) {
+		p.contentless = append(p.contentless, emptyMessage{v, m[messageContent], hasElements(m[messageToolCalls])})
 	}
-	p.follow(joinable(role, &m))
+	p.recordTurn(joinableRole(role, &m))
 	return p.decodeToolCalls(m[messageToolCalls])
 }
 
-// follow records the turn to which the next message belongs.
-func (p *Prompt) follow(turn turnRole) {
-	p.inRow = p.inRow || turn != turnAlone && turn == p.turn
-	p.turn = turn
+// recordTurn records the turn to which the next message belongs.
+func (p *Prompt) recordTurn(turn turnRole) {
+	p.hasAdjacentTurns = p.hasAdjacentTurns || turn != turnUnjoinable && turn == p.lastTurn
+	p.lastTurn = turn
 }
 
 func roleOf(v jsonx.Value) string {
@@ -199,9 +199,9 @@ func roleOf(v jsonx.Value) string {
 
 // decodeContent reads a message's content, which is a string, null, or an array of parts. assistant
 // is true for an assistant message.
-func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
+func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *InvalidMember {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return nil
 	case v.IsString():
 		p.Bytes += textLength(v)
@@ -211,7 +211,7 @@ func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := p.decodePart(i, it.Index(), it.Value(), assistant); e != nil {
-			return e.At("content", it.Index())
+			return e.InElement("content", it.Index())
 		}
 	}
 	return nil
@@ -223,21 +223,21 @@ const (
 	partRefusal
 	partFile
 	partImageURL
-	partForeign     // followed by the other members that contain media
-	partMemberCount = partForeign + 7
+	partOtherMedia  // followed by the other members that contain media
+	partMemberCount = partOtherMedia + 7
 )
 
 // partNames lists the members of a part, followed by members that contain media in other types of
 // parts.
-var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
+var partNames = jsonx.NewNameIndex(append([]string{"type", "text", "refusal", "file"}, partMediaNames...)...)
 
-var mediaOfParts = []string{
+var partMediaNames = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
 }
 
 // Agents send back parts with members that belong to other parts or to messages. decodePart rejects
 // such a member only if it contains media, because some engines read media from any type of part.
-func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
+func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *InvalidMember {
 	var m [partMemberCount]jsonx.Value
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
 		return e
@@ -252,13 +252,13 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 		medium  *mediumPart
 	)
 	if !text && !refusal && !kind.EqualText("image_url") {
-		if medium = mediumOf(kind); medium == nil {
+		if medium = findMediumPart(kind); medium == nil {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
 	for k, v := range m[partImageURL:] { // a part may contain only the medium of its type
-		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
-			return unsupportedPart(mediaOfParts[k])
+		if IsGiven(v) && !kind.EqualText(partMediaNames[k]) {
+			return misplacedMediaError(partMediaNames[k])
 		}
 	}
 	switch {
@@ -273,7 +273,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return e
 		}
 		p.Bytes += textLength(m[partRefusal])
-		p.refused = append(p.refused, refusalPart{v, m[partRefusal]})
+		p.refusals = append(p.refusals, refusalPart{v, m[partRefusal]})
 		return nil
 	case medium != nil:
 		return p.decodeMedium(i, j, medium, v.Get(medium.member))
@@ -281,7 +281,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	return p.decodeImage(i, j, m[partImageURL])
 }
 
-func unsupportedPart(member string) *Invalid {
+func misplacedMediaError(member string) *InvalidMember {
 	return WrongValue(member, "must not be in this part: a medium has a part of its own, with the type of the member's name")
 }
 
@@ -293,31 +293,31 @@ const (
 )
 
 var (
-	callNames         = jsonx.NewNames("id", "type", "function")
-	callFunctionNames = jsonx.NewNames("name", "arguments")
+	callNames         = jsonx.NewNameIndex("id", "type", "function")
+	callFunctionNames = jsonx.NewNameIndex("name", "arguments")
 )
 
-func (p *Prompt) decodeToolCalls(v jsonx.Value) *Invalid {
+func (p *Prompt) decodeToolCalls(v jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return nil
 	case !v.IsArray():
 		return WrongType("tool_calls", "an array of tool calls", v)
 	}
 	for it := v.Iter(); it.Next(); {
 		if e := p.decodeToolCall(it.Value()); e != nil {
-			return e.At("tool_calls", it.Index())
+			return e.InElement("tool_calls", it.Index())
 		}
 	}
 	return nil
 }
 
-func (p *Prompt) decodeToolCall(v jsonx.Value) *Invalid {
+func (p *Prompt) decodeToolCall(v jsonx.Value) *InvalidMember {
 	var c [callMemberCount]jsonx.Value
 	if e := ReadElement("an object", v, callNames, c[:]); e != nil {
 		return e
 	}
-	if e := First(RequiredString("id", c[callID]), functionType(c[callType])); e != nil {
+	if e := FirstInvalid(RequiredString("id", c[callID]), functionType(c[callType])); e != nil {
 		return e
 	}
 	function, e := requiredFunction(c[callFunction])
@@ -326,25 +326,25 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *Invalid {
 	}
 	var f [2]jsonx.Value
 	if e := ReadFields(function, callFunctionNames, f[:]); e != nil {
-		return e.In("function")
+		return e.InObject("function")
 	}
 	if e := RequiredString("name", f[0]); e != nil {
-		return e.In("function")
+		return e.InObject("function")
 	}
-	if Given(f[1]) && !f[1].IsString() {
-		return WrongType("arguments", "a string that holds JSON", f[1]).In("function")
+	if IsGiven(f[1]) && !f[1].IsString() {
+		return WrongType("arguments", "a string that holds JSON", f[1]).InObject("function")
 	}
 	if e := RequiredString("arguments", f[1]); e != nil {
-		return e.In("function")
+		return e.InObject("function")
 	}
-	if !p.arguments.Sound(f[1]) {
+	if !p.arguments.NeedsNoRepair(f[1]) {
 		p.malformed = append(p.malformed, f[1])
 	}
 	p.Bytes += textLength(f[0]) + textLength(f[1])
 	return nil
 }
 
-func functionType(v jsonx.Value) *Invalid {
+func functionType(v jsonx.Value) *InvalidMember {
 	if e := RequiredString("type", v); e != nil {
 		return e
 	}
@@ -354,9 +354,9 @@ func functionType(v jsonx.Value) *Invalid {
 	return nil
 }
 
-func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
+func requiredFunction(v jsonx.Value) (jsonx.Value, *InvalidMember) {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return v, Missing("function")
 	case !v.IsObject():
 		return v, WrongType("function", "an object", v)

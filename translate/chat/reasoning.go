@@ -29,28 +29,28 @@ type Reasoning struct {
 	// Include is false if the client does not want reasoning in the answer.
 	Include bool
 
-	foreign bool // the effort was another vendor's word
-	unknown bool // the edge did not recognize the effort
-	param   string
+	otherVendor bool // the effort was another vendor's word
+	unknown     bool // the edge did not recognize the effort
+	param       string
 }
 
-var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
+var reasoningNames = jsonx.NewNameIndex("effort", "max_tokens", "enabled", "exclude")
 
 // decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
 // reasoning.exclude. It checks reasoning.max_tokens, but does not add it to the token limit.
-func (r *Reasoning) decode(members *members) (e *Invalid) {
+func (r *Reasoning) decode(members *members) (e *InvalidMember) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
 		return e
 	}
 	exclude := false
-	if Given(v) {
+	if IsGiven(v) {
 		if exclude, e = r.decodeObject(v); e != nil {
-			return e.In("reasoning")
+			return e.InObject("reasoning")
 		}
 	}
 	r.param = "reasoning.effort"
-	if Given(members[memberReasoningEffort]) {
+	if IsGiven(members[memberReasoningEffort]) {
 		r.param = "reasoning_effort"
 	}
 	effort, e := r.readEffort("reasoning_effort", members[memberReasoningEffort])
@@ -68,7 +68,7 @@ func (r *Reasoning) decode(members *members) (e *Invalid) {
 	return e
 }
 
-func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
+func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *InvalidMember) {
 	var m [4]jsonx.Value
 	if e := ReadFields(v, reasoningNames, m[:]); e != nil {
 		return false, e
@@ -77,7 +77,7 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	if e != nil {
 		return false, e
 	}
-	if Given(m[1]) {
+	if IsGiven(m[1]) {
 		n, e := Integer("max_tokens", m[1])
 		if e != nil {
 			return false, e
@@ -97,17 +97,17 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	return OptionalBool("exclude", m[3], false)
 }
 
-func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
+func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *InvalidMember) {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return "", nil
 	case !v.IsString():
 		return "", WrongType(name, "a string", v)
 	case v.EqualText(effortMinimal):
-		r.foreign = true
+		r.otherVendor = true
 		return "low", nil
 	case v.EqualText(effortMax):
-		r.foreign, r.Max = true, true
+		r.otherVendor, r.Max = true, true
 		return "xhigh", nil
 	}
 	for _, effort := range Efforts {
@@ -115,17 +115,17 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 			return effort, nil
 		}
 	}
-	effort, _ := effortWords.Read(v)
-	r.foreign, r.unknown = true, true
+	effort, _ := effortHints.NearestWord(v)
+	r.otherVendor, r.unknown = true, true
 	return effort, nil
 }
 
-// effortWords replaces an unknown word with the nearest effort. If no effort is near, it uses high:
+// effortHints replaces an unknown word with the nearest effort. If no effort is near, it uses high:
 // new vendor words usually rank above high, and high is the highest word that all engines accept.
-var effortWords = WordList{Words: Efforts, Other: "high"}
+var effortHints = WordList{Words: Efforts, Other: "high"}
 
-func (r *Reasoning) check(rules *ModelRules) *Invalid {
-	if r.foreign && rules.Strict {
+func (r *Reasoning) check(rules *ModelRules) *InvalidMember {
+	if r.otherVendor && rules.Strict {
 		return Unsupported(r.param, "must be one of none, low, medium, high and xhigh")
 	}
 	if rules.Efforts == nil || r.Effort == "" || slices.Contains(rules.Efforts, r.Effort) {
@@ -137,14 +137,14 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 		}
 		return Unsupported(r.param, "must be one that the model offers: "+strings.Join(rules.Efforts, ", "))
 	}
-	r.Effort = LowerEffort(rules.Efforts, r.Effort)
+	r.Effort = NearestLowerEffort(rules.Efforts, r.Effort)
 	return nil
 }
 
-// LowerEffort returns the highest effort in words that is not above the given effort. If all words
-// are above it, LowerEffort returns the lowest word. If words contains none of Efforts, it returns
+// NearestLowerEffort returns the highest effort in words that is not above the given effort. If all words
+// are above it, NearestLowerEffort returns the lowest word. If words contains none of Efforts, it returns
 // "".
-func LowerEffort(words []string, effort string) string {
+func NearestLowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
 		if slices.Contains(words, Efforts[i]) {
@@ -176,45 +176,45 @@ const (
 	NameReasoning        = "reasoning"
 )
 
-type thoughts struct {
-	list   []thought
-	keep   string
-	loop   int // the current tool loop starts after this message
-	result bool
-	inLoop int // bytes of reasoning in the current tool loop
+type reasoningHistory struct {
+	list            []reasoningEntry
+	keepMode        string
+	loopStart       int // the current tool loop starts after this message
+	afterToolResult bool
+	loopBytes       int // bytes of reasoning in the current tool loop
 }
 
-// thought is the reasoning of one message. One of the members may be absent.
-type thought struct {
+// reasoningEntry is the reasoning of one message. One of the members may be absent.
+type reasoningEntry struct {
 	message            int
 	content, reasoning jsonx.Value
 }
 
-func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
-	t.result = false
+func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
+	t.afterToolResult = false
 	switch {
 	case content.HasText():
-		t.inLoop += textLength(content)
+		t.loopBytes += textLength(content)
 	case reasoning.HasText():
-		t.inLoop += textLength(reasoning)
+		t.loopBytes += textLength(reasoning)
 	default:
 		return
 	}
-	t.list = append(t.list, thought{i, content, reasoning})
+	t.list = append(t.list, reasoningEntry{i, content, reasoning})
 }
 
-// pass records a message that is not an assistant message. A user text ends the tool loop, unless
+// skipMessage records a message that is not an assistant message. A user text ends the tool loop, unless
 // it directly follows tool results, because agents put reminders there.
-func (t *thoughts) pass(i int, role string, text bool) {
-	if text && !t.result && role == "user" {
-		t.loop, t.inLoop = i, 0
+func (t *reasoningHistory) skipMessage(i int, role string, text bool) {
+	if text && !t.afterToolResult && role == "user" {
+		t.loopStart, t.loopBytes = i, 0
 	}
-	t.result = role == "tool"
+	t.afterToolResult = role == "tool"
 }
 
 // patch moves the reasoning into the member that the engine reads. If name is empty, it removes all
 // reasoning.
-func (t *thoughts) patch(p *patch, name string) {
+func (t *reasoningHistory) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]
 		own, other, to := h.content, h.reasoning, nameReasoningContent
@@ -222,7 +222,7 @@ func (t *thoughts) patch(p *patch, name string) {
 			own, other, to = other, own, nameReasoning
 		}
 		switch {
-		case name == "", t.keep == ReasoningNone, t.keep == ReasoningLoop && h.message < t.loop:
+		case name == "", t.keepMode == ReasoningNone, t.keepMode == ReasoningLoop && h.message < t.loopStart:
 			p.delete(own)
 			p.delete(other)
 		case !own.HasText():

@@ -17,19 +17,19 @@ import (
 // A nil or zero RefusedMembers rejects only names that start with x-. A RefusedMembers is
 // immutable.
 type RefusedMembers struct {
-	named  [32][]string // by the low five bits of the first byte, which ignore case
-	inside []insideRefusal
-	allow  []string
-	hosted bool
-	usual  bool       // the set may reject usual members of a chat request
-	begun  *nameStart // covers all rejected names; if nil, only control members are rejected
+	byFirstByte  [32][]string // by the low five bits of the first byte, which ignore case
+	nested       []nestedPattern
+	allowedNames []string
+	hosted       bool
+	rejectsUsual bool        // the set may reject usual members of a chat request
+	filter       *nameFilter // covers all rejected names; if nil, only control members are rejected
 }
 
-// nameStart indexes names by bits of their first two bytes. One look-up excludes most other names.
+// nameFilter indexes names by bits of their first two bytes. One look-up excludes most other names.
 // False positives are possible.
-type nameStart [32]uint32 // index: five bits of the first byte; bit: five bits of the second
+type nameFilter [32]uint32 // index: five bits of the first byte; bit: five bits of the second
 
-func (n *nameStart) add(pattern string) {
+func (n *nameFilter) add(pattern string) {
 	first := n[:]
 	if pattern != "" && pattern[0] != '*' {
 		first = n[pattern[0]&31:][:1]
@@ -43,19 +43,19 @@ func (n *nameStart) add(pattern string) {
 	}
 }
 
-// has returns true for any name that is short, not ASCII, or spelt with escapes.
-func (n *nameStart) has(k jsonx.Key) bool {
+// mayContain returns true for any name that is short, not ASCII, or spelt with escapes.
+func (n *nameFilter) mayContain(k jsonx.Key) bool {
 	name := k.Raw()
-	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
+	return !k.IsPlainASCII() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
 }
 
-var controlStart = func() *nameStart {
-	n := new(nameStart)
+var controlFilter = func() *nameFilter {
+	n := new(nameFilter)
 	n.add(controlMembers)
 	return n
 }()
 
-type insideRefusal struct{ pattern, outer, inner string }
+type nestedPattern struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
@@ -63,22 +63,22 @@ const controlMembers = "x-*"
 // any suffix. outer.inner means the member inner of the object outer.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
-	begun := *controlStart
-	r.begun = &begun
+	begun := *controlFilter
+	r.filter = &begun
 	for _, p := range patterns {
 		begun.add(p)
 		if outer, inner, nested := strings.Cut(p, "."); nested {
-			r.inside = append(r.inside, insideRefusal{p, outer, inner})
+			r.nested = append(r.nested, nestedPattern{p, outer, inner})
 		}
 		if p != "" && p[0] != '*' {
-			r.named[p[0]&31] = append(r.named[p[0]&31], p)
+			r.byFirstByte[p[0]&31] = append(r.byFirstByte[p[0]&31], p)
 			continue
 		}
-		for i := range r.named {
-			r.named[i] = append(r.named[i], p)
+		for i := range r.byFirstByte {
+			r.byFirstByte[i] = append(r.byFirstByte[i], p)
 		}
 	}
-	r.usual = refusesAny(r, usual)
+	r.rejectsUsual = refusesAny(r, usualMembers)
 	return r
 }
 
@@ -88,7 +88,7 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 		if _, found := r.match(name); found {
 			return true
 		}
-		if slices.ContainsFunc(r.inside, func(in insideRefusal) bool { return matches(name, in.outer) }) {
+		if slices.ContainsFunc(r.nested, func(in nestedPattern) bool { return matches(name, in.outer) }) {
 			return true
 		}
 		if r.hosted && slices.ContainsFunc(hostedMembers[:], func(m hostedMember) bool { return equalFold(name, m.name) }) {
@@ -98,42 +98,42 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 	return false
 }
 
-func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.usual }
+func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
 
-// Allow returns a copy of r that accepts the given names, which may have the form outer.inner.
+// WithAllowed returns a copy of r that accepts the given names, which may have the form outer.inner.
 // Names that start with x- are still rejected.
-func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
+func (r *RefusedMembers) WithAllowed(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
 	}
 	allowing := *r
-	allowing.allow = slices.Concat(r.allow, names)
-	allowing.inside = slices.DeleteFunc(slices.Clone(r.inside), func(in insideRefusal) bool {
+	allowing.allowedNames = slices.Concat(r.allowedNames, names)
+	allowing.nested = slices.DeleteFunc(slices.Clone(r.nested), func(in nestedPattern) bool {
 		return slices.Contains(names, in.pattern)
 	})
 	return &allowing
 }
 
 func (r *RefusedMembers) allows(name []byte) bool {
-	return slices.ContainsFunc(r.allow, func(allowed string) bool { return equalFold(name, allowed) })
+	return slices.ContainsFunc(r.allowedNames, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
-// Members returns an error if the object v has a member that r rejects. The error is an
+// CheckMembers returns an error if the object v has a member that r rejects. The error is an
 // *apierr.Error without client text.
-func (r *RefusedMembers) Members(v jsonx.Value) error {
-	begun := controlStart
-	if r != nil && r.begun != nil {
-		begun = r.begun
+func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
+	begun := controlFilter
+	if r != nil && r.filter != nil {
+		begun = r.filter
 	}
 	for it := v.Iter(); it.Next(); {
-		if !begun.has(it.Key()) {
+		if !begun.mayContain(it.Key()) {
 			continue // true for nearly every name
 		}
-		if pattern, found := r.find(it.Key()); found {
-			return steers(spelt(it.Key().Raw(), pattern))
+		if pattern, found := r.matchKey(it.Key()); found {
+			return steeringError(knownSpelling(it.Key().Raw(), pattern))
 		}
 		if pattern := r.findInside(it.Key(), it.Value()); pattern != "" {
-			return steers(pattern)
+			return steeringError(pattern)
 		}
 		if err := r.checkHosted(it.Key(), it.Value()); err != nil {
 			return err
@@ -142,21 +142,21 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 	return nil
 }
 
-// Name does the same as Members for the name of a form field.
-func (r *RefusedMembers) Name(name string) error {
+// CheckName does the same as Members for the name of a form field.
+func (r *RefusedMembers) CheckName(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
-		return steers(spelt([]byte(name), pattern))
+		return steeringError(knownSpelling([]byte(name), pattern))
 	}
 	return nil
 }
 
-func steers(name string) error {
+func steeringError(name string) error {
 	return apierr.Invalid(name, apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
 }
 
-func (r *RefusedMembers) find(k jsonx.Key) (pattern string, found bool) {
-	return r.match(nameOf(k))
+func (r *RefusedMembers) matchKey(k jsonx.Key) (pattern string, found bool) {
+	return r.match(decodedName(k))
 }
 
 func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
@@ -170,7 +170,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if r == nil {
 		return "", false
 	}
-	for _, p := range r.named[first&31] {
+	for _, p := range r.byFirstByte[first&31] {
 		if matches(name, p) && !r.allows(name) {
 			return p, true
 		}
@@ -179,16 +179,16 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 }
 
 func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
-	if r == nil || len(r.inside) == 0 || !v.IsObject() {
+	if r == nil || len(r.nested) == 0 || !v.IsObject() {
 		return ""
 	}
-	name := nameOf(k)
-	for _, in := range r.inside {
+	name := decodedName(k)
+	for _, in := range r.nested {
 		if !matches(name, in.outer) {
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(nameOf(it.Key()), in.inner) { // Allow accepts this member of the object
+			if matches(decodedName(it.Key()), in.inner) { // Allow accepts this member of the object
 				return in.pattern
 			}
 		}
@@ -196,8 +196,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf decodes the escapes in a name, and replaces the two non-ASCII letters that fold to ASCII.
-func nameOf(k jsonx.Key) []byte {
+// decodedName decodes the escapes in a name, and replaces the two non-ASCII letters that fold to ASCII.
+func decodedName(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
 		name = k.AppendTo(nil)
@@ -230,18 +230,18 @@ var engineMembers = []string{
 	"typical", "typical_p", "xtc_probability", "xtc_threshold",
 }
 
-// Passes reports whether a member that a dialect does not define is passed on to the engine.
-func (r *RefusedMembers) Passes(k jsonx.Key) bool {
+// IsPassedOn reports whether a member that a dialect does not define is passed on to the engine.
+func (r *RefusedMembers) IsPassedOn(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
 	}
-	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
+	return r != nil && len(r.allowedNames) > 0 && r.allows(decodedName(k))
 }
 
 type hostedMember struct {
-	name   string
-	values []string // allowed values; may be nil
-	most   string   // describes the allowed values in the error
+	name        string
+	allowed     []string // allowed values; may be nil
+	allowedText string   // describes the allowed values in the error
 }
 
 // hostedMembers lists members that would let a client spend the operator's money at a hosted
@@ -263,21 +263,21 @@ var hostedMembers = [...]hostedMember{
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// Hosted returns a copy of r that also rejects hostedMembers.
-func (r *RefusedMembers) Hosted() *RefusedMembers {
+// WithHosted returns a copy of r that also rejects hostedMembers.
+func (r *RefusedMembers) WithHosted() *RefusedMembers {
 	hosted := new(RefusedMembers)
 	if r != nil {
 		*hosted = *r
 	}
-	begun := *controlStart
-	if hosted.begun != nil {
-		begun = *hosted.begun
+	begun := *controlFilter
+	if hosted.filter != nil {
+		begun = *hosted.filter
 	}
 	for i := range hostedMembers {
 		begun.add(hostedMembers[i].name)
 	}
-	hosted.hosted, hosted.begun = true, &begun
-	hosted.usual = refusesAny(hosted, usual)
+	hosted.hosted, hosted.filter = true, &begun
+	hosted.rejectsUsual = refusesAny(hosted, usualMembers)
 	return hosted
 }
 
@@ -289,7 +289,7 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 		return nil
 	}
 	m := &hostedMembers[i]
-	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
+	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.allowedText)
 }
 
 // findHosted returns the index in hostedMembers of the member k if its value is not allowed,
@@ -298,12 +298,12 @@ func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1
 	}
-	name := nameOf(k)
+	name := decodedName(k)
 	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // in a speech request, speed is the tempo of the voice
 		return -1
 	}
 	for i := range hostedMembers {
-		if m := &hostedMembers[i]; equalFold(name, m.name) && !slices.Contains(m.values, string(v.Raw())) && !r.allows(name) {
+		if m := &hostedMembers[i]; equalFold(name, m.name) && !slices.Contains(m.allowed, string(v.Raw())) && !r.allows(name) {
 			return i
 		}
 	}

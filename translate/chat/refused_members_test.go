@@ -29,8 +29,8 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 		for _, r := range []*RefusedMembers{
 			nil,
 			{},
-			one, one.Hosted(), (*RefusedMembers)(nil).Hosted(), one.Allow(patterns[i]),
-			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).Hosted().Allow("speed"),
+			one, one.WithHosted(), (*RefusedMembers)(nil).WithHosted(), one.WithAllowed(patterns[i]),
+			NewRefusedMembers(patterns[i:]...), NewRefusedMembers(patterns[:i]...).WithHosted().WithAllowed("speed"),
 		} {
 			for _, name := range names {
 				if doc.Parse([]byte(`{"`+name+`":{"inner":1,"in":2}}`), jsonx.Options{}) != nil {
@@ -38,9 +38,9 @@ func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 				}
 				it := doc.Root().Iter()
 				it.Next()
-				_, found := r.find(it.Key())
+				_, found := r.matchKey(it.Key())
 				want := found || r.findInside(it.Key(), it.Value()) != "" || r.checkHosted(it.Key(), it.Value()) != nil
-				if got := r.Members(doc.Root()) != nil; got != want {
+				if got := r.CheckMembers(doc.Root()) != nil; got != want {
 					t.Errorf("%q with the patterns from %q on: refused %v, want %v", name, patterns[i], got, want)
 				}
 			}

@@ -20,11 +20,11 @@ type Request struct {
 	ToolUse ToolUse
 
 	parsed
-	doc   jsonx.Doc
-	edits jsonx.Edits
-	name  []byte
-	text  []byte
-	clean bool
+	doc      jsonx.Doc
+	edits    jsonx.Edits
+	modelBuf []byte
+	newText  []byte
+	isReset  bool
 }
 
 // Facts contains the values on which the edge bases decisions.
@@ -53,14 +53,14 @@ type Facts struct {
 }
 
 type parsed struct {
-	body    []byte
-	members members
-	found   uint64 // the members that are present
-	asked   asked
-	begun   *Begun // the answer that the next engine continues; nil if the engine starts a new answer
-	schema  bool   // response_format is json_schema
-	known   bool
-	usual   bool
+	body         []byte
+	members      members
+	found        uint64 // the members that are present
+	clientValues clientValues
+	partial      *PartialAnswer // the answer that the next engine continues; nil if the engine starts a new answer
+	schema       bool           // response_format is json_schema
+	onlyKnown    bool
+	onlyUsual    bool
 }
 
 // Implied contains properties of a request in another dialect that no member of the chat request
@@ -70,15 +70,15 @@ type Implied struct {
 	Prefilled bool
 	// TurnsAreOne is true if consecutive messages with the same role are one turn.
 	TurnsAreOne bool
-	// Session is the session in the client's request (see SessionOf).
+	// Session is the session in the client's request (see RequestSession).
 	Session Session
 }
 
 // MaxModelName is the maximum length of a model's name, in bytes.
 const MaxModelName = 256
 
-// keepName is the maximum size of the buffer for an escaped name that Reset retains.
-const keepName = 1 << 10
+// maxKeptName is the maximum size of the buffer for an escaped name that Reset retains.
+const maxKeptName = 1 << 10
 
 // parseOptions indexes values down to tool_choice.allowed_tools.tools[0].function. Tool schemas are
 // validated as JSON but not indexed.
@@ -96,11 +96,11 @@ func (r *Request) Reset() {
 	r.Facts = Facts{}
 	r.N, r.Tokens, r.Reasoning.Include = 1, noTokenLimit, true
 	r.parsed = parsed{}
-	r.name, r.text = r.name[:0], r.text[:0]
-	if cap(r.name) > keepName { // clients may send a name of any length, even though only short ones are valid
-		r.name = nil
+	r.modelBuf, r.newText = r.modelBuf[:0], r.newText[:0]
+	if cap(r.modelBuf) > maxKeptName { // clients may send a name of any length, even though only short ones are valid
+		r.modelBuf = nil
 	}
-	r.clean = true
+	r.isReset = true
 }
 
 // Decode reads a body and checks everything that does not depend on the model. The error is an
@@ -111,16 +111,18 @@ func (r *Request) Reset() {
 // null counts as absent. Integers may be written as 1.0 or 1e3.
 func (r *Request) Decode(body []byte) error { return r.parse(body) }
 
-// DecodeMended is like Decode, but replaces lone surrogates in the messages of body (see
-// ParseHistory).
-func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
+// DecodeWithRepair is like Decode, but replaces lone surrogates in the messages of body (see
+// ParseWithRepair).
+func (r *Request) DecodeWithRepair(body []byte) error {
+	return r.parse(body, memberNames[memberMessages])
+}
 
 func (r *Request) parse(body []byte, mend ...string) error {
-	if !r.clean { // a pooled Request has already been reset
+	if !r.isReset { // a pooled Request has already been reset
 		r.Reset()
 	}
-	r.clean = false
-	if err := ParseHistory(&r.doc, body, parseOptions, mend...); err != nil {
+	r.isReset = false
+	if err := ParseWithRepair(&r.doc, body, parseOptions, mend...); err != nil {
 		return syntaxError(body, err)
 	}
 	root := r.doc.Root()
@@ -131,13 +133,13 @@ func (r *Request) parse(body []byte, mend ...string) error {
 	return r.decode(root).Err()
 }
 
-func (r *Request) decode(root jsonx.Value) *Invalid {
-	found, others, err := requestMembers.Read(root, r.members[:])
+func (r *Request) decode(root jsonx.Value) *InvalidMember {
+	found, others, err := requestMembers.ReadFields(root, r.members[:])
 	if err != nil {
 		return invalidMember(err)
 	}
-	r.found, r.known = found, !others
-	if r.usual = r.known && found&^usual == 0; !r.usual {
+	r.found, r.onlyKnown = found, !others
+	if r.onlyUsual = r.onlyKnown && found&^usualMembers == 0; !r.onlyUsual {
 		if e := CheckBounds(root); e != nil {
 			return e
 		}
@@ -163,37 +165,37 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 // members.
 var decodeSteps = [...]struct {
 	reads uint64
-	run   func(*Request) *Invalid
+	run   func(*Request) *InvalidMember
 }{
-	{reads: numbers, run: func(r *Request) *Invalid { return r.members.checkNumbers(r.found) }},
+	{reads: numbers, run: func(r *Request) *InvalidMember { return r.members.checkNumbers(r.found) }},
 	{
 		reads: 1<<memberMaxTokens | 1<<memberMaxCompletionTokens,
-		run:   func(r *Request) *Invalid { return r.Tokens.decode(&r.members) },
+		run:   func(r *Request) *InvalidMember { return r.Tokens.decode(&r.members) },
 	},
 	{reads: 1<<memberN | 1<<memberNCmpl, run: (*Request).decodeChoices},
-	{reads: 1 << memberStop, run: func(r *Request) *Invalid { return r.members.checkStop() }},
+	{reads: 1 << memberStop, run: func(r *Request) *InvalidMember { return r.members.checkStop() }},
 	{
 		reads: 1<<memberLogitBias | 1<<memberLogprobs | 1<<memberParallelToolCalls | 1<<memberUser,
-		run:   func(r *Request) *Invalid { return r.members.checkPlain() },
+		run:   func(r *Request) *InvalidMember { return r.members.checkSimpleMembers() },
 	},
 	{reads: 1<<memberStream | 1<<memberStreamOptions, run: (*Request).decodeStream},
 	{reads: 1 << memberResponseFormat, run: (*Request).decodeResponseFormat},
 	{reads: 1<<memberTools | 1<<memberParallelToolCalls | 1<<memberToolChoice, run: (*Request).decodeTools},
 	{
 		reads: 1<<memberReasoning | 1<<memberReasoningEffort | 1<<memberIncludeReasoning,
-		run:   func(r *Request) *Invalid { return r.Reasoning.decode(&r.members) },
+		run:   func(r *Request) *InvalidMember { return r.Reasoning.decode(&r.members) },
 	},
 }
 
-func (r *Request) decodeModel() *Invalid {
+func (r *Request) decodeModel() *InvalidMember {
 	v := r.members[memberModel]
 	if e := RequiredString("model", v); e != nil {
 		return e
 	}
 	name, ok := v.Text()
 	if !ok {
-		r.name = v.AppendText(r.name[:0])
-		name = r.name
+		r.modelBuf = v.AppendText(r.modelBuf[:0])
+		name = r.modelBuf
 	}
 	switch {
 	case len(name) == 0:
@@ -210,10 +212,10 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
-func (r *Request) decodeChoices() *Invalid {
+func (r *Request) decodeChoices() *InvalidMember {
 	for _, m := range [...]int{memberN, memberNCmpl} {
 		v := r.members[m]
-		if !Given(v) {
+		if !IsGiven(v) {
 			continue
 		}
 		n, e := Integer(memberNames[m], v)
@@ -222,7 +224,7 @@ func (r *Request) decodeChoices() *Invalid {
 			return e
 		case n < 1 || n > translate.MaxChoices:
 			return WrongValue(memberNames[m], "must be between 1 and "+strconv.Itoa(translate.MaxChoices))
-		case m == memberNCmpl && Given(r.members[memberN]) && int(n) != r.N:
+		case m == memberNCmpl && IsGiven(r.members[memberN]) && int(n) != r.N:
 			return WrongValue(memberNames[m], "must be the same as n when both are given; send one of them")
 		}
 		r.N = int(n)
@@ -235,9 +237,9 @@ const (
 	optionContinuousUsage = "continuous_usage_stats"
 )
 
-var streamOptionNames = jsonx.NewNames(optionIncludeUsage, optionContinuousUsage)
+var streamOptionNames = jsonx.NewNameIndex(optionIncludeUsage, optionContinuousUsage)
 
-func (r *Request) decodeStream() (e *Invalid) {
+func (r *Request) decodeStream() (e *InvalidMember) {
 	if r.Stream, e = OptionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
@@ -249,10 +251,10 @@ func (r *Request) decodeStream() (e *Invalid) {
 		r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false)
 	}
 	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM does
-	return e.In("stream_options")
+	return e.InObject("stream_options")
 }
 
-func (r *Request) decodeTools() *Invalid {
+func (r *Request) decodeTools() *InvalidMember {
 	tools := r.Tools()
 	if e := r.ToolUse.decode(tools); e != nil {
 		return e

@@ -24,7 +24,7 @@ func TestRequestAllocs(t *testing.T) {
 		"history": []byte(callBody(`{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}`)),
 		"thought": []byte(`{"model":"a",` + `"messages":[{"role":"assistant","content":"b","reasoning":"c"},{"role":"user","content":"d"},` +
 			`{"role":"assistant","content":"e","reasoning_content":"f"},{"role":"assistant","content":"e","reasoning":"f"}]}`),
-		"escapes": []byte(`{"model":"a\/b",` + hello + `,"x\u0020":1}`),
+		"escapes": []byte(`{"model":"a\/b",` + helloMessages + `,"x\u0020":1}`),
 		"url":     []byte(partBody(`{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`)),
 	}
 	var r Request
@@ -39,11 +39,11 @@ func TestRequestAllocs(t *testing.T) {
 			if err := r.Decode(body); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Check(limits); err != nil {
+			if err := r.CheckRules(limits); err != nil {
 				t.Fatal(err)
 			}
 			segments, scratch = r.Segments(segments[:0], scratch[:0], target)
-			out = r.AppendUpstream(out[:0], target)
+			out = r.AppendEngineRequest(out[:0], target)
 			r.Prompt.EstimateTokens(4)
 			r.Reset()
 		})

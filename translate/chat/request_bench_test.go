@@ -108,10 +108,10 @@ func BenchmarkRequestWhole(b *testing.B) {
 			if err := r.Decode(body); err != nil {
 				b.Fatal(err)
 			}
-			if err := r.Check(limits); err != nil {
+			if err := r.CheckRules(limits); err != nil {
 				b.Fatal(err)
 			}
-			scratch = r.AppendUpstream(scratch[:0], target)
+			scratch = r.AppendEngineRequest(scratch[:0], target)
 			r.Reset()
 		}
 	})
@@ -121,7 +121,7 @@ func BenchmarkRequestWhole(b *testing.B) {
 			if err := r.Decode(body); err != nil {
 				b.Fatal(err)
 			}
-			if err := r.Check(limits); err != nil {
+			if err := r.CheckRules(limits); err != nil {
 				b.Fatal(err)
 			}
 			segments, scratch = r.Segments(segments[:0], scratch[:0], target)

@@ -93,7 +93,7 @@ func TestLowerEffort(t *testing.T) {
 		{"max", "low", ""},
 		{"", "high", ""},
 	} {
-		if got := LowerEffort(strings.Fields(c.words), c.effort); got != c.want {
+		if got := NearestLowerEffort(strings.Fields(c.words), c.effort); got != c.want {
 			t.Errorf("%s of %q: got %q, want %q", c.effort, c.words, got, c.want)
 		}
 	}

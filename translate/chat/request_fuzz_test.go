@@ -10,7 +10,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Together, fuzzTargets cause every kind of change that AppendUpstream makes.
+// Together, fuzzTargets cause every kind of change that AppendEngineRequest makes.
 var fuzzTargets = []*EngineFormat{
 	{Served: "served"},
 	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
@@ -29,7 +29,7 @@ var fuzzTargets = []*EngineFormat{
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
-		Reasoning: &ReasoningFormat{Words: EngineEfforts, Refused: EffortsOf("high"), History: NameReasoning},
+		Reasoning: &ReasoningFormat{Words: EngineEfforts, Refused: NewEffortSet("high"), History: NameReasoning},
 	},
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
@@ -56,7 +56,7 @@ func FuzzForms(f *testing.F) {
 			return
 		}
 		for _, target := range fuzzForms {
-			out := r.AppendUpstream(nil, target)
+			out := r.AppendEngineRequest(nil, target)
 			segments, _ := r.Segments(nil, nil, target)
 			if !bytes.Equal(bytes.Join(segments, nil), out) {
 				t.Fatalf("segments differ from %s", out)
@@ -70,16 +70,16 @@ func FuzzForms(f *testing.F) {
 			if err := again.Decode(out); err != nil {
 				t.Fatalf("refused again: %v\n%s", err, out)
 			}
-			tools := r.Tools().Exists() && Given(r.members[memberToolChoice])
-			if again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && len(r.Prompt.thoughts.list) == 0 && !tools ||
-				len(again.Prompt.Images) != len(r.Prompt.Images) || again.Prompt.messages > r.Prompt.messages {
+			tools := r.Tools().Exists() && IsGiven(r.members[memberToolChoice])
+			if again.Prompt.Bytes != r.Prompt.Bytes && len(r.Prompt.malformed) == 0 && len(r.Prompt.reasoning.list) == 0 && !tools ||
+				len(again.Prompt.Images) != len(r.Prompt.Images) || again.Prompt.messageCount > r.Prompt.messageCount {
 				t.Fatalf("another request: %s\nof %s", out, body)
 			}
 		}
 	})
 }
 
-// changeable lists the members that AppendUpstream may change, add or remove.
+// changeable lists the members that AppendEngineRequest may change, add or remove.
 var changeable = []string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "top_k", "seed", "top_logprobs", "n",
 	"reasoning", "reasoning_effort", "include_reasoning", "chat_template_kwargs", "think",
@@ -102,7 +102,7 @@ func FuzzRequestDecode(f *testing.F) {
 		kept := bytes.Clone(body)
 		err := r.Decode(body)
 		if err == nil {
-			err = r.Check(limits)
+			err = r.CheckRules(limits)
 		}
 		if !bytes.Equal(kept, body) {
 			t.Fatal("the body has changed")
@@ -115,7 +115,7 @@ func FuzzRequestDecode(f *testing.F) {
 			return
 		}
 		for _, target := range fuzzTargets {
-			out := r.AppendUpstream(nil, target)
+			out := r.AppendEngineRequest(nil, target)
 			segments, _ := r.Segments(nil, nil, target)
 			if !bytes.Equal(bytes.Join(segments, nil), out) {
 				t.Fatalf("segments differ from %s", out)
@@ -142,11 +142,11 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages returns how many images AppendUpstream changes, and by how many bytes they grow.
+// changedImages returns how many images AppendEngineRequest changes, and by how many bytes they grow.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {
-		case !m.object:
+		case !m.isObject:
 			n, grown = n+1, grown+len(`{"url":}`)
 		case m.detail.Exists():
 			n, grown = n+1, grown+len(detailFor(m.detail))+len(`""`)-len(m.detail.Raw())
@@ -180,7 +180,7 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Eng
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}
-	if r.ToolUse.anyChoice { // AppendUpstream has replaced the choice with "required"
+	if r.ToolUse.choiceIsAny { // AppendEngineRequest has replaced the choice with "required"
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}
@@ -213,7 +213,7 @@ func FuzzImageURL(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url []byte) {
 		var m Image
-		if m.read(url) != nil {
+		if m.readURL(url) != nil {
 			return
 		}
 		if (m.Host == nil) == (m.Type == "") || m.Pixels() < 0 || m.estimateTokens() <= 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	hello     = `"messages":[{"role":"user","content":"Hi"}]`
-	leastBody = `"model":"m",` + hello
+	helloMessages = `"messages":[{"role":"user","content":"Hi"}]`
+	leastBody     = `"model":"m",` + helloMessages
 )
 
 func bodyWith(s string) string { return `{` + leastBody + `,` + s + `}` }
@@ -60,21 +60,21 @@ const (
 
 var ruleCases = []ruleCase{
 	{"chat.model", `{` + leastBody + `}`, "", ""},
-	{"chat.model", `{"model":"org\/m:tag",` + hello + `}`, "", ""},
-	{"chat.model", `{"model":"` + strings.Repeat("m", 256) + `",` + hello + `}`, "", ""},
-	{"chat.model", `{` + hello + `}`, absent, "model"},
-	{"chat.model", `{"model":null,` + hello + `}`, absent, "model"},
-	{"chat.model", `{"model":7,` + hello + `}`, badType, "model"},
-	{"chat.model", `{"model":["m"],` + hello + `}`, badType, "model"},
-	{"chat.model", `{"model":"",` + hello + `}`, badValue, "model"},
-	{"chat.model", `{"model":"m\u0000",` + hello + `}`, badValue, "model"},
-	{"chat.model", `{"model":"m\r\nX-Evil: 1",` + hello + `}`, badValue, "model"},
-	{"chat.model", `{"model":"m\u007f",` + hello + `}`, badValue, "model"},
-	{"chat.model", `{"model":"` + strings.Repeat("m", 257) + `",` + hello + `}`, badValue, "model"},
-	{"chat.model", `{"model":"a","model":"b",` + hello + `}`, dup, "model"},
-	{"chat.model", `{"model":"a","mod\u0065l":"b",` + hello + `}`, dup, "model"},
-	{"chat.model", `{"Model":"a","model":"b",` + hello + `}`, dup, "model"},
-	{"chat.model", `{"MODEL":"b",` + hello + `}`, dup, "model"},
+	{"chat.model", `{"model":"org\/m:tag",` + helloMessages + `}`, "", ""},
+	{"chat.model", `{"model":"` + strings.Repeat("m", 256) + `",` + helloMessages + `}`, "", ""},
+	{"chat.model", `{` + helloMessages + `}`, absent, "model"},
+	{"chat.model", `{"model":null,` + helloMessages + `}`, absent, "model"},
+	{"chat.model", `{"model":7,` + helloMessages + `}`, badType, "model"},
+	{"chat.model", `{"model":["m"],` + helloMessages + `}`, badType, "model"},
+	{"chat.model", `{"model":"",` + helloMessages + `}`, badValue, "model"},
+	{"chat.model", `{"model":"m\u0000",` + helloMessages + `}`, badValue, "model"},
+	{"chat.model", `{"model":"m\r\nX-Evil: 1",` + helloMessages + `}`, badValue, "model"},
+	{"chat.model", `{"model":"m\u007f",` + helloMessages + `}`, badValue, "model"},
+	{"chat.model", `{"model":"` + strings.Repeat("m", 257) + `",` + helloMessages + `}`, badValue, "model"},
+	{"chat.model", `{"model":"a","model":"b",` + helloMessages + `}`, dup, "model"},
+	{"chat.model", `{"model":"a","mod\u0065l":"b",` + helloMessages + `}`, dup, "model"},
+	{"chat.model", `{"Model":"a","model":"b",` + helloMessages + `}`, dup, "model"},
+	{"chat.model", `{"MODEL":"b",` + helloMessages + `}`, dup, "model"},
 
 	{"chat.messages", bodyOf(`{"role":"user"}`), "", ""},
 	{"chat.messages", `{"model":"m"}`, absent, "messages"},
@@ -84,7 +84,7 @@ var ruleCases = []ruleCase{
 	{"chat.messages", `{"model":"m","messages":{}}`, badType, "messages"},
 	{"chat.messages", bodyOf(`{"role":"user"},"Hi"`), badType, "messages[1]"},
 	{"chat.messages", bodyOf(`null`), badType, "messages[0]"},
-	{"chat.messages", `{"model":"m",` + hello + `,` + hello + `}`, dup, "messages"},
+	{"chat.messages", `{"model":"m",` + helloMessages + `,` + helloMessages + `}`, dup, "messages"},
 
 	{"chat.temperature", bodyWith(`"temperature":0`), "", ""},
 	{"chat.temperature", bodyWith(`"temperature":2`), "", ""},
@@ -412,9 +412,9 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 // TestRequestCaseVariant checks that the error for a member in another case has the right spelling.
 func TestRequestCaseVariant(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"Model":"m",` + hello + `}`:                              "model is spelt in another case: spell it `model`.",
+		`{"Model":"m",` + helloMessages + `}`:                      "model is spelt in another case: spell it `model`.",
 		`{"model":"m","messages":[{"Role":"user","content":"a"}]}`: "messages[0].role is spelt in another case: spell it `role`.",
-		`{"model":"a","model":"b",` + hello + `}`:                  "model is given twice.",
+		`{"model":"a","model":"b",` + helloMessages + `}`:          "model is given twice.",
 	} {
 		var e *apierr.Error
 		if err := new(Request).Decode([]byte(body)); !errors.As(err, &e) || e.Code != dup || e.Message != want {
@@ -489,7 +489,7 @@ func TestRequestErrorsQuoteNothing(t *testing.T) {
 	const canary = "cAnArY"
 	bodies := []string{
 		canary, `"` + canary, `{"` + canary + `":` + canary + `}`, `{"` + canary + `":1}`,
-		`{"model":{"` + canary + `":1},` + hello + `}`, `{"model":"` + canary + `\n",` + hello + `}`,
+		`{"model":{"` + canary + `":1},` + helloMessages + `}`, `{"model":"` + canary + `\n",` + helloMessages + `}`,
 		bodyOf(`{"role":"` + canary + `"}`), partBody(`{"type":"` + canary + `"}`), toolBody(`{"type":"` + canary + `"}`),
 		callBody(`{"id":"` + canary + `","type":"` + canary + `"}`), bodyWith(`"tool_choice":"` + canary + `"`),
 		bodyWith(`"response_format":{"type":"` + canary + `"}`),
@@ -501,7 +501,7 @@ func TestRequestErrorsQuoteNothing(t *testing.T) {
 	for _, body := range bodies {
 		err := r.Decode([]byte(body))
 		if err == nil {
-			err = r.Check(&ModelRules{Refuse: NewRefusedMembers("bootstrap_*")})
+			err = r.CheckRules(&ModelRules{Refuse: NewRefusedMembers("bootstrap_*")})
 		}
 		if e := requireInvalid(t, body, err); strings.Contains(strings.ToLower(e.Error()+e.Param+e.Message), strings.ToLower(canary)) {
 			t.Errorf("%s: the error quotes it: %v", body, e)

@@ -13,52 +13,52 @@ import (
 // of a schema.
 
 // schemaBound limits the total size of all schemas in one member of a request.
-type schemaBound struct{ listed int }
+type schemaBound struct{ maxListed int }
 
 const (
-	mostListed = 4096 // elements in all lists, mainly enums; the same limit as for guided_choice
+	maxListElements = 4096 // elements in all lists, mainly enums; the same limit as for guided_choice
 	// A tool may have dozens of parameters, most of which have a short list. No single list may be
-	// longer than mostListed.
-	mostToolsListed = 4 * mostListed
-	// leastSchema is the length up to which a text cannot exceed any of the limits.
-	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // maximum number of scanned levels
+	// longer than maxListElements.
+	maxToolListElements = 4 * maxListElements
+	// minScannedSchema is the length up to which a text cannot exceed any of the limits.
+	minScannedSchema = 2 * maxListElements
+	maxSchemaDepth   = jsonx.DefaultMaxDepth + 1 // maximum number of scanned levels
 )
 
-// exceeded returns the limit that the schemas in v exceed, or "". A short schema costs only one
+// violation returns the limit that the schemas in v exceed, or "". A short schema costs only one
 // comparison.
-func (b *schemaBound) exceeded(v jsonx.Value) string {
+func (b *schemaBound) violation(v jsonx.Value) string {
 	raw := v.Raw()
-	if len(raw) <= leastSchema {
+	if len(raw) <= minScannedSchema {
 		return ""
 	}
 	if v.IsString() { // engines also accept a schema as a string
 		raw = v.AppendText(nil)
 		var d jsonx.Doc
 		if d.Parse(raw, jsonx.Options{Record: 1}) != nil {
-			return "must be a JSON schema, or at most " + strconv.Itoa(leastSchema>>10) + " KiB long"
+			return "must be a JSON schema, or at most " + strconv.Itoa(minScannedSchema>>10) + " KiB long"
 		}
 	}
-	if plainlyWithin(raw) {
+	if isObviouslyWithin(raw) {
 		return ""
 	}
 	var c schemaCount
 	c.scan(raw)
 	switch {
-	case c.longest > mostListed:
-		return "must hold at most " + strconv.Itoa(mostListed) + " elements in a list of a schema"
-	case c.listed > b.listed:
-		return "must hold at most " + strconv.Itoa(b.listed) + " elements in all lists of its schemas together"
-	case c.patterns > longestRegex:
-		return "must hold at most " + strconv.Itoa(longestRegex>>10) + " KiB of patterns"
+	case c.longest > maxListElements:
+		return "must hold at most " + strconv.Itoa(maxListElements) + " elements in a list of a schema"
+	case c.listed > b.maxListed:
+		return "must hold at most " + strconv.Itoa(b.maxListed) + " elements in all lists of its schemas together"
+	case c.patterns > maxRegexBytes:
+		return "must hold at most " + strconv.Itoa(maxRegexBytes>>10) + " KiB of patterns"
 	}
 	return ""
 }
 
-// plainlyWithin reports whether a text is obviously within the limits. This is true of nearly every
+// isObviouslyWithin reports whether a text is obviously within the limits. This is true of nearly every
 // text. The check costs a tenth of a scan.
-func plainlyWithin(raw []byte) bool {
-	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
+func isObviouslyWithin(raw []byte) bool {
+	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= maxListElements &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
 		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter in one of these names
 }
@@ -86,21 +86,21 @@ type schemaLevel struct {
 // scan counts s, which must be valid JSON.
 func (c *schemaCount) scan(s []byte) {
 	var (
-		levels [schemaDepth]schemaLevel
+		levels [maxSchemaDepth]schemaLevel
 		depth  int
 		key    string
 	)
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '{':
-			depth = min(depth+1, schemaDepth-1)
+			depth = min(depth+1, maxSchemaDepth-1)
 			levels[depth] = schemaLevel{container: object}
 			if key == "patternProperties" {
 				levels[depth].container = patternObject
 			}
 			key = ""
 		case '[':
-			depth = min(depth+1, schemaDepth-1)
+			depth = min(depth+1, maxSchemaDepth-1)
 			levels[depth] = schemaLevel{container: list, elements: 1}
 			if key == "required" {
 				levels[depth].container = requiredList

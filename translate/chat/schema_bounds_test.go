@@ -27,14 +27,14 @@ func TestSchemaBounds(t *testing.T) {
 		passes       bool
 	}{
 		{"few", enum(100), true},
-		{"as many as may be", enum(mostListed), true},
-		{"one more", enum(mostListed + 1), false},
-		{"white space", `{"enum"` + "\n : \t" + list(mostListed+1, ` "ab" `) + `}`, false},
+		{"as many as may be", enum(maxListElements), true},
+		{"one more", enum(maxListElements + 1), false},
+		{"white space", `{"enum"` + "\n : \t" + list(maxListElements+1, ` "ab" `) + `}`, false},
 		{"many", enum(60_000), false},
-		{"an escaped name", `{"\u0065num":` + list(mostListed+1, `"ab"`) + `}`, false},
-		{"another case", `{"Enum":` + list(mostListed+1, `"ab"`) + `}`, false},
-		{"quotes in it", `{"enum":` + list(mostListed+1, `"\"b\\"`) + `}`, false},
-		{"wide characters in it", `{"enum":` + list(mostListed+1, `"ä€😀"`) + `}`, false},
+		{"an escaped name", `{"\u0065num":` + list(maxListElements+1, `"ab"`) + `}`, false},
+		{"another case", `{"Enum":` + list(maxListElements+1, `"ab"`) + `}`, false},
+		{"quotes in it", `{"enum":` + list(maxListElements+1, `"\"b\\"`) + `}`, false},
+		{"wide characters in it", `{"enum":` + list(maxListElements+1, `"ä€😀"`) + `}`, false},
 		{"in many properties", properties(50, enum(100)), false},
 		{"alternatives", `{"anyOf":` + list(5000, `{"const":"a"}`) + `}`, false},
 		{"alternatives of alternatives", `{"anyOf":` + list(2500, `{"oneOf":[{}]}`) + `}`, false},
@@ -46,7 +46,7 @@ func TestSchemaBounds(t *testing.T) {
 		{"more patterns", properties(9, pattern), false},
 		{"an escaped pattern", properties(9, strings.Replace(pattern, "pattern", `p\u0061ttern`, 1)), false},
 		{"patterns of names", `{"patternProperties":{` + strings.Repeat(`"`+strings.Repeat("a", 2000)+`":{},`, 9) + `"a":{}}}`, false},
-		{"a long one", `{"description":"` + strings.Repeat("a", longestGrammar) + `"}`, false},
+		{"a long one", `{"description":"` + strings.Repeat("a", maxGrammarBytes) + `"}`, false},
 	} {
 		text := string(jsonx.AppendString(nil, []byte(c.schema)))
 		for member, body := range map[string]string{
@@ -64,10 +64,10 @@ func TestSchemaBounds(t *testing.T) {
 			if outer, inner, nested := strings.Cut(member, "."); nested {
 				request = `{"` + outer + `":{"` + inner + `":` + body + `}}`
 			}
-			if strings.HasPrefix(body, `"`) && len(body) > longestGrammar { // the escapes make it longer
+			if strings.HasPrefix(body, `"`) && len(body) > maxGrammarBytes { // the escapes make it longer
 				continue
 			}
-			check := func(request string) *Invalid {
+			check := func(request string) *InvalidMember {
 				var d jsonx.Doc
 				if err := d.Parse([]byte(request), jsonx.Options{}); err != nil {
 					t.Fatal(err)
@@ -95,7 +95,7 @@ func TestToolSchemaBounds(t *testing.T) {
 		passes     bool
 	}{
 		{"many usual ones", tools(128, usual), true},
-		{"an enumeration", tools(1, `{"enum":["a"`+strings.Repeat(`,"a"`, mostListed)+`]}`), false},
+		{"an enumeration", tools(1, `{"enum":["a"`+strings.Repeat(`,"a"`, maxListElements)+`]}`), false},
 		{"an enumeration in each", tools(100, `{"enum":["a"`+strings.Repeat(`,"a"`, 200)+`]}`), false},
 		{"alternatives", tools(100, `{"anyOf":[{}`+strings.Repeat(`,{}`, 200)+`]}`), false},
 		{"a pattern", tools(2, pattern), true},

@@ -22,23 +22,23 @@ type Session struct {
 // that they send a session to the same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf returns SessionHash for the string v. It returns 0 if v is empty or not a string.
-func SessionHashOf(v jsonx.Value) uint64 {
+// HashSessionValue returns SessionHash for the string v. It returns 0 if v is empty or not a string.
+func HashSessionValue(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
 	}
-	return SessionHash(v.Inside())
+	return SessionHash(v.RawContents())
 }
 
-// SessionOfUser returns SessionHash for the session in metadata.user_id of a Messages request.
+// UserIDSession returns SessionHash for the session in metadata.user_id of a Messages request.
 // Claude Code writes user_…_account_…_session_ID or, since version 2.1.78, a JSON string with a
-// session_id member. SessionOfUser returns 0 for any other id, because it identifies a person, who
+// session_id member. UserIDSession returns 0 for any other id, because it identifies a person, who
 // may have many conversations.
-func SessionOfUser(v jsonx.Value) uint64 {
+func UserIDSession(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
 	}
-	id := v.Inside()
+	id := v.RawContents()
 	if _, after, found := bytes.Cut(id, []byte(`\"session_id\":\"`)); found {
 		id, _, _ = bytes.Cut(after, []byte(`\"`))
 	} else if at := bytes.LastIndex(id, []byte("_session_")); at >= 0 {
@@ -52,11 +52,11 @@ func SessionOfUser(v jsonx.Value) uint64 {
 	return SessionHash(id)
 }
 
-// SessionOf returns the session of a request.
-func SessionOf(r *Request) Session {
+// RequestSession returns the session of a request.
+func RequestSession(r *Request) Session {
 	s := r.Session
 	if s.CacheKey == 0 {
-		s.CacheKey = SessionHashOf(r.members[memberPromptCacheKey])
+		s.CacheKey = HashSessionValue(r.members[memberPromptCacheKey])
 	}
 	return s
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSessionOfUser checks that SessionOfUser finds the session in both formats of Claude Code, and
+// TestSessionOfUser checks that UserIDSession finds the session in both formats of Claude Code, and
 // that a person's id does not identify a session.
 func TestSessionOfUser(t *testing.T) {
 	const id = "0b32c8a1-6f5e-4d3c-8b7a-1a2b3c4d5e6f"
@@ -23,7 +23,7 @@ func TestSessionOfUser(t *testing.T) {
 		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"metadata":{"user_id":` + user + `}}`)); err != nil {
 			t.Fatal(err)
 		}
-		if got := SessionOfUser(r.doc.Root().Get("metadata").Get("user_id")); got != want {
+		if got := UserIDSession(r.doc.Root().Get("metadata").Get("user_id")); got != want {
 			t.Errorf("%s: %x, want %x", user, got, want)
 		}
 	}
@@ -41,11 +41,11 @@ func TestSessionOf(t *testing.T) {
 		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"prompt_cache_key":` + key + `}`)); err != nil {
 			t.Fatal(err)
 		}
-		if got := SessionOf(&r); got != (Session{CacheKey: want}) {
+		if got := RequestSession(&r); got != (Session{CacheKey: want}) {
 			t.Errorf("%.20s: %x, want %x", key, got, want)
 		}
 		r.Session = Session{ID: 1, CacheKey: 2}
-		if got := SessionOf(&r); got != (Session{ID: 1, CacheKey: 2}) {
+		if got := RequestSession(&r); got != (Session{ID: 1, CacheKey: 2}) {
 			t.Errorf("%.20s: %x of a translated request", key, got)
 		}
 	}

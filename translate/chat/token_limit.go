@@ -13,32 +13,32 @@ import (
 // engine's context. If the client sends no limit, the model's limit applies. Some engines accept
 // other names for the limit and prefer them, so limits under these names are also lowered.
 
-// limitName classifies the members that tell engines how much to generate.
-type limitName uint8
+// limitKind classifies the members that tell engines how much to generate.
+type limitKind uint8
 
 const (
-	limitMost   limitName = iota
-	limitInside           // a maximum, but only within an object
-	limitLeast
+	limitMax       limitKind = iota
+	limitNestedMax           // a maximum, but only within an object
+	limitMin
 	limitChoices
 	limitObject // an object, or a list of objects, with any of these members
 )
 
 var limitNames = [...]struct {
 	name string
-	is   limitName
+	is   limitKind
 }{
-	{"n_predict", limitMost}, // llama.cpp
-	{"num_predict", limitMost},
-	{"max_new_tokens", limitMost},
-	{"max_output_tokens", limitMost},
-	{"max_predict", limitMost},
-	{nameMaxTokens, limitInside},
-	{nameMaxCompletionTokens, limitInside},
-	{"min_tokens", limitLeast},
-	{"min_new_tokens", limitLeast},
+	{"n_predict", limitMax}, // llama.cpp
+	{"num_predict", limitMax},
+	{"max_new_tokens", limitMax},
+	{"max_output_tokens", limitMax},
+	{"max_predict", limitMax},
+	{nameMaxTokens, limitNestedMax},
+	{nameMaxCompletionTokens, limitNestedMax},
+	{"min_tokens", limitMin},
+	{"min_new_tokens", limitMin},
 	{"n", limitChoices},
-	{nameOfChoices, limitChoices},
+	{nameNCmpl, limitChoices},
 	{"best_of", limitChoices}, // older vLLM, and the beams of TensorRT-LLM
 	{"options", limitObject},  // Ollama
 	{samplingParams, limitObject},
@@ -50,17 +50,17 @@ const (
 	nameMaxCompletionTokens = "max_completion_tokens"
 )
 
-var limitIndex = func() *jsonx.Names {
+var limitIndex = func() *jsonx.NameIndex {
 	var names []string
 	for _, n := range &limitNames {
 		names = append(names, n.name)
 	}
-	return jsonx.NewNames(names...)
+	return jsonx.NewNameIndex(names...)
 }()
 
-// eachLimit calls f for each member of root whose name is in limitNames or equals more. If the
+// visitLimits calls f for each member of root whose name is in limitNames or equals more. If the
 // member is in an object within root, outer is the name of that object.
-func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
+func visitLimits(root jsonx.Value, more string, f func(outer, name string, is limitKind, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
 			if i := limitIndex.Index(it.Key()); i >= 0 && limitNames[i].is != limitObject {
@@ -71,9 +71,9 @@ func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limi
 	for it := root.Iter(); it.Next(); {
 		i, v := limitIndex.Index(it.Key()), it.Value()
 		switch {
-		case more != "" && it.Key().Fold(more):
-			f("", more, limitMost, v)
-		case i < 0 || limitNames[i].is == limitInside:
+		case more != "" && it.Key().EqualFold(more):
+			f("", more, limitMax, v)
+		case i < 0 || limitNames[i].is == limitNestedMax:
 		case limitNames[i].is != limitObject:
 			f("", limitNames[i].name, limitNames[i].is, v)
 		case v.IsArray():
@@ -94,28 +94,28 @@ type TokenLimit struct {
 	// it.
 	Max int
 
-	bound    int // the model's limit, or 0
-	fallback int // the limit sent to engines if Max is -1; may itself be -1
-	fitted   int // the highest limit that fits into the next engine's context, or -1 if unknown
-	said     int // tokens of the answer that an earlier engine has generated
-	named    NamedLimits
+	modelLimit   int // the model's limit, or 0
+	defaultLimit int // the limit sent to engines if Max is -1; may itself be -1
+	contextLimit int // the highest limit that fits into the next engine's context, or -1 if unknown
+	generated    int // tokens of the answer that an earlier engine has generated
+	aliases      AliasLimits
 }
 
-// NamedLimits contains the limits in members that are not part of the dialect.
-type NamedLimits struct {
+// AliasLimits contains the limits in members that are not part of the dialect.
+type AliasLimits struct {
 	Given bool // at least one such limit is given
 	Least int  // the lowest maximum, or 0
 	// Choices is the maximum number of choices or beams that an engine could generate.
-	Choices int
-	atMin   int // the minimum that an engine must generate, or 0
-	param   string
+	Choices   int
+	minTokens int // the minimum that an engine must generate, or 0
+	param     string
 }
 
-// ReadLimits reads the limits of root in members that are not part of the dialect. more is an
+// ReadAliasLimits reads the limits of root in members that are not part of the dialect. more is an
 // additional name, or empty.
-func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
-	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
-		if !Given(v) {
+func ReadAliasLimits(root jsonx.Value, more string) (n AliasLimits) {
+	visitLimits(root, more, func(outer, name string, is limitKind, v jsonx.Value) {
+		if !IsGiven(v) {
 			return
 		}
 		count, ok := v.Int()
@@ -123,26 +123,26 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 			count = 0
 		}
 		switch is {
-		case limitMost, limitInside:
+		case limitMax, limitNestedMax:
 			n.Given = true
 			if count > 0 {
-				n.Least = smaller(n.Least, int(count))
+				n.Least = lowerLimit(n.Least, int(count))
 			}
-		case limitLeast:
-			if count := leniently(v); count > n.atMin {
-				n.atMin, n.param = count, pathOf(outer, name)
+		case limitMin:
+			if count := parseLenientInt(v); count > n.minTokens {
+				n.minTokens, n.param = count, pathOf(outer, name)
 			}
 		case limitChoices:
-			n.Choices = max(n.Choices, min(leniently(v), translate.MaxChoices))
+			n.Choices = max(n.Choices, min(parseLenientInt(v), translate.MaxChoices))
 		case limitObject:
 		}
 	})
 	return n
 }
 
-// leniently reads an integer like pydantic, which vLLM uses. pydantic accepts numeric strings,
+// parseLenientInt reads an integer like pydantic, which vLLM uses. pydantic accepts numeric strings,
 // floats without a fraction, and true as 1. leniently returns 0 if v cannot be read as a number.
-func leniently(v jsonx.Value) int {
+func parseLenientInt(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
 	}
@@ -164,9 +164,9 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check rejects a minimum that exceeds most, the token limit. If most is 0, there is no limit.
-func (n *NamedLimits) Check(most int) *Invalid {
-	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
+// CheckMinimum rejects a minimum that exceeds most, the token limit. If most is 0, there is no limit.
+func (n *AliasLimits) CheckMinimum(most int) *InvalidMember {
+	if most = lowerLimit(most, n.Least); most > 0 && n.minTokens > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
 	}
 	return nil
@@ -174,64 +174,64 @@ func (n *NamedLimits) Check(most int) *Invalid {
 
 // Bound returns the value to which these limits are lowered, or 0 if they are unchanged. limit is
 // the engine's limit, or -1. model is the model's limit.
-func (n *NamedLimits) Bound(limit, model int) int {
+func (n *AliasLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
 	}
 	if limit >= 0 {
-		model = smaller(model, max(limit, 1))
+		model = lowerLimit(model, max(limit, 1))
 	}
-	return smaller(model, n.Least)
+	return lowerLimit(model, n.Least)
 }
 
-// Lower returns the minimum of limit and these limits.
-func (n *NamedLimits) Lower(limit int) int {
+// LowerLimit returns the minimum of limit and these limits.
+func (n *AliasLimits) LowerLimit(limit int) int {
 	if n.Least > 0 {
 		return min(limit, n.Least)
 	}
 	return limit
 }
 
-var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
+var noTokenLimit = TokenLimit{Max: -1, defaultLimit: -1, contextLimit: -1}
 
 // Bound returns the value to which limits under other names are lowered, or 0 if they are
 // unchanged. The value is the minimum of the client's limits, the model's limit and, if the client
 // requested more, the limit from Fit.
 func (t *TokenLimit) Bound() int {
-	bound := t.named.Bound(t.TokenLimit(), t.bound)
-	if t.fitted > 0 && t.fitted < t.Max {
-		return smaller(bound, t.fitted)
+	bound := t.aliases.Bound(t.TokenLimit(), t.modelLimit)
+	if t.contextLimit > 0 && t.contextLimit < t.Max {
+		return lowerLimit(bound, t.contextLimit)
 	}
 	return bound
 }
 
-// Asked returns the client's limit from any member, or -1.
-func (t *TokenLimit) Asked() int {
-	if t.Max < 0 && t.named.Least > 0 {
-		return smaller(t.named.Least, t.bound)
+// ClientLimit returns the client's limit from any member, or -1.
+func (t *TokenLimit) ClientLimit() int {
+	if t.Max < 0 && t.aliases.Least > 0 {
+		return lowerLimit(t.aliases.Least, t.modelLimit)
 	}
 	return t.Max
 }
 
-// Generated returns how many completions engines generate. This is choices, or a greater number
+// GeneratedChoices returns how many completions engines generate. This is choices, or a greater number
 // from a member that is not part of the dialect.
-func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
+func (t *TokenLimit) GeneratedChoices(choices int) int { return max(choices, t.aliases.Choices) }
 
 // TokenLimit returns the limit for engines, or -1 if there is none. It is the client's limit, or
 // else the model's, minus the tokens already generated.
 func (t *TokenLimit) TokenLimit() int {
-	limit := t.Left(t.said)
-	if t.fitted >= 0 {
-		return min(limit, t.fitted)
+	limit := t.TokensLeft(t.generated)
+	if t.contextLimit >= 0 {
+		return min(limit, t.contextLimit)
 	}
 	return limit
 }
 
-// Left returns how many more tokens may be generated after said tokens, or -1 if there is no limit.
-func (t *TokenLimit) Left(said int) int {
+// TokensLeft returns how many more tokens may be generated after said tokens, or -1 if there is no limit.
+func (t *TokenLimit) TokensLeft(said int) int {
 	limit := t.Max
 	if limit < 0 {
-		limit = t.fallback
+		limit = t.defaultLimit
 	}
 	if limit < 0 {
 		return -1
@@ -239,17 +239,17 @@ func (t *TokenLimit) Left(said int) int {
 	return max(limit-said, 0)
 }
 
-// Said returns the number of tokens in the answer that the next engine continues.
-func (t *TokenLimit) Said() int { return t.said }
+// GeneratedTokens returns the number of tokens in the answer that the next engine continues.
+func (t *TokenLimit) GeneratedTokens() int { return t.generated }
 
-// Fit lowers the limit to what fits into the next engine's context. A negative limit undoes an
+// LowerTo lowers the limit to what fits into the next engine's context. A negative limit undoes an
 // earlier call.
-func (t *TokenLimit) Fit(limit int) { t.fitted = limit }
+func (t *TokenLimit) LowerTo(limit int) { t.contextLimit = limit }
 
-func (t *TokenLimit) decode(members *members) *Invalid {
+func (t *TokenLimit) decode(members *members) *InvalidMember {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := members[m]
-		if !Given(v) {
+		if !IsGiven(v) {
 			continue
 		}
 		n, e := Integer(memberNames[m], v)
@@ -266,29 +266,29 @@ func (t *TokenLimit) decode(members *members) *Invalid {
 	return nil
 }
 
-// smaller returns the smaller of two limits, where 0 means no limit.
-func smaller(a, b int) int {
+// lowerLimit returns the smaller of two limits, where 0 means no limit.
+func lowerLimit(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
-// LeastAnswer is the minimum space for the answer in a context, in tokens. If there is less space,
+// MinAnswerTokens is the minimum space for the answer in a context, in tokens. If there is less space,
 // the answer would be truncated after a few words, so the edge rejects the request. Agents then
 // shorten their conversation.
-const LeastAnswer = 256
+const MinAnswerTokens = 256
 
 // FitLimit returns the limit to send to an engine instead of asked. The limit is the space that the
 // prompt leaves in the context, minus a margin of 2 %, because prompt is only an estimate. The
-// limit is never lower than an eighth of the context or LeastAnswer, unless the client requested
+// limit is never lower than an eighth of the context or MinAnswerTokens, unless the client requested
 // less. If the estimate is too low, the engine rejects the request and reports the real count.
 // context is 0 if it is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
 	}
-	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
+	return min(asked, max(context-prompt-context/50, context/8, MinAnswerTokens))
 }
 
 // RefitLimit returns the next limit for an engine that rejected a request because the prompt plus
@@ -296,7 +296,7 @@ func FitLimit(asked, context, prompt int) int {
 // numbers in the engine's message, or 0. If least is true, prompt is only a lower bound. If no
 // useful limit fits, ok is false.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
-	limit = min(sent, LeastAnswer)
+	limit = min(sent, MinAnswerTokens)
 	switch {
 	case prompt <= 0 || context <= 0:
 	case least:
@@ -311,7 +311,7 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 
 // DefaultLimit returns the limit to send to an engine for a request without a limit, or -1. If
 // prompt plus bound may exceed the context, the context limits the answer, and engines would reject
-// an explicit limit. The caller should therefore overestimate the prompt (see DenseText).
+// an explicit limit. The caller should therefore overestimate the prompt (see DenseBytesPerToken).
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -319,17 +319,17 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseText is the number of bytes per token in code, numbers and scripts other than Latin. Prose
+// DenseBytesPerToken is the number of bytes per token in code, numbers and scripts other than Latin. Prose
 // has at least four.
-const DenseText = 2
+const DenseBytesPerToken = 2
 
-// overBound calls f with the path of each token limit that exceeds bound.
-func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
-	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
-		if is != limitMost && is != limitInside {
+// visitExceeding calls f with the path of each token limit that exceeds bound.
+func visitExceeding(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
+	visitLimits(root, more, func(outer, name string, is limitKind, v jsonx.Value) {
+		if is != limitMax && is != limitNestedMax {
 			return
 		}
-		if n, ok := v.Int(); Given(v) && (!ok || n < 0 || n > int64(bound)) {
+		if n, ok := v.Int(); IsGiven(v) && (!ok || n < 0 || n > int64(bound)) {
 			f(pathOf(outer, name), v)
 		}
 	})
@@ -341,18 +341,18 @@ func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) 
 	if bound <= 0 {
 		return
 	}
-	overBound(root, bound, more, func(_ string, v jsonx.Value) {
+	visitExceeding(root, bound, more, func(_ string, v jsonx.Value) {
 		edits.Set(v, strconv.AppendInt(nil, int64(bound), 10))
 	})
 }
 
-// RefuseAliases returns an error for the first limit that LowerAliases would lower.
-func RefuseAliases(root jsonx.Value, bound int, more string) *Invalid {
+// CheckAliases returns an error for the first limit that LowerAliases would lower.
+func CheckAliases(root jsonx.Value, bound int, more string) *InvalidMember {
 	if bound <= 0 {
 		return nil
 	}
-	var e *Invalid
-	overBound(root, bound, more, func(path string, _ jsonx.Value) {
+	var e *InvalidMember
+	visitExceeding(root, bound, more, func(path string, _ jsonx.Value) {
 		e = WrongValue(path, "must be at most "+strconv.Itoa(bound)+", the longest answer of the model")
 	})
 	return e

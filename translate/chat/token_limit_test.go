@@ -64,11 +64,11 @@ func TestTokenLimit(t *testing.T) {
 			if err := r.Decode([]byte(c.in)); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Check(&c.limits); err != nil {
+			if err := r.CheckRules(&c.limits); err != nil {
 				t.Fatal(err)
 			}
 			model := string(r.Model)
-			if got := string(r.AppendUpstream(nil, &EngineFormat{Served: model, TokenMember: c.member})); !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), strings.ReplaceAll(c.want, `"model":"m",`, "")) {
+			if got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: model, TokenMember: c.member})); !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), strings.ReplaceAll(c.want, `"model":"m",`, "")) {
 				t.Errorf("the engine is sent %s", got)
 			}
 		})
@@ -145,12 +145,12 @@ func TestFit(t *testing.T) {
 			if err := r.Decode([]byte(c.in)); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Check(&c.limits); err != nil {
+			if err := r.CheckRules(&c.limits); err != nil {
 				t.Fatal(err)
 			}
-			r.Tokens.Fit(250)
-			r.Tokens.Fit(c.fit)
-			got := string(r.AppendUpstream(nil, &EngineFormat{Served: string(r.Model)}))
+			r.Tokens.LowerTo(250)
+			r.Tokens.LowerTo(c.fit)
+			got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: string(r.Model)}))
 			if !strings.HasPrefix(strings.ReplaceAll(got, `"model":"m",`, ""), c.want) {
 				t.Errorf("the engine is sent %s", got)
 			}

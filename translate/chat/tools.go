@@ -11,11 +11,11 @@ import (
 const MaxFunctionName = 256
 
 var (
-	toolNames         = jsonx.NewNames("type", "function")
-	toolFunctionNames = jsonx.NewNames("name", "description", "parameters", "strict")
-	choiceNames       = jsonx.NewNames("name")
-	toolChoiceNames   = jsonx.NewNames("type", "function", "allowed_tools")
-	allowedNames      = jsonx.NewNames("mode", "tools")
+	toolNames         = jsonx.NewNameIndex("type", "function")
+	toolFunctionNames = jsonx.NewNameIndex("name", "description", "parameters", "strict")
+	choiceNames       = jsonx.NewNameIndex("name")
+	toolChoiceNames   = jsonx.NewNameIndex("type", "function", "allowed_tools")
+	allowedNames      = jsonx.NewNameIndex("mode", "tools")
 )
 
 // ToolUse contains the tool settings of a request.
@@ -27,37 +27,37 @@ type ToolUse struct {
 	// Single is true if parallel_tool_calls is false.
 	Single bool
 
-	anyChoice bool
-	named     jsonx.Value
-	allowed   allowedTools
+	choiceIsAny   bool
+	namedFunction jsonx.Value
+	allowed       allowedTools
 }
 
 func (u *ToolUse) reset() { *u = ToolUse{allowed: allowedTools{positions: u.allowed.positions[:0]}} }
 
-func (u *ToolUse) check(rules *ModelRules) *Invalid {
-	if u.anyChoice && rules.Strict {
+func (u *ToolUse) check(rules *ModelRules) *InvalidMember {
+	if u.choiceIsAny && rules.Strict {
 		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
 	}
 	return nil
 }
 
-func (u *ToolUse) decode(tools jsonx.Value) *Invalid {
+func (u *ToolUse) decode(tools jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(tools):
+	case !IsGiven(tools):
 		return nil
 	case !tools.IsArray():
 		return WrongType("tools", "an array of tool definitions", tools)
 	}
 	for it := tools.Iter(); it.Next(); {
 		if e := checkTool(it.Value()); e != nil {
-			return e.At("tools", it.Index())
+			return e.InElement("tools", it.Index())
 		}
 		u.Offered = true
 	}
 	return nil
 }
 
-func checkTool(v jsonx.Value) *Invalid {
+func checkTool(v jsonx.Value) *InvalidMember {
 	var t [2]jsonx.Value
 	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
 		return e
@@ -69,15 +69,15 @@ func checkTool(v jsonx.Value) *Invalid {
 	if e != nil {
 		return e
 	}
-	return checkFunction(function).In("function")
+	return checkFunction(function).InObject("function")
 }
 
-func checkFunction(v jsonx.Value) *Invalid {
+func checkFunction(v jsonx.Value) *InvalidMember {
 	var f [4]jsonx.Value
 	if e := ReadFields(v, toolFunctionNames, f[:]); e != nil {
 		return e
 	}
-	if e := First(RequiredFunctionName(f[0]), OptionalString("description", f[1])); e != nil {
+	if e := FirstInvalid(RequiredFunctionName(f[0]), OptionalString("description", f[1])); e != nil {
 		return e
 	}
 	if e := OptionalObject("parameters", f[2]); e != nil {
@@ -88,7 +88,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 }
 
 // RequiredFunctionName checks that v is a valid function name.
-func RequiredFunctionName(v jsonx.Value) *Invalid {
+func RequiredFunctionName(v jsonx.Value) *InvalidMember {
 	if e := RequiredString("name", v); e != nil {
 		return e
 	}
@@ -106,16 +106,16 @@ const choiceAny = "any"
 
 // decodeChoice accepts auto, none, required, Mistral's any, one named function, or a list of
 // allowed tools. The engine checks whether the named function is defined.
-func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
+func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return nil
 	case v.IsString():
 		u.Forced, u.Unused = v.EqualText("required"), v.EqualText("none")
 		if u.Forced || u.Unused || v.EqualText("auto") {
 			return nil
 		}
-		if u.anyChoice = v.EqualText(choiceAny); u.anyChoice {
+		if u.choiceIsAny = v.EqualText(choiceAny); u.choiceIsAny {
 			u.Forced = true
 			return nil
 		}
@@ -123,10 +123,10 @@ func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	case !v.IsObject():
 		return WrongType("tool_choice", "a string or an object", v)
 	}
-	return u.decodeChoiceObject(v, tools).In("tool_choice")
+	return u.decodeChoiceObject(v, tools).InObject("tool_choice")
 }
 
-func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
+func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *InvalidMember {
 	var t [3]jsonx.Value
 	if e := ReadFields(v, toolChoiceNames, t[:]); e != nil {
 		return e
@@ -141,11 +141,11 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 		return WrongValue("type", "must be function or allowed_tools")
 	}
 	name, e := functionName(t[1])
-	u.named, u.Forced = name, true
+	u.namedFunction, u.Forced = name, true
 	return e
 }
 
-func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
+func functionName(v jsonx.Value) (name jsonx.Value, e *InvalidMember) {
 	function, e := requiredFunction(v)
 	if e != nil {
 		return v, e
@@ -154,7 +154,7 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 	if e = ReadFields(function, choiceNames, f[:]); e == nil {
 		e = RequiredFunctionName(f[0])
 	}
-	return f[0], e.In("function")
+	return f[0], e.InObject("function")
 }
 
 type allowedTools struct {
@@ -163,9 +163,9 @@ type allowedTools struct {
 	positions []int
 }
 
-func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
+func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *InvalidMember {
 	switch {
-	case !Given(v):
+	case !IsGiven(v):
 		return Missing("allowed_tools")
 	case !v.IsObject():
 		return WrongType("allowed_tools", "an object", v)
@@ -174,24 +174,24 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	e := ReadFields(v, allowedNames, m[:])
 	if e == nil {
 		u.allowed.limited = true
-		find := func(v jsonx.Value) (int, *Invalid) { return findAllowed(v, tools) }
-		u.allowed.mode, u.allowed.positions, e = AllowedTools(u.allowed.positions, m[0], m[1], find)
+		find := func(v jsonx.Value) (int, *InvalidMember) { return findAllowed(v, tools) }
+		u.allowed.mode, u.allowed.positions, e = ReadAllowedTools(u.allowed.positions, m[0], m[1], find)
 		u.Forced = u.allowed.mode == "required"
 	}
-	return e.In("allowed_tools")
+	return e.InObject("allowed_tools")
 }
 
-// AllowedTools reads a list of allowed tools. Engines do not support these lists, so they receive
+// ReadAllowedTools reads a list of allowed tools. Engines do not support these lists, so they receive
 // only the allowed tools, and the mode (auto by default) as tool_choice. find returns the position
 // of an element in tools.
-func AllowedTools(
-	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
-) (word string, at []int, e *Invalid) {
+func ReadAllowedTools(
+	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *InvalidMember),
+) (word string, at []int, e *InvalidMember) {
 	if e := OptionalString("mode", mode); e != nil {
 		return "", positions, e
 	}
 	switch {
-	case !Given(mode), mode.EqualText("auto"):
+	case !IsGiven(mode), mode.EqualText("auto"):
 		word = "auto"
 	case mode.EqualText("required"):
 		word = "required"
@@ -201,18 +201,18 @@ func AllowedTools(
 		return "", positions, WrongValue("mode", "must be auto, required or none")
 	}
 	switch {
-	case !Given(list):
+	case !IsGiven(list):
 		return word, positions, Missing("tools")
 	case !list.IsArray():
 		return word, positions, WrongType("tools", "an array of tools", list)
 	}
 	for it := list.Iter(); it.Next(); {
-		if it.Index() == mostTools { // limits the work, because find searches all tools for each element
-			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(mostTools)+" tools")
+		if it.Index() == maxTools { // limits the work, because find searches all tools for each element
+			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(maxTools)+" tools")
 		}
 		position, e := find(it.Value())
 		if e != nil {
-			return word, positions, e.At("tools", it.Index())
+			return word, positions, e.InElement("tools", it.Index())
 		}
 		positions = append(positions, position)
 	}
@@ -225,7 +225,7 @@ func AllowedTools(
 // NotDefined is the error text for an allowed function that tools does not define.
 const NotDefined = "names a function that is not in tools"
 
-func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
+func findAllowed(v, tools jsonx.Value) (int, *InvalidMember) {
 	var t [2]jsonx.Value
 	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {
 		return 0, e
@@ -237,24 +237,24 @@ func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
 	if e != nil {
 		return 0, e
 	}
-	if at := positionOf(tools, name); at >= 0 {
+	if at := toolPosition(tools, name); at >= 0 {
 		return at, nil
 	}
-	return 0, WrongValue("name", NotDefined).In("function")
+	return 0, WrongValue("name", NotDefined).InObject("function")
 }
 
-var responseFormatNames = jsonx.NewNames("type", "json_schema")
+var responseFormatNames = jsonx.NewNameIndex("type", "json_schema")
 
-func (r *Request) decodeResponseFormat() *Invalid {
+func (r *Request) decodeResponseFormat() *InvalidMember {
 	v := r.members[memberResponseFormat]
 	var f [2]jsonx.Value
-	if e := ReadObject("response_format", v, responseFormatNames, f[:]); e != nil || !Given(v) {
+	if e := ReadObject("response_format", v, responseFormatNames, f[:]); e != nil || !IsGiven(v) {
 		return e
 	}
-	return r.decodeFormat(f[0], f[1]).In("response_format")
+	return r.decodeFormat(f[0], f[1]).InObject("response_format")
 }
 
-func (r *Request) decodeFormat(kind, schema jsonx.Value) *Invalid {
+func (r *Request) decodeFormat(kind, schema jsonx.Value) *InvalidMember {
 	if e := RequiredString("type", kind); e != nil {
 		return e
 	}
@@ -266,7 +266,7 @@ func (r *Request) decodeFormat(kind, schema jsonx.Value) *Invalid {
 		return nil
 	case !kind.EqualText("json_schema"):
 		return WrongValue("type", "must be text, json_object or json_schema")
-	case !Given(schema):
+	case !IsGiven(schema):
 		return Missing("json_schema")
 	}
 	r.StructuredOutput, r.schema = true, true

@@ -10,33 +10,33 @@ import "penstock/translate/jsonx"
 type turnRole uint8
 
 const (
-	turnAlone turnRole = iota // never joined
+	turnUnjoinable turnRole = iota // never joined
 	turnSystem
 	turnUser
 	turnAssistant // assistant, without tool calls
 )
 
-// joinable returns the role of a message that may be joined with its neighbours, or turnAlone.
+// joinableRole returns the role of a message that may be joined with its neighbours, or turnUnjoinable.
 // These messages are never joined:
 //   - messages with tool calls or tool results,
 //   - messages with a name, because the neighbour has a different name or no name,
 //   - messages with reasoning, because the reasoning belongs to this message's text,
 //   - messages with media outside their content.
-func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
-	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
+func joinableRole(role string, m *[messageMemberCount]jsonx.Value) turnRole {
+	if hasElements(m[messageToolCalls]) || IsGiven(m[messageToolCallID]) || IsGiven(m[messageName]) ||
 		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
-		return turnAlone
+		return turnUnjoinable
 	}
 	for _, v := range m[messageMedia:] {
-		if Given(v) {
-			return turnAlone
+		if IsGiven(v) {
+			return turnUnjoinable
 		}
 	}
-	return turnOf(role)
+	return textTurnRole(role)
 }
 
-// turnOf returns the role under which a message that contains only text may be joined.
-func turnOf(role string) turnRole {
+// textTurnRole returns the role under which a message that contains only text may be joined.
+func textTurnRole(role string) turnRole {
 	switch role {
 	case "user":
 		return turnUser
@@ -45,18 +45,18 @@ func turnOf(role string) turnRole {
 	case "system", "developer":
 		return turnSystem
 	}
-	return turnAlone
+	return turnUnjoinable
 }
 
 func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
 
-// JoinsTurns reports whether the edge must join messages of the request.
-func JoinsTurns(r *Request, format *EngineFormat) bool {
-	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
+// MustJoinTurns reports whether the edge must join messages of the request.
+func MustJoinTurns(r *Request, format *EngineFormat) bool {
+	return r.Prompt.hasAdjacentTurns && (r.TurnsAreOne || format.JoinTurns)
 }
 
 // HasAdjacentTurns reports whether the request has consecutive messages that may be joined.
-func HasAdjacentTurns(r *Request) bool { return r.Prompt.inRow }
+func HasAdjacentTurns(r *Request) bool { return r.Prompt.hasAdjacentTurns }
 
 // EffortWord returns the effort word for an engine with the given format, or "".
 func EffortWord(r *Request, format *EngineFormat) string {
@@ -64,17 +64,17 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	return how.word(&r.Reasoning)
+	return how.effortWord(&r.Reasoning)
 }
 
-type joined struct {
+type runMessage struct {
 	role                   turnRole
 	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
-// piece returns the range of the parts in a content. If text is true, the content is a string, and
+// partsRange returns the range of the parts in a content. If text is true, the content is a string, and
 // joinRun writes the part around it. If there is no content, end is 0.
-func (j *joined) piece() (start, end int, text bool) {
+func (j *runMessage) partsRange() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:
 		return v.Start(), v.End(), true
@@ -87,7 +87,7 @@ func (j *joined) piece() (start, end int, text bool) {
 // joinTurns joins consecutive messages. It retains the bytes of the contents and replaces the bytes
 // between them. A message without content is removed.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
-	var run []joined
+	var run []runMessage
 	end := func() {
 		if len(run) > 1 {
 			joinRun(p, run, developerAsSystem)
@@ -97,12 +97,12 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
 		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked the message
-		role := joinable(roleOf(m[messageRole]), &m)
-		if role == turnAlone || len(run) > 0 && run[0].role != role {
+		role := joinableRole(roleOf(m[messageRole]), &m)
+		if role == turnUnjoinable || len(run) > 0 && run[0].role != role {
 			end()
 		}
-		if role != turnAlone {
-			run = append(run, joined{role, it.Value(), m[messageRole], m[messageContent]})
+		if role != turnUnjoinable {
+			run = append(run, runMessage{role, it.Value(), m[messageRole], m[messageContent]})
 		}
 	}
 	end()
@@ -110,37 +110,37 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 
 // joinRun joins a run into one message. If no message in the run has content, the result has an
 // empty content.
-func joinRun(p *patch, run []joined, developerAsSystem bool) {
+func joinRun(p *patch, run []runMessage, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
 		role = textSystem
 	}
 	at, pieces, open := run[0].message.Start(), 0, false
 	for i := range run {
-		start, end, text := run[i].piece()
+		start, end, text := run[i].partsRange()
 		if end == 0 {
 			continue
 		}
-		n := len(p.text)
+		n := len(p.newText)
 		if pieces == 0 {
-			p.text = append(append(append(p.text, `{"role":`...), role...), `,"content":[`...)
+			p.newText = append(append(append(p.newText, `{"role":`...), role...), `,"content":[`...)
 		} else {
-			p.text = append(closePart(p.text, open), ',')
+			p.newText = append(closePart(p.newText, open), ',')
 		}
 		if text {
-			p.text = append(p.text, textPartBegin...)
+			p.newText = append(p.newText, textPartBegin...)
 		}
-		p.edits.Replace(at, start, p.from(n))
+		p.edits.Replace(at, start, p.newTextFrom(n))
 		at, open = end, text
 		pieces++
 	}
-	n := len(p.text)
+	n := len(p.newText)
 	if pieces == 0 {
-		p.text = append(append(append(p.text, `{"role":`...), role...), `,"content":""}`...)
+		p.newText = append(append(append(p.newText, `{"role":`...), role...), `,"content":""}`...)
 	} else {
-		p.text = append(closePart(p.text, open), `]}`...)
+		p.newText = append(closePart(p.newText, open), `]}`...)
 	}
-	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
+	p.edits.Replace(at, run[len(run)-1].message.End(), p.newTextFrom(n))
 }
 
 func closePart(dst []byte, open bool) []byte {

@@ -80,7 +80,7 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	if err := r.Decode([]byte(`{"model":"m","messages":` + messages + `}`)); err != nil {
 		t.Fatal(err)
 	}
-	out := string(r.AppendUpstream(nil, format))
+	out := string(r.AppendEngineRequest(nil, format))
 	var sent struct{ Messages json.RawMessage }
 	if err := json.Unmarshal([]byte(out), &sent); err != nil {
 		t.Fatalf("Unmarshal = %v, want success: %s", err, out)
@@ -116,7 +116,7 @@ func TestJoinTurns_Property(t *testing.T) {
 				t.Fatal(err)
 			}
 			var body struct{ Messages []map[string]any }
-			out := r.AppendUpstream(nil, format)
+			out := r.AppendEngineRequest(nil, format)
 			if err := json.Unmarshal(out, &body); err != nil {
 				t.Fatalf("Unmarshal = %v, want success: %s", err, out)
 			}
@@ -190,7 +190,7 @@ func TestToolChoiceForms(t *testing.T) {
 		if c.want != "" {
 			want += "," + c.want
 		}
-		if got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m", ToolChoice: c.form})); got != want+"}" {
+		if got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: "m", ToolChoice: c.form})); got != want+"}" {
 			t.Errorf("%s in form %d: %s", c.choice, c.form, got)
 		}
 	}
@@ -224,7 +224,7 @@ func TestOtherForms(t *testing.T) {
 		if c.want != "" {
 			want += `,"response_format":` + c.want
 		}
-		if got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m", ResponseFormat: c.form})); got != want+"}" {
+		if got := string(r.AppendEngineRequest(nil, &EngineFormat{Served: "m", ResponseFormat: c.form})); got != want+"}" {
 			t.Errorf("%s in form %d: %s", c.sent, c.form, got)
 		}
 	}
@@ -267,11 +267,11 @@ func TestEffortWord(t *testing.T) {
 		{"none", ollama, 0, "none"},
 		{"xhigh", all, 0, "xhigh"},
 		{"max", all, 0, "max"},
-		{"high", all, EffortsOf("high"), ""},
-		{"medium", all, EffortsOf("high"), "medium"},
-		{"max", all, EffortsOf("xhigh"), "max"},
-		{"max", all, EffortsOf("max"), ""},
-		{"none", all, EffortsOf("none"), ""},
+		{"high", all, NewEffortSet("high"), ""},
+		{"medium", all, NewEffortSet("high"), "medium"},
+		{"max", all, NewEffortSet("xhigh"), "max"},
+		{"max", all, NewEffortSet("max"), ""},
+		{"none", all, NewEffortSet("none"), ""},
 	} {
 		var r Request
 		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}],"reasoning_effort":"` + c.client + `"}`)); err != nil {
@@ -282,7 +282,7 @@ func TestEffortWord(t *testing.T) {
 		if got := EffortWord(&r, format); got != c.want {
 			t.Errorf("%s of %v without %b: %q, want %q", c.client, c.words, c.not, got, c.want)
 		}
-		out := string(r.AppendUpstream(nil, format))
+		out := string(r.AppendEngineRequest(nil, format))
 		if said := strings.Contains(out, `"reasoning_effort":"`+c.want+`"`); said != (c.want != "") || c.want == "" && strings.Contains(out, "reasoning_effort") {
 			t.Errorf("the client's effort %s: sent %s, want the effort %q", c.client, out, c.want)
 		}

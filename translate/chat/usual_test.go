@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refusals lists sets of rejected members. The last sets reject usual members.
-var refusals = []*RefusedMembers{
+// refusedSets lists sets of rejected members. The last sets reject usual members.
+var refusedSets = []*RefusedMembers{
 	nil, new(RefusedMembers), NewRefusedMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
-	NewRefusedMembers("return_*").Hosted(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").Allow("model"),
-	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").Hosted(),
+	NewRefusedMembers("return_*").WithHosted(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").WithAllowed("model"),
+	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").WithHosted(),
 }
 
 // TestUsual checks that a request with only usual members has the same result with and without the
@@ -26,20 +26,20 @@ func TestUsual(t *testing.T) {
 		for it := root.Iter(); it.Next(); {
 			known = known && requestMembers.Index(it.Key()) >= 0
 		}
-		if r.known != known {
-			t.Fatalf("%s: known %v, want %v", body, r.known, known)
+		if r.onlyKnown != known {
+			t.Fatalf("%s: known %v, want %v", body, r.onlyKnown, known)
 		}
-		if !r.usual {
+		if !r.onlyUsual {
 			return
 		}
 		if e := CheckBounds(root); e != nil {
 			t.Fatalf("%s: usual, but out of bounds: %v", body, e.Err())
 		}
-		if n := ReadLimits(root, ""); n != (NamedLimits{}) {
+		if n := ReadAliasLimits(root, ""); n != (AliasLimits{}) {
 			t.Fatalf("%s: usual, but with limits %+v", body, n)
 		}
-		for i, refusal := range refusals {
-			if err := refusal.Members(root); err != nil && !refusal.refusesUsual() {
+		for i, refusal := range refusedSets {
+			if err := refusal.CheckMembers(root); err != nil && !refusal.refusesUsual() {
 				t.Fatalf("%s: usual, but refused by %d: %v", body, i, err)
 			}
 		}
@@ -78,11 +78,11 @@ func TestUsualIsUsual(t *testing.T) {
 		`"cache_salt":"a"`:     false,
 		`"n":1`:                false,
 	} {
-		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}],` + body + `}`)); err != nil || r.usual != want {
-			t.Errorf("%s: usual %v, want %v (%v)", body, r.usual, want, err)
+		if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}],` + body + `}`)); err != nil || r.onlyUsual != want {
+			t.Errorf("%s: usual %v, want %v (%v)", body, r.onlyUsual, want, err)
 		}
 	}
-	for i, refusal := range refusals {
+	for i, refusal := range refusedSets {
 		if want := i >= 4; refusal.refusesUsual() != want {
 			t.Errorf("refusal %d refuses usual members: %v, want %v", i, !want, want)
 		}

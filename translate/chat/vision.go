@@ -31,16 +31,16 @@ type Image struct {
 	// Bytes is the length of the URL in JSON.
 	Bytes int
 
-	object     bool        // image_url is an object that contains the URL
-	detail     jsonx.Value // set if engines do not recognize the client's detail
-	known      bool        // clients are known to send this detail
-	start, end int
+	isObject    bool        // image_url is an object that contains the URL
+	detail      jsonx.Value // set if engines do not recognize the client's detail
+	knownDetail bool        // clients are known to send this detail
+	start, end  int
 }
 
 // Param returns the path of the URL, for example messages[2].content[0].image_url.
 func (m *Image) Param() string {
 	s := "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "].image_url"
-	if m.object {
+	if m.isObject {
 		s += ".url"
 	}
 	return s
@@ -69,28 +69,28 @@ func (m *Image) estimateTokens() int {
 // is expensive.
 const MaxImages = 1000
 
-var imageNames = jsonx.NewNames("url", "detail")
+var imageNames = jsonx.NewNameIndex("url", "detail")
 
-func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
+func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *InvalidMember {
 	m := Image{Message: i, Part: j}
 	switch {
 	case len(p.Images) == MaxImages:
-		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).AboutImage()
-	case !Given(v):
+		return WrongValue("", "is one image too many: a request may hold "+strconv.Itoa(MaxImages)).MarkAboutImage()
+	case !IsGiven(v):
 		return Missing("image_url")
 	case v.IsString():
 	case v.IsObject():
-		m.object = true
+		m.isObject = true
 		var o [2]jsonx.Value
 		if e := ReadFields(v, imageNames, o[:]); e != nil {
-			return e.In("image_url")
+			return e.InObject("image_url")
 		}
-		if e := First(OptionalString("detail", o[1]), RequiredString("url", o[0])); e != nil {
-			return e.In("image_url")
+		if e := FirstInvalid(OptionalString("detail", o[1]), RequiredString("url", o[0])); e != nil {
+			return e.InObject("image_url")
 		}
-		if Given(o[1]) {
-			word, known := details.Read(o[1])
-			if m.known = known; !known || word == detailOriginal {
+		if IsGiven(o[1]) {
+			word, known := detailHints.NearestWord(o[1])
+			if m.knownDetail = known; !known || word == detailOriginal {
 				m.detail = o[1]
 			}
 		}
@@ -99,11 +99,11 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 		return WrongType("image_url", "a URL in a string or an object with url", v)
 	}
 	m.Bytes, m.start, m.end = textLength(v), v.Start(), v.End()
-	if e := m.read(textBytes(v)); e != nil {
-		if m.object {
-			e.In("url")
+	if e := m.readURL(textBytes(v)); e != nil {
+		if m.isObject {
+			e.InObject("url")
 		}
-		return e.In("image_url")
+		return e.InObject("image_url")
 	}
 	p.Images = append(p.Images, m)
 	return nil
@@ -112,10 +112,10 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 // Engines do not recognize detailOriginal, so the edge replaces it with high, the nearest word.
 const detailOriginal = "original"
 
-var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
+var detailHints = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
 func detailFor(detail jsonx.Value) string {
-	word, _ := details.Read(detail)
+	word, _ := detailHints.NearestWord(detail)
 	if word == detailOriginal {
 		return "high"
 	}
@@ -124,7 +124,7 @@ func detailFor(detail jsonx.Value) string {
 
 func (p *Prompt) unknownDetail() *Image {
 	for i := range p.Images {
-		if m := &p.Images[i]; m.detail.Exists() && !m.known {
+		if m := &p.Images[i]; m.detail.Exists() && !m.knownDetail {
 			return m
 		}
 	}
@@ -133,8 +133,8 @@ func (p *Prompt) unknownDetail() *Image {
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
 
-// read sets the fields that depend on the URL, or returns what is wrong with it.
-func (m *Image) read(url []byte) *Invalid {
+// readURL sets the fields that depend on the URL, or returns what is wrong with it.
+func (m *Image) readURL(url []byte) *InvalidMember {
 	switch {
 	case hasFoldPrefix(url, "https://"):
 		var text string
@@ -145,10 +145,10 @@ func (m *Image) read(url []byte) *Invalid {
 	case hasFoldPrefix(url, "data:"):
 		return m.readData(url[len("data:"):])
 	}
-	return notImage(wantURL)
+	return imageError(wantURL)
 }
 
-func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
+func imageError(text string) *InvalidMember { return WrongValue("", text).MarkAboutImage() }
 
 type imageKind struct {
 	mediaType string
@@ -181,10 +181,10 @@ const maxImageHeader = 1 << 20
 // readData decodes only the image's header. For the remaining bytes, it checks only the base64
 // alphabet. It detects the format from the content, because clients often send the wrong media
 // type.
-func (m *Image) readData(s []byte) *Invalid {
+func (m *Image) readData(s []byte) *InvalidMember {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {
-		return notImage(wantURL)
+		return imageError(wantURL)
 	}
 	known := false
 	for i := range imageKinds {
@@ -192,7 +192,7 @@ func (m *Image) readData(s []byte) *Invalid {
 		known = known || equalFold(s[:comma], k.mediaType+";base64") || equalFold(s[:comma], k.alias+";base64")
 	}
 	if !known {
-		return notImage(wantURL)
+		return imageError(wantURL)
 	}
 	data := s[comma+1:]
 	if !IsBase64(data) {
@@ -202,20 +202,20 @@ func (m *Image) readData(s []byte) *Invalid {
 	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff rejects an image that does not decode
 	kind := sniff(head[:n])
 	if kind == nil {
-		return notImage("must hold a JPEG, PNG or WebP image; its content is none of these")
+		return imageError("must hold a JPEG, PNG or WebP image; its content is none of these")
 	}
 	prefix := data[:min(len(data), base64.StdEncoding.EncodedLen(maxImageHeader))]
 	c, err := kind.config(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(prefix)))
 	if err != nil || c.Width <= 0 || c.Height <= 0 {
-		return notImage("must hold an image with a readable header; its size could not be found")
+		return imageError("must hold an image with a readable header; its size could not be found")
 	}
 	m.Type, m.Width, m.Height = kind.mediaType, c.Width, c.Height
 	return nil
 }
 
-func (p *Prompt) checkImages(rules *ModelRules) *Invalid {
+func (p *Prompt) checkImages(rules *ModelRules) *InvalidMember {
 	if len(p.Images) > 0 && rules.InputModalities != nil && !slices.Contains(rules.InputModalities, modalityImage) {
-		return Unsupported(p.Images[0].Param(), "cannot be used: the model does not take images").AboutImage()
+		return Unsupported(p.Images[0].Param(), "cannot be used: the model does not take images").MarkAboutImage()
 	}
 	if m := p.unknownDetail(); m != nil && rules.Strict {
 		return Unsupported(strings.TrimSuffix(m.Param(), ".url")+".detail", "must be auto, low or high")
@@ -224,7 +224,7 @@ func (p *Prompt) checkImages(rules *ModelRules) *Invalid {
 		m := &p.Images[i]
 		if v := rules.Vision; v != nil && v.MaxPixels > 0 && m.Pixels() > int64(v.MaxPixels) {
 			return WrongValue(m.Param(), "has "+strconv.FormatInt(m.Pixels(), 10)+" pixels; the model takes at most "+
-				strconv.Itoa(v.MaxPixels)+". Send a smaller image").AboutImage()
+				strconv.Itoa(v.MaxPixels)+". Send a smaller image").MarkAboutImage()
 		}
 		if text := rules.refusesHost(m.Host, "images"); text != "" {
 			return WrongValue(m.Param(), text)

@@ -55,8 +55,8 @@ var droppedNames = [...]string{
 
 var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
 
-// Tool adds a tool type.
-func (d *Dropped) Tool(kind jsonx.Value) {
+// AddTool adds a tool type.
+func (d *Dropped) AddTool(kind jsonx.Value) {
 	text := string(kind.AppendText(nil))
 	if !d.add(func(name string) bool {
 		word, ok := strings.CutPrefix(name, droppedTool)
@@ -66,11 +66,11 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 	}
 }
 
-// Item adds an item type. It returns false if the list does not contain the type.
-func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
+// AddItem adds an item type. It returns false if the list does not contain the type.
+func (d *Dropped) AddItem(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
 
-// Block adds a content block type. It returns false if the list does not contain the type.
-func (d *Dropped) Block(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
+// AddBlock adds a content block type. It returns false if the list does not contain the type.
+func (d *Dropped) AddBlock(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
 
 func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	return d.add(func(name string) bool {
@@ -79,21 +79,21 @@ func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	})
 }
 
-// Reasoning adds a reasoning item that cannot be opened.
-func (d *Dropped) Reasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
+// AddReasoning adds a reasoning item that cannot be opened.
+func (d *Dropped) AddReasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
 
-// Thinking adds a thinking block that cannot be opened.
-func (d *Dropped) Thinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
+// AddThinking adds a thinking block that cannot be opened.
+func (d *Dropped) AddThinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
 
-// Member adds a member of the request.
-func (d *Dropped) Member(member string) {
+// AddMember adds a member of the request.
+func (d *Dropped) AddMember(member string) {
 	if !d.add(func(name string) bool { return name == droppedMember+member }) {
 		panic("BUG: a member that is dropped is not in the list")
 	}
 }
 
-// Join adds the names in other.
-func (d *Dropped) Join(other Dropped) {
+// AddAll adds the names in other.
+func (d *Dropped) AddAll(other Dropped) {
 	d[0] |= other[0]
 	d[1] |= other[1]
 }

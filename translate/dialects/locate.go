@@ -8,24 +8,24 @@ import (
 	"penstock/translate/chat"
 )
 
-// Locate replaces the parameter of an *apierr.Error, which names a member of the chat request, with
+// RelocateError replaces the parameter of an *apierr.Error, which names a member of the chat request, with
 // the member's name in the client's request. It returns other errors unchanged.
-func Locate(err error, nameOf func(param string) string) error {
+func RelocateError(err error, nameOf func(param string) string) error {
 	var e *apierr.Error
 	if !errors.As(err, &e) || e.Param == "" {
 		return err
 	}
 	if name := nameOf(e.Param); name != e.Param {
-		return e.Renamed(name)
+		return e.WithParam(name)
 	}
 	return err
 }
 
-// Images lists the positions of a chat request's images in the client's body.
-type Images []Image
+// ImagePositions lists the positions of a chat request's images in the client's body.
+type ImagePositions []ImagePosition
 
-// Image is the position of one image.
-type Image struct {
+// ImagePosition is the position of one image.
+type ImagePosition struct {
 	Message, Part int // messages[Message].content[Part] in the chat request
 
 	// In the client's body, the image is in the object List[Item].Parts[At] or, unless Nested is
@@ -37,10 +37,10 @@ type Image struct {
 
 // Find returns the image that contains the member param of the chat request, and the member's path
 // within the part. It returns nil if param is not part of an image.
-func (s Images) Find(param string) (*Image, string) {
+func (s ImagePositions) Find(param string) (*ImagePosition, string) {
 	for i := range s {
 		m := &s[i]
-		if rest, ok := strings.CutPrefix(param, chat.Element("messages", m.Message)+"."+chat.Element("content", m.Part)); ok {
+		if rest, ok := strings.CutPrefix(param, chat.ElementPath("messages", m.Message)+"."+chat.ElementPath("content", m.Part)); ok {
 			return m, rest
 		}
 	}
@@ -48,20 +48,20 @@ func (s Images) Find(param string) (*Image, string) {
 }
 
 // Path returns the full path of one of the image's members in the client's body.
-func (m *Image) Path(member string) string {
-	s := chat.Element(m.List, m.Item) + "." + chat.Element(m.Parts, m.At)
+func (m *ImagePosition) Path(member string) string {
+	s := chat.ElementPath(m.List, m.Item) + "." + chat.ElementPath(m.Parts, m.At)
 	if m.Nested >= 0 {
-		s += "." + chat.Element(m.Parts, m.Nested)
+		s += "." + chat.ElementPath(m.Parts, m.Nested)
 	}
 	return s + "." + member
 }
 
 // Reset removes the images.
-func (s *Images) Reset() {
-	if cap(*s) > keepImages {
+func (s *ImagePositions) Reset() {
+	if cap(*s) > maxKeptImages {
 		*s = nil
 	}
 	*s = (*s)[:0]
 }
 
-const keepImages = 64
+const maxKeptImages = 64

@@ -14,7 +14,7 @@ type Options struct {
 	InPlace func(model []byte) bool
 	// Opener opens sealed reasoning and compactions. Compactions are sealed for an empty model
 	// name. If Opener is nil, sealed blobs are not opened.
-	Opener chat.Opener
+	Opener chat.ReasoningOpener
 	// RedactThinking seals the reasoning in a Messages answer unless the client requests the
 	// reasoning text.
 	RedactThinking bool

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// absentIn returns AbsentModel only if the message or a dedicated member says that the model is
+// classifyAbsence returns AbsentModel only if the message or a dedicated member says that the model is
 // missing. A 404 alone is not enough: engines answer 404 for an image in the request, and proxies
 // and web frameworks in front of engines answer 404 for a path.
-func (e *Error) absentIn(status int, aboutModel bool, message string) Absence {
+func (e *Error) classifyAbsence(status int, aboutModel bool, message string) Absence {
 	text := strings.ToLower(strings.TrimSpace(message))
 	if len(text) > maxMessage {
 		text = text[:maxMessage]
@@ -15,10 +15,10 @@ func (e *Error) absentIn(status int, aboutModel bool, message string) Absence {
 	switch {
 	case status == 405:
 		return AbsentPath
-	case aboutModel, modelWords[strings.ToLower(e.Code)], modelWords[strings.ToLower(e.Type)],
-		containsAny(text, modelTexts), modelNotThere.MatchString(text):
+	case aboutModel, modelMissingCodes[strings.ToLower(e.Code)], modelMissingCodes[strings.ToLower(e.Type)],
+		containsAny(text, modelTexts), modelMissingPattern.MatchString(text):
 		return AbsentModel
-	case text == "", pathNotThere.MatchString(text):
+	case text == "", pathMissingPattern.MatchString(text):
 		return AbsentPath
 	}
 	return AbsentNothing

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
+func isOverflowMessage(lower string) bool { return containsAny(lower, overflowTexts) }
 
 // overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
 // would fit, prompt and answer are separate sizes. Otherwise prompt is the size of the whole
 // request. All results are 0 unless the message says that the request exceeds the context.
 func overflowSizes(lower string) (prompt, answer, most int) {
-	most = firstSize(lower, maxMarks)
-	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)
+	most = firstSize(lower, contextSizePrefixes)
+	prompt, answer = firstSize(lower, inputSizePrefixes), firstSize(lower, answerSizePrefixes)
 	if prompt > 0 && prompt < most && prompt+answer > most {
 		return prompt, answer, most
 	}
-	for _, mark := range promptMarks {
+	for _, mark := range promptSizePrefixes {
 		prompt = max(prompt, sizeAfter(lower, mark))
 	}
 	if most == 0 || prompt <= most {

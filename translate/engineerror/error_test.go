@@ -297,7 +297,7 @@ func TestShortener(t *testing.T) {
 				}
 				got := shorten(`{"input":{"`+long+`":["`+long+`"]},"message":"odd","type":"a"}`, size)
 				e := Parse(400, "application/json", []byte(got))
-				if len(got) > 2*maxText+100 || e.Message != "odd" || e.Type != "a" || !strings.HasPrefix(got, `{"input":{"`+long[:1000]) {
+				if len(got) > 2*maxMessageString+100 || e.Message != "odd" || e.Type != "a" || !strings.HasPrefix(got, `{"input":{"`+long[:1000]) {
 					t.Fatalf("%q after %d: %d bytes, %+v", unit, lead, len(got), e)
 				}
 			}

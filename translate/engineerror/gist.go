@@ -7,17 +7,17 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash of the status and the engine's message. Gist ignores case, numbers and quoted
+// MessageHash returns a hash of the status and the engine's message. Gist ignores case, numbers and quoted
 // text, because they vary between requests. The hash is valid only in this process and is never 0.
-func (e *Error) Gist(status int) uint64 {
+func (e *Error) MessageHash(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
 	_, _ = h.Write([]byte{byte(status >> 8), byte(status)})
-	_, _ = h.WriteString(gist(e.Message))
+	_, _ = h.WriteString(normalizeMessage(e.Message))
 	return h.Sum64() | 1
 }
 
-func gist(message string) string {
+func normalizeMessage(message string) string {
 	var b strings.Builder
 	quote := rune(0)
 	for i, r := range message {
@@ -26,7 +26,7 @@ func gist(message string) string {
 			if r == quote {
 				quote = 0
 			}
-		case strings.ContainsRune("\"'`", r) && strings.ContainsRune(message[i+1:], r) && opens(message[:i]):
+		case strings.ContainsRune("\"'`", r) && strings.ContainsRune(message[i+1:], r) && opensQuote(message[:i]):
 			quote = r
 		case r >= '0' && r <= '9':
 		default:
@@ -36,8 +36,8 @@ func gist(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opens reports whether a single quote that follows the given text opens a quotation. Otherwise the
+// opensQuote reports whether a single quote that follows the given text opens a quotation. Otherwise the
 // quote is an apostrophe.
-func opens(before string) bool {
+func opensQuote(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")
 }

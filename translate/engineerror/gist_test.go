@@ -18,12 +18,12 @@ func TestGist(t *testing.T) {
 		{"", "x", false},
 	} {
 		a, b := Error{Message: c.a}, Error{Message: c.b}
-		if got := a.Gist(400) == b.Gist(400); got != c.same {
+		if got := a.MessageHash(400) == b.MessageHash(400); got != c.same {
 			t.Errorf("equal gists of %q and %q: got %t, want %t", c.a, c.b, got, c.same)
 		}
 	}
 	e := Error{Message: "a"}
-	if e.Gist(400) == e.Gist(422) || e.Gist(400) == 0 {
+	if e.MessageHash(400) == e.MessageHash(422) || e.MessageHash(400) == 0 {
 		t.Error("the status does not count")
 	}
 }
@@ -31,7 +31,7 @@ func TestGist(t *testing.T) {
 func FuzzGist(f *testing.F) {
 	f.Add(`"a" 'b' 12 it's`)
 	f.Fuzz(func(t *testing.T, message string) {
-		if once := gist(message); len(once) > 3*len(message) {
+		if once := normalizeMessage(message); len(once) > 3*len(message) {
 			t.Errorf("%q became %q, want at most three times the length", message, once)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 
 const maxMessage = 1 << 10
 
-// clean returns the part of an engine's message that clients may see.
-func clean(s string) string {
+// cleanMessage returns the part of an engine's message that clients may see.
+func cleanMessage(s string) string {
 	if strings.Contains(s, "Traceback (most recent call last)") {
 		return ""
 	}

@@ -30,7 +30,7 @@ func Parse(status int, contentType string, body []byte) Error {
 		switch {
 		case len(body) <= translate.MaxAnswer && d.Parse(body, jsonx.Options{Record: maxDepth}) == nil:
 			e.read(d.Root(), 0)
-		case cut && d.Parse(closeOpen(body), jsonx.Options{Record: maxDepth}) == nil:
+		case cut && d.Parse(closeContainers(body), jsonx.Options{Record: maxDepth}) == nil:
 			e.read(d.Root(), 0)
 		}
 	case body[0] == '<' || strings.Contains(contentType, "html"):
@@ -52,19 +52,19 @@ func ReadObject(root jsonx.Value) Error {
 // classify cleans the message and classifies the error. The HTTP status is 0 inside a stream.
 func (e *Error) classify(status int) {
 	aboutModel, refusedByTemplate := e.Absent == AbsentModel, false
-	if i := strings.LastIndex(e.Message, templateMark); i >= 0 {
-		e.Message, refusedByTemplate = e.Message[i+len(templateMark):], true
+	if i := strings.LastIndex(e.Message, templateErrorPrefix); i >= 0 {
+		e.Message, refusedByTemplate = e.Message[i+len(templateErrorPrefix):], true
 	}
 	said := e.Message
-	e.Message, e.Absent = clean(e.Message), AbsentNothing
+	e.Message, e.Absent = cleanMessage(e.Message), AbsentNothing
 	lower := strings.ToLower(e.Message)
-	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || overflows(lower) {
+	if e.Type == "exceed_context_size_error" || e.Code == "context_length_exceeded" || isOverflowMessage(lower) {
 		e.ContextOverflow, e.ClientFault = true, true
 		if e.ContextPrompt == 0 || e.ContextMax == 0 {
 			e.ContextPrompt, e.ContextAnswer, e.ContextMax = overflowSizes(lower)
-			e.ContextAtLeast = e.ContextAnswer > 0 && strings.Contains(lower, lowerBound)
+			e.ContextAtLeast = e.ContextAnswer > 0 && strings.Contains(lower, lowerBoundPrefix)
 			if e.ContextMax == 0 {
-				e.ContextExcess = sizeAfter(lower, excessMark)
+				e.ContextExcess = sizeAfter(lower, excessPrefix)
 			}
 		}
 	} else {
@@ -78,23 +78,23 @@ func (e *Error) classify(status int) {
 	}
 	switch status {
 	case 0, 400, 422, 500, 501:
-		e.Subject = subjectOf(lower)
+		e.Subject = classifySubject(lower)
 	}
 	switch status {
 	case 400, 413, 422:
 		e.ClientFault = true
 	case 404, 405:
-		if e.Absent = e.absentIn(status, aboutModel, said); e.Absent == AbsentNothing {
-			e.ClientFault = requestNames.MatchString(lower)
+		if e.Absent = e.classifyAbsence(status, aboutModel, said); e.Absent == AbsentNothing {
+			e.ClientFault = requestObjectPattern.MatchString(lower)
 		}
 	case 0, 500, 501:
-		e.ClientFault = e.ClientFault || clientTypes[e.Type] || containsAny(lower, clientTexts) ||
+		e.ClientFault = e.ClientFault || clientErrorTypes[e.Type] || containsAny(lower, clientTexts) ||
 			refusedByTemplate || e.Subject != SubjectOther
 	}
 }
 
-// subjectOf returns the subject of a message. The message must be in lower case.
-func subjectOf(lower string) Subject {
+// classifySubject returns the subject of a message. The message must be in lower case.
+func classifySubject(lower string) Subject {
 	switch {
 	case containsAny(lower, rolesTexts):
 		return SubjectRoles

@@ -8,9 +8,9 @@ import (
 // The edge recognizes engine errors by phrases, which this file lists in lower case. To add a
 // phrase, add one line with the engine's name here and one line in the test.
 
-// clientTypes lists the error types that mean that the request is at fault. The edge relies on the
+// clientErrorTypes lists the error types that mean that the request is at fault. The edge relies on the
 // type if the status is missing or unspecific.
-var clientTypes = map[string]bool{
+var clientErrorTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI, llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
 	"UnprocessableEntityError":  true, // vLLM
@@ -33,10 +33,10 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// templateMark precedes the reason why a model's chat template rejects a request. In llama.cpp, it
+// templateErrorPrefix precedes the reason why a model's chat template rejects a request. In llama.cpp, it
 // follows an excerpt of the template. The status is 400 or 500, depending on where in the server
 // the error occurred.
-const templateMark = "Jinja Exception: "
+const templateErrorPrefix = "Jinja Exception: "
 
 var effortTexts = []string{
 	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: rejected by the request schema
@@ -114,11 +114,11 @@ var overflowTexts = []string{
 	"model_context_window_exceeded",           // Z.ai
 }
 
-// maxMarks precede the context size. More specific phrases are first. promptMarks precede the size
-// of the request. In messages that report prompt and answer separately, inputMarks precede the
-// prompt size and answerMarks the answer size.
+// contextSizePrefixes precede the context size. More specific phrases are first. promptSizePrefixes precede the size
+// of the request. In messages that report prompt and answer separately, inputSizePrefixes precede the
+// prompt size and answerSizePrefixes the answer size.
 var (
-	maxMarks = []string{
+	contextSizePrefixes = []string{
 		"maximum context length is only ", "maximum context length is ",
 		"maximum context length of ", "context length is only ", "context length (",
 		"available context size (", "n_ctx: ", "maximum model length of ",
@@ -127,32 +127,32 @@ var (
 		"configured context size is ", "maximum prompt length is ",
 		"must have less than ", "max_input_len ", "max_seq_len (", "max_num_tokens (", "tokens > ",
 	}
-	promptMarks = []string{
+	promptSizePrefixes = []string{
 		"request (", "your request has ", "requested a total of ", "you requested ",
 		"(length ", "the input (", "given: ", "you passed ",
 		"prompt length ", "keep the first ", "prompt contains at least ", "for a total of at least ", "too long: ",
 		"prompt length (", "n_keep: ", "splited_prompt_len` (",
 		"input length (", "input (", "n_keep (", "prompt has ", "request contains ", "allocation requires ",
 	}
-	inputMarks = []string{
-		"your request has ", lowerBound, "you passed ",
+	inputSizePrefixes = []string{
+		"your request has ", lowerBoundPrefix, "you passed ",
 		"given: ", "prompt length (", "tokens: ", "tokens (",
 	}
-	answerMarks = []string{
+	answerSizePrefixes = []string{
 		"is too large: ", "input messages and ", "in the messages, ",
 		"and requested ", "`inputs` tokens and ", "max_tokens (", "you requested ",
 	}
 )
 
-// excessMark precedes the number of tokens by which a prompt exceeds the context.
-const excessMark = "exceeded max context length by "
+// excessPrefix precedes the number of tokens by which a prompt exceeds the context.
+const excessPrefix = "exceeded max context length by "
 
-// lowerBound precedes a lower bound of the prompt size. vLLM stops counting just above the context
+// lowerBoundPrefix precedes a lower bound of the prompt size. vLLM stops counting just above the context
 // size.
-const lowerBound = "prompt contains at least "
+const lowerBoundPrefix = "prompt contains at least "
 
-// modelWords lists the codes and types that mean that a model does not exist, in lower case.
-var modelWords = map[string]bool{
+// modelMissingCodes lists the codes and types that mean that a model does not exist, in lower case.
+var modelMissingCodes = map[string]bool{
 	"model_not_found":      true, // OpenAI, LM Studio
 	"modelnotfound":        true,
 	"modelnotfounderror":   true,
@@ -172,14 +172,14 @@ var modelTexts = []string{
 }
 
 var (
-	// modelNotThere matches phrases that contain the model's name, such as "The model `x` does not
+	// modelMissingPattern matches phrases that contain the model's name, such as "The model `x` does not
 	// exist."
-	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
-	// requestNames matches the kinds of objects that a request may name. pathNotThere matches
+	modelMissingPattern = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
+	// requestObjectPattern matches the kinds of objects that a request may name. pathMissingPattern matches
 	// messages of web frameworks and proxies. If a 404 matches neither these two patterns nor a
 	// phrase about the model, it comes from another server at the engine's address.
-	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
-	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
+	requestObjectPattern = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
+	pathMissingPattern   = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )
 
 // least is the minimum number of characters after the prefix. At least one of them must be a digit.

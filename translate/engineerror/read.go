@@ -8,22 +8,22 @@ import (
 	"penstock/translate/jsonx"
 )
 
-const maxNested = 4
+const maxNestedMessages = 4
 
 // read prefers the innermost error object, because it is closest to the cause.
 func (e *Error) read(v jsonx.Value, depth int) {
 	switch v.Kind() {
 	case jsonx.String:
-		e.text(v, depth)
+		e.readMessage(v, depth)
 		return
 	case jsonx.Array: // FastAPI's list of faults; some engines put a single error in a list
-		e.list(v, depth)
+		e.readFaultList(v, depth)
 		return
 	case jsonx.Object:
 	default:
 		return
 	}
-	if depth == maxNested {
+	if depth == maxNestedMessages {
 		return
 	}
 	var inner jsonx.Value
@@ -37,23 +37,23 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			}
 		case "message", "msg":
 			if m.HasText() {
-				e.text(m, depth)
+				e.readMessage(m, depth)
 				said = true
 			}
 		case "type", "error_type":
-			e.word(&e.Type, m)
+			e.readIdentifier(&e.Type, m)
 		case "code", "status", "status_code":
-			if !e.number(m) {
-				e.word(&e.Code, m)
+			if !e.readStatus(m) {
+				e.readIdentifier(&e.Code, m)
 			}
 		case "param":
 			if text, ok := m.Text(); ok && string(text) == "model" {
 				e.Absent = AbsentModel // used only if the status is 404
 			}
 		case "n_prompt_tokens":
-			e.ContextPrompt = translate.Count(m)
+			e.ContextPrompt = translate.CountOrZero(m)
 		case "n_ctx":
-			e.ContextMax = translate.Count(m)
+			e.ContextMax = translate.CountOrZero(m)
 		}
 	}
 	if inner.Exists() && !(said && inner.IsString()) { // a string next to a message is the error's class (Kokoro)
@@ -61,10 +61,10 @@ func (e *Error) read(v jsonx.Value, depth int) {
 	}
 }
 
-// text stores a message. If the message is itself an error in JSON, text reads that error instead.
-func (e *Error) text(v jsonx.Value, depth int) {
+// readMessage stores a message. If the message is itself an error in JSON, text reads that error instead.
+func (e *Error) readMessage(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNestedMessages {
 		var d jsonx.Doc
 		if d.Parse(trimmed, jsonx.Options{Record: maxDepth}) == nil {
 			if inner := d.Root(); inner.Get("error").Exists() || inner.Get("message").Exists() {
@@ -76,13 +76,13 @@ func (e *Error) text(v jsonx.Value, depth int) {
 	e.Message = string(text)
 }
 
-// list reads FastAPI's faults, such as {"loc":["body","messages"],"msg":"Field required"}.
-func (e *Error) list(v jsonx.Value, depth int) {
+// readFaultList reads FastAPI's faults, such as {"loc":["body","messages"],"msg":"Field required"}.
+func (e *Error) readFaultList(v jsonx.Value, depth int) {
 	var text []byte
 	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
 		fault := it.Value()
 		if !fault.Get("msg").HasText() {
-			if depth < maxNested {
+			if depth < maxNestedMessages {
 				e.read(fault, depth+1)
 			}
 			continue
@@ -109,8 +109,8 @@ func (e *Error) list(v jsonx.Value, depth int) {
 	}
 }
 
-// number stores a status. It reports whether v is a number or a string of digits.
-func (e *Error) number(v jsonx.Value) bool {
+// readStatus stores a status. It reports whether v is a number or a string of digits.
+func (e *Error) readStatus(v jsonx.Value) bool {
 	n, ok := v.Int()
 	if text, plain := v.Text(); plain {
 		i, err := strconv.Atoi(string(text[:min(len(text), 4)]))
@@ -122,7 +122,7 @@ func (e *Error) number(v jsonx.Value) bool {
 	return ok
 }
 
-func (e *Error) word(to *string, v jsonx.Value) {
+func (e *Error) readIdentifier(to *string, v jsonx.Value) {
 	text, ok := v.Text()
 	if !ok || len(text) == 0 || len(text) > 64 {
 		return
@@ -135,7 +135,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 	if '0' <= text[0] && text[0] <= '9' { // SGLang sends the status as the type
 		return
 	}
-	if keyAt(string(text)) > 0 {
+	if keyLengthAt(string(text)) > 0 {
 		return
 	}
 	*to = string(text)

@@ -13,26 +13,26 @@ func redact(s string) string {
 	var b strings.Builder
 	follows := noSecret // the kind of secret that the preceding word announces
 	for len(s) > 0 {
-		n := strings.IndexFunc(s, isBreak)
+		n := strings.IndexFunc(s, isWordBreak)
 		if n < 0 {
 			n = len(s)
 		}
 		word := s[:n]
-		if name, value, ok := strings.Cut(word, ":"); ok && value != "" && announces(name) != noSecret {
+		if name, value, ok := strings.Cut(word, ":"); ok && value != "" && announcedSecret(name) != noSecret {
 			b.WriteString(name)
 			b.WriteByte(':')
-			word, follows = value, announces(name)
+			word, follows = value, announcedSecret(name)
 		}
 		switch {
 		case word == "" || word == ":":
 			b.WriteString(word)
-		case follows.is(word):
+		case follows.matches(word):
 			b.WriteString(redactedKey)
 			b.WriteString(word[len(strings.TrimRight(word, ".:")):])
 			follows = noSecret
 		default:
 			b.WriteString(redactWord(word))
-			follows = announces(strings.TrimSuffix(word, ":"))
+			follows = announcedSecret(strings.TrimSuffix(word, ":"))
 		}
 		if n < len(s) {
 			_, size := utf8.DecodeRuneInString(s[n:])
@@ -44,16 +44,16 @@ func redact(s string) string {
 	return b.String()
 }
 
-type announcement uint8
+type secretKind uint8
 
 const (
-	noSecret    announcement = iota
-	credentials              // after the name of an HTTP header or of its scheme
-	basicScheme              // base64 may follow, or an ordinary word, as in "basic usage"
-	secret                   // after the name of a secret; ordinary text may also follow
+	noSecret    secretKind = iota
+	credentials            // after the name of an HTTP header or of its scheme
+	basicScheme            // base64 may follow, or an ordinary word, as in "basic usage"
+	secret                 // after the name of a secret; ordinary text may also follow
 )
 
-func announces(name string) announcement {
+func announcedSecret(name string) secretKind {
 	if len(name) > 24 {
 		return noSecret
 	}
@@ -75,7 +75,7 @@ func announces(name string) announcement {
 	return noSecret
 }
 
-func (a announcement) is(word string) bool {
+func (a secretKind) matches(word string) bool {
 	n := 0
 	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
 		n++
@@ -83,9 +83,9 @@ func (a announcement) is(word string) bool {
 	n = len(strings.TrimRight(word[:n], "."))
 	switch a {
 	case credentials:
-		return n >= leastToken
+		return n >= minTokenLen
 	case basicScheme, secret:
-		return n >= leastPlain && (looksRandom(word[:n]) || n >= leastUnbroken && !strings.ContainsAny(word[:n], "-_."))
+		return n >= minPlainKeyLen && (looksRandom(word[:n]) || n >= minUnbrokenLen && !strings.ContainsAny(word[:n], "-_."))
 	case noSecret:
 	}
 	return false
@@ -108,10 +108,10 @@ func looksRandom(word string) bool {
 			letter = true
 		}
 	}
-	return digit && (letter || len(word) >= leastToken)
+	return digit && (letter || len(word) >= minTokenLen)
 }
 
-func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
+func isWordBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
 
 func redactWord(w string) string {
 	switch {
@@ -126,11 +126,11 @@ func redactWord(w string) string {
 }
 
 const (
-	redactedKey = "[key]"
-	leastToken  = 16 // minimum length of a token after "Bearer"; shorter text is probably a word
-	leastPlain  = 8  // minimum length of a key without a digit, if its prefix is not part of a word
-	// leastUnbroken is longer than any word without hyphens or similar characters.
-	leastUnbroken = 24
+	redactedKey    = "[key]"
+	minTokenLen    = 16 // minimum length of a token after "Bearer"; shorter text is probably a word
+	minPlainKeyLen = 8  // minimum length of a key without a digit, if its prefix is not part of a word
+	// minUnbrokenLen is longer than any word without hyphens or similar characters.
+	minUnbrokenLen = 24
 )
 
 // redactKeys replaces keys. A key consists of a known prefix and a minimum number of key
@@ -145,7 +145,7 @@ func redactKeys(w string) string {
 		if i > 0 && isKeyByte(w[i-1]) {
 			continue
 		}
-		if n := keyAt(w[i:]); n > 0 {
+		if n := keyLengthAt(w[i:]); n > 0 {
 			b.WriteString(w[from:i])
 			b.WriteString(redactedKey)
 			from = i + n
@@ -159,7 +159,7 @@ func redactKeys(w string) string {
 	return b.String()
 }
 
-func keyAt(s string) int {
+func keyLengthAt(s string) int {
 	for _, p := range keyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
 			continue
@@ -167,7 +167,7 @@ func keyAt(s string) int {
 		n := keyLength(s[len(p.text):])
 		body := s[len(p.text) : len(p.text)+n]
 		digits, unbroken := strings.ContainsAny(body, "0123456789*"), !strings.ContainsAny(body, "-_.")
-		if n >= p.least && digits || p.text == "sk-" && n >= leastPlain || n >= leastUnbroken && unbroken {
+		if n >= p.least && digits || p.text == "sk-" && n >= minPlainKeyLen || n >= minUnbrokenLen && unbroken {
 			return len(p.text) + n
 		}
 	}
@@ -192,11 +192,11 @@ func isNameLetter(c byte) bool {
 // RedactSecret removes a secret that the engine received with the request. Short secrets are not
 // removed, because the key of an engine without authentication is often a word (EMPTY, none).
 func (e *Error) RedactSecret(secret string) {
-	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
+	if len(secret) < minPlainKeyLen || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
 	}
 	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
-	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be truncated within the secret
+	for n := len(secret) - 1; n >= minPlainKeyLen; n-- { // the message may be truncated within the secret
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
 			e.Message = text + redactedKey
 			break

@@ -2,8 +2,8 @@ package engineerror
 
 import "bytes"
 
-// maxText exceeds the length of a shown message, even if the message contains nested errors.
-const maxText = 16 << 10
+// maxMessageString exceeds the length of a shown message, even if the message contains nested errors.
+const maxMessageString = 16 << 10
 
 // Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
 // Shortener retains only the start. The zero value is ready for one body.
@@ -33,7 +33,7 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 		case b == '\\':
 			s.escaped = true
 		}
-		if s.size++; s.text && s.size > maxText && !within {
+		if s.size++; s.text && s.size > maxMessageString && !within {
 			s.skip = true
 		}
 		if !s.skip {
@@ -43,9 +43,9 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeOpen closes all open containers and a truncated string value. It omits the last member if
+// closeContainers closes all open containers and a truncated string value. It omits the last member if
 // its name or value is incomplete.
-func closeOpen(body []byte) []byte {
+func closeContainers(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first
 		whole   int    // all elements and members before this offset are complete or can be completed
@@ -80,7 +80,7 @@ func closeOpen(body []byte) []byte {
 	}
 	out := bytes.Clone(body[:whole])
 	if text && isValue(body[:begin]) {
-		out = append(bytes.ToValidUTF8(cutEscape(body), nil), '"')
+		out = append(bytes.ToValidUTF8(trimPartialEscape(body), nil), '"')
 		depth = len(open)
 	}
 	for i := depth - 1; i >= 0; i-- {
@@ -92,7 +92,7 @@ func closeOpen(body []byte) []byte {
 // isValue reports whether the string after before is a member's value rather than its name.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
-func cutEscape(s []byte) []byte {
+func trimPartialEscape(s []byte) []byte {
 	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {
 		if s[i] != '\\' {
 			continue

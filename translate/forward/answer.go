@@ -16,7 +16,7 @@ type Answer struct {
 	doc        jsonx.Doc
 	model      jsonx.Value
 	usageValue jsonx.Value // the usage member as received
-	time       jsonx.Value
+	created    jsonx.Value
 	usage      translate.Usage
 	edits      jsonx.Edits
 }
@@ -55,21 +55,21 @@ func (a *Answer) Parse(body []byte) error {
 	if err := root.Fields([]string{"model", "usage", "error", "object", "created"}, out[:]); err != nil {
 		return &translate.BadAnswer{Reason: translate.DuplicateMember}
 	}
-	if chat.Given(out[2]) || out[3].EqualText("error") {
+	if chat.IsGiven(out[2]) || out[3].EqualText("error") {
 		e := engineerror.Parse(200, "application/json", body)
 		return &translate.BadAnswer{Reason: engineError, Cause: &e}
 	}
 	a.edits.Reset()
-	for it := choices(root); it.Next(); {
+	for it := choicesIter(root); it.Next(); {
 		finish := it.Value().Get("finish_reason")
 		if finish.IsNull() {
 			return &translate.BadAnswer{Reason: notFinished}
 		}
-		if closeFinish(&a.edits, finish) {
-			return &translate.BadAnswer{Reason: engineError, Cause: answer.Aborted()}
+		if replaceFinish(&a.edits, finish) {
+			return &translate.BadAnswer{Reason: engineError, Cause: answer.AbortedError()}
 		}
 	}
-	a.model, a.usageValue, a.time = out[0], out[1], out[4]
+	a.model, a.usageValue, a.created = out[0], out[1], out[4]
 	a.usage, _ = readUsage(out[1])
 	if a.Vectors != VectorsAsSent {
 		return a.rewriteVectors(root)
@@ -79,7 +79,7 @@ func (a *Answer) Parse(body []byte) error {
 
 // rewriteVectors records the changes to the embeddings, which are at data[].embedding.
 func (a *Answer) rewriteVectors(root jsonx.Value) error {
-	var v vector
+	var v vectorRewriter
 	for members := root.Iter(); members.Next(); {
 		if !members.Key().Is("data") || !members.Value().IsArray() {
 			continue
@@ -101,7 +101,7 @@ func (a *Answer) rewriteVectors(root jsonx.Value) error {
 
 // NeedChoices returns a *translate.BadAnswer for a completion without choices.
 func (a *Answer) NeedChoices() error {
-	if it := choices(a.doc.Root()); !it.Next() {
+	if it := choicesIter(a.doc.Root()); !it.Next() {
 		return &translate.BadAnswer{Reason: noChoices}
 	}
 	return nil
@@ -122,14 +122,14 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
 	}
 	hidePrivate(&a.edits, a.doc.Root())
-	boundNumbers(&a.edits, a.usageValue, a.time)
+	boundNumbers(&a.edits, a.usageValue, a.created)
 	return a.edits.Append(dst, a.body)
 }
 
-// closeFinish replaces a finish_reason that OpenAI does not define, because typed clients would
+// replaceFinish replaces a finish_reason that OpenAI does not define, because typed clients would
 // reject it. failed is true if the engine aborted the choice.
-func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
-	word, failed := answer.ClosedFinish(finish)
+func replaceFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
+	word, failed := answer.LegacyFinish(finish)
 	if word != nil {
 		edits.Set(finish, word)
 	}
@@ -143,7 +143,7 @@ func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	}
 }
 
-func choices(root jsonx.Value) jsonx.Iter {
+func choicesIter(root jsonx.Value) jsonx.Iter {
 	if list := root.Get("choices"); list.IsArray() {
 		return list.Iter()
 	}
@@ -152,7 +152,7 @@ func choices(root jsonx.Value) jsonx.Iter {
 
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)
-	for it := choices(root); it.Next(); {
+	for it := choicesIter(root); it.Next(); {
 		answer.HidePrivate(edits, it.Value())
 	}
 }

@@ -23,11 +23,11 @@ func TestGolden(t *testing.T) {
 		t.Parallel()
 		switch up := ar.Files[0]; up.Name {
 		case "upstream-response":
-			ar.Set("response", []byte(whole(string(up.Data))))
+			ar.Set("response", []byte(relayWhole(string(up.Data))))
 		case "upstream-stream":
 			choices := 0
 			_, _ = fmt.Sscanf(string(ar.Comment), "choices %d", &choices)
-			ar.Set("response", []byte(streamed(t, string(up.Data), choices, strings.TrimSpace(string(ar.Comment)))))
+			ar.Set("response", []byte(relayStream(t, string(up.Data), choices, strings.TrimSpace(string(ar.Comment)))))
 		default:
 			t.Fatalf("section %s", up.Name)
 		}
@@ -38,7 +38,7 @@ func usageLine(u translate.Usage) string {
 	return fmt.Sprintf("usage: prompt %d, completion %d, total %d, cached %d, known %v, estimated %v\n", u.Prompt, u.Completion, u.Total, u.Cached, u.Known, u.Estimated)
 }
 
-func whole(body string) string {
+func relayWhole(body string) string {
 	var a Answer
 	if err := a.Parse([]byte(strings.TrimSuffix(body, "\n"))); err != nil {
 		var e *engineerror.Error
@@ -47,15 +47,15 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-// streamed relays a stream. how is "plain" for a transcript in plain text, and "cut" for a
+// relayStream relays a stream. how is "plain" for a transcript in plain text, and "cut" for a
 // truncated body.
-func streamed(t *testing.T, text string, choices int, how string) string {
+func relayStream(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
 		var s Stream
 		s.Reset("public", choices)
 		if how == "plain" {
-			s.PlainText()
+			s.SetPlainText()
 		}
 		var out []byte
 		var err error
@@ -68,7 +68,7 @@ func streamed(t *testing.T, text string, choices int, how string) string {
 		end := ""
 		if err == nil || err.Error() == "EOF" {
 			if how != "cut" {
-				s.Ended()
+				s.MarkEnded()
 			}
 			if out, err = s.Finish(out); err == nil {
 				again, _ := s.Finish(nil)
@@ -144,7 +144,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
 	f.Add("data: {\"text\":\"one\"}\n\ndata: two {\n\n", -1)
 	f.Fuzz(func(t *testing.T, text string, choices int) {
-		out := streamed(t, text, max(0, choices%10), map[int]string{-1: "plain", -2: "cut"}[choices%10])
+		out := relayStream(t, text, max(0, choices%10), map[int]string{-1: "plain", -2: "cut"}[choices%10])
 		for line := range strings.Lines(out) {
 			if d, ok := strings.CutPrefix(line, "data: "); ok && d != "[DONE]\n" && (len(d) < 2) {
 				t.Fatalf("an event without data in %q", out)
@@ -155,7 +155,7 @@ func FuzzStream(f *testing.F) {
 
 func TestEdit(t *testing.T) {
 	t.Parallel()
-	e := &Edit{Refuse: chat.NewRefusedMembers("bootstrap_*")}
+	e := &ImageEdit{Refuse: chat.NewRefusedMembers("bootstrap_*")}
 	for _, c := range []struct{ name, value, as, code string }{
 		{"prompt", "x", "prompt", ""},
 		{"model", "m", "", ""},
@@ -167,39 +167,39 @@ func TestEdit(t *testing.T) {
 		{"image", "https://example.com/a.png", "", "invalid_value"},
 		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},
 	} {
-		as, err := e.Text(c.name, []byte(c.value))
-		if as != c.as && err == nil || codeOf(err) != c.code {
+		as, err := e.AddText(c.name, []byte(c.value))
+		if as != c.as && err == nil || errorCode(err) != c.code {
 			t.Errorf("%s=%s: got %q, %v, want %q with the code %q", c.name, c.value, as, err, c.as, c.code)
 		}
 	}
-	if _, err := e.End(); codeOf(err) != "missing_parameter" {
+	if _, err := e.Finish(); errorCode(err) != "missing_parameter" {
 		t.Errorf("without a file: %v", err)
 	}
 	for name, code := range map[string]string{"image[]": "", "mask": "", "model": "duplicate_member", "x-file": "unsupported_parameter"} {
-		if _, err := e.File(name); codeOf(err) != code {
+		if _, err := e.BeginFile(name); errorCode(err) != code {
 			t.Errorf("File(%s) = %v, want the code %q", name, err, code)
 		}
 	}
-	if _, err := e.End(); err != nil || string(e.Model()) != "m" || e.Stream() || e.FileEnd(0) != nil {
+	if _, err := e.Finish(); err != nil || string(e.Model()) != "m" || e.WantsStream() || e.EndFile(0) != nil {
 		t.Errorf("End = %v, want success with the model m", err)
 	}
-	if _, err := new(Edit).File("model"); codeOf(err) != "invalid_type" {
+	if _, err := new(ImageEdit).BeginFile("model"); errorCode(err) != "invalid_type" {
 		t.Errorf("model as a file: %v", err)
 	}
-	e = new(Edit)
+	e = new(ImageEdit)
 	for _, c := range []struct{ name, value, code string }{
 		{"MODEL", "m", "duplicate_member"}, {"model", "", "invalid_value"}, {"stream", "False", ""}, {"stream", "false", "duplicate_member"},
 	} {
-		if as, err := e.Text(c.name, []byte(c.value)); as != "" || codeOf(err) != c.code {
+		if as, err := e.AddText(c.name, []byte(c.value)); as != "" || errorCode(err) != c.code {
 			t.Errorf("%s=%s: got %q, %v, want nothing with the code %q", c.name, c.value, as, err, c.code)
 		}
 	}
-	if _, err := new(Edit).End(); codeOf(err) != "missing_parameter" || !strings.Contains(err.Error(), "(model)") {
+	if _, err := new(ImageEdit).Finish(); errorCode(err) != "missing_parameter" || !strings.Contains(err.Error(), "(model)") {
 		t.Errorf("an empty form: %v", err)
 	}
 }
 
-func codeOf(err error) string {
+func errorCode(err error) string {
 	var e *apierr.Error
 	if errors.As(err, &e) {
 		return e.Code

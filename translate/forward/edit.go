@@ -5,14 +5,14 @@ import (
 	"penstock/translate/chat"
 )
 
-// Edit is a form for images/edits: it has one model, at least one file, and any other fields. The
+// ImageEdit is a form for images/edits: it has one model, at least one file, and any other fields. The
 // zero value is ready for one form.
-type Edit struct {
+type ImageEdit struct {
 	Refuse *chat.RefusedMembers
 
-	seen  Seen
-	model []byte
-	files int
+	seenFields SeenFields
+	model      []byte
+	fileCount  int
 }
 
 const (
@@ -22,10 +22,10 @@ const (
 
 var editFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// Text processes a text field. It returns the field's name for the engine, or "" to drop the field.
+// AddText processes a text field. It returns the field's name for the engine, or "" to drop the field.
 // The error is an *apierr.Error.
-func (e *Edit) Text(name string, value []byte) (as string, err error) {
-	which, err := e.seen.Note(name, editFields)
+func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
+	which, err := e.seenFields.RecordField(name, editFields)
 	switch {
 	case err != nil:
 		return "", err
@@ -35,40 +35,40 @@ func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	case which == fieldStream:
 		return "", checkNoStream(value)
 	}
-	if err := chat.RefuseMediaText(name, value); err != nil {
+	if err := chat.CheckMediaField(name, value); err != nil {
 		return "", err
 	}
-	return name, e.Refuse.Name(name)
+	return name, e.Refuse.CheckName(name)
 }
 
-// File processes a part with a file name. It returns the same values as Text.
-func (e *Edit) File(name string) (as string, err error) {
-	if which, err := e.seen.Note(name, editFields); err != nil || which >= 0 {
-		return "", NotText(editFields, which, err)
+// BeginFile processes a part with a file name. It returns the same values as Text.
+func (e *ImageEdit) BeginFile(name string) (as string, err error) {
+	if which, err := e.seenFields.RecordField(name, editFields); err != nil || which >= 0 {
+		return "", TextFieldError(editFields, which, err)
 	}
-	e.files++
-	return name, e.Refuse.Name(name)
+	e.fileCount++
+	return name, e.Refuse.CheckName(name)
 }
 
-// FileEnd accepts a file of any length.
-func (e *Edit) FileEnd(int64) error { return nil }
+// EndFile accepts a file of any length.
+func (e *ImageEdit) EndFile(int64) error { return nil }
 
-// End checks the whole form and returns the fields to add to it.
-func (e *Edit) End() ([]Field, error) {
+// Finish checks the whole form and returns the fields to add to it.
+func (e *ImageEdit) Finish() ([]Field, error) {
 	switch {
 	case e.model == nil:
 		return nil, chat.Missing("model").Err()
-	case e.files == 0:
+	case e.fileCount == 0:
 		return nil, apierr.Invalid("image", apierr.CodeMissingParameter, "image is required: send it as a file.")
 	}
 	return nil, nil
 }
 
 // Model returns the model's name, or nil if the field has not arrived yet.
-func (e *Edit) Model() []byte { return e.model }
+func (e *ImageEdit) Model() []byte { return e.model }
 
-// Stream returns false, because the edge does not stream image edits.
-func (e *Edit) Stream() bool { return false }
+// WantsStream returns false, because the edge does not stream image edits.
+func (e *ImageEdit) WantsStream() bool { return false }
 
 func checkNoStream(value []byte) error {
 	switch string(value) {

@@ -50,7 +50,7 @@ func TestFinishWords(t *testing.T) {
 			}
 		}
 		var bad *translate.BadAnswer
-		if err = r.End(); want == "" && !errors.As(err, &bad) || want != "" && (err != nil || string(out) != body(want)) {
+		if err = r.CheckComplete(); want == "" && !errors.As(err, &bad) || want != "" && (err != nil || string(out) != body(want)) {
 			t.Errorf("%s, in pieces: %s, %v", word, out, err)
 		}
 	}

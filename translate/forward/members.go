@@ -9,10 +9,10 @@ import (
 
 // This file checks the members whose types and ranges are the same for every engine.
 
-// DecodeEmbeddings is DecodePlain for embeddings. A request may have messages or media instead of
+// DecodeEmbeddings is DecodeNoStream for embeddings. A request may have messages or media instead of
 // input.
 func (r *Request) DecodeEmbeddings(body []byte) error {
-	if err := r.DecodePlain(body); err != nil {
+	if err := r.DecodeNoStream(body); err != nil {
 		return err
 	}
 	var m [5]jsonx.Value
@@ -20,8 +20,8 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 		return err
 	}
 	switch {
-	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's format; the answer then has a different format
+	case chat.IsGiven(m[0]):
+	case chat.IsGiven(m[4]): // llama.cpp's format; the answer then has a different format
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -29,7 +29,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if e := chat.OptionalString("user", m[3]); e != nil {
 		return e.Err()
 	}
-	if chat.Given(m[0]) && !m[0].IsObject() { // an object is a chat
+	if chat.IsGiven(m[0]) && !m[0].IsObject() { // an object is a chat
 		if err := checkTexts("input", m[0]); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := checkEncoding(m[1]); err != nil {
 		return err
 	}
-	if _, err := atLeast(m[2], "dimensions", 1, 0); err != nil {
+	if _, err := readIntAtLeast(m[2], "dimensions", 1, 0); err != nil {
 		return err
 	}
 	var err error
@@ -45,9 +45,9 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	return err
 }
 
-// DecodePooling is DecodePlain for pooling. Responses must be JSON.
+// DecodePooling is DecodeNoStream for pooling. Responses must be JSON.
 func (r *Request) DecodePooling(body []byte) error {
-	if err := r.DecodePlain(body); err != nil {
+	if err := r.DecodeNoStream(body); err != nil {
 		return err
 	}
 	var m [1]jsonx.Value
@@ -58,7 +58,7 @@ func (r *Request) DecodePooling(body []byte) error {
 }
 
 func checkEncoding(v jsonx.Value) error {
-	if chat.Given(v) && !v.EqualText("float") && !v.EqualText("base64") {
+	if chat.IsGiven(v) && !v.EqualText("float") && !v.EqualText("base64") {
 		return chat.WrongValue("encoding_format", "must be float or base64").Err()
 	}
 	return nil
@@ -75,9 +75,9 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodePlain for rerank. The edge accepts documents only in the documents member.
+// DecodeRerank is DecodeNoStream for rerank. The edge accepts documents only in the documents member.
 func (r *Request) DecodeRerank(body []byte) error {
-	if err := r.DecodePlain(body); err != nil {
+	if err := r.DecodeNoStream(body); err != nil {
 		return err
 	}
 	var m [5]jsonx.Value
@@ -85,14 +85,14 @@ func (r *Request) DecodeRerank(body []byte) error {
 		return err
 	}
 	switch {
-	case chat.Given(m[0]):
+	case chat.IsGiven(m[0]):
 		return chat.Unsupported("texts", "is not read here: send documents").Err()
-	case !chat.Given(m[4]):
+	case !chat.IsGiven(m[4]):
 		return chat.Missing("query").Err()
-	case !chat.Given(m[1]):
+	case !chat.IsGiven(m[1]):
 		return chat.Missing("documents").Err()
 	}
-	r.ranked.documents, r.ranked.returned = m[1], m[3]
+	r.rerankMembers.documents, r.rerankMembers.returnDocuments = m[1], m[3]
 	if m[1].IsArray() {
 		r.Rerank.Documents = m[1].Len()
 	}
@@ -137,13 +137,13 @@ func checkTexts(name string, v jsonx.Value) error {
 // checkCompletion checks the prompt of a completion. It returns best_of, which multiplies the
 // engine's work, as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
-	if !chat.Given(prompt) {
+	if !chat.IsGiven(prompt) {
 		return 0, chat.Missing("prompt").Err()
 	}
 	if err := checkTexts("prompt", prompt); err != nil {
 		return 0, err
 	}
-	best, err = atLeast(bestOf, "best_of", 1, n)
+	best, err = readIntAtLeast(bestOf, "best_of", 1, n)
 	if err == nil && best > translate.MaxChoices {
 		err = apierr.Invalid("best_of", apierr.CodeInvalidValue, "best_of must be at most %d.", translate.MaxChoices)
 	}

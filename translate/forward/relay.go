@@ -24,20 +24,20 @@ type Relay struct {
 	sink    sink
 
 	// The following fields refer to the object whose members are being read.
-	member memberKind
-	held   []byte     // the bytes from the comma to the start of the value
-	name   int        // offset of the name in held
-	begun  [2]bool    // by level (answer, choice): true if a member of the object has been sent
-	list   memberKind // the answer's member whose list is being read, such as memberChoices
-	seen   [names]bool
+	member     memberKind
+	heldBytes  []byte     // the bytes from the comma to the start of the value
+	nameOffset int        // offset of the name in held
+	memberSent [2]bool    // by level (answer, choice): true if a member of the object has been sent
+	listMember memberKind // the answer's member whose list is being read, such as memberChoices
+	seen       [uniqueMemberCount]bool
 
 	vectors VectorForm
-	vector  vector
+	vector  vectorRewriter
 
-	value  []byte
-	failed bool
-	usage  translate.Usage
-	doc    jsonx.Doc
+	value    []byte
+	hasError bool
+	usage    translate.Usage
+	doc      jsonx.Doc
 }
 
 type sink uint8
@@ -60,7 +60,7 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	names // kinds above names are read at the top level, and must occur only once
+	uniqueMemberCount // kinds above names are read at the top level, and must occur only once
 	memberChoices
 	memberFinish
 	memberPrivate
@@ -68,38 +68,38 @@ const (
 	memberEmbedding
 )
 
-var watched = [names]string{
+var watchedNames = [uniqueMemberCount]string{
 	memberModel: "model", memberUsage: "usage", memberError: "error", memberObject: "object", memberCreated: "created",
 }
 
 const (
-	longName   = 256      // a longer name cannot be a known name, even with escapes
-	mostBlanks = 64       // more spaces around a name are dropped
-	mostUsage  = 16 << 10 // a larger usage is replaced with null
+	maxNameBytes  = 256      // a longer name cannot be a known name, even with escapes
+	maxBlanks     = 64       // more spaces around a name are dropped
+	maxUsageBytes = 16 << 10 // a larger usage is replaced with null
 )
 
 // Reset prepares r for a response to a request for model.
 func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
 	*r = Relay{
-		model: jsonx.AppendStringS(r.model[:0], model), held: r.held[:0], value: r.value[:0], doc: r.doc,
-		vectors: vectors, vector: vector{text: r.vector.text, bits: r.vector.bits},
+		model: jsonx.AppendStringS(r.model[:0], model), heldBytes: r.heldBytes[:0], value: r.value[:0], doc: r.doc,
+		vectors: vectors, vector: vectorRewriter{text: r.vector.text, bits: r.vector.bits},
 	}
 }
 
-// Held returns roughly how many bytes r buffers, for the reply memory budget.
-func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
+// BufferedBytes returns roughly how many bytes r buffers, for the reply memory budget.
+func (r *Relay) BufferedBytes() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
 // Usage returns the engine's token counts. Call it after End.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
-// End returns an error if the answer is incomplete.
-func (r *Relay) End() error {
+// CheckComplete returns an error if the answer is incomplete.
+func (r *Relay) CheckComplete() error {
 	switch {
 	case r.grammar.state != atEnd:
 		return errBadJSON
-	case r.failed:
-		return &translate.BadAnswer{Reason: engineError, Cause: answer.Aborted()}
+	case r.hasError:
+		return &translate.BadAnswer{Reason: engineError, Cause: answer.AbortedError()}
 	}
 	return nil
 }
@@ -120,12 +120,12 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			}
 			switch {
 			case c != '"':
-				if !r.grammar.beginSpecial(c) {
+				if !r.grammar.beginEscapeOrRune(c) {
 					return dst, errBadJSON
 				}
 			case r.isKey:
 				if r.sink == toHeld {
-					from = r.hold(p, from, i+1)
+					from = r.holdBytes(p, from, i+1)
 				}
 				r.grammar.state = wantColon
 			default:
@@ -136,7 +136,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			}
 			continue
 		case inEscape, inHex, inWide, inWord, afterMinus, afterPoint, afterE, afterSign:
-			ended, ok := r.grammar.inToken(c)
+			ended, ok := r.grammar.continueToken(c)
 			if !ok {
 				return dst, errBadJSON
 			}
@@ -145,47 +145,47 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 			}
 			continue
 		case afterZero, inDigits, inFraction, inExponent:
-			if r.grammar.inNumber(c) {
-				for r.grammar.moreDigits() && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
+			if r.grammar.continueNumber(c) {
+				for r.grammar.mayContinueDigits() && i+1 < len(p) && p[i+1] >= '0' && p[i+1] <= '9' {
 					i++
 				}
 				continue
 			}
 			dst, from = r.endValue(dst, p, from, i)
 		}
-		if !r.grammar.inObject() && r.grammar.inNumbers(c) {
+		if !r.grammar.inObject() && r.grammar.continueNumberList(c) {
 			continue
 		}
 		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
 			continue
 		}
 		var err error
-		if dst, from, err = r.structure(dst, p, from, i); err != nil {
+		if dst, from, err = r.handleStructure(dst, p, from, i); err != nil {
 			return dst, err
 		}
 	}
-	return r.give(dst, p[from:]), r.vector.err()
+	return r.writeToSink(dst, p[from:]), r.vector.err()
 }
 
-func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
+func (r *Relay) handleStructure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
 		if c != '{' {
 			return dst, from, &translate.BadAnswer{Reason: translate.NotObject}
 		}
-		return r.open(dst, p, from, i)
+		return r.openContainer(dst, p, from, i)
 	case wantFirstName, wantName:
 		switch {
 		case c == '"':
 			r.grammar.state, r.isKey = inString, true
 			if r.sink == toHeld {
-				from = r.hold(p, from, i)
-				r.name = len(r.held)
+				from = r.holdBytes(p, from, i)
+				r.nameOffset = len(r.heldBytes)
 			}
 			return dst, from, nil
 		case c == '}' && r.grammar.state == wantFirstName:
-			dst, from = r.closeEmpty(dst, p, from, i)
-			return r.shut(dst, p, from, i)
+			dst, from = r.sendAtObjectEnd(dst, p, from, i)
+			return r.closeContainer(dst, p, from, i)
 		}
 	case wantColon:
 		if c == ':' {
@@ -194,15 +194,15 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 		}
 	case wantFirstValue, wantValue:
 		if c == ']' && r.grammar.state == wantFirstValue {
-			return r.shut(dst, p, from, i)
+			return r.closeContainer(dst, p, from, i)
 		}
 		return r.beginValue(dst, p, from, i)
 	case wantMore:
 		switch object := r.grammar.inObject(); {
 		case c == ',' && object:
 			r.grammar.state = wantName
-			if r.reads() {
-				dst, from = r.give(dst, p[from:i]), i
+			if r.readsMembers() {
+				dst, from = r.writeToSink(dst, p[from:i]), i
 				r.beginMember()
 			}
 			return dst, from, nil
@@ -210,32 +210,32 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 			r.grammar.state = wantValue
 			return dst, from, nil
 		case c == '}' && object, c == ']' && !object:
-			return r.shut(dst, p, from, i)
+			return r.closeContainer(dst, p, from, i)
 		}
 	}
 	return dst, from, errBadJSON
 }
 
-func (r *Relay) reads() bool {
-	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
+func (r *Relay) readsMembers() bool {
+	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.listMember != memberOther)
 }
 
 // beginMember starts a member. Append holds back the bytes of its name.
 func (r *Relay) beginMember() {
-	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
+	r.sink, r.member, r.heldBytes = toHeld, memberOther, r.heldBytes[:0]
 }
 
-func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
+func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.depth == jsonx.DefaultMaxDepth {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
 	object := p[i] == '{'
 	if r.grammar.depth == 1 && (r.member == memberChoices || r.member == memberData) && !object {
-		r.list = r.member
+		r.listMember = r.member
 	}
-	if r.grammar.open(object); object && r.reads() {
-		dst, from = r.give(dst, p[from:i+1]), i+1
-		r.begun[r.level()] = false
+	if r.grammar.openContainer(object); object && r.readsMembers() {
+		dst, from = r.writeToSink(dst, p[from:i+1]), i+1
+		r.memberSent[r.level()] = false
 		r.beginMember()
 	}
 	return dst, from, nil
@@ -244,38 +244,38 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 // level returns 0 in the answer itself, and 1 in an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty releases the bytes that were held back for a member, because the object ended instead.
-func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
-	if r.reads() {
-		from = r.hold(p, from, i)
-		dst, r.sink = append(dst, r.held...), toClient
+// sendAtObjectEnd releases the bytes that were held back for a member, because the object ended instead.
+func (r *Relay) sendAtObjectEnd(dst, p []byte, from, i int) ([]byte, int) {
+	if r.readsMembers() {
+		from = r.holdBytes(p, from, i)
+		dst, r.sink = append(dst, r.heldBytes...), toClient
 	}
 	return dst, from
 }
 
-// shut processes the end of a container, which is also the end of a value.
-func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
-	if r.grammar.shut(); r.grammar.depth == 0 {
+// closeContainer processes the end of a container, which is also the end of a value.
+func (r *Relay) closeContainer(dst, p []byte, from, i int) ([]byte, int, error) {
+	if r.grammar.closeContainer(); r.grammar.depth == 0 {
 		return dst, from, nil
 	}
 	if r.grammar.depth == 1 {
-		r.list = memberOther
+		r.listMember = memberOther
 	}
 	dst, from = r.endValue(dst, p, from, i+1)
 	return dst, from, nil
 }
 
 func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
-	if r.sink == toHeld && r.reads() {
-		from = r.hold(p, from, i)
+	if r.sink == toHeld && r.readsMembers() {
+		from = r.holdBytes(p, from, i)
 		var err error
-		if dst, err = r.meet(dst, p[i]); err != nil {
+		if dst, err = r.handleMember(dst, p[i]); err != nil {
 			return dst, from, err
 		}
 	}
 	switch c := p[i]; {
 	case c == '{' || c == '[':
-		return r.open(dst, p, from, i)
+		return r.openContainer(dst, p, from, i)
 	case r.grammar.beginToken(c):
 		r.isKey = r.isKey && c != '"'
 		return dst, from, nil
@@ -283,10 +283,10 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// meet decides what to do with a member. The name is complete, and the value starts with c.
-func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
+// handleMember decides what to do with a member. The name is complete, and the value starts with c.
+func (r *Relay) handleMember(dst []byte, c byte) ([]byte, error) {
 	var err error
-	if r.member, err = r.identify(); err != nil {
+	if r.member, err = r.identifyMember(); err != nil {
 		return dst, err
 	}
 	null := c == 'n'
@@ -299,7 +299,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	case r.member == memberFinish && null:
 		return dst, &translate.BadAnswer{Reason: notFinished}
 	}
-	dst = r.release(dst)
+	dst = r.sendHeld(dst)
 	switch r.member { //nolint:exhaustive // the others go out as they are
 	case memberModel:
 		dst = append(dst, r.model...)
@@ -324,10 +324,10 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release sends the held bytes. If no member has been sent before, it removes the leading comma.
-func (r *Relay) release(dst []byte) []byte {
-	held := r.held
-	if begun := &r.begun[r.level()]; !*begun {
+// sendHeld sends the held bytes. If no member has been sent before, it removes the leading comma.
+func (r *Relay) sendHeld(dst []byte) []byte {
+	held := r.heldBytes
+	if begun := &r.memberSent[r.level()]; !*begun {
 		*begun = true
 		held = bytes.TrimPrefix(held, []byte{','})
 	}
@@ -335,10 +335,10 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify rejects the answer if a name that the edge reads occurs twice or in a different case,
+// identifyMember rejects the answer if a name that the edge reads occurs twice or in a different case,
 // because two readers could see different values.
-func (r *Relay) identify() (memberKind, error) {
-	name := r.held[r.name:]
+func (r *Relay) identifyMember() (memberKind, error) {
+	name := r.heldBytes[r.nameOffset:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]
 	if bytes.IndexByte(name, '\\') >= 0 && r.doc.Parse(name, jsonx.Options{}) == nil {
 		name = r.doc.Root().AppendText(nil)
@@ -346,7 +346,7 @@ func (r *Relay) identify() (memberKind, error) {
 		name = name[1 : len(name)-1]
 	}
 	switch {
-	case r.grammar.depth == 3 && r.list == memberData:
+	case r.grammar.depth == 3 && r.listMember == memberData:
 		if string(name) == "embedding" {
 			return memberEmbedding, nil
 		}
@@ -362,11 +362,11 @@ func (r *Relay) identify() (memberKind, error) {
 	case r.vectors != VectorsAsSent && string(name) == "data":
 		return memberData, nil
 	}
-	for kind := memberModel; kind < names; kind++ {
-		if len(name) != len(watched[kind]) || !strings.EqualFold(string(name), watched[kind]) {
+	for kind := memberModel; kind < uniqueMemberCount; kind++ {
+		if len(name) != len(watchedNames[kind]) || !strings.EqualFold(string(name), watchedNames[kind]) {
 			continue
 		}
-		if r.seen[kind] || string(name) != watched[kind] {
+		if r.seen[kind] || string(name) != watchedNames[kind] {
 			return memberOther, &translate.BadAnswer{Reason: translate.DuplicateMember}
 		}
 		r.seen[kind] = true
@@ -378,10 +378,10 @@ func (r *Relay) identify() (memberKind, error) {
 // endValue processes a value that ends before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	r.grammar.state = wantMore
-	if !r.reads() || r.sink == toClient {
+	if !r.readsMembers() || r.sink == toClient {
 		return dst, from
 	}
-	dst = r.give(dst, p[from:i])
+	dst = r.writeToSink(dst, p[from:i])
 	switch r.sink { //nolint:exhaustive // the others have given out what they had
 	case toValue:
 		dst = r.appendValue(dst)
@@ -394,7 +394,7 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 
 // appendValue appends the captured value and limits its numbers.
 func (r *Relay) appendValue(dst []byte) []byte {
-	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
+	if len(r.value) > maxUsageBytes || r.doc.Parse(r.value, jsonx.Options{}) != nil {
 		return append(dst, "null"...)
 	}
 	v := r.doc.Root()
@@ -407,8 +407,8 @@ func (r *Relay) appendValue(dst []byte) []byte {
 		}
 	case memberFinish:
 		var failed bool
-		bounded, failed = answer.ClosedFinish(v)
-		r.failed = r.failed || failed
+		bounded, failed = answer.LegacyFinish(v)
+		r.hasError = r.hasError || failed
 	default:
 		bounded = answer.BoundTime(v)
 	}
@@ -418,11 +418,11 @@ func (r *Relay) appendValue(dst []byte) []byte {
 	return append(dst, bounded...)
 }
 
-func (r *Relay) give(dst, p []byte) []byte {
+func (r *Relay) writeToSink(dst, p []byte) []byte {
 	switch r.sink {
 	case toHeld:
-		if r.hold(p, 0, len(p)); r.grammar.state >= inString && len(r.held)-r.name > longName {
-			dst = r.release(dst)
+		if r.holdBytes(p, 0, len(p)); r.grammar.state >= inString && len(r.heldBytes)-r.nameOffset > maxNameBytes {
+			dst = r.sendHeld(dst)
 		}
 		return dst
 	case dropped:
@@ -430,7 +430,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 	case toVector:
 		return r.vector.append(dst, p)
 	case toCapture, toValue:
-		r.value = append(r.value, p[:min(len(p), mostUsage+1-len(r.value))]...)
+		r.value = append(r.value, p[:min(len(p), maxUsageBytes+1-len(r.value))]...)
 		if r.sink == toValue {
 			return dst
 		}
@@ -439,17 +439,17 @@ func (r *Relay) give(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// hold holds back p[from:i], the bytes before a value. It returns i.
-func (r *Relay) hold(p []byte, from, i int) int {
+// holdBytes holds back p[from:i], the bytes before a value. It returns i.
+func (r *Relay) holdBytes(p []byte, from, i int) int {
 	p = p[from:i]
-	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {
+	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > maxBlanks {
 		for _, c := range p {
 			if c == ',' || c == ':' || c == '"' {
-				r.held = append(r.held, c)
+				r.heldBytes = append(r.heldBytes, c)
 			}
 		}
 		return i
 	}
-	r.held = append(r.held, p...)
+	r.heldBytes = append(r.heldBytes, p...)
 	return i
 }

@@ -9,13 +9,13 @@ import (
 // grammar tracks the position in a JSON text that arrives in pieces. It follows the same rules as
 // jsonx.
 type grammar struct {
-	state   grammarState
-	depth   int
-	objects uint64 // one bit for each open container, the innermost lowest; 1 for an object
-	word    string
-	hex     int  // remaining digits of an escape
-	wide    int  // remaining bytes of a UTF-8 character
-	low, up byte // allowed range of the next byte of the character
+	state         grammarState
+	depth         int
+	objects       uint64 // one bit for each open container, the innermost lowest; 1 for an object
+	literalLeft   string
+	hexDigitsLeft int  // remaining digits of an escape
+	runeBytesLeft int  // remaining bytes of a UTF-8 character
+	low, up       byte // allowed range of the next byte of the character
 }
 
 type grammarState uint8
@@ -44,51 +44,51 @@ const (
 	atEnd
 )
 
-// beginSpecial processes the first byte of an escape or a multi-byte character in a string. It
+// beginEscapeOrRune processes the first byte of an escape or a multi-byte character in a string. It
 // reports whether the byte is allowed.
-func (g *grammar) beginSpecial(c byte) bool {
+func (g *grammar) beginEscapeOrRune(c byte) bool {
 	switch {
 	case c == '\\':
 		g.state = inEscape
 	case c < ' ':
 		return false
 	default:
-		size, low, high := jsonx.WideStart(c)
+		size, low, high := jsonx.UTF8Start(c)
 		if size == 0 {
 			return false
 		}
-		g.state, g.wide, g.low, g.up = inWide, size-1, low, high
+		g.state, g.runeBytesLeft, g.low, g.up = inWide, size-1, low, high
 	}
 	return true
 }
 
-// inToken processes a byte of a value. ended reports whether the byte ends the value, and ok
+// continueToken processes a byte of a value. ended reports whether the byte ends the value, and ok
 // whether the byte is allowed.
-func (g *grammar) inToken(c byte) (ended, ok bool) {
+func (g *grammar) continueToken(c byte) (ended, ok bool) {
 	digit := c >= '0' && c <= '9'
 	switch g.state { //nolint:exhaustive // Append asks for these alone
 	case inEscape:
 		g.state = inString
 		if c == 'u' {
-			g.state, g.hex = inHex, 4
+			g.state, g.hexDigitsLeft = inHex, 4
 		}
 		return false, strings.IndexByte(`"\/bfnrtu`, c) >= 0
 	case inHex:
-		if g.hex--; g.hex == 0 {
+		if g.hexDigitsLeft--; g.hexDigitsLeft == 0 {
 			g.state = inString
 		}
 		return false, digit || 'a' <= c|0x20 && c|0x20 <= 'f'
 	case inWide:
 		ok = g.low <= c && c <= g.up
-		if g.wide--; g.wide == 0 {
+		if g.runeBytesLeft--; g.runeBytesLeft == 0 {
 			g.state = inString
 		}
 		g.low, g.up = 0x80, 0xbf
 		return false, ok
 	case inWord:
-		ok = g.word[0] == c
-		g.word = g.word[1:]
-		return ok && g.word == "", ok
+		ok = g.literalLeft[0] == c
+		g.literalLeft = g.literalLeft[1:]
+		return ok && g.literalLeft == "", ok
 	case afterMinus:
 		g.state = inDigits
 		if c == '0' {
@@ -110,8 +110,8 @@ func (g *grammar) inToken(c byte) (ended, ok bool) {
 	return false, digit
 }
 
-// inNumber reports whether c continues a number that could also end here.
-func (g *grammar) inNumber(c byte) bool {
+// continueNumber reports whether c continues a number that could also end here.
+func (g *grammar) continueNumber(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9':
 		return g.state != afterZero
@@ -125,12 +125,12 @@ func (g *grammar) inNumber(c byte) bool {
 	return true
 }
 
-func (g *grammar) moreDigits() bool {
+func (g *grammar) mayContinueDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// inNumbers returns the same result as structure for an array of numbers, at a third of the cost.
-func (g *grammar) inNumbers(c byte) bool {
+// continueNumberList returns the same result as structure for an array of numbers, at a third of the cost.
+func (g *grammar) continueNumberList(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':
 		g.state = wantValue
@@ -162,18 +162,18 @@ func (g *grammar) beginToken(c byte) bool {
 	case '"':
 		g.state = inString
 	case 't':
-		g.state, g.word = inWord, "true"[1:]
+		g.state, g.literalLeft = inWord, "true"[1:]
 	case 'f':
-		g.state, g.word = inWord, "false"[1:]
+		g.state, g.literalLeft = inWord, "false"[1:]
 	case 'n':
-		g.state, g.word = inWord, "null"[1:]
+		g.state, g.literalLeft = inWord, "null"[1:]
 	default:
 		return g.beginNumber(c)
 	}
 	return true
 }
 
-func (g *grammar) open(object bool) {
+func (g *grammar) openContainer(object bool) {
 	g.depth++
 	g.objects <<= 1
 	g.state = wantFirstValue
@@ -183,7 +183,7 @@ func (g *grammar) open(object bool) {
 	}
 }
 
-func (g *grammar) shut() {
+func (g *grammar) closeContainer() {
 	g.depth--
 	g.objects >>= 1
 	g.state = wantMore

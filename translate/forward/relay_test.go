@@ -12,12 +12,12 @@ import (
 	"penstock/translate"
 )
 
-// relayed passes body through a Relay. It cycles through the given piece sizes.
-func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
-	return relayedAs(VectorsAsSent, body, sizes...)
+// relayBody passes body through a Relay. It cycles through the given piece sizes.
+func relayBody(body string, sizes ...int) (out string, u translate.Usage, err error) {
+	return relayBodyAs(VectorsAsSent, body, sizes...)
 }
 
-func relayedAs(vectors VectorForm, body string, sizes ...int) (out string, u translate.Usage, err error) {
+func relayBodyAs(vectors VectorForm, body string, sizes ...int) (out string, u translate.Usage, err error) {
 	var r Relay
 	r.Reset("public", vectors)
 	var dst []byte
@@ -28,12 +28,12 @@ func relayedAs(vectors VectorForm, body string, sizes ...int) (out string, u tra
 		}
 		body = body[n:]
 	}
-	return string(dst), r.Usage(), r.End()
+	return string(dst), r.Usage(), r.CheckComplete()
 }
 
 func TestRelay(t *testing.T) {
 	t.Parallel()
-	blanks := strings.Repeat(" ", 3*mostBlanks)
+	blanks := strings.Repeat(" ", 3*maxBlanks)
 	for _, c := range []struct{ name, body, want string }{
 		{"as it came", `{ "object":"list", "data":[ {"embedding":[-0.5,1e-3,0,12.25E+2]} ] }` + "\n", `{ "object":"list", "data":[ {"embedding":[-0.5,1e-3,0,12.25E+2]} ] }` + "\n"},
 		{"model", `{"model":"inner","data":[{"model":"kept"}]}`, `{"model":"public","data":[{"model":"kept"}]}`},
@@ -47,16 +47,16 @@ func TestRelay(t *testing.T) {
 		{"private of a choice", `{"choices":[{"kv_transfer_params":1,"text":"a"},{"text":"b","kv_transfer_params":{"a":1}}],"x":[{"kv_transfer_params":1}]}`, `{"choices":[{"text":"a"},{"text":"b"}],"x":[{"kv_transfer_params":1}]}`},
 		{"empty", ` { } `, ` { } `},
 		{"blanks", `{` + blanks + `"model"` + blanks + `:` + blanks + `"x"` + blanks + `}`, `{"model":"public"` + blanks + `}`},
-		{"long name", `{"` + strings.Repeat("n", 3*longName) + `" : 1, "model":"x"}`, `{"` + strings.Repeat("n", 3*longName) + `" : 1, "model":"public"}`},
+		{"long name", `{"` + strings.Repeat("n", 3*maxNameBytes) + `" : 1, "model":"x"}`, `{"` + strings.Repeat("n", 3*maxNameBytes) + `" : 1, "model":"public"}`},
 		{"null error", `{"error":null,"id":1}`, `{"error":null,"id":1}`},
 		{"numbers", `{"created":1e400,"usage":{"total_tokens":9223372036854775808,"a":[{"b":-1e999}]},"n":1e400}`, `{"created":0,"usage":{"total_tokens":2147483648,"a":[{"b":0}]},"n":1e400}`},
 		{"a time with a fraction", `{"created":1733443200.75}`, `{"created":1733443200}`},
 		{"an invalid time", `{"created":"now","usage":1e400}`, `{"created":"now","usage":1e400}`},
-		{"a time without end", `{"created":` + strings.Repeat("1", 2*mostUsage) + `,"usage":{"a":"` + strings.Repeat("x", 2*mostUsage) + `"}}`, `{"created":null,"usage":null}`},
+		{"a time without end", `{"created":` + strings.Repeat("1", 2*maxUsageBytes) + `,"usage":{"a":"` + strings.Repeat("x", 2*maxUsageBytes) + `"}}`, `{"created":null,"usage":null}`},
 		{"text", `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`, `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`},
 	} {
 		for _, size := range []int{1, 2, 3, 7, 1 << 20} {
-			if got, _, err := relayed(c.body, size); err != nil || strings.ReplaceAll(got, blanks, "") != strings.ReplaceAll(c.want, blanks, "") {
+			if got, _, err := relayBody(c.body, size); err != nil || strings.ReplaceAll(got, blanks, "") != strings.ReplaceAll(c.want, blanks, "") {
 				t.Errorf("%s in pieces of %d: %v\n%s", c.name, size, err, got)
 			}
 		}
@@ -87,7 +87,7 @@ func TestRelayRefuses(t *testing.T) {
 		{strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), translate.TooLarge},
 	} {
 		for _, size := range []int{1, 3, 1 << 20} {
-			_, _, err := relayed(c.body, size)
+			_, _, err := relayBody(c.body, size)
 			var bad *translate.BadAnswer
 			if !errors.As(err, &bad) || bad.Reason != c.reason {
 				t.Errorf("%.40s in pieces of %d: %v, want %s", c.body, size, err, c.reason)
@@ -96,18 +96,18 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// likeAnswer compares a Relay with Answer for the same body. Either both reject the body, or both
+// compareWithAnswer compares a Relay with Answer for the same body. Either both reject the body, or both
 // have the same result.
-func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
+func compareWithAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
-		likeAnswerAs(t, vectors, body, sizes...)
+		compareWithAnswerAs(t, vectors, body, sizes...)
 	}
 }
 
-func likeAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, body string, sizes ...int) {
+func compareWithAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, body string, sizes ...int) {
 	a := Answer{Vectors: vectors}
 	want := a.Parse([]byte(body))
-	got, usage, err := relayedAs(vectors, body, sizes...)
+	got, usage, err := relayBodyAs(vectors, body, sizes...)
 	if (want == nil) != (err == nil) {
 		t.Fatalf("%q: %v, Answer says %v", body, err, want)
 	}
@@ -163,7 +163,7 @@ func TestRelayIsAnswer(t *testing.T) {
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		likeAnswer(t, value(5).Draw(t, "body"), rapid.SliceOfN(rapid.IntRange(1, 20), 1, 5).Draw(t, "sizes")...)
+		compareWithAnswer(t, value(5).Draw(t, "body"), rapid.SliceOfN(rapid.IntRange(1, 20), 1, 5).Draw(t, "sizes")...)
 	})
 }
 
@@ -176,12 +176,12 @@ func FuzzRelay(f *testing.F) {
 		f.Add(body, 3)
 	}
 	f.Add(`{"data":[{"embedding":[0.5,-1e3,null]},{"embedding":"AACAPwAAAMA="},{"embedding":[[1],[2]]}]}`, 2)
-	f.Fuzz(func(t *testing.T, body string, size int) { likeAnswer(t, body, size, 1) })
+	f.Fuzz(func(t *testing.T, body string, size int) { compareWithAnswer(t, body, size, 1) })
 }
 
 func BenchmarkRelay(b *testing.B) {
 	numbers := `{"object":"list","data":[` + strings.Repeat(`{"object":"embedding","index":0,"embedding":[`+strings.Repeat("-0.01234567,", 1023)+`1]},`, 63) + `{}],"model":"m"}`
-	coded, _, err := relayedAs(VectorsBase64, numbers, 64<<10)
+	coded, _, err := relayBodyAs(VectorsBase64, numbers, 64<<10)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func BenchmarkRelay(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := r.End(); err != nil {
+				if err := r.CheckComplete(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -21,28 +21,28 @@ type Request struct {
 	Prompts   int
 	Generated int // total number of choices that the engine generates: best_of for each prompt
 	// MaxTokens is the token limit for each completion, or -1 if the client gave none.
-	MaxTokens int
-	Vectors   VectorForm
-	Rerank    Rerank
-	ranked    rankedMembers
+	MaxTokens     int
+	Vectors       VectorForm
+	Rerank        Rerank
+	rerankMembers rankedMembers
 
-	body  []byte
-	doc   jsonx.Doc
-	edits jsonx.Edits
-	named jsonx.Value
+	body       []byte
+	doc        jsonx.Doc
+	edits      jsonx.Edits
+	modelValue jsonx.Value
 
-	completion  bool // token limits apply
-	limit       limitMember
-	bound       int // the model's limit on tokens, or 0
-	engineLimit int // the token limit for the engine, or -1 to send the client's limit
-	limits      chat.NamedLimits
-	fitted      int // the highest token limit that fits into the next engine's context, or -1 if unknown
-	prompt      jsonx.Value
+	completion   bool // token limits apply
+	limit        limitMember
+	modelLimit   int // the model's limit on tokens, or 0
+	engineLimit  int // the token limit for the engine, or -1 to send the client's limit
+	aliasLimits  chat.AliasLimits
+	contextLimit int // the highest token limit that fits into the next engine's context, or -1 if unknown
+	prompt       jsonx.Value
 
-	added added
+	added addedMembers
 
-	absent  absentMember
-	omitted jsonx.Value
+	defaulted defaultMember
+	omitted   jsonx.Value
 }
 
 type limitMember struct {
@@ -50,8 +50,8 @@ type limitMember struct {
 	unlimited bool // the client's limit is -1, which means as many tokens as fit
 }
 
-// absentMember is a member that the edge adds because the client did not set it.
-type absentMember struct {
+// defaultMember is a member that the edge adds because the client did not set it.
+type defaultMember struct {
 	client      jsonx.Value // the client's member: null or absent
 	name, value []byte      // value is nil if no member is added
 }
@@ -65,13 +65,13 @@ func (r *Request) Decode(body []byte) error {
 		if len(body) == 0 {
 			return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
 		}
-		return apierr.FromJSON(err, "")
+		return apierr.FromJSONError(err, "")
 	}
 	r.body = body
 	r.Choices, r.MaxTokens, r.Stream, r.Vectors, r.Rerank = 1, -1, false, VectorsAsSent, Rerank{}
-	r.completion, r.limit, r.bound, r.engineLimit, r.fitted = false, limitMember{}, 0, -1, -1
-	r.prompt, r.added, r.limits = jsonx.Value{}, added{}, chat.NamedLimits{}
-	r.absent, r.omitted, r.ranked = absentMember{}, jsonx.Value{}, rankedMembers{}
+	r.completion, r.limit, r.modelLimit, r.engineLimit, r.contextLimit = false, limitMember{}, 0, -1, -1
+	r.prompt, r.added, r.aliasLimits = jsonx.Value{}, addedMembers{}, chat.AliasLimits{}
+	r.defaulted, r.omitted, r.rerankMembers = defaultMember{}, jsonx.Value{}, rankedMembers{}
 	if !r.doc.Root().IsObject() {
 		return apierr.Invalid("", apierr.CodeInvalidType, "The request body must be a JSON object.")
 	}
@@ -79,22 +79,22 @@ func (r *Request) Decode(body []byte) error {
 	if err := r.Fields([]string{"model"}, out[:]); err != nil {
 		return err
 	}
-	r.named = out[0]
+	r.modelValue = out[0]
 	var err error
-	r.Model, err = modelName(r.named)
+	r.Model, err = readModelName(r.modelValue)
 	return err
 }
 
 // Fields is like jsonx.Value.Fields. The error is an *apierr.Error.
 func (r *Request) Fields(names []string, out []jsonx.Value) error {
 	if err := r.doc.Root().Fields(names, out); err != nil {
-		return apierr.FromJSON(err, "")
+		return apierr.FromJSONError(err, "")
 	}
 	return nil
 }
 
-// DecodePlain is Decode for an endpoint without streams.
-func (r *Request) DecodePlain(body []byte) error {
+// DecodeNoStream is Decode for an endpoint without streams.
+func (r *Request) DecodeNoStream(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	if isList(out[0]) {
 		prompts = out[0].Len()
 	}
-	n, err := r.choices(out[1], out[4])
+	n, err := r.readChoices(out[1], out[4])
 	if err != nil {
 		return err
 	}
@@ -141,28 +141,28 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	}
 	r.Choices, r.Prompts, r.Generated = prompts*n, prompts, prompts*max(n, best)
 	r.completion, r.limit.Value, r.prompt = true, out[2], out[0]
-	r.MaxTokens, err = atLeast(out[2], "max_tokens", -1, -1)
-	r.limit.unlimited = chat.Given(out[2]) && r.MaxTokens < 0
+	r.MaxTokens, err = readIntAtLeast(out[2], "max_tokens", -1, -1)
+	r.limit.unlimited = chat.IsGiven(out[2]) && r.MaxTokens < 0
 	return err
 }
 
 // nameOfChoices is llama.cpp's name for n. If both are present, llama.cpp ignores n.
 const nameOfChoices = "n_cmpl"
 
-// choices returns the number of choices for each prompt. It is sent to the engine as n.
-func (r *Request) choices(n, other jsonx.Value) (int, error) {
-	if !chat.Given(other) {
-		return atLeast(n, "n", 1, 1)
+// readChoices returns the number of choices for each prompt. It is sent to the engine as n.
+func (r *Request) readChoices(n, other jsonx.Value) (int, error) {
+	if !chat.IsGiven(other) {
+		return readIntAtLeast(n, "n", 1, 1)
 	}
-	count, err := atLeast(other, nameOfChoices, 1, 1)
+	count, err := readIntAtLeast(other, nameOfChoices, 1, 1)
 	if err != nil {
 		return 0, err
 	}
-	own, err := atLeast(n, "n", 1, count)
+	own, err := readIntAtLeast(n, "n", 1, count)
 	if err == nil && own != count {
 		err = chat.WrongValue(nameOfChoices, "must be the same as n when both are given; send one of them").Err()
 	}
-	r.Default("n", n, strconv.AppendInt(nil, int64(count), 10))
+	r.SetDefault("n", n, strconv.AppendInt(nil, int64(count), 10))
 	return count, err
 }
 
@@ -180,7 +180,7 @@ func (r *Request) decodeStream() error {
 		return err
 	}
 	v := out[0]
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return nil
 	}
 	var ok bool
@@ -190,9 +190,9 @@ func (r *Request) decodeStream() error {
 	return nil
 }
 
-// atLeast reads an optional integer with a lower bound. If v is absent or null, it returns absent.
-func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
-	if !chat.Given(v) {
+// readIntAtLeast reads an optional integer with a lower bound. If v is absent or null, it returns absent.
+func readIntAtLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
+	if !chat.IsGiven(v) {
 		return absent, nil
 	}
 	n, e := chat.Integer(name, v)
@@ -206,9 +206,9 @@ func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) 
 	return int(n), nil
 }
 
-func modelName(v jsonx.Value) ([]byte, error) {
+func readModelName(v jsonx.Value) ([]byte, error) {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return nil, chat.Missing("model").Err()
 	case !v.IsString():
 		return nil, chat.InvalidType("model", "must be a string").Err()
@@ -233,11 +233,11 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check applies the model's rules. It rejects members that steer an engine, and the media that chat
+// CheckRules applies the model's rules. It rejects members that steer an engine, and the media that chat
 // rejects. If a completion has no token limit or exceeds the model's limit, Check sets the model's
 // limit. The error is an *apierr.Error.
-func (r *Request) Check(rules *chat.ModelRules) error {
-	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
+func (r *Request) CheckRules(rules *chat.ModelRules) error {
+	if err := rules.Refuse.CheckMembers(r.doc.Root()); err != nil {
 		return err
 	}
 	if err := chat.CheckMedia(r.doc.Root(), rules); err != nil {
@@ -258,9 +258,9 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 			r.MaxTokens, r.engineLimit = most, most
 		}
 	}
-	r.limits = chat.ReadLimits(r.doc.Root(), completionLimit)
-	r.Generated = max(r.Generated, r.Prompts*r.limits.Choices)
-	if limit := r.limits.Lower(r.MaxTokens); limit < r.MaxTokens {
+	r.aliasLimits = chat.ReadAliasLimits(r.doc.Root(), completionLimit)
+	r.Generated = max(r.Generated, r.Prompts*r.aliasLimits.Choices)
+	if limit := r.aliasLimits.LowerLimit(r.MaxTokens); limit < r.MaxTokens {
 		r.MaxTokens, r.engineLimit = limit, limit
 	}
 	if rules.MaxOutputLength > 0 {
@@ -272,7 +272,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	if r.MaxTokens >= 0 {
 		most = max(r.MaxTokens, 1)
 	}
-	if e := r.limits.Check(most); e != nil {
+	if e := r.aliasLimits.CheckMinimum(most); e != nil {
 		return e.Err()
 	}
 	if rules.Strict && rules.ContextLength > 0 && r.MaxTokens > rules.ContextLength {
@@ -289,23 +289,23 @@ func (r *Request) TokenLimit() int {
 	if r.engineLimit >= 0 {
 		limit = r.engineLimit
 	}
-	if r.fitted >= 0 {
-		return min(limit, r.fitted)
+	if r.contextLimit >= 0 {
+		return min(limit, r.contextLimit)
 	}
 	return limit
 }
 
-// Asked returns the client's token limit from any member, or -1.
-func (r *Request) Asked() int {
-	if r.MaxTokens < 0 && r.limits.Least > 0 {
-		return r.limits.Bound(-1, r.bound)
+// ClientLimit returns the client's token limit from any member, or -1.
+func (r *Request) ClientLimit() int {
+	if r.MaxTokens < 0 && r.aliasLimits.Least > 0 {
+		return r.aliasLimits.Bound(-1, r.modelLimit)
 	}
 	return r.MaxTokens
 }
 
-// Fit lowers the token limit to what fits into the next engine's context. A negative limit undoes
+// LowerTo lowers the token limit to what fits into the next engine's context. A negative limit undoes
 // an earlier call.
-func (r *Request) Fit(limit int) { r.fitted = limit }
+func (r *Request) LowerTo(limit int) { r.contextLimit = limit }
 
 // LongestPrompt estimates the tokens in the longest prompt of a completion. The number is exact if
 // the client sends tokens.
@@ -338,32 +338,32 @@ var comma = []byte{','}
 const completionLimit = "max_completion_tokens"
 
 func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
-	r.bound = rules.MaxOutputLength
+	r.modelLimit = rules.MaxOutputLength
 	switch {
 	case r.MaxTokens < 0:
-		r.engineLimit = chat.DefaultLimit(r.bound, rules.ContextLength, r.Size()/chat.DenseText)
-	case r.MaxTokens <= r.bound:
+		r.engineLimit = chat.DefaultLimit(r.modelLimit, rules.ContextLength, r.Size()/chat.DenseBytesPerToken)
+	case r.MaxTokens <= r.modelLimit:
 	case rules.Strict:
 		return apierr.Invalid("max_tokens", apierr.CodeInvalidValue,
-			"max_tokens must be at most %d, the longest answer of the model.", r.bound)
+			"max_tokens must be at most %d, the longest answer of the model.", r.modelLimit)
 	default:
-		r.MaxTokens, r.engineLimit = r.bound, r.bound
+		r.MaxTokens, r.engineLimit = r.modelLimit, r.modelLimit
 	}
 	if rules.Strict {
-		if e := chat.RefuseAliases(r.doc.Root(), r.bound, completionLimit); e != nil {
+		if e := chat.CheckAliases(r.doc.Root(), r.modelLimit, completionLimit); e != nil {
 			return e.Err()
 		}
 	}
 	return nil
 }
 
-// Default sets the value of a member that is absent or null. v is the result of looking it up, and
+// SetDefault sets the value of a member that is absent or null. v is the result of looking it up, and
 // value is JSON text.
-func (r *Request) Default(name string, v jsonx.Value, value []byte) {
-	if chat.Given(v) {
+func (r *Request) SetDefault(name string, v jsonx.Value, value []byte) {
+	if chat.IsGiven(v) {
 		return
 	}
-	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
+	r.defaulted = defaultMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
 // Omit omits the member v from the next engine's request. If v is absent, Omit undoes an earlier
@@ -376,8 +376,8 @@ func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 // next call, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
-	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
-	switch m := &r.absent; {
+	r.edits.Set(r.modelValue, jsonx.AppendStringS(nil, served))
+	switch m := &r.defaulted; {
 	case m.value == nil:
 	case m.client.Exists():
 		r.edits.Set(m.client, m.value)
@@ -387,11 +387,11 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	if r.omitted.Exists() {
 		r.edits.Delete(r.omitted)
 	}
-	if r.ranked.asTexts {
-		r.ranked.edit(&r.edits)
+	if r.rerankMembers.asTexts {
+		r.rerankMembers.renameForTexts(&r.edits)
 	}
 	limit := r.TokenLimit()
-	bound := r.limits.Bound(limit, r.bound)
+	bound := r.aliasLimits.Bound(limit, r.modelLimit)
 	if limit >= 0 && limit < r.MaxTokens {
 		bound = limit
 	}
@@ -406,16 +406,16 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 			r.edits.Add(r.doc.Root(), append([]byte(`"max_tokens":`), digits...))
 		}
 	}
-	if r.added.salt.Wanted() {
-		salt := r.added.salt.Take(&r.edits, r.doc.Root())
+	if r.added.salt.IsSet() {
+		salt := r.added.salt.StripClientSalt(&r.edits, r.doc.Root())
 		r.edits.Add(r.doc.Root(), append(append(jsonx.AppendStringS(nil, r.added.salt.Member), ':'), salt...))
 	}
-	r.added.priority.Add(&r.edits, r.doc.Root())
+	r.added.priority.ReplacePriority(&r.edits, r.doc.Root())
 	return r.edits.Segments(segs, r.body)
 }
 
-// added contains the members that the edge adds for the next engine.
-type added struct {
+// addedMembers contains the members that the edge adds for the next engine.
+type addedMembers struct {
 	salt     chat.Salt
 	priority chat.Priority
 }

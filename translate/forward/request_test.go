@@ -21,8 +21,8 @@ func TestRequest(t *testing.T) {
 		`{"model":"m","input":"\ud83d\ude00"}`:  `{"model":"served \"x\"","input":"\ud83d\ude00"}`,
 	} {
 		var r Request
-		if err := r.DecodePlain([]byte(in)); err != nil || string(r.Model) != "m" {
-			t.Errorf("DecodePlain(%s): the model is %q, error %v, want m", in, r.Model, err)
+		if err := r.DecodeNoStream([]byte(in)); err != nil || string(r.Model) != "m" {
+			t.Errorf("DecodeNoStream(%s): the model is %q, error %v, want m", in, r.Model, err)
 			continue
 		}
 		if got := string(bytes.Join(r.Segments(nil, `served "x"`), nil)); got != want {
@@ -51,7 +51,7 @@ func TestRequestRefuses(t *testing.T) {
 		`{"model":"m","stream":1}`:     "stream invalid_type",
 		`{"model":"` + strings.Repeat("x", chat.MaxModelName+1) + `"}`: "model invalid_value",
 	} {
-		err := new(Request).DecodePlain([]byte(in))
+		err := new(Request).DecodeNoStream([]byte(in))
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param+" "+e.Code != want || e.Status != 400 {
 			t.Errorf("%s: %v, want %s", in, err, want)
@@ -127,10 +127,10 @@ func TestCheck(t *testing.T) {
 	if err := r.Decode([]byte(`{"model":"m","bootstrap_host":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Check(new(chat.ModelRules)) != nil || r.Check(&chat.ModelRules{Refuse: chat.NewRefusedMembers("bootstrap_*")}) == nil {
+	if r.CheckRules(new(chat.ModelRules)) != nil || r.CheckRules(&chat.ModelRules{Refuse: chat.NewRefusedMembers("bootstrap_*")}) == nil {
 		t.Error("members that steer an engine are not told from others")
 	}
-	if r.Check(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
+	if r.CheckRules(&chat.ModelRules{MaxOutputLength: 8}) != nil || strings.Contains(string(bytes.Join(r.Segments(nil, "m"), nil)), "tokens") {
 		t.Error("what is no completion is given a limit of one")
 	}
 }
@@ -204,7 +204,7 @@ func TestCompletionLimit(t *testing.T) {
 		if err := r.DecodeCompletion([]byte(`{"model":"m","prompt":"x",` + c.in + `}`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Check(&c.limits); err != nil {
+		if err := r.CheckRules(&c.limits); err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Param != c.want {
 				t.Errorf("%s: got the error %v, want one at %s", c.in, err, c.want)

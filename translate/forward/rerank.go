@@ -48,7 +48,7 @@ func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if formed && d.Root().IsObject() && (r.Top == 0 || len(ranked) <= r.Top) {
 		return body, nil
 	}
-	slices.SortStableFunc(ranked, func(a, b rank) int { return cmp.Compare(b.score, a.score) })
+	slices.SortStableFunc(ranked, func(a, b rankedResult) int { return cmp.Compare(b.score, a.score) })
 	if r.Top > 0 {
 		ranked = ranked[:min(r.Top, len(ranked))]
 	}
@@ -61,7 +61,7 @@ func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	return edits.Append(nil, body), nil
 }
 
-type rank struct {
+type rankedResult struct {
 	index    int64
 	score    float64
 	raw      []byte      // the score as received
@@ -69,7 +69,7 @@ type rank struct {
 }
 
 // read returns the results. formed reports whether they already have the required names and order.
-func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
+func (r *Rerank) read(results jsonx.Value) (ranked []rankedResult, formed bool, err error) {
 	formed = true
 	bad := &translate.BadAnswer{Reason: notRanked}
 	for it := results.Iter(); it.Next(); {
@@ -79,10 +79,10 @@ func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err erro
 			return nil, false, bad
 		}
 		score, document := m[1], m[3]
-		if !chat.Given(score) {
+		if !chat.IsGiven(score) {
 			score, formed = m[2], false
 		}
-		if !chat.Given(document) && chat.Given(m[4]) {
+		if !chat.IsGiven(document) && chat.IsGiven(m[4]) {
 			document, formed = m[4], false
 		}
 		index, whole := m[0].Int()
@@ -90,15 +90,15 @@ func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err erro
 		if !whole || !number || index < 0 || r.Documents > 0 && index >= int64(r.Documents) {
 			return nil, false, bad
 		}
-		if n := len(ranked); n > 0 && ranked[n-1].score < value || document.IsString() || !r.Texts && chat.Given(document) {
+		if n := len(ranked); n > 0 && ranked[n-1].score < value || document.IsString() || !r.Texts && chat.IsGiven(document) {
 			formed = false
 		}
-		ranked = append(ranked, rank{index, value, score.Raw(), document})
+		ranked = append(ranked, rankedResult{index, value, score.Raw(), document})
 	}
 	return ranked, formed, nil
 }
 
-func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
+func (r *Rerank) appendList(dst []byte, ranked []rankedResult) []byte {
 	dst = append(dst, '[')
 	for i, one := range ranked {
 		if i > 0 {
@@ -107,7 +107,7 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 		dst = strconv.AppendInt(append(dst, `{"index":`...), one.index, 10)
 		dst = append(append(dst, `,"relevance_score":`...), one.raw...)
 		switch {
-		case !r.Texts || !chat.Given(one.document):
+		case !r.Texts || !chat.IsGiven(one.document):
 		case one.document.IsString():
 			dst = append(append(append(dst, `,"document":{"text":`...), one.document.Raw()...), '}')
 		default:
@@ -120,34 +120,34 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 
 // rankedMembers contains the members of a rerank request that have other names at some engines.
 type rankedMembers struct {
-	documents, returned jsonx.Value
-	asTexts             bool
+	documents, returnDocuments jsonx.Value
+	asTexts                    bool
 }
 
-// RankTexts sets whether the next engine expects texts and return_text instead of documents and
+// SetRerankTexts sets whether the next engine expects texts and return_text instead of documents and
 // return_documents.
-func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
+func (r *Request) SetRerankTexts(is bool) { r.rerankMembers.asTexts = is }
 
-func (m *rankedMembers) edit(edits *jsonx.Edits) {
+func (m *rankedMembers) renameForTexts(edits *jsonx.Edits) {
 	if m.documents.Exists() {
 		edits.Rename(m.documents, []byte("texts"))
 	}
 	for it := m.documents.Iter(); it.Next(); {
-		if text := textOf(it.Value()); text != nil {
+		if text := documentText(it.Value()); text != nil {
 			edits.Set(it.Value(), text)
 		}
 	}
 	switch {
-	case chat.Given(m.returned):
-		edits.Rename(m.returned, []byte("return_text"))
-	case m.returned.Exists(): // null, which some engines do not treat as false
-		edits.Delete(m.returned)
+	case chat.IsGiven(m.returnDocuments):
+		edits.Rename(m.returnDocuments, []byte("return_text"))
+	case m.returnDocuments.Exists(): // null, which some engines do not treat as false
+		edits.Delete(m.returnDocuments)
 	}
 }
 
-// textOf returns, as JSON, the text of a document that is an object. It returns nil for any other
+// documentText returns, as JSON, the text of a document that is an object. It returns nil for any other
 // document.
-func textOf(document jsonx.Value) []byte {
+func documentText(document jsonx.Value) []byte {
 	var d jsonx.Doc
 	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {
 		return nil

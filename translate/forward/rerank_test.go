@@ -80,11 +80,11 @@ func TestRankTexts(t *testing.T) {
 		}
 		send := func() string { return string(bytes.Join(r.Segments(nil, "s"), nil)) }
 		asSent := send()
-		r.RankTexts(true)
+		r.SetRerankTexts(true)
 		if got := send(); got != c.want {
 			t.Errorf("%s is sent as %s", c.body, got)
 		}
-		if r.RankTexts(false); send() != asSent {
+		if r.SetRerankTexts(false); send() != asSent {
 			t.Errorf("%s: the next engine is sent %s", c.body, send())
 		}
 	}

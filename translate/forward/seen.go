@@ -10,13 +10,13 @@ import (
 // Field is a text field of a form.
 type Field struct{ Name, Value string }
 
-// Seen records which fields of a form have arrived. The zero value is empty.
-type Seen uint32
+// SeenFields records which fields of a form have arrived. The zero value is empty.
+type SeenFields uint32
 
-// Note records a field's name and returns its index in known, or -1. If a field occurs twice, or a
+// RecordField records a field's name and returns its index in known, or -1. If a field occurs twice, or a
 // known field is spelled in a different case, the error is an *apierr.Error, because two readers
 // could see different values.
-func (s *Seen) Note(name string, known []string) (int, error) {
+func (s *SeenFields) RecordField(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
 			continue
@@ -34,11 +34,11 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 }
 
 // Has reports whether field i has arrived.
-func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
+func (s *SeenFields) Has(i int) bool { return *s&(1<<i) != 0 }
 
-// NotText returns err, the error from Note, if it is not nil. Otherwise it returns the error for a
+// TextFieldError returns err, the error from Note, if it is not nil. Otherwise it returns the error for a
 // known text field that was sent as a file.
-func NotText(known []string, which int, err error) error {
+func TextFieldError(known []string, which int, err error) error {
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 // Some engines send the events of OpenAI's speech API (speech.audio.delta, and speech.audio.done at
 // the end). For all other engines, the edge converts the audio to these events.
 
-type sound struct {
-	wanted   bool
-	pieces   bool
-	doneSent bool
-	framed   bool   // the body is complete
-	rest     []byte // the end of the last piece; sent with the next piece
+type speechAudio struct {
+	isSpeech     bool
+	hasAudio     bool
+	doneSent     bool
+	bodyComplete bool   // the body is complete
+	unsentBytes  []byte // the end of the last piece; sent with the next piece
 }
 
 const (
@@ -35,19 +35,19 @@ const (
 	// splits a 16-bit sample nor needs padding.
 	deltaUnit = 6
 
-	noSound  = "no sound"
-	badSound = "sound that is not base64"
+	noAudio        = "no sound"
+	audioNotBase64 = "sound that is not base64"
 )
 
-// Speech marks the answer as speech. Call it after Reset.
-func (s *Stream) Speech() { s.sound.wanted = true }
+// SetSpeech marks the answer as speech. Call it after Reset.
+func (s *Stream) SetSpeech() { s.speech.isSpeech = true }
 
-// note checks that the audio is valid base64 (possibly empty), and replaces invalid counts.
-func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
+// checkEvent checks that the audio is valid base64 (possibly empty), and replaces invalid counts.
+func (a *speechAudio) checkEvent(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
 		a.doneSent = true
-		if chat.Given(*usage) && !countsIn(*usage) {
+		if chat.IsGiven(*usage) && !countsIn(*usage) {
 			u, _ := readUsage(*usage)
 			edits.Set(*usage, fmt.Appendf(nil, speechUsage, u.Prompt, u.Completion, u.Total))
 			*usage = jsonx.Value{}
@@ -59,9 +59,9 @@ func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Va
 			text = audio.AppendText(nil)
 		}
 		if !audio.IsString() || len(text) > 0 && !chat.IsBase64(text) {
-			return &translate.BadAnswer{Reason: badSound}
+			return &translate.BadAnswer{Reason: audioNotBase64}
 		}
-		a.pieces = true
+		a.hasAudio = true
 	}
 	return nil
 }
@@ -77,18 +77,18 @@ func countsIn(usage jsonx.Value) bool {
 
 // AppendSound appends the event for a piece of an engine's audio.
 func (s *Stream) AppendSound(dst, piece []byte) []byte {
-	a := &s.sound
-	a.pieces = a.pieces || len(piece) > 0
-	n := len(a.rest) + len(piece)
+	a := &s.speech
+	a.hasAudio = a.hasAudio || len(piece) > 0
+	n := len(a.unsentBytes) + len(piece)
 	n -= n % deltaUnit
 	if n == 0 {
-		a.rest = append(a.rest, piece...)
+		a.unsentBytes = append(a.unsentBytes, piece...)
 		return dst
 	}
-	s.events++
-	fresh := piece[:n-len(a.rest)]
-	dst = appendSoundEvent(dst, a.rest, fresh)
-	a.rest = append(a.rest[:0], piece[len(fresh):]...)
+	s.eventCount++
+	fresh := piece[:n-len(a.unsentBytes)]
+	dst = appendSoundEvent(dst, a.unsentBytes, fresh)
+	a.unsentBytes = append(a.unsentBytes[:0], piece[len(fresh):]...)
 	return dst
 }
 
@@ -108,18 +108,18 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 
 // appendEnd appends the rest of the audio and the event that ends the speech. It returns an error
 // if the engine stopped too early, because half an audio file looks like a whole one.
-func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
+func (a *speechAudio) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:
 		return dst, nil
-	case !a.pieces:
-		return dst, &translate.BadAnswer{Reason: noSound}
-	case !a.framed && !mark:
+	case !a.hasAudio:
+		return dst, &translate.BadAnswer{Reason: noAudio}
+	case !a.bodyComplete && !mark:
 		return dst, translate.ErrNoFinish
 	}
 	a.doneSent = true
-	if len(a.rest) > 0 {
-		dst = appendSoundEvent(dst, nil, a.rest)
+	if len(a.unsentBytes) > 0 {
+		dst = appendSoundEvent(dst, nil, a.unsentBytes)
 	}
 	return sse.AppendEvent(dst, "", []byte(`{"type":"`+speechDone+`","usage":`+noSpeechUsage+`}`)), nil
 }

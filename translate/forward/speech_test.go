@@ -19,7 +19,7 @@ import (
 func speechStream() *Stream {
 	s := new(Stream)
 	s.Reset("public", 0)
-	s.Speech()
+	s.SetSpeech()
 	return s
 }
 
@@ -32,12 +32,12 @@ func TestSound(t *testing.T) {
 		s, all := speechStream(), bytes.Join(pieces, nil)
 		var out []byte
 		for _, p := range pieces {
-			before := s.events
-			if out = s.AppendSound(out, p); s.Started() != (len(out) > 0) || s.events-before > 1 {
-				t.Fatalf("%d events, started %v", s.events, s.Started())
+			before := s.eventCount
+			if out = s.AppendSound(out, p); s.Started() != (len(out) > 0) || s.eventCount-before > 1 {
+				t.Fatalf("%d events, started %v", s.eventCount, s.Started())
 			}
 		}
-		s.Ended()
+		s.MarkEnded()
 		out, err := s.Finish(out)
 		if len(all) == 0 {
 			if err == nil {
@@ -123,12 +123,12 @@ func TestSpeechEvents(t *testing.T) {
 			}
 		}
 		if c.framed {
-			s.Ended()
+			s.MarkEnded()
 		}
 		if err == nil {
 			out, err = s.Finish(out)
 		}
-		if string(out) != c.want || !sameKind(err, c.err) {
+		if string(out) != c.want || !isSameErrorKind(err, c.err) {
 			t.Errorf("%s: %v\n%s, want\n%s", name, err, out, c.want)
 		}
 		if again, err := s.Finish(nil); c.err == nil && (len(again) > 0 || err != nil) {
@@ -144,8 +144,8 @@ func TestSpeechEvents(t *testing.T) {
 	}
 }
 
-// sameKind reports whether err equals want or has the same type.
-func sameKind(err, want error) bool {
+// isSameErrorKind reports whether err equals want or has the same type.
+func isSameErrorKind(err, want error) bool {
 	var bad *translate.BadAnswer
 	var engine *engineerror.Error
 	switch want.(type) {

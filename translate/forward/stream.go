@@ -20,13 +20,13 @@ type Stream struct {
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
-	ends       choiceEnds
-	mark       bool // [DONE] has arrived
+	choiceEnds choiceEnds
+	doneSeen   bool // [DONE] has arrived
 	closed     bool
-	events     int
+	eventCount int
 	usage      usageTotal
 	transcript transcript
-	sound      sound
+	speech     speechAudio
 }
 
 var _ translate.Stream = (*Stream)(nil)
@@ -41,17 +41,17 @@ func (s *Stream) Reset(model string, choices int) {
 // SetPrompts sets the number of prompts. All prompts have the same number of choices.
 func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
-var doneMark = []byte("[DONE]")
+var doneData = []byte("[DONE]")
 
 // Append appends the client's event for one engine event. If the event is not a JSON object, the
 // error is a *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
-		s.mark = true
+	if bytes.Equal(bytes.TrimSpace(ev.Data), doneData) {
+		s.doneSeen = true
 		return dst, nil
 	}
 	// Gateways in front of engines send pings to keep connections alive.
-	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" {
+	if len(ev.Data) == 0 || ev.IsBlank() && !s.transcript.plainText || string(ev.Name) == "ping" {
 		return dst, nil
 	}
 	depth := recordEvent
@@ -59,7 +59,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		depth = recordTranscript
 	}
 	err := s.doc.Parse(ev.Data, jsonx.Options{Record: depth})
-	if s.transcript.plain && (err != nil || !s.doc.Root().IsObject()) {
+	if s.transcript.plainText && (err != nil || !s.doc.Root().IsObject()) {
 		return s.transcript.appendSegment(dst, ev.Data)
 	}
 	if err != nil {
@@ -74,28 +74,28 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if err != nil {
 		return dst, &translate.BadAnswer{Reason: translate.DuplicateMember}
 	}
-	if chat.Given(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") || out[3].EqualText(speechError) {
+	if chat.IsGiven(out[4]) || out[3].EqualText("error") || out[5].EqualText("error") || out[3].EqualText(speechError) {
 		e := engineerror.Parse(0, "application/json", ev.Data)
 		return dst, &e
 	}
 	s.edits.Reset()
 	usage := out[2]
 	switch {
-	case s.sound.wanted:
-		if err := s.sound.note(&s.edits, root, out[3], &usage); err != nil {
+	case s.speech.isSpeech:
+		if err := s.speech.checkEvent(&s.edits, root, out[3], &usage); err != nil {
 			return dst, err
 		}
 	case s.choices == 0:
-		if err := s.transcript.note(&s.edits, root, out[3]); err != nil {
+		if err := s.transcript.convertEvent(&s.edits, root, out[3]); err != nil {
 			return dst, err
 		}
 	}
-	if failed := s.ends.note(&s.edits, out[1]); failed {
-		return dst, answer.Aborted()
+	if failed := s.choiceEnds.recordEnds(&s.edits, out[1]); failed {
+		return dst, answer.AbortedError()
 	}
-	s.events++
+	s.eventCount++
 	if u, ok := readUsage(out[2]); ok {
-		s.usage.note(u, out[1], s.choices)
+		s.usage.recordUsage(u, out[1], s.choices)
 	}
 	data := ev.Data
 	if v := out[0]; v.IsString() {
@@ -107,44 +107,44 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	}
 	if bytes.ContainsAny(data, "\r\n") { // the event has more than one data line
 		data = bytes.Clone(data)
-		sse.Flatten(data)
+		sse.ReplaceLineEnds(data)
 	}
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
 // Started reports whether the client has been sent an event.
-func (s *Stream) Started() bool { return s.events > 0 || s.closed }
+func (s *Stream) Started() bool { return s.eventCount > 0 || s.closed }
 
 // NextEngine prepares for another engine, which starts the answer again.
-func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
+func (s *Stream) NextEngine() { s.doneSeen, s.speech.unsentBytes = false, nil }
 
 // Finished reports whether the stream may now end successfully.
 func (s *Stream) Finished() bool {
 	if s.choices == 0 { // the chunks of a long recording finish several times
-		return s.transcript.doneSent || s.sound.doneSent
+		return s.transcript.doneSent || s.speech.doneSent
 	}
 	// Some engines ignore n and return one choice.
-	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
+	return s.choiceEnds.all() && (len(s.choiceEnds.seen) >= s.choices || s.doneSeen)
 }
 
-// Held returns roughly how many bytes s buffers.
-func (s *Stream) Held() int { return cap(s.transcript.said) }
+// BufferedBytes returns roughly how many bytes s buffers.
+func (s *Stream) BufferedBytes() int { return cap(s.transcript.textSoFar) }
 
 // Done reports whether the stream needs no more events from the engine.
-func (s *Stream) Done() bool { return s.mark }
+func (s *Stream) Done() bool { return s.doneSeen }
 
 // Finish appends the end of a successful stream: [DONE] for completions, and transcript.text.done
 // or speech.audio.done if the engine did not send it.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
-	case s.sound.wanted:
-		dst, err := s.sound.appendEnd(dst, s.mark)
-		if err == nil && s.mark && !s.closed {
-			dst = sse.AppendEvent(dst, "", doneMark)
+	case s.speech.isSpeech:
+		dst, err := s.speech.appendEnd(dst, s.doneSeen)
+		if err == nil && s.doneSeen && !s.closed {
+			dst = sse.AppendEvent(dst, "", doneData)
 		}
 		s.closed = s.closed || err == nil
 		return dst, err
-	case !s.Finished() && (s.choices > 0 || !s.transcript.mayEnd(s.mark) && !s.ends.all()):
+	case !s.Finished() && (s.choices > 0 || !s.transcript.isComplete(s.doneSeen) && !s.choiceEnds.all()):
 		return dst, translate.ErrNoFinish
 	case s.closed:
 		return dst, nil
@@ -153,8 +153,8 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if s.choices == 0 && !s.transcript.doneSent {
 		dst = s.transcript.appendDone(dst)
 	}
-	if s.mark || s.choices > 0 {
-		dst = sse.AppendEvent(dst, "", doneMark)
+	if s.doneSeen || s.choices > 0 {
+		dst = sse.AppendEvent(dst, "", doneData)
 	}
 	return dst, nil
 }
@@ -180,19 +180,19 @@ func (s *Stream) Usage() translate.Usage {
 	switch {
 	case s.usage.total.Known || s.choices == 0:
 		return s.usage.total
-	case len(s.usage.of) > 0:
+	case len(s.usage.byChoice) > 0:
 		return s.usage.sum(s.choices)
 	}
-	return translate.EstimatedUsage(s.events)
+	return translate.EstimatedUsage(s.eventCount)
 }
 
 type choiceEnds struct {
-	seen map[int64]bool // the choices that have arrived; true if the choice has ended
-	open int
+	seen      map[int64]bool // the choices that have arrived; true if the choice has ended
+	openCount int
 }
 
-// note replaces finish reasons, and reports whether the engine aborted a choice.
-func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
+// recordEnds replaces finish reasons, and reports whether the engine aborted a choice.
+func (e *choiceEnds) recordEnds(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()
 		index, ok := c.Get("index").Int()
@@ -208,18 +208,18 @@ func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool)
 				e.seen = map[int64]bool{}
 			}
 			e.seen[index] = false
-			e.open++
+			e.openCount++
 		}
 		f := c.Get("finish_reason")
-		if closeFinish(edits, f) {
+		if replaceFinish(edits, f) {
 			return true
 		}
 		if !ended && f.HasText() {
 			e.seen[index] = true
-			e.open--
+			e.openCount--
 		}
 	}
 	return false
 }
 
-func (e *choiceEnds) all() bool { return e.open == 0 && len(e.seen) > 0 }
+func (e *choiceEnds) all() bool { return e.openCount == 0 && len(e.seen) > 0 }

@@ -18,33 +18,33 @@ import (
 // other members.
 
 type transcript struct {
-	plain    bool   // segments may be plain text
-	said     []byte // the text so far, from segments and deltas
-	pieces   bool
-	chunks   bool // chat-style chunks have arrived
-	doneSent bool
-	framed   bool // the body is complete
+	plainText    bool   // segments may be plain text
+	textSoFar    []byte // the text so far, from segments and deltas
+	hasPieces    bool
+	hasChunks    bool // chat-style chunks have arrived
+	doneSent     bool
+	bodyComplete bool // the body is complete
 }
 
-// say adds a piece of text to the transcript. If apart is true and no space separates the piece
+// addText adds a piece of text to the transcript. If apart is true and no space separates the piece
 // from the text so far, say inserts a space. It returns the resulting piece.
-func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
-	if len(t.said)+len(piece) >= translate.MaxAnswer {
+func (t *transcript) addText(piece []byte, apart bool) ([]byte, error) {
+	if len(t.textSoFar)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
 	}
-	from := len(t.said)
-	if n := len(t.said); apart && n > 0 && len(piece) > 0 && !isBlank(t.said[n-1]) && !isBlank(piece[0]) {
-		t.said = append(t.said, ' ')
+	from := len(t.textSoFar)
+	if n := len(t.textSoFar); apart && n > 0 && len(piece) > 0 && !isBlank(t.textSoFar[n-1]) && !isBlank(piece[0]) {
+		t.textSoFar = append(t.textSoFar, ' ')
 	}
-	t.said = append(t.said, piece...)
-	return t.said[from:], nil
+	t.textSoFar = append(t.textSoFar, piece...)
+	return t.textSoFar[from:], nil
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' }
 
-// isSegment returns the text of a segment, which is an event without a type. It returns false if
+// segmentText returns the text of a segment, which is an event without a type. It returns false if
 // root is not a segment.
-func isSegment(root jsonx.Value) (text []byte, ok bool) {
+func segmentText(root jsonx.Value) (text []byte, ok bool) {
 	v := root.Get("text")
 	if !v.IsString() {
 		return nil, false
@@ -71,23 +71,23 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// note converts a segment or a chunk to a delta. Other members, such as times, are not changed.
-func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
-	if text, ok := isSegment(root); ok {
-		piece, err := t.say(text, true)
+// convertEvent converts a segment or a chunk to a delta. Other members, such as times, are not changed.
+func (t *transcript) convertEvent(edits *jsonx.Edits, root, kind jsonx.Value) error {
+	if text, ok := segmentText(root); ok {
+		piece, err := t.addText(text, true)
 		if err != nil {
 			return err
 		}
-		t.pieces = true
+		t.hasPieces = true
 		edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
 		return nil
 	}
 	if text, ok := chunkText(root); ok && !kind.Exists() {
-		piece, err := t.say(text, false)
+		piece, err := t.addText(text, false)
 		if err != nil {
 			return err
 		}
-		t.chunks = true
+		t.hasChunks = true
 		edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
 		return nil
 	}
@@ -96,7 +96,7 @@ func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 		t.doneSent = true
 	case kind.EqualText(transcriptDelta):
 		if v := root.Get("delta"); v.IsString() {
-			_, err := t.say(v.AppendText(nil), false)
+			_, err := t.addText(v.AppendText(nil), false)
 			return err
 		}
 	}
@@ -104,11 +104,11 @@ func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 }
 
 func (t *transcript) appendSegment(dst, text []byte) ([]byte, error) {
-	piece, err := t.say(text, true)
+	piece, err := t.addText(text, true)
 	if err != nil {
 		return dst, err
 	}
-	t.pieces = true
+	t.hasPieces = true
 	return appendDeltaEvent(dst, piece), nil
 }
 
@@ -129,31 +129,31 @@ func appendDeltaEvent(dst, text []byte) []byte {
 
 func (t *transcript) appendDone(dst []byte) []byte {
 	t.doneSent = true
-	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.said)
-	if t.chunks { // clients of chunks read the first choice of each event
+	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.textSoFar)
+	if t.hasChunks { // clients of chunks read the first choice of each event
 		data = append(data, `,"choices":[{"index":0,"delta":{}}]`...)
 	}
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether the transcript is complete if the engine's body ends now. mark is true if
+// isComplete reports whether the transcript is complete if the engine's body ends now. mark is true if
 // [DONE] has arrived.
-func (t *transcript) mayEnd(mark bool) bool {
-	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
+func (t *transcript) isComplete(mark bool) bool {
+	return t.doneSent || t.bodyComplete && t.hasPieces || mark && len(t.textSoFar) > 0
 }
 
-// PlainText records that the client requested plain text. An event that is not a JSON object then
+// SetPlainText records that the client requested plain text. An event that is not a JSON object then
 // counts as a piece of the transcript.
-func (s *Stream) PlainText() { s.transcript.plain = true }
+func (s *Stream) SetPlainText() { s.transcript.plainText = true }
 
-// Ended records that the engine's body is complete. Segments and audio have no other end mark.
-func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
+// MarkEnded records that the engine's body is complete. Segments and audio have no other end mark.
+func (s *Stream) MarkEnded() { s.transcript.bodyComplete, s.speech.bodyComplete = true, true }
 
 // AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event
 // contains its other members. The errors are the same as for Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
-		s.transcript.said = append(s.transcript.said[:0], body...)
+		s.transcript.textSoFar = append(s.transcript.textSoFar[:0], body...)
 		return s.transcript.appendDone(appendDeltaEvent(dst, body)), nil
 	}
 	if err := s.doc.Parse(body, jsonx.Options{Record: recordEvent}); err != nil {
@@ -163,11 +163,11 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !root.IsObject() {
 		return dst, &translate.BadAnswer{Reason: translate.NotObject}
 	}
-	if chat.Given(root.Get("error")) {
+	if chat.IsGiven(root.Get("error")) {
 		e := engineerror.Parse(0, "application/json", body)
 		return dst, &e
 	}
-	text, ok := isSegment(root)
+	text, ok := segmentText(root)
 	if !ok {
 		return dst, &translate.BadAnswer{Reason: noText}
 	}
@@ -182,7 +182,7 @@ func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	}
 	hidePrivate(&s.edits, root)
 	done := s.edits.Append(nil, body)
-	sse.Flatten(done)
+	sse.ReplaceLineEnds(done)
 	s.transcript.doneSent = true
 	return sse.AppendEvent(dst, "", done), nil
 }

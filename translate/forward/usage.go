@@ -6,25 +6,25 @@ import (
 )
 
 type usageTotal struct {
-	total   translate.Usage           // the counts for all choices
-	prompts int                       // all prompts have the same number of choices; 0 means 1
-	of      map[int64]translate.Usage // by choice, if the engine counts each choice separately
+	total    translate.Usage           // the counts for all choices
+	prompts  int                       // all prompts have the same number of choices; 0 means 1
+	byChoice map[int64]translate.Usage // by choice, if the engine counts each choice separately
 }
 
 // If an event has one choice, its counts belong to that choice. llama.cpp sends counts at the end
 // of each choice. If the client requests it, vLLM sends counts in every event, followed by the
 // counts for all choices.
-func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
+func (t *usageTotal) recordUsage(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
 		return
 	}
 	index, _ := inEvent.Index(0).Get("index").Int()
-	if t.of == nil {
-		t.of = map[int64]translate.Usage{}
+	if t.byChoice == nil {
+		t.byChoice = map[int64]translate.Usage{}
 	}
 	if index >= 0 && index < int64(choices) {
-		t.of[index] = u
+		t.byChoice[index] = u
 	}
 }
 
@@ -34,13 +34,13 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	sum := translate.Usage{Known: true}
 	prompts := make([]translate.Usage, max(t.prompts, 1))
 	perPrompt := max(1, choices/len(prompts))
-	for index, u := range t.of {
+	for index, u := range t.byChoice {
 		p := &prompts[min(int(index)/perPrompt, len(prompts)-1)]
 		p.Prompt, p.Cached = max(p.Prompt, u.Prompt), max(p.Cached, u.Cached)
-		sum.Completion = min(sum.Completion+u.Completion, maxTokens)
+		sum.Completion = min(sum.Completion+u.Completion, maxTokenCount)
 	}
 	for _, p := range prompts {
-		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokens), min(sum.Cached+p.Cached, maxTokens)
+		sum.Prompt, sum.Cached = min(sum.Prompt+p.Prompt, maxTokenCount), min(sum.Cached+p.Cached, maxTokenCount)
 	}
 	sum.Total = sum.Prompt + sum.Completion
 	return sum
@@ -55,7 +55,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	total := -1
 	for it := v.Iter(); it.Next(); {
 		n, is := it.Value().Int()
-		count := int(min(max(n, 0), maxTokens))
+		count := int(min(max(n, 0), maxTokenCount))
 		switch string(it.Key().Raw()) {
 		case "prompt_tokens", "input_tokens":
 			if is {
@@ -71,7 +71,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 			}
 		case "prompt_tokens_details":
 			if n, ok := it.Value().Get("cached_tokens").Int(); ok {
-				u.Cached = int(min(max(n, 0), maxTokens))
+				u.Cached = int(min(max(n, 0), maxTokenCount))
 			}
 		}
 	}
@@ -83,5 +83,5 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-// maxTokens prevents sums from overflowing if an engine reports absurd counts.
-const maxTokens = 1 << 31
+// maxTokenCount prevents sums from overflowing if an engine reports absurd counts.
+const maxTokenCount = 1 << 31

@@ -39,7 +39,7 @@ func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 		return VectorsAsSent, err
 	}
 	switch base64 := encoding.EqualText("base64"); {
-	case slices.ContainsFunc(elements, func(v jsonx.Value) bool { return chat.Given(v) && !namesFloat32(v) }):
+	case slices.ContainsFunc(elements, func(v jsonx.Value) bool { return chat.IsGiven(v) && !isDefaultElement(v) }):
 		return VectorsAsSent, nil
 	case base64:
 		return VectorsBase64, nil
@@ -47,57 +47,57 @@ func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	return VectorsFloat, nil
 }
 
-// namesFloat32 reports whether the value of an element member is the default: float32,
+// isDefaultElement reports whether the value of an element member is the default: float32,
 // little-endian.
-func namesFloat32(v jsonx.Value) bool {
+func isDefaultElement(v jsonx.Value) bool {
 	return v.EqualText("float") || v.EqualText("float32") || v.EqualText("little")
 }
 
 const (
 	// A float64 has at most 1,075 significant digits. Engines write 17.
-	longestNumber = 2 << 10
-	// longestVector is the maximum length of a base64 vector that is rewritten as numbers. It is
+	maxNumberBytes = 2 << 10
+	// maxVectorBytes is the maximum length of a base64 vector that is rewritten as numbers. It is
 	// enough for 24,576 dimensions.
-	longestVector = 128 << 10
+	maxVectorBytes = 128 << 10
 )
 
-// vector writes the value of one `embedding` in the format that the client requested. It rewrites
+// vectorRewriter writes the value of one `embedding` in the format that the client requested. It rewrites
 // only flat lists of numbers, and base64-encoded float32.
-type vector struct {
-	state vectorState
-	text  []byte
-	bits  []byte // float32 bits that are not written yet, or the bits of the whole string
-	mixed bool   // the list of numbers contains other elements
+type vectorRewriter struct {
+	state            vectorState
+	text             []byte
+	bits             []byte // float32 bits that are not written yet, or the bits of the whole string
+	hasOtherElements bool   // the list of numbers contains other elements
 }
 
 type vectorState uint8
 
 const (
-	vectorKept   vectorState = iota // passed on unchanged
-	vectorBegins                    // in a list, before the first element
+	vectorUnchanged vectorState = iota // passed on unchanged
+	vectorListStart                    // in a list, before the first element
 	vectorNumbers
 	vectorString // in a string, including its opening quote
 )
 
 // begin starts a value whose first byte is c. It reports whether the value may have to be
 // rewritten.
-func (v *vector) begin(form VectorForm, c byte) bool {
-	v.text, v.bits, v.mixed = v.text[:0], v.bits[:0], false
+func (v *vectorRewriter) begin(form VectorForm, c byte) bool {
+	v.text, v.bits, v.hasOtherElements = v.text[:0], v.bits[:0], false
 	switch {
 	case form == VectorsBase64 && c == '[':
-		v.state = vectorBegins
+		v.state = vectorListStart
 	case form == VectorsFloat && c == '"':
 		v.state = vectorString
 	default:
-		v.state = vectorKept
+		v.state = vectorUnchanged
 	}
-	return v.state != vectorKept
+	return v.state != vectorUnchanged
 }
 
-func (v *vector) append(dst, p []byte) []byte {
-	if v.state == vectorBegins {
+func (v *vectorRewriter) append(dst, p []byte) []byte {
+	if v.state == vectorListStart {
 		p = v.beginList(p)
-		if v.state == vectorBegins {
+		if v.state == vectorListStart {
 			return dst
 		}
 		if v.state == vectorNumbers {
@@ -110,19 +110,19 @@ func (v *vector) append(dst, p []byte) []byte {
 	case vectorNumbers:
 		return v.appendNumbers(dst, p)
 	case vectorString:
-		if len(v.text)+len(p) <= longestVector {
+		if len(v.text)+len(p) <= maxVectorBytes {
 			v.text = append(v.text, p...)
 			return dst
 		}
-		v.state = vectorKept
+		v.state = vectorUnchanged
 		dst = append(dst, v.text...)
-	case vectorKept, vectorBegins:
+	case vectorUnchanged, vectorListStart:
 	}
 	return append(dst, p...)
 }
 
 // beginList returns the part of p that starts with the list's first element.
-func (v *vector) beginList(p []byte) []byte {
+func (v *vectorRewriter) beginList(p []byte) []byte {
 	for i, c := range p {
 		switch c {
 		case '[':
@@ -134,7 +134,7 @@ func (v *vector) beginList(p []byte) []byte {
 			continue
 		}
 		v.text = v.text[:0]
-		v.state = vectorKept
+		v.state = vectorUnchanged
 		if c == '-' || c == 'n' || '0' <= c && c <= '9' {
 			v.state = vectorNumbers
 		}
@@ -144,13 +144,13 @@ func (v *vector) beginList(p []byte) []byte {
 }
 
 // appendNumbers appends the numbers of a list. null means NaN, which JSON cannot represent.
-func (v *vector) appendNumbers(dst, p []byte) []byte {
+func (v *vectorRewriter) appendNumbers(dst, p []byte) []byte {
 	for _, c := range p {
 		switch {
 		case c == ',' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r':
 			dst = v.appendNumber(dst)
-		case c == '[' || c == '{' || c == '"' || c == 't' || c == 'f' || len(v.text) == longestNumber:
-			v.mixed = true
+		case c == '[' || c == '{' || c == '"' || c == 't' || c == 'f' || len(v.text) == maxNumberBytes:
+			v.hasOtherElements = true
 			return dst
 		default:
 			v.text = append(v.text, c)
@@ -159,7 +159,7 @@ func (v *vector) appendNumbers(dst, p []byte) []byte {
 	return dst
 }
 
-func (v *vector) appendNumber(dst []byte) []byte {
+func (v *vectorRewriter) appendNumber(dst []byte) []byte {
 	if len(v.text) == 0 {
 		return dst
 	}
@@ -171,31 +171,31 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	}
 	v.text = v.text[:0]
 	v.bits = binary.LittleEndian.AppendUint32(v.bits, math.Float32bits(float32(f)))
-	if len(v.bits) == atOnce {
+	if len(v.bits) == encodeBatch {
 		dst, v.bits = base64.StdEncoding.AppendEncode(dst, v.bits), v.bits[:0]
 	}
 	return dst
 }
 
-// atOnce is the number of bytes that are encoded at a time. It is a multiple of 4, the size of a
+// encodeBatch is the number of bytes that are encoded at a time. It is a multiple of 4, the size of a
 // float32, and of 3, the size of a base64 group.
-const atOnce = 4 * 3 * 16
+const encodeBatch = 4 * 3 * 16
 
-func (v *vector) end(dst []byte) []byte {
+func (v *vectorRewriter) end(dst []byte) []byte {
 	switch v.state {
 	case vectorNumbers:
 		dst = base64.StdEncoding.AppendEncode(v.appendNumber(dst), v.bits)
 		return append(dst, '"')
 	case vectorString:
 		return v.appendFloats(dst)
-	case vectorKept, vectorBegins: // the bracket of an empty list has already been written
+	case vectorUnchanged, vectorListStart: // the bracket of an empty list has already been written
 	}
 	return dst
 }
 
 // appendFloats appends the numbers in a base64 string. If the string is not base64-encoded float32,
 // appendFloats appends the string unchanged.
-func (v *vector) appendFloats(dst []byte) []byte {
+func (v *vectorRewriter) appendFloats(dst []byte) []byte {
 	text := v.text[1 : len(v.text)-1]
 	if bytes.IndexByte(text, '\\') >= 0 { // some encoders escape the slash
 		text = bytes.ReplaceAll(text, []byte(`\/`), []byte(`/`))
@@ -221,8 +221,8 @@ func (v *vector) appendFloats(dst []byte) []byte {
 
 const mixedVector = "an embedding that is not a list of numbers"
 
-func (v *vector) err() error {
-	if v.mixed {
+func (v *vectorRewriter) err() error {
+	if v.hasOtherElements {
 		return &translate.BadAnswer{Reason: mixedVector}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 	"penstock/translate"
 )
 
-// coded returns the vector as base64-encoded little-endian float32, as defined by OpenAI.
-func coded(v ...float32) string {
+// encodeVector returns the vector as base64-encoded little-endian float32, as defined by OpenAI.
+func encodeVector(v ...float32) string {
 	var raw []byte
 	for _, f := range v {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
@@ -27,19 +27,19 @@ func coded(v ...float32) string {
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	inf := float32(math.Inf(1))
-	long := strings.Repeat("AACAPwAAAMAA", longestVector/12+1)
+	long := strings.Repeat("AACAPwAAAMAA", maxVectorBytes/12+1)
 	for _, c := range []struct {
 		name         string
 		vectors      VectorForm
 		value, wants string // values of the embedding member
 	}{
-		{"numbers", VectorsBase64, `[1,-0.5,1e-3,0.10000000149011612]`, `"` + coded(1, -0.5, 1e-3, 0.1) + `"`},
-		{"space", VectorsBase64, "[ 1 ,\n-2\t]", `"` + coded(1, -2) + `"`},
+		{"numbers", VectorsBase64, `[1,-0.5,1e-3,0.10000000149011612]`, `"` + encodeVector(1, -0.5, 1e-3, 0.1) + `"`},
+		{"space", VectorsBase64, "[ 1 ,\n-2\t]", `"` + encodeVector(1, -2) + `"`},
 		{"one number", VectorsBase64, `[0]`, `"AAAAAA=="`},
-		{"thirteen numbers", VectorsBase64, `[1,2,3,4,5,6,7,8,9,10,11,12,13]`, `"` + coded(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13) + `"`},
-		{"NaN", VectorsBase64, `[1,null]`, `"` + coded(1, float32(math.NaN())) + `"`},
-		{"beyond float32", VectorsBase64, `[1e39,-1e-50]`, `"` + coded(inf, float32(math.Copysign(0, -1))) + `"`},
-		{"a long number", VectorsBase64, `[0.` + strings.Repeat("3", 1500) + `]`, `"` + coded(1.0/3) + `"`},
+		{"thirteen numbers", VectorsBase64, `[1,2,3,4,5,6,7,8,9,10,11,12,13]`, `"` + encodeVector(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13) + `"`},
+		{"NaN", VectorsBase64, `[1,null]`, `"` + encodeVector(1, float32(math.NaN())) + `"`},
+		{"beyond float32", VectorsBase64, `[1e39,-1e-50]`, `"` + encodeVector(inf, float32(math.Copysign(0, -1))) + `"`},
+		{"a long number", VectorsBase64, `[0.` + strings.Repeat("3", 1500) + `]`, `"` + encodeVector(1.0/3) + `"`},
 		{"base64 to base64", VectorsBase64, `"AACAPw=="`, `"AACAPw=="`},
 		{"several vectors", VectorsBase64, `[[1,2],[3,4]]`, `[[1,2],[3,4]]`},
 		{"sparse", VectorsBase64, `[{"index":3,"value":0.5}]`, `[{"index":3,"value":0.5}]`},
@@ -47,9 +47,9 @@ func TestVectors(t *testing.T) {
 		{"by kind", VectorsBase64, `{"float":[1]}`, `{"float":[1]}`},
 		{"null", VectorsBase64, `null`, `null`},
 
-		{"base64", VectorsFloat, `"` + coded(1, -0.5, 1e-7, 0.1, 3e30) + `"`, `[1,-0.5,1e-07,0.1,3e+30]`},
+		{"base64", VectorsFloat, `"` + encodeVector(1, -0.5, 1e-7, 0.1, 3e30) + `"`, `[1,-0.5,1e-07,0.1,3e+30]`},
 		{"with escapes", VectorsFloat, `"\/wAAAA=="`, `[3.57e-43]`},
-		{"NaN in base64", VectorsFloat, `"` + coded(1, float32(math.NaN()), inf) + `"`, `[1,null,null]`},
+		{"NaN in base64", VectorsFloat, `"` + encodeVector(1, float32(math.NaN()), inf) + `"`, `[1,null,null]`},
 		{"no bytes", VectorsFloat, `""`, `[]`},
 		{"numbers to numbers", VectorsFloat, `[1,-0.50]`, `[1,-0.50]`},
 		{"int8 in base64", VectorsFloat, `"AQID"`, `"AQID"`},
@@ -71,7 +71,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: %.300s, want %.300s", c.name, got, around(c.wants))
 		}
 		for _, size := range []int{1, 2, 3, 5, 1 << 20} {
-			if got, _, err := relayedAs(c.vectors, around(c.value), size); err != nil || got != around(c.wants) {
+			if got, _, err := relayBodyAs(c.vectors, around(c.value), size); err != nil || got != around(c.wants) {
 				t.Errorf("%s in pieces of %d: %v, %.300s", c.name, size, err, got)
 			}
 		}
@@ -82,10 +82,10 @@ func TestVectors(t *testing.T) {
 // lists cannot be written as base64.
 func TestVectors_Mixed(t *testing.T) {
 	t.Parallel()
-	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", longestNumber) + `]`} {
+	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", maxNumberBytes) + `]`} {
 		body := `{"data":[{"embedding":` + value + `}]}`
 		a := Answer{Vectors: VectorsBase64}
-		_, _, piecemeal := relayedAs(VectorsBase64, body, 3)
+		_, _, piecemeal := relayBodyAs(VectorsBase64, body, 3)
 		for _, err := range []error{a.Parse([]byte(body)), piecemeal} {
 			var bad *translate.BadAnswer
 			if !errors.As(err, &bad) || bad.Reason != mixedVector {
@@ -110,18 +110,18 @@ func TestVectors_RoundTrip(t *testing.T) {
 			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // as engines in Python write numbers
 		}
 		body := `{"data":[{"embedding":` + string(numbers) + `]}]}`
-		in64, _, err := relayedAs(VectorsBase64, body, sizes...)
-		if want := `{"data":[{"embedding":"` + coded(v...) + `"}]}`; err != nil || in64 != want {
+		in64, _, err := relayBodyAs(VectorsBase64, body, sizes...)
+		if want := `{"data":[{"embedding":"` + encodeVector(v...) + `"}]}`; err != nil || in64 != want {
 			t.Fatalf("%s became %s, %v, want %s", body, in64, err, want)
 		}
-		back, _, err := relayedAs(VectorsFloat, in64, sizes...)
+		back, _, err := relayBodyAs(VectorsFloat, in64, sizes...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got struct {
 			Data []struct{ Embedding []float32 }
 		}
-		if err := json.Unmarshal([]byte(back), &got); err != nil || coded(got.Data[0].Embedding...) != coded(v...) {
+		if err := json.Unmarshal([]byte(back), &got); err != nil || encodeVector(got.Data[0].Embedding...) != encodeVector(v...) {
 			t.Fatalf("%s became %s, %v, want the same numbers", in64, back, err)
 		}
 	})

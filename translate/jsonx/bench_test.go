@@ -108,7 +108,7 @@ func BenchmarkFields(b *testing.B) {
 	b.Run("chat/40names/indexed", func(b *testing.B) {
 		b.ReportAllocs()
 		out := make([]Value, len(chatNames))
-		names := NewNames(chatNames...)
+		names := NewNameIndex(chatNames...)
 		for b.Loop() {
 			if names.Fields(d.Root(), out) != nil {
 				b.Fatal("error")
@@ -197,7 +197,7 @@ func TestAllocs(t *testing.T) {
 		seg [][]byte
 		out = make([]Value, len(chatNames))
 
-		names  = NewNames(chatNames...)
+		names  = NewNameIndex(chatNames...)
 		x      = []byte(`"x"`)
 		stream = []byte(`"stream":true`)
 	)
@@ -218,7 +218,7 @@ func TestAllocs(t *testing.T) {
 			buf = AppendString(buf, src)
 			buf = AppendStringS(buf, prose)
 			for it := root.Iter(); it.Next(); {
-				it.Key().Fold("stream")
+				it.Key().EqualFold("stream")
 				it.Value().EqualText("x")
 				buf = it.Key().AppendTo(buf)
 			}

@@ -9,127 +9,127 @@ package jsonx
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
-	src     []byte
-	at      int
-	left    int // members and elements that may still follow
-	refused bool
+	src          []byte
+	pos          int
+	childrenLeft int // members and elements that may still follow
+	rejected     bool
 }
 
 const cursorDepth = 16
 
 // NewCursor returns a cursor at the start of src.
-func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
+func NewCursor(src []byte) Cursor { return Cursor{src: src, childrenLeft: MaxMembers} }
 
-// At returns the offset after the last byte that was read.
-func (c *Cursor) At() int { return c.at }
+// Offset returns the offset after the last byte that was read.
+func (c *Cursor) Offset() int { return c.pos }
 
 // Jump moves the cursor to the given offset. The caller must already have validated the text before
 // the offset. Members before the offset do not count against MaxMembers.
-func (c *Cursor) Jump(at int) { c.at = at }
+func (c *Cursor) Jump(at int) { c.pos = at }
 
-// Refuse makes the cursor reject the document.
-func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true }
+// Reject makes the cursor reject the document.
+func (c *Cursor) Reject() { c.pos, c.rejected = len(c.src), true }
 
 // Done reports whether the whole document was read and accepted.
-func (c *Cursor) Done() bool { return !c.refused && skipSpace(c.src, c.at) >= len(c.src) }
+func (c *Cursor) Done() bool { return !c.rejected && skipSpace(c.src, c.pos) >= len(c.src) }
 
 // Peek returns the next byte that is not whitespace, or 0 at the end.
 func (c *Cursor) Peek() byte {
-	if c.at = skipSpace(c.src, c.at); c.at < len(c.src) {
-		return c.src[c.at]
+	if c.pos = skipSpace(c.src, c.pos); c.pos < len(c.src) {
+		return c.src[c.pos]
 	}
 	return 0
 }
 
-// Skip reads the given bracket. It must be the next byte after whitespace.
-func (c *Cursor) Skip(bracket byte) {
+// ReadBracket reads the given bracket. It must be the next byte after whitespace.
+func (c *Cursor) ReadBracket(bracket byte) {
 	if c.Peek() != bracket {
-		c.Refuse()
+		c.Reject()
 		return
 	}
-	c.at++
+	c.pos++
 }
 
-// First enters an object, which must be the next value, and returns the name of its first member.
+// FirstMember enters an object, which must be the next value, and returns the name of its first member.
 // It returns false if the object is empty or the document is rejected.
-func (c *Cursor) First() (name []byte, ok bool) {
-	c.Skip('{')
+func (c *Cursor) FirstMember() (name []byte, ok bool) {
+	c.ReadBracket('{')
 	if c.Peek() == '}' {
-		c.at++
+		c.pos++
 		return nil, false
 	}
 	return c.name()
 }
 
-// Next returns the name of the next member. The caller must have read the previous value. At the
+// NextMember returns the name of the next member. The caller must have read the previous value. At the
 // end of the object, Next leaves the object and returns false. It also returns false if the
 // document is rejected.
-func (c *Cursor) Next() (name []byte, ok bool) {
-	if c.at < len(c.src) && c.src[c.at] == ',' {
-		c.at++
+func (c *Cursor) NextMember() (name []byte, ok bool) {
+	if c.pos < len(c.src) && c.src[c.pos] == ',' {
+		c.pos++
 		return c.name()
 	}
 	switch c.Peek() {
 	case ',':
-		c.at++
+		c.pos++
 		return c.name()
 	case '}':
-		c.at++
+		c.pos++
 	default:
-		c.Refuse()
+		c.Reject()
 	}
 	return nil, false
 }
 
 func (c *Cursor) name() (name []byte, ok bool) {
-	if s := c.src[c.at:]; len(s) > 34 && s[0] == '"' && c.left > 0 {
-		if n := plain32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // the name is short, and no spaces follow
-			c.at += n + 3
-			c.left--
+	if s := c.src[c.pos:]; len(s) > 34 && s[0] == '"' && c.childrenLeft > 0 {
+		if n := findSpecial32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // the name is short, and no spaces follow
+			c.pos += n + 3
+			c.childrenLeft--
 			return s[1 : n+1], true
 		}
 	}
-	if c.left--; c.left < 0 || c.Peek() != '"' {
-		c.Refuse()
+	if c.childrenLeft--; c.childrenLeft < 0 || c.Peek() != '"' {
+		c.Reject()
 		return nil, false
 	}
-	from := c.at + 1
+	from := c.pos + 1
 	end, flags, reason := scanString(c.src, from)
 	if reason != "" || flags != 0 {
-		c.Refuse()
+		c.Reject()
 		return nil, false
 	}
-	if c.at = end; c.Peek() != ':' {
-		c.Refuse()
+	if c.pos = end; c.Peek() != ':' {
+		c.Reject()
 		return nil, false
 	}
-	c.at++
+	c.pos++
 	return c.src[from : end-1], true
 }
 
 // Value reads the next value and returns its text, or nil if the document is rejected.
 func (c *Cursor) Value() []byte {
 	c.Peek()
-	start := c.at
-	if c.value(cursorDepth); c.refused {
+	start := c.pos
+	if c.skipValue(cursorDepth); c.rejected {
 		return nil
 	}
-	return c.src[start:c.at]
+	return c.src[start:c.pos]
 }
 
-// Digits reads an unsigned whole number of at most 15 digits. If a fraction or an exponent follows,
+// ReadUint reads an unsigned whole number of at most 15 digits. If a fraction or an exponent follows,
 // the next read rejects the document.
-func (c *Cursor) Digits() (n int) {
+func (c *Cursor) ReadUint() (n int) {
 	c.Peek()
-	s, i := c.src, c.at
+	s, i := c.src, c.pos
 	for ; i < len(s) && s[i]-'0' <= 9; i++ {
 		n = n*10 + int(s[i]-'0')
 	}
-	if i == c.at || i > c.at+15 || i > c.at+1 && s[c.at] == '0' {
-		c.Refuse()
+	if i == c.pos || i > c.pos+15 || i > c.pos+1 && s[c.pos] == '0' {
+		c.Reject()
 		return 0
 	}
-	c.at = i
+	c.pos = i
 	return n
 }
 
@@ -137,20 +137,20 @@ func (c *Cursor) Digits() (n int) {
 // contains escapes. It returns nil for any other value.
 func (c *Cursor) String() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
-		c.Refuse()
+		c.Reject()
 		return nil, false
 	}
-	start := c.at
+	start := c.pos
 	end, flags, reason := scanString(c.src, start+1)
-	if reason != "" || flags&flagLone != 0 {
-		c.Refuse()
+	if reason != "" || flags&flagLoneSurrogate != 0 {
+		c.Reject()
 		return nil, false
 	}
-	c.at = end
+	c.pos = end
 	return c.src[start:end], flags&flagEscaped != 0
 }
 
-func (c *Cursor) value(depth int) {
+func (c *Cursor) skipValue(depth int) {
 	switch b := c.Peek(); b {
 	case '"':
 		c.String()
@@ -162,54 +162,54 @@ func (c *Cursor) value(depth int) {
 		c.literal("false")
 	case '{':
 		if depth == 0 {
-			c.Refuse()
+			c.Reject()
 			return
 		}
-		for _, ok := c.First(); ok; _, ok = c.Next() {
-			c.value(depth - 1)
+		for _, ok := c.FirstMember(); ok; _, ok = c.NextMember() {
+			c.skipValue(depth - 1)
 		}
 	case '[':
 		if depth == 0 {
-			c.Refuse()
+			c.Reject()
 			return
 		}
 		c.elements(depth - 1)
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		end, _, ok := scanNumber(c.src, c.at)
-		if c.at = end; !ok {
-			c.Refuse()
+		end, _, ok := scanNumber(c.src, c.pos)
+		if c.pos = end; !ok {
+			c.Reject()
 		}
 	default:
-		c.Refuse()
+		c.Reject()
 	}
 }
 
 func (c *Cursor) elements(depth int) {
-	c.at++
+	c.pos++
 	if c.Peek() == ']' {
-		c.at++
+		c.pos++
 		return
 	}
-	for c.left--; c.left >= 0; c.left-- {
-		c.value(depth)
+	for c.childrenLeft--; c.childrenLeft >= 0; c.childrenLeft-- {
+		c.skipValue(depth)
 		switch c.Peek() {
 		case ',':
-			c.at++
+			c.pos++
 		case ']':
-			c.at++
+			c.pos++
 			return
 		default:
-			c.Refuse()
+			c.Reject()
 			return
 		}
 	}
-	c.Refuse()
+	c.Reject()
 }
 
 func (c *Cursor) literal(word string) {
-	if end := c.at + len(word); end <= len(c.src) && string(c.src[c.at:end]) == word {
-		c.at = end
+	if end := c.pos + len(word); end <= len(c.src) && string(c.src[c.pos:end]) == word {
+		c.pos = end
 		return
 	}
-	c.Refuse()
+	c.Reject()
 }

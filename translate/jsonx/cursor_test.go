@@ -28,16 +28,16 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		c = NewCursor(src)
-		name, ok := c.First()
-		for it := d.Root().Iter(); it.Next(); name, ok = c.Next() {
+		name, ok := c.FirstMember()
+		for it := d.Root().Iter(); it.Next(); name, ok = c.NextMember() {
 			if !ok || !bytes.Equal(name, it.Key().Name()) {
 				t.Fatalf("%q: name %q (%v), want %q", src, name, ok, it.Key().Name())
 			}
 			if v := c.Value(); !bytes.Equal(v, it.Value().Raw()) {
 				t.Fatalf("%q: value %q, want %q", src, v, it.Value().Raw())
 			}
-			if c.At() != it.Value().End() {
-				t.Fatalf("%q: at %d after %q, which ends at %d", src, c.At(), name, it.Value().End())
+			if c.Offset() != it.Value().End() {
+				t.Fatalf("%q: at %d after %q, which ends at %d", src, c.Offset(), name, it.Value().End())
 			}
 		}
 		if ok || !c.Done() {

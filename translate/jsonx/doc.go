@@ -22,7 +22,7 @@
 //
 // A \u escape of a lone surrogate is legal JSON, so Parse accepts it. The escape decodes to U+FFFD,
 // as in encoding/json. The edge parses requests with Options.Paired, which rejects these escapes.
-// Some engines' parsers reject them, and other engines fail when they encode the string. MendLone
+// Some engines' parsers reject them, and other engines fail when they encode the string. ReplaceLoneSurrogates
 // replaces the escapes with U+FFFD in texts that come from an engine.
 //
 // Parse also limits the depth, the number of members in each object, and the number of nodes on the

@@ -26,7 +26,7 @@ const (
 
 type edit struct {
 	start, end int
-	with       []byte
+	newText    []byte
 	kind       editKind
 	first      bool // delete: no sibling precedes the child; add: the container is empty
 	before     int  // delete: offset of the comma before the child
@@ -50,7 +50,7 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	if start < 0 || end < start {
 		panic("BUG: jsonx: replacement of a negative range")
 	}
-	e.add(edit{start: start, end: end, with: with, kind: editReplace})
+	e.add(edit{start: start, end: end, newText: with, kind: editReplace})
 }
 
 // Insert inserts the given text before src[at]. To insert a comma as well, use Add.
@@ -68,7 +68,7 @@ func (e *Edits) Add(v Value, with []byte) {
 	mustExist(v)
 	src := v.d.src
 	at := skipSpaceBack(src, v.End()-1)
-	x := edit{start: at, end: at, with: with, kind: editAdd}
+	x := edit{start: at, end: at, newText: with, kind: editAdd}
 	if at-1 == v.Start() { // the opening bracket
 		x.first = true
 	}
@@ -153,31 +153,31 @@ func (e *Edits) sort() {
 	}
 }
 
-type cursor struct {
+type editCursor struct {
 	i   int
 	pos int // the source has been processed up to this offset
 
 	// Deleting a child also deletes the comma before it or, if all earlier children are deleted
 	// too, the comma after it.
-	leading int // offset of a child whose preceding siblings are all deleted
-	emptied int // end of the last child if all its preceding siblings are deleted
-	added   int // offset at which something has been added
+	leadingChildAt int // offset of a child whose preceding siblings are all deleted
+	emptied        int // end of the last child if all its preceding siblings are deleted
+	added          int // offset at which something has been added
 }
 
-// A step copies src up to the offset from and replaces src[from:to] with a text. If comma is true,
+// A editStep copies src up to the offset from and replaces src[from:to] with a text. If comma is true,
 // it writes a comma before the text.
-type step struct {
+type editStep struct {
 	from, to int
 	comma    bool
-	with     []byte
+	newText  []byte
 }
 
-func (e *Edits) start() cursor {
+func (e *Edits) start() editCursor {
 	e.sort()
-	return cursor{leading: -1, emptied: -1, added: -1}
+	return editCursor{leadingChildAt: -1, emptied: -1, added: -1}
 }
 
-func (e *Edits) next(c *cursor) (step, bool) {
+func (e *Edits) next(c *editCursor) (editStep, bool) {
 	for c.i < len(e.list) {
 		x := &e.list[c.i]
 		c.i++
@@ -187,7 +187,7 @@ func (e *Edits) next(c *cursor) (step, bool) {
 			}
 			continue
 		}
-		s := step{from: x.start, to: x.end, with: x.with}
+		s := editStep{from: x.start, to: x.end, newText: x.newText}
 		switch x.kind {
 		case editReplace:
 		case editAdd:
@@ -195,10 +195,10 @@ func (e *Edits) next(c *cursor) (step, bool) {
 			c.added = x.start
 		case editDelete:
 			switch {
-			case !x.first && x.start != c.leading:
+			case !x.first && x.start != c.leadingChildAt:
 				s.from = max(x.before, c.pos)
 			case x.next >= 0:
-				s.to, c.leading = x.next, x.next
+				s.to, c.leadingChildAt = x.next, x.next
 			default:
 				c.emptied = x.end
 			}
@@ -206,14 +206,14 @@ func (e *Edits) next(c *cursor) (step, bool) {
 		c.pos = s.to
 		return s, true
 	}
-	return step{}, false
+	return editStep{}, false
 }
 
 // Size returns the length of the result for a source of n bytes.
 func (e *Edits) Size(n int) int {
 	c := e.start()
 	for s, ok := e.next(&c); ok; s, ok = e.next(&c) {
-		n += len(s.with) - (s.to - s.from)
+		n += len(s.newText) - (s.to - s.from)
 		if s.comma {
 			n++
 		}
@@ -226,7 +226,7 @@ func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()
 	for s, ok := e.next(&c); ok && s.to <= at; s, ok = e.next(&c) {
-		n += len(s.with) - (s.to - s.from)
+		n += len(s.newText) - (s.to - s.from)
 		if s.comma {
 			n++
 		}
@@ -244,7 +244,7 @@ func (e *Edits) Append(dst, src []byte) []byte {
 		if s.comma {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, s.with...)
+		dst = append(dst, s.newText...)
 		pos = s.to
 	}
 	return append(dst, src[pos:]...)
@@ -264,8 +264,8 @@ func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 		if s.comma {
 			dst = append(dst, commaSegment)
 		}
-		if len(s.with) > 0 {
-			dst = append(dst, s.with)
+		if len(s.newText) > 0 {
+			dst = append(dst, s.newText)
 		}
 		pos = s.to
 	}

@@ -169,11 +169,11 @@ type branch struct {
 	extra    []string
 }
 
-func grown(v Value, all map[int32]*branch) *branch {
+func buildBranch(v Value, all map[int32]*branch) *branch {
 	b := &branch{kind: v.Kind(), text: string(v.Raw())}
 	all[v.i] = b
 	for it := v.Iter(); it.Next(); {
-		c := grown(it.Value(), all)
+		c := buildBranch(it.Value(), all)
 		if v.IsObject() {
 			c.name = `"` + string(it.Key().Raw()) + `":`
 		}
@@ -223,7 +223,7 @@ func FuzzEdits(f *testing.F) {
 		}
 		before := slices.Clone(src)
 		all := map[int32]*branch{}
-		model := grown(d.Root(), all)
+		model := buildBranch(d.Root(), all)
 		var at []int32
 		for i := range all {
 			at = append(at, i)
@@ -264,7 +264,7 @@ func FuzzEdits(f *testing.F) {
 		if err := after.Parse(out, Options{Record: 64}); err != nil {
 			t.Fatalf("%q became %q, which does not parse: %v", src, out, err)
 		}
-		got := grown(after.Root(), map[int32]*branch{}).render(nil)
+		got := buildBranch(after.Root(), map[int32]*branch{}).render(nil)
 		if want := model.render(nil); !bytes.Equal(got, want) {
 			t.Fatalf("%q became %q: got %s, want %s", src, out, got, want)
 		}

@@ -12,13 +12,13 @@ type SyntaxError struct {
 	Reason string
 }
 
-// Lone reports whether the error is about a lone surrogate.
-func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
+// IsLoneSurrogate reports whether the error is about a lone surrogate.
+func (e *SyntaxError) IsLoneSurrogate() bool { return e.Reason == reasonLoneSurrogate }
 
-// IsLone reports whether err is a SyntaxError about a lone surrogate.
-func IsLone(err error) bool {
+// IsLoneSurrogateError reports whether err is a SyntaxError about a lone surrogate.
+func IsLoneSurrogateError(err error) bool {
 	var syntax *SyntaxError
-	return errors.As(err, &syntax) && syntax.Lone()
+	return errors.As(err, &syntax) && syntax.IsLoneSurrogate()
 }
 
 func (e *SyntaxError) Error() string {
@@ -27,20 +27,20 @@ func (e *SyntaxError) Error() string {
 
 // The values of SyntaxError.Reason.
 const (
-	reasonEnd      = "unexpected end"
-	reasonBOM      = "byte order mark or not UTF-8"
-	reasonValue    = "expected a value"
-	reasonLiteral  = "invalid literal"
-	reasonNumber   = "invalid number"
-	reasonControl  = "control character in a string"
-	reasonEscape   = "invalid escape in a string"
-	reasonLone     = "half of a surrogate pair in a string"
-	reasonUTF8     = "invalid UTF-8 in a string"
-	reasonName     = "expected a member name in quotes"
-	reasonColon    = "expected ':' after a member name"
-	reasonObject   = "expected ',' or '}' after a member"
-	reasonArray    = "expected ',' or ']' after an element"
-	reasonTrailing = "data after the value"
+	reasonEnd           = "unexpected end"
+	reasonBOM           = "byte order mark or not UTF-8"
+	reasonValue         = "expected a value"
+	reasonLiteral       = "invalid literal"
+	reasonNumber        = "invalid number"
+	reasonControl       = "control character in a string"
+	reasonEscape        = "invalid escape in a string"
+	reasonLoneSurrogate = "half of a surrogate pair in a string"
+	reasonUTF8          = "invalid UTF-8 in a string"
+	reasonName          = "expected a member name in quotes"
+	reasonColon         = "expected ':' after a member name"
+	reasonObject        = "expected ',' or '}' after a member"
+	reasonArray         = "expected ',' or ']' after an element"
+	reasonTrailing      = "data after the value"
 )
 
 // Limit is the limit that a LimitError reports, worded for an error message.

@@ -7,7 +7,7 @@ import (
 )
 
 // requestNames lists the members that determine how this program handles a request.
-var requestNames = jsonx.NewNames("model", "messages", "stream")
+var requestNames = jsonx.NewNameIndex("model", "messages", "stream")
 
 func Example() {
 	body := []byte(`{"model": "llama", "messages": [{"role": "user", "content": "hi"}], "x-engine": [1, 2.50]}`)

@@ -21,11 +21,11 @@ func (k Kind) String() string {
 }
 
 const (
-	flagEscaped    = 1 << iota // string: contains a backslash
-	flagWide                   // string: contains bytes above 0x7f
-	flagLone                   // string: contains an escape for half a surrogate pair
-	flagFraction               // number: has a fraction or an exponent
-	flagUnrecorded             // container: has children that are not on the tape
+	flagEscaped       = 1 << iota // string: contains a backslash
+	flagNonASCII                  // string: contains bytes above 0x7f
+	flagLoneSurrogate             // string: contains an escape for half a surrogate pair
+	flagFraction                  // number: has a fraction or an exponent
+	flagUnrecorded                // container: has children that are not on the tape
 )
 
 // node is one entry of the tape, in document order. A container precedes its children. A member is

@@ -11,9 +11,9 @@ const (
 	// MaxMembers is the maximum number of members of an object, at any depth.
 	MaxMembers = 10_000
 
-	maxSize   = math.MaxInt32 // offsets have 32 bits
-	maxDepth  = 1024          // limits the stack in a Doc
-	keepNodes = 16 << 10      // Reset retains a tape of up to 256 KiB
+	maxSize      = math.MaxInt32 // offsets have 32 bits
+	maxDepth     = 1024          // limits the stack in a Doc
+	maxKeptNodes = 16 << 10      // Reset retains a tape of up to 256 KiB
 )
 
 // Options limits what Parse accepts. The zero value selects the defaults.
@@ -85,7 +85,7 @@ func (d *Doc) Parse(src []byte, o Options) error {
 // Reset releases the source. It also releases a large tape.
 func (d *Doc) Reset() {
 	d.src, d.nodes = nil, d.nodes[:0]
-	if cap(d.nodes) > keepNodes {
+	if cap(d.nodes) > maxKeptNodes {
 		d.nodes = nil
 	}
 }
@@ -133,8 +133,8 @@ value: // a value must follow
 		if reason != "" {
 			return tape[:k], &SyntaxError{end, reason}
 		}
-		if flags&flagLone != 0 && o.Paired {
-			return tape[:k], &SyntaxError{i, reasonLone}
+		if flags&flagLoneSurrogate != 0 && o.Paired {
+			return tape[:k], &SyntaxError{i, reasonLoneSurrogate}
 		}
 		if depth <= record {
 			tape[k].set(i, end, k+1, String, flags)
@@ -256,8 +256,8 @@ member: // a member's name must follow
 		if reason != "" {
 			return tape[:k], &SyntaxError{end, reason}
 		}
-		if flags&flagLone != 0 && o.Paired {
-			return tape[:k], &SyntaxError{i, reasonLone}
+		if flags&flagLoneSurrogate != 0 && o.Paired {
+			return tape[:k], &SyntaxError{i, reasonLoneSurrogate}
 		}
 		if depth <= record {
 			if k == len(tape) {

@@ -187,10 +187,10 @@ func TestRecord(t *testing.T) {
 	}
 	root := d.Root()
 	b := root.Get("a").Get("b")
-	if string(b.Raw()) != `[1,{}]` || b.Recorded() || b.Len() != 0 || b.Kind() != Array {
-		t.Errorf("b: %s recorded %v len %d", b.Raw(), b.Recorded(), b.Len())
+	if string(b.Raw()) != `[1,{}]` || b.HasRecordedChildren() || b.Len() != 0 || b.Kind() != Array {
+		t.Errorf("b: %s recorded %v len %d", b.Raw(), b.HasRecordedChildren(), b.Len())
 	}
-	if c := root.Get("c"); !c.Recorded() || c.Len() != 0 {
+	if c := root.Get("c"); !c.HasRecordedChildren() || c.Len() != 0 {
 		t.Error("c: an empty container has nothing that is not recorded")
 	}
 	if e := root.Get("e"); string(e.Raw()) != "5" {
@@ -202,7 +202,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	d := mustParse(t, "["+strings.Repeat("1,", keepNodes)+"1]")
+	d := mustParse(t, "["+strings.Repeat("1,", maxKeptNodes)+"1]")
 	d.Reset()
 	if d.src != nil || d.nodes != nil || d.Root().Exists() {
 		t.Error("a huge tape is kept")
@@ -216,8 +216,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// tree converts v to the value that encoding/json decodes with UseNumber.
-func tree(v Value) any {
+// toAny converts v to the value that encoding/json decodes with UseNumber.
+func toAny(v Value) any {
 	switch v.Kind() {
 	case Null:
 		return nil
@@ -231,17 +231,17 @@ func tree(v Value) any {
 	case Array:
 		a := []any{}
 		for it := v.Iter(); it.Next(); {
-			a = append(a, tree(it.Value()))
+			a = append(a, toAny(it.Value()))
 		}
 		return a
 	case Object:
 		m := map[string]any{}
 		for it := v.Iter(); it.Next(); {
 			k := string(it.Key().AppendTo(nil))
-			if !it.Key().Is(k) || !it.Key().Fold(strings.ToUpper(k)) && isASCII(k) {
+			if !it.Key().Is(k) || !it.Key().EqualFold(strings.ToUpper(k)) && isASCII(k) {
 				panic("Is or Fold disagree with AppendTo for " + k)
 			}
-			m[k] = tree(it.Value())
+			m[k] = toAny(it.Value())
 		}
 		return m
 	}
@@ -252,8 +252,8 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// scanned is reused, because allocating documents costs more than the scans.
-var scanned [2]Doc
+// scanDocs is reused, because allocating documents costs more than the scans.
+var scanDocs [2]Doc
 
 // sameWithoutVectors compares the two methods of scanning strings.
 func sameWithoutVectors(t *testing.T, src []byte) {
@@ -266,7 +266,7 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 		pad := strings.Repeat("a", n)
 		texts = append(texts, []byte(`["`+pad+string(src)+pad+`"]`))
 	}
-	with, without := &scanned[0], &scanned[1]
+	with, without := &scanDocs[0], &scanDocs[1]
 	for _, text := range texts {
 		err := with.Parse(text, Options{Record: 64})
 		hasVector = false
@@ -348,8 +348,8 @@ func TestVectorsOnCharacters(t *testing.T) {
 	}
 }
 
-// check compares Parse with encoding/json.
-func check(t *testing.T, src []byte) {
+// compareWithEncodingJSON compares Parse with encoding/json.
+func compareWithEncodingJSON(t *testing.T, src []byte) {
 	t.Helper()
 	sameWithoutVectors(t, src)
 	var d Doc
@@ -366,7 +366,7 @@ func check(t *testing.T, src []byte) {
 	if serr := shallow.Parse(src, Options{Record: 1}); !reflect.DeepEqual(serr, err) {
 		t.Fatalf("%q: %v when recorded, %v when not", src, err, serr)
 	}
-	if perr := new(Doc).Parse(src, Options{Paired: true}); (perr == nil) != (want && !lone(src)) {
+	if perr := new(Doc).Parse(src, Options{Paired: true}); (perr == nil) != (want && !hasLoneSurrogate(src)) {
 		t.Fatalf("%q: %v with Paired", src, perr)
 	}
 	if err != nil {
@@ -382,7 +382,7 @@ func check(t *testing.T, src []byte) {
 	if err := dec.Decode(&oracle); err != nil {
 		t.Fatal(err)
 	}
-	if got := tree(d.Root()); !reflect.DeepEqual(got, oracle) {
+	if got := toAny(d.Root()); !reflect.DeepEqual(got, oracle) {
 		t.Fatalf("%q: got %#v, want %#v", src, got, oracle)
 	}
 	for i := range d.nodes {
@@ -423,8 +423,8 @@ func checkNumber(t *testing.T, v Value) {
 
 var anyEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// lone reports whether a valid JSON text contains an escape for half a surrogate pair.
-func lone(src []byte) bool {
+// hasLoneSurrogate reports whether a valid JSON text contains an escape for half a surrogate pair.
+func hasLoneSurrogate(src []byte) bool {
 	all := anyEscape.FindAllIndex(src, -1)
 	code := func(i int) rune {
 		if i == len(all) || src[all[i][0]+1] != 'u' {
@@ -453,10 +453,10 @@ func TestParsePaired(t *testing.T) {
 	} {
 		err := new(Doc).Parse([]byte(src), Options{Paired: true})
 		var syntax *SyntaxError
-		if offset < 0 && err != nil || offset >= 0 && (!errors.As(err, &syntax) || *syntax != SyntaxError{offset, reasonLone}) {
+		if offset < 0 && err != nil || offset >= 0 && (!errors.As(err, &syntax) || *syntax != SyntaxError{offset, reasonLoneSurrogate}) {
 			t.Errorf("Parse(%s) = %v, want an error at %d", src, err, offset)
 		}
-		check(t, []byte(src))
+		compareWithEncodingJSON(t, []byte(src))
 	}
 }
 
@@ -472,7 +472,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(check)
+	f.Fuzz(compareWithEncodingJSON)
 }
 
 func FuzzString(f *testing.F) {
@@ -496,7 +496,7 @@ func FuzzString(f *testing.F) {
 		if text := d.Root().AppendText(nil); string(text) != want || !d.Root().EqualText(want) {
 			t.Fatalf("%q: got %q, want %q", s, text, want)
 		}
-		check(t, got)
+		compareWithEncodingJSON(t, got)
 		if utf8.Valid(s) && len(got) > len(marshaled) {
 			t.Fatalf("%q: more is escaped than by encoding/json: %s", s, got)
 		}
@@ -506,7 +506,7 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// FuzzStringEnd checks that StringEnd and Parse accept the same strings, whatever text follows.
+// FuzzStringEnd checks that ValidateString and Parse accept the same strings, whatever text follows.
 func FuzzStringEnd(f *testing.F) {
 	for _, s := range []string{"", "plain", "0123456789abcdef0123456789abcdef", "a\\", `\\`, `\"`, `a"b`, `\ud83d\ude00`, `\ud83d`, `\uDE00x`, `\u12`, "\x1f", "é漢😀", "\xc3", "0123456789abcdef0123456789abc\n"} {
 		f.Add([]byte(s), []byte(`},"x":1`))
@@ -515,7 +515,7 @@ func FuzzStringEnd(f *testing.F) {
 		alone := append(append([]byte{'"'}, s...), '"')
 		var d Doc
 		valid := d.Parse(alone, Options{Paired: true}) == nil && d.Root().IsString() && len(d.Root().Raw()) == len(alone)
-		end, escaped := StringEnd(append(slices.Clone(alone), behind...), 1)
+		end, escaped := ValidateString(append(slices.Clone(alone), behind...), 1)
 		if (end == len(alone)) != valid {
 			t.Fatalf("%q before %q ends at %d of %d, but %v is said of it alone", alone, behind, end, len(alone), valid)
 		}

@@ -14,38 +14,38 @@ const (
 	backs  = ones * '\\'
 )
 
-// special sets the high bit of each byte in x that a string scan must examine: a quote, a
+// markSpecial sets the high bit of each byte in x that a string scan must examine: a quote, a
 // backslash, a control character, or a byte above 0x7f. Flipping one bit moves the quote next to
 // the control characters, so one subtraction finds both. A borrow can set a false mark only above a
 // correct mark, so the lowest mark is always correct.
-func special(x uint64) uint64 {
+func markSpecial(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// plain returns the offset of the first special byte at or after i. If it finds none, it returns an
+// findSpecial returns the offset of the first special byte at or after i. If it finds none, it returns an
 // offset less than eight bytes before the end.
-func plain(s []byte, i int) int {
+func findSpecial(s []byte, i int) int {
 	// In text with escapes, plain runs are short, so the wide loop would not pay off.
 	for range 4 {
 		if len(s)-i < 8 {
 			return i
 		}
-		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+		if m := markSpecial(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
 		i += 8
 	}
 	for len(s)-i >= 32 {
 		w := s[i : i+32 : i+32]
-		m := special(binary.LittleEndian.Uint64(w)) | special(binary.LittleEndian.Uint64(w[8:])) |
-			special(binary.LittleEndian.Uint64(w[16:])) | special(binary.LittleEndian.Uint64(w[24:]))
+		m := markSpecial(binary.LittleEndian.Uint64(w)) | markSpecial(binary.LittleEndian.Uint64(w[8:])) |
+			markSpecial(binary.LittleEndian.Uint64(w[16:])) | markSpecial(binary.LittleEndian.Uint64(w[24:]))
 		if m != 0 {
 			break
 		}
 		i += 32
 	}
 	for len(s)-i >= 8 {
-		if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+		if m := markSpecial(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
 		i += 8
@@ -58,31 +58,31 @@ func plain(s []byte, i int) int {
 // returned offset, which may equal i and is never after the closing quote.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
-		i, _, _, _ = passText(s, i)
+		i, _, _, _ = skipBlocks(s, i)
 	}
-	return plain(s, i)
+	return findSpecial(s, i)
 }
 
-// plain32 returns the offset of the first special byte in w, or 32.
-func plain32(w *[32]byte) int {
-	m, n := special(binary.LittleEndian.Uint64(w[:8])), 0
+// findSpecial32 returns the offset of the first special byte in w, or 32.
+func findSpecial32(w *[32]byte) int {
+	m, n := markSpecial(binary.LittleEndian.Uint64(w[:8])), 0
 	if m == 0 {
-		m, n = special(binary.LittleEndian.Uint64(w[8:16])), 8
+		m, n = markSpecial(binary.LittleEndian.Uint64(w[8:16])), 8
 	}
 	if m == 0 {
-		m, n = special(binary.LittleEndian.Uint64(w[16:24])), 16
+		m, n = markSpecial(binary.LittleEndian.Uint64(w[16:24])), 16
 	}
 	if m == 0 {
-		m, n = special(binary.LittleEndian.Uint64(w[24:])), 24
+		m, n = markSpecial(binary.LittleEndian.Uint64(w[24:])), 24
 	}
 	return n + bits.TrailingZeros64(m)>>3
 }
 
-// StringEnd validates the string whose contents start at i, like Doc.Parse with Options.Paired. It
+// ValidateString validates the string whose contents start at i, like Doc.Parse with Options.Paired. It
 // returns the offset after the closing quote, or 0 if the string is invalid.
-func StringEnd(s []byte, i int) (end int, escaped bool) {
+func ValidateString(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
-	if reason != "" || flags&flagLone != 0 {
+	if reason != "" || flags&flagLoneSurrogate != 0 {
 		return 0, false
 	}
 	return end, flags&flagEscaped != 0
@@ -93,7 +93,7 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
 	if len(s)-i > 32 {
-		if i += plain32((*[32]byte)(s[i:])); s[i] == '"' {
+		if i += findSpecial32((*[32]byte)(s[i:])); s[i] == '"' {
 			return i + 1, 0, ""
 		}
 	}
@@ -108,7 +108,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		seen uint8
 	)
 	if hasVector && i >= 3 && len(s)-i >= 64 {
-		i, base, mask, flags = passText(s, i)
+		i, base, mask, flags = skipBlocks(s, i)
 	}
 	for {
 		switch {
@@ -118,18 +118,18 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 			if mask != 0 { // the block has no more special bytes
 				i, mask = max(i, base+64), 0
 				if !hasVector {
-					i, base, mask, seen = passText(s, i)
+					i, base, mask, seen = skipBlocks(s, i)
 					flags |= seen
 				}
 				continue
 			}
-			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+			if m := markSpecial(binary.LittleEndian.Uint64(s[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 			} else if i += 8; len(s)-i >= 64 {
-				i, base, mask, seen = passText(s, i)
+				i, base, mask, seen = skipBlocks(s, i)
 				flags |= seen
 				continue
-			} else if i = plain(s, i); i >= len(s) {
+			} else if i = findSpecial(s, i); i >= len(s) {
 				return len(s), 0, reasonEnd
 			}
 		case i >= len(s):
@@ -152,16 +152,16 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				return i, 0, reason
 			}
 			if lone {
-				flags |= flagLone
+				flags |= flagLoneSurrogate
 			}
 		case c < ' ':
 			return i, 0, reasonControl
 		case c < 0x80:
 			i++ // within the last bytes of s
 		default:
-			flags |= flagWide
+			flags |= flagNonASCII
 			if mask == 0 && len(s)-i >= 64 && (hasVector && i >= 3 || !hasVector && c < 0xe0) {
-				i, base, mask, seen = passText(s, i) // passWords stops at three-byte characters
+				i, base, mask, seen = skipBlocks(s, i) // skipBlocksByWord stops at three-byte characters
 				flags |= seen
 				continue
 			}
@@ -192,7 +192,7 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 		}
 	}
 	if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in either case
-		if !paired(s, i) {
+		if !isPairedSurrogate(s, i) {
 			return i + 6, true, ""
 		}
 		i += 6
@@ -200,12 +200,12 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText skips as much text from i as vectorText or passWords can. A character or an escape must
+// skipBlocks skips as much text from i as vectorText or skipBlocksByWord can. A character or an escape must
 // start at i. If mask is not 0, it marks the special bytes in s[base:base+64], and next equals
 // base.
-func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
+func skipBlocks(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
-		base, mask, flags = passWords(s, i)
+		base, mask, flags = skipBlocksByWord(s, i)
 		return base, base, mask, flags
 	}
 	block, mask, escapes, wide, open := vectorText(&s[i], (len(s)-i)/64)
@@ -214,26 +214,26 @@ func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 		flags |= flagEscaped
 	}
 	if wide != 0 {
-		flags |= flagWide
+		flags |= flagNonASCII
 	}
 	if block > 0 && (open != 0 || s[base-1] >= 0x80) {
-		return beginning(s, base), base, 0, flags
+		return characterStart(s, base), base, 0, flags
 	}
 	return base, base, mask, flags
 }
 
-// beginning returns the start of the escape or multi-byte character that contains the byte before
+// characterStart returns the start of the escape or multi-byte character that contains the byte before
 // i.
-func beginning(s []byte, i int) int {
+func characterStart(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
 		i--
 	}
 	return i
 }
 
-// paired reports whether the surrogate escape at i is a first half that is followed by the second
+// isPairedSurrogate reports whether the surrogate escape at i is a first half that is followed by the second
 // half.
-func paired(s []byte, i int) bool {
+func isPairedSurrogate(s []byte, i int) bool {
 	c := s[i+3] | 0x20
 	if c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
 		return false
@@ -250,8 +250,8 @@ func paired(s []byte, i int) bool {
 // simple marks the bytes that may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// wideStarts maps a first byte to the character's length and the range of the second byte.
-var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
+// utf8Starts maps a first byte to the character's length and the range of the second byte.
+var utf8Starts = func() (table [256]struct{ size, low, high uint8 }) {
 	for c := 0xc2; c <= 0xf4; c++ {
 		table[c].size, table[c].low, table[c].high = 2, 0x80, 0xbf
 		if c >= 0xe0 {
@@ -262,10 +262,10 @@ var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// WideStart returns the length of the character that starts with c, and the range of its second
+// UTF8Start returns the length of the character that starts with c, and the range of its second
 // byte (RFC 3629, section 4). size is 0 if c does not start a multi-byte character.
-func WideStart(c byte) (size int, low, high byte) {
-	w := &wideStarts[c]
+func UTF8Start(c byte) (size int, low, high byte) {
+	w := &utf8Starts[c]
 	return int(w.size), w.low, w.high
 }
 
@@ -285,7 +285,7 @@ func scanWide(s []byte, i int) (end int, reason string) {
 		if c < utf8.RuneSelf {
 			return i, ""
 		}
-		size, low, high := WideStart(c)
+		size, low, high := UTF8Start(c)
 		if size == 0 || i+size > len(s) || s[i+1] < low || s[i+1] > high {
 			return i, reasonUTF8
 		}
@@ -427,7 +427,7 @@ func AppendEscaped(dst, s []byte) []byte {
 	start, i := 0, 0
 	for {
 		if len(s)-i >= 8 {
-			i = plain(s, i)
+			i = findSpecial(s, i)
 		}
 		if i >= len(s) {
 			return append(dst, s[start:]...)

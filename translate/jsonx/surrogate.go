@@ -4,12 +4,12 @@ import "bytes"
 
 const escapeLength = len(`\u0000`)
 
-// Lone reports whether v is a string with a \u escape for half a surrogate pair.
-func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
+// HasLoneSurrogate reports whether v is a string with a \u escape for half a surrogate pair.
+func (v Value) HasLoneSurrogate() bool { return v.IsString() && v.node().flags&flagLoneSurrogate != 0 }
 
-// MendLone replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
+// ReplaceLoneSurrogates replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
 // same length. text must be valid JSON or a piece of valid JSON that splits no escape.
-func MendLone(text []byte) {
+func ReplaceLoneSurrogates(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
 		if n < 0 {
@@ -18,7 +18,7 @@ func MendLone(text []byte) {
 		switch i += n; {
 		case !isSurrogate(text[i:]):
 			i += 2
-		case paired(text, i):
+		case isPairedSurrogate(text, i):
 			i += 2 * escapeLength
 		default:
 			i += copy(text[i:], `\ufffd`)
@@ -30,9 +30,9 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// CutHigh splits a trailing escape for the first half of a surrogate pair off the contents of a
+// SplitHighSurrogate splits a trailing escape for the first half of a surrogate pair off the contents of a
 // JSON string.
-func CutHigh(contents []byte) (text, high []byte) {
+func SplitHighSurrogate(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {
 		return contents, nil

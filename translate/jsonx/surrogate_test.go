@@ -21,13 +21,13 @@ func TestMendLone(t *testing.T) {
 		if err := d.Parse(text, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		lone := d.Root().Get("k").Lone()
+		lone := d.Root().Get("k").HasLoneSurrogate()
 		var want, got map[string]string
 		if err := json.Unmarshal(text, &want); err != nil {
 			t.Fatal(err)
 		}
 		before := string(text)
-		MendLone(text)
+		ReplaceLoneSurrogates(text)
 		if lone != (before != string(text)) || len(before) != len(text) {
 			t.Fatalf("%s, lone %v, became %s", before, lone, text)
 		}
@@ -45,9 +45,9 @@ func TestCutHigh(t *testing.T) {
 		``: ``, `a`: `a`, `\ud83d`: ``, `a\uD83D`: `a`, `\udbff`: ``, `\ude00`: `\ude00`, `\ud83d\ude00`: `\ud83d\ude00`, `\\ud83d`: `\\ud83d`,
 		`\\\ud83d`: `\\`, `\ud83d\ud83d`: `\ud83d`, `\u00e4`: `\u00e4`, `ud83d`: `ud83d`,
 	} {
-		got, high := CutHigh([]byte(text))
+		got, high := SplitHighSurrogate([]byte(text))
 		if string(got) != want || string(got)+string(high) != text {
-			t.Errorf("CutHigh(%s) = %s and %s, want %s first", text, got, high, want)
+			t.Errorf("SplitHighSurrogate(%s) = %s and %s, want %s first", text, got, high, want)
 		}
 	}
 }

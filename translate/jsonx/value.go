@@ -57,8 +57,8 @@ func (v Value) Raw() []byte {
 	return v.d.src[n.start:n.end:n.end]
 }
 
-// Inside returns Raw without its quotes or brackets. v must be a string, an array or an object.
-func (v Value) Inside() []byte {
+// RawContents returns Raw without its quotes or brackets. v must be a string, an array or an object.
+func (v Value) RawContents() []byte {
 	raw := v.Raw()
 	return raw[1 : len(raw)-1]
 }
@@ -82,9 +82,9 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. Children are not
+// HasRecordedChildren reports whether the children of the container v can be visited. Children are not
 // recorded below the depth Options.Record. To read them, parse v.Raw with another Doc.
-func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
+func (v Value) HasRecordedChildren() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
 // Len returns the number of elements or members of v, or 0 if v is not a container. Len takes
 // linear time.
@@ -159,8 +159,8 @@ type Key struct {
 // Raw returns the name between its quotes, with its escapes.
 func (k Key) Raw() []byte { return k.raw }
 
-// Plain reports whether the name is ASCII without escapes.
-func (k Key) Plain() bool { return k.flags == 0 }
+// IsPlainASCII reports whether the name is ASCII without escapes.
+func (k Key) IsPlainASCII() bool { return k.flags == 0 }
 
 // Is reports whether the decoded key equals the given name.
 func (k Key) Is(name string) bool {
@@ -170,9 +170,9 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// Fold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F as s
+// EqualFold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F as s
 // and U+212A as k.
-func (k Key) Fold(name string) bool {
+func (k Key) EqualFold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
 	}
@@ -247,9 +247,9 @@ func (v Value) Fields(names []string, out []Value) error {
 	if v.Kind() != Object {
 		return nil
 	}
-	if len(names) > indexedFrom && len(names) <= maxIndexed {
-		var n Names
-		n.index(names)
+	if len(names) > minIndexedNames && len(names) <= maxIndexed {
+		var n NameIndex
+		n.addNames(names)
 		_, _, err := n.fields(v, out)
 		return err
 	}
@@ -262,7 +262,7 @@ func (v Value) Fields(names []string, out []Value) error {
 				out[j] = Value{v.d, i + 1}
 				break
 			}
-			if (Key{raw, k.flags}).Fold(name) {
+			if (Key{raw, k.flags}).EqualFold(name) {
 				if err := v.set(i, name, &out[j]); err != nil {
 					return err
 				}
@@ -287,27 +287,27 @@ func (v Value) set(i int32, name string, out *Value) error {
 }
 
 const (
-	indexedFrom = 8 // Fields indexes longer lists of names
-	maxIndexed  = 64
+	minIndexedNames = 8 // Fields indexes longer lists of names
+	maxIndexed      = 64
 )
 
-// Names is an immutable index of member names.
-type Names struct {
+// NameIndex is an immutable index of member names.
+type NameIndex struct {
 	list    []string
 	buckets [32]uint64 // sets of names, by length and first letter
 }
 
-// NewNames returns an index of at most 64 names, which must be in ASCII. It retains the slice.
-func NewNames(names ...string) *Names {
+// NewNameIndex returns an index of at most 64 names, which must be in ASCII. It retains the slice.
+func NewNameIndex(names ...string) *NameIndex {
 	if len(names) > maxIndexed {
 		panic("BUG: jsonx: more than 64 names")
 	}
-	n := new(Names)
-	n.index(names)
+	n := new(NameIndex)
+	n.addNames(names)
 	return n
 }
 
-func (n *Names) index(names []string) {
+func (n *NameIndex) addNames(names []string) {
 	n.list = names
 	for j, name := range names {
 		if name != "" {
@@ -319,7 +319,7 @@ func (n *Names) index(names []string) {
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
 // Index returns the position of k in the list, or -1. It ignores the case of letters.
-func (n *Names) Index(k Key) int {
+func (n *NameIndex) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
 		set = n.buckets[bucket(len(k.raw), k.raw[0])]
@@ -329,7 +329,7 @@ func (n *Names) Index(k Key) int {
 		if k.flags == 0 && len(k.raw) != len(n.list[j]) {
 			continue
 		}
-		if k.Fold(n.list[j]) {
+		if k.EqualFold(n.list[j]) {
 			return j
 		}
 	}
@@ -337,15 +337,15 @@ func (n *Names) Index(k Key) int {
 }
 
 // Fields is like v.Fields, but faster for a long list.
-func (n *Names) Fields(v Value, out []Value) error {
+func (n *NameIndex) Fields(v Value, out []Value) error {
 	clear(out[:len(n.list)])
-	_, _, err := n.Read(v, out)
+	_, _, err := n.ReadFields(v, out)
 	return err
 }
 
-// Read is like Fields, but all values in out must be absent. It also returns the set of names
+// ReadFields is like Fields, but all values in out must be absent. It also returns the set of names
 // found, as a bit mask (bit i for name i), and whether v has any other members.
-func (n *Names) Read(v Value, out []Value) (found uint64, others bool, err error) {
+func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	if v.Kind() != Object {
 		return 0, false, nil
@@ -353,7 +353,7 @@ func (n *Names) Read(v Value, out []Value) (found uint64, others bool, err error
 	return n.fields(v, out)
 }
 
-func (n *Names) fields(v Value, out []Value) (found uint64, others bool, err error) {
+func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err error) {
 	nodes, src := v.d.nodes, v.d.src
 members:
 	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
@@ -376,7 +376,7 @@ members:
 					continue members
 				}
 			}
-			if (Key{raw, k.flags}).Fold(name) {
+			if (Key{raw, k.flags}).EqualFold(name) {
 				if err := v.set(i, name, &out[j]); err != nil {
 					return 0, false, err
 				}

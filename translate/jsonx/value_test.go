@@ -11,7 +11,7 @@ import (
 func TestAbsent(t *testing.T) {
 	var v Value
 	if v.Exists() || v.Kind() != Invalid || v.Raw() != nil || v.Start() != 0 || v.End() != 0 || v.Len() != 0 ||
-		v.Get("a").Exists() || v.Index(0).Exists() || v.IsNull() || v.EqualText("") || v.Recorded() {
+		v.Get("a").Exists() || v.Index(0).Exists() || v.IsNull() || v.EqualText("") || v.HasRecordedChildren() {
 		t.Error("an absent value has something")
 	}
 	if _, ok := v.Int(); ok {
@@ -240,7 +240,7 @@ func FuzzFields(f *testing.F) {
 			out := make([]Value, len(names))
 			err := d.Root().Fields(names, out)
 			again := make([]Value, len(names))
-			if aerr := NewNames(names...).Fields(d.Root(), again); !reflect.DeepEqual(aerr, err) || err == nil && !slices.Equal(again, out) {
+			if aerr := NewNameIndex(names...).Fields(d.Root(), again); !reflect.DeepEqual(aerr, err) || err == nil && !slices.Equal(again, out) {
 				t.Fatalf("%q: %v by Names, %v by Fields", src, aerr, err)
 			}
 			var got *MemberError
@@ -262,7 +262,7 @@ func FuzzFields(f *testing.F) {
 }
 
 func TestNamesIndex(t *testing.T) {
-	n := NewNames("stop", "tools", "n", "top_k")
+	n := NewNameIndex("stop", "tools", "n", "top_k")
 	for name, want := range map[string]int{
 		"stop": 0, "tools": 1, "n": 2, "top_k": 3, "STOP": 0, `st\u006fp`: 0, "\u212a": -1, "top_\u212a": 3, "": -1, "sto": -1, "stopp": -1, "toolt": -1,
 	} {

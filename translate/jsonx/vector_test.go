@@ -24,18 +24,18 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-type passed struct {
+type vectorResult struct {
 	block               int
 	mask                uint64
 	escapes, wide, open bool
 }
 
-func vectorPassed(s []byte, blocks int) passed {
+func runVector(s []byte, blocks int) vectorResult {
 	block, mask, escapes, wide, open := vectorText(&s[0], blocks)
 	if open > 1 {
 		panic(fmt.Sprint("open is ", open))
 	}
-	return passed{block, mask, escapes != 0, wide != 0, open != 0}
+	return vectorResult{block, mask, escapes != 0, wide != 0, open != 0}
 }
 
 // textState is the state of a scanner within an escape or a character.
@@ -62,7 +62,7 @@ func (s *textState) next(c byte) bool {
 	case c < 0xc0:
 		return false
 	}
-	size, low, high := WideStart(c)
+	size, low, high := UTF8Start(c)
 	if size == 0 {
 		size, low, high = 2, 0xff, 0
 	}
@@ -70,8 +70,8 @@ func (s *textState) next(c byte) bool {
 	return true
 }
 
-// bytePassed does the same as vectorPassed, byte by byte.
-func bytePassed(s []byte, blocks int) (p passed) {
+// runBytewise does the same as runVector, byte by byte.
+func runBytewise(s []byte, blocks int) (p vectorResult) {
 	var state textState
 	for ; p.block < blocks; p.block++ {
 		p.open = state.open
@@ -116,10 +116,10 @@ func fill(s []byte, random *rand.Rand, oneIn int) {
 	}
 }
 
-// samePassed compares vectorText with bytePassed on the blocks of s that start at i.
-func samePassed(t *testing.T, s []byte, i, blocks int) {
+// compareVector compares vectorText with runBytewise on the blocks of s that start at i.
+func compareVector(t *testing.T, s []byte, i, blocks int) {
 	t.Helper()
-	if got, want := vectorPassed(s[i:], blocks), bytePassed(s[i:], blocks); got != want {
+	if got, want := runVector(s[i:], blocks), runBytewise(s[i:], blocks); got != want {
 		t.Fatalf("%q behind %q: got %+v, want %+v", s[i:i+64*blocks], s[i-3:i], got, want)
 	}
 }
@@ -142,7 +142,7 @@ func TestVectorText(t *testing.T) {
 		for _, i := range []int{3, len(memory) - size, 64 + n%64} {
 			copy(memory[i-3:], []string{"abc", "水", "ü.", `\\"`, "\xa4\xc3\xa4", "\xbf\xbf\xbf", `"\\`}[n%7])
 			fill(memory[i:i+size], random, []int{1, 4, 30, 1000}[n%4])
-			samePassed(t, memory, i, blocks)
+			compareVector(t, memory, i, blocks)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestVectorTextPairs(t *testing.T) {
 			at += 3
 			for c := first; c < 1<<16; c += len(places) {
 				s[at], s[at+1] = byte(c>>8), byte(c)
-				samePassed(t, s, 3, 3)
+				compareVector(t, s, 3, 3)
 			}
 		}
 	}
@@ -189,7 +189,7 @@ func FuzzVectorText(f *testing.F) {
 		s := memory[len(memory)-64*blocks-3:]
 		for _, before := range []string{"abc", `"\\`} {
 			copy(s[copy(s, before+string(text)):], strings.Repeat("a", 63))
-			samePassed(t, s, 3, blocks)
+			compareVector(t, s, 3, blocks)
 		}
 	})
 }

@@ -13,25 +13,25 @@ const (
 	notStop = (0x7f - ' ') * ones
 )
 
-// passWords does the same as passText on processors without vector code. A character or an escape
-// must start at i, and i must not be 0. Besides ASCII, the blocks that passWords skips may contain
+// skipBlocksByWord does the same as skipBlocks on processors without vector code. A character or an escape
+// must start at i, and i must not be 0. Besides ASCII, the blocks that skipBlocksByWord skips may contain
 // two-byte escapes or two-byte characters, but not both. The mask marks the special bytes in
 // s[base:base+64]. If fewer bytes are left, the mask is 0.
-func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
+func skipBlocksByWord(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
-		i = passPlain(s, i)
+		i = skipPlainBlocks(s, i)
 		// Start with the kinds of text in the previous block, because this block probably contains
 		// the same kinds.
-		for seen := uint8(flagEscaped | flagWide); seen != 0; {
+		for seen := uint8(flagEscaped | flagNonASCII); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
 			}
 			w := (*[64]byte)(s[i:])
 			var next int
-			if seen&flagEscaped != 0 && !isWide(w) {
-				next, mask, seen = passEscapes(w)
-			} else if next, seen = passPairs((*[65]byte)(s[i-1:])); next == 0 {
-				mask = specials(w)
+			if seen&flagEscaped != 0 && !hasNonASCII(w) {
+				next, mask, seen = scanEscapeBlock(w)
+			} else if next, seen = scanTwoByteBlock((*[65]byte)(s[i-1:])); next == 0 {
+				mask = specialMask(w)
 			}
 			flags |= seen
 			if mask != 0 {
@@ -42,31 +42,31 @@ func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	}
 }
 
-// passPlain skips blocks of 64 plain bytes.
-func passPlain(s []byte, i int) int {
+// skipPlainBlocks skips blocks of 64 plain bytes.
+func skipPlainBlocks(s []byte, i int) int {
 	for ; len(s)-i >= 64; i += 64 {
 		w := s[i : i+64 : i+64]
-		if special(binary.LittleEndian.Uint64(w))|special(binary.LittleEndian.Uint64(w[8:]))|
-			special(binary.LittleEndian.Uint64(w[16:]))|special(binary.LittleEndian.Uint64(w[24:]))|
-			special(binary.LittleEndian.Uint64(w[32:]))|special(binary.LittleEndian.Uint64(w[40:]))|
-			special(binary.LittleEndian.Uint64(w[48:]))|special(binary.LittleEndian.Uint64(w[56:])) != 0 {
+		if markSpecial(binary.LittleEndian.Uint64(w))|markSpecial(binary.LittleEndian.Uint64(w[8:]))|
+			markSpecial(binary.LittleEndian.Uint64(w[16:]))|markSpecial(binary.LittleEndian.Uint64(w[24:]))|
+			markSpecial(binary.LittleEndian.Uint64(w[32:]))|markSpecial(binary.LittleEndian.Uint64(w[40:]))|
+			markSpecial(binary.LittleEndian.Uint64(w[48:]))|markSpecial(binary.LittleEndian.Uint64(w[56:])) != 0 {
 			break
 		}
 	}
 	return i
 }
 
-func isWide(w *[64]byte) bool {
-	return (word(w, 0)|word(w, 8)|word(w, 16)|word(w, 24)|
-		word(w, 32)|word(w, 40)|word(w, 48)|word(w, 56))&highs != 0
+func hasNonASCII(w *[64]byte) bool {
+	return (loadWord(w, 0)|loadWord(w, 8)|loadWord(w, 16)|loadWord(w, 24)|
+		loadWord(w, 32)|loadWord(w, 40)|loadWord(w, 48)|loadWord(w, 56))&highs != 0
 }
 
-// passEscapes examines a block without bytes above 0x7f. It returns the start of the next block, or
+// scanEscapeBlock examines a block without bytes above 0x7f. It returns the start of the next block, or
 // 0. The mask marks the bytes of this block that a scan must examine.
-func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
+func scanEscapeBlock(w *[64]byte) (next int, mask uint64, flags uint8) {
 	var back, stop uint64 // inverted until after the loop
 	for at := 0; at < 64; at += 8 {
-		x := word(w, at)
+		x := loadWord(w, at)
 		back = back>>1 | ((x^backs)+notZero)&highs
 		stop = stop>>1 | ((x^2*ones)+notStop)&highs
 	}
@@ -80,7 +80,7 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 	escaped := (sum<<1 ^ even) & follows
 	for m := escaped; m != 0; m &= m - 1 {
 		if !simple[w[bits.TrailingZeros64(m)&63]] {
-			return 0, specials(w), 0
+			return 0, specialMask(w), 0
 		}
 	}
 	stop &^= escaped
@@ -90,10 +90,10 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 	return 64 - int(open), stop, flags // an escape that starts in the last byte extends into the next block
 }
 
-// passPairs examines the block that starts at s[1]; s[0] is the byte before it. It returns the
+// scanTwoByteBlock examines the block that starts at s[1]; s[0] is the byte before it. It returns the
 // start of the next block, or 0 if the block contains anything other than ASCII and two-byte
 // characters.
-func passPairs(s *[65]byte) (next int, flags uint8) {
+func scanTwoByteBlock(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
 		before, x := binary.LittleEndian.Uint64(s[at:at+8]), binary.LittleEndian.Uint64(s[at+1:at+9])
@@ -108,12 +108,12 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 		wide |= x
 	}
 	if wide&highs != 0 {
-		flags = flagWide
+		flags = flagNonASCII
 	}
 	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character belongs to the next block
 }
 
-func word(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
+func loadWord(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
 
 // transposed moves bit 8i+j of x to bit 8j+i.
 func transposed(x uint64) uint64 {
@@ -125,12 +125,12 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials returns a mask of the special bytes of a block. The lowest bit is the first byte. All
+// specialMask returns a mask of the special bytes of a block. The lowest bit is the first byte. All
 // bits are correct, unlike those from special.
-func specials(w *[64]byte) uint64 {
+func specialMask(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {
-		x := word(w, at)
+		x := loadWord(w, at)
 		y := x &^ highs // prevents a carry into the next byte
 		plain = plain>>1 | ((y^2*ones)+notStop)&((y^backs)+notZero)&^x&highs
 	}

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// bytewise does the same as scanString, but examines each byte separately.
-func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
+// scanBytewise does the same as scanString, but examines each byte separately.
+func scanBytewise(s []byte, i int) (end int, flags uint8, reason string) {
 	for i < len(s) {
 		switch c := s[i]; {
 		case c == '"':
@@ -30,12 +30,12 @@ func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
 				return i, 0, reason
 			}
 			if lone {
-				flags |= flagLone
+				flags |= flagLoneSurrogate
 			}
 		case c < utf8.RuneSelf:
 			i++
 		default:
-			flags |= flagWide
+			flags |= flagNonASCII
 			r, n := utf8.DecodeRune(s[i:])
 			if r == utf8.RuneError && n == 1 {
 				return i, 0, reasonUTF8
@@ -46,9 +46,9 @@ func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
 	return len(s), 0, reasonEnd
 }
 
-// sameBytewise checks that the scans with and without vector code return the same results as
+// compareBytewise checks that the scans with and without vector code return the same results as
 // bytewise.
-func sameBytewise(t *testing.T, text []byte) {
+func compareBytewise(t *testing.T, text []byte) {
 	t.Helper()
 	type result struct {
 		end    int
@@ -56,7 +56,7 @@ func sameBytewise(t *testing.T, text []byte) {
 		reason string
 	}
 	var want, got result
-	want.end, want.flags, want.reason = bytewise(text, 1)
+	want.end, want.flags, want.reason = scanBytewise(text, 1)
 	for _, vector := range slices.Compact([]bool{false, hasVector}) {
 		had := hasVector
 		hasVector = vector
@@ -82,7 +82,7 @@ func TestWords(t *testing.T) {
 			for at := range 70 {
 				pad := strings.Repeat(before, 128/len(before)+1)
 				text := fmt.Sprintf(`"%s%s%sc\n%s"`, pad, strings.Repeat("b", at), item, pad)
-				sameBytewise(t, []byte(text))
+				compareBytewise(t, []byte(text))
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, n := range []int{0, 31, 62, 63, 64} {
 			pad := strings.Repeat("a", n)
-			sameBytewise(t, []byte(`"`+pad+string(text)+pad+strings.Repeat("ä", 40)+`"`))
+			compareBytewise(t, []byte(`"`+pad+string(text)+pad+strings.Repeat("ä", 40)+`"`))
 		}
 	})
 }

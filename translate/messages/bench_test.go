@@ -36,7 +36,7 @@ var eventCases = []struct {
 // feed returns a function that passes one event of the case to s. The function occasionally starts
 // a new stream, because a Stream stores all arguments.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
-	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
 	n := 0
 	send := func(data []byte) {

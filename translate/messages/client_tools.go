@@ -11,10 +11,10 @@ import (
 // only by its type. about and schema describe the tool and its input for models that do not know
 // the tool. Both come from the vendor's documentation.
 type clientTool struct {
-	kind   string // prefix of the type, followed by a version
-	before string // the first version that the entry does not cover; empty if it covers all versions
-	about  string
-	schema string
+	typePrefix    string // prefix of the type, followed by a version
+	beforeVersion string // the first version that the entry does not cover; empty if it covers all versions
+	description   string
+	schema        string
 }
 
 // These properties occur in more than one tool.
@@ -37,30 +37,30 @@ const (
 // clientTools lists the tools in the order in which they are compared with a type.
 var clientTools = [...]clientTool{
 	{
-		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",
+		typePrefix: "bash_", description: "Runs commands in a bash shell that stays open from one call to the next.",
 		schema: object + `"command":{"type":"string","description":"The command to run; needed unless restart is true."},` +
 			`"restart":{"type":"boolean","description":"Starts the shell anew."}}}`,
 	},
 	{
-		kind: "text_editor_", before: "20250429", about: editorAbout,
+		typePrefix: "text_editor_", beforeVersion: "20250429", description: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert", "undo_edit") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		kind: "text_editor_", before: "20250728", about: editorAbout,
+		typePrefix: "text_editor_", beforeVersion: "20250728", description: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
 		// Since this version, the vendor's models send insert_text, even though the vendor's
 		// documentation describes new_str.
-		kind: "text_editor_", about: editorAbout,
+		typePrefix: "text_editor_", description: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
 			insertedText + needsPath,
 	},
 	{
-		kind: "memory_", about: "Keeps notes across conversations, in files under /memories. View the directory before you begin.",
+		typePrefix: "memory_", description: "Keeps notes across conversations, in files under /memories. View the directory before you begin.",
 		schema: object + commands("view", "create", "str_replace", "insert", "delete", "rename") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
 			insertedText + `,"old_path":{"type":"string","description":"rename: the path that is."},` +
@@ -72,11 +72,11 @@ func commands(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }
 
-func clientToolOf(kind jsonx.Value) *clientTool {
+func findClientTool(kind jsonx.Value) *clientTool {
 	text := string(kind.AppendText(nil))
 	for i := range clientTools {
 		t := &clientTools[i]
-		if version, ok := strings.CutPrefix(text, t.kind); ok && (t.before == "" || version < t.before) {
+		if version, ok := strings.CutPrefix(text, t.typePrefix); ok && (t.beforeVersion == "" || version < t.beforeVersion) {
 			return t
 		}
 	}
@@ -85,10 +85,10 @@ func clientToolOf(kind jsonx.Value) *clientTool {
 
 func (t *clientTool) write(w *dialects.ChatWriter, name jsonx.Value) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
-	w.String(`,"description":"` + t.about + `","parameters":` + t.schema + `}}`)
+	w.WriteString(`,"description":"` + t.description + `","parameters":` + t.schema + `}}`)
 }
 
 func (t *clientTool) definition(name jsonx.Value) []byte {
 	dst := append([]byte(`{"name":`), name.Raw()...)
-	return append(dst, `,"description":"`+t.about+`","input_schema":`+t.schema+`}`...)
+	return append(dst, `,"description":"`+t.description+`","input_schema":`+t.schema+`}`...)
 }

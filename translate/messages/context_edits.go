@@ -29,10 +29,10 @@ const (
 )
 
 var (
-	managementNames = jsonx.NewNames("edits")
-	editNames       = jsonx.NewNames("type", "keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs",
+	managementNames = jsonx.NewNameIndex("edits")
+	editNames       = jsonx.NewNameIndex("type", "keep", "trigger", "clear_at_least", "exclude_tools", "clear_tool_inputs",
 		"instructions", "pause_after_compaction")
-	amountNames = jsonx.NewNames("type", "value")
+	amountNames = jsonx.NewNameIndex("type", "value")
 )
 
 // checkEdits rejects edits that the edge cannot read. Otherwise the client and the model would see
@@ -40,7 +40,7 @@ var (
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
-	if f == nil && chat.Given(edits[0]) && !edits[0].IsArray() {
+	if f == nil && chat.IsGiven(edits[0]) && !edits[0].IsArray() {
 		f = chat.WrongType("context_management.edits", "an array of edits", edits[0])
 	}
 	if f != nil || !edits[0].IsArray() {
@@ -48,7 +48,7 @@ func checkEdits(v jsonx.Value) *fault {
 	}
 	for it := edits[0].Iter(); it.Next(); {
 		if f = checkEdit(it.Value()); f != nil {
-			return f.At("edits", it.Index()).In("context_management")
+			return f.InElement("edits", it.Index()).InObject("context_management")
 		}
 	}
 	return nil
@@ -67,17 +67,17 @@ func checkEdit(v jsonx.Value) *fault {
 	case kind.EqualText(clearThinking):
 		return checkKept(m[editKeep])
 	case kind.EqualText(clearToolUses):
-		return chat.First(
-			amount("keep", m[editKeep], "tool_uses"),
-			amount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
-			amount("clear_at_least", m[editClearAtLeast], "input_tokens"),
+		return chat.FirstInvalid(
+			checkAmount("keep", m[editKeep], "tool_uses"),
+			checkAmount("trigger", m[editTrigger], "input_tokens", "tool_uses"),
+			checkAmount("clear_at_least", m[editClearAtLeast], "input_tokens"),
 			optionalStrings("exclude_tools", m[editExcludeTools], "an array of strings"),
-			clearedInputs(m[editClearToolInputs]),
+			checkClearedInputs(m[editClearToolInputs]),
 		)
 	case kind.EqualText(compact):
 		_, f = chat.OptionalBool("pause_after_compaction", m[editPause], false)
-		return chat.First(
-			amount("trigger", m[editTrigger], "input_tokens"),
+		return chat.FirstInvalid(
+			checkAmount("trigger", m[editTrigger], "input_tokens"),
 			chat.OptionalString("instructions", m[editInstructions]), f,
 		)
 	}
@@ -93,16 +93,16 @@ func checkKept(v jsonx.Value) *fault {
 	case v.IsString():
 		return chat.WrongValue("keep", `must be "all" or an object with type and value`)
 	}
-	f := amount("keep", v, "thinking_turns")
-	if n, _ := v.Get("value").Int(); f == nil && chat.Given(v) && n == 0 {
-		f = chat.WrongValue("value", "must be at least 1").In("keep")
+	f := checkAmount("keep", v, "thinking_turns")
+	if n, _ := v.Get("value").Int(); f == nil && chat.IsGiven(v) && n == 0 {
+		f = chat.WrongValue("value", "must be at least 1").InObject("keep")
 	}
 	return f
 }
 
-// amount checks an optional object with a whole number and a type from kinds.
-func amount(name string, v jsonx.Value, kinds ...string) *fault {
-	if !chat.Given(v) {
+// checkAmount checks an optional object with a whole number and a type from kinds.
+func checkAmount(name string, v jsonx.Value, kinds ...string) *fault {
+	if !chat.IsGiven(v) {
 		return nil
 	}
 	var m [2]jsonx.Value
@@ -111,25 +111,25 @@ func amount(name string, v jsonx.Value, kinds ...string) *fault {
 		return f
 	}
 	if f = chat.RequiredString("type", m[0]); f != nil {
-		return f.In(name)
+		return f.InObject(name)
 	}
 	if !slices.ContainsFunc(kinds, func(kind string) bool { return m[0].EqualText(kind) }) {
-		return chat.WrongValue("type", "must be "+strings.Join(kinds, " or ")).In(name)
+		return chat.WrongValue("type", "must be "+strings.Join(kinds, " or ")).InObject(name)
 	}
 	switch n, whole := m[1].Int(); {
-	case !chat.Given(m[1]):
+	case !chat.IsGiven(m[1]):
 		f = chat.Missing("value")
 	case !m[1].IsNumber():
 		f = chat.WrongType("value", "an integer", m[1])
 	case !whole || n < 0:
 		f = chat.WrongValue("value", "must be an integer of at least 0")
 	}
-	return f.In(name)
+	return f.InObject(name)
 }
 
 // optionalStrings checks an optional list of strings. want describes the allowed types.
 func optionalStrings(name string, v jsonx.Value, want string) *fault {
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return nil
 	}
 	if !v.IsArray() {
@@ -137,23 +137,23 @@ func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	}
 	for it := v.Iter(); it.Next(); {
 		if !it.Value().IsString() {
-			return chat.WrongType("", "a string", it.Value()).At(name, it.Index())
+			return chat.WrongType("", "a string", it.Value()).InElement(name, it.Index())
 		}
 	}
 	return nil
 }
 
-// clearedInputs checks the tools whose inputs should be cleared: all, none, or a list.
-func clearedInputs(v jsonx.Value) *fault {
+// checkClearedInputs checks the tools whose inputs should be cleared: all, none, or a list.
+func checkClearedInputs(v jsonx.Value) *fault {
 	if _, is := v.Bool(); is {
 		return nil
 	}
 	return optionalStrings("clear_tool_inputs", v, "true, false or an array of strings")
 }
 
-// keepThinkingFrom returns the index of the first message whose thinking is kept. A turn consists
+// firstKeptThinking returns the index of the first message whose thinking is kept. A turn consists
 // of all assistant messages between two user texts.
-func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
+func firstKeptThinking(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
 		if it.Value().Get("type").EqualText(clearThinking) {
@@ -179,8 +179,8 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	return begins[int64(len(begins))-turns]
 }
 
-// obeys reports whether context_management has no edits except clear_thinking.
-func obeys(contextManagement jsonx.Value) bool {
+// onlyClearsThinking reports whether context_management has no edits except clear_thinking.
+func onlyClearsThinking(contextManagement jsonx.Value) bool {
 	edits := contextManagement.Get("edits")
 	for it := edits.Iter(); it.Next(); {
 		if kind := it.Value().Get("type"); !edits.IsArray() || !kind.EqualText(clearThinking) {
@@ -193,7 +193,7 @@ func obeys(contextManagement jsonx.Value) bool {
 // keptTurns returns the number of turns whose thinking an edit preserves, or -1 for all turns.
 func keptTurns(keep jsonx.Value) int64 {
 	switch {
-	case !chat.Given(keep):
+	case !chat.IsGiven(keep):
 		return 1
 	case keep.Get("type").EqualText("thinking_turns"):
 		if n, ok := keep.Get("value").Int(); ok && n > 0 {
@@ -214,14 +214,14 @@ func hasResult(content jsonx.Value) bool {
 	return false
 }
 
-type cleared struct {
+type clearedThinking struct {
 	edits        bool // the client has requested edits, even if the list is empty
 	turns, bytes int
 }
 
 // appendEdits appends the member that lists the applied edits, if the client has requested edits.
 // It estimates the number of cleared tokens, because no engine has counted them.
-func (c cleared) appendEdits(dst []byte) []byte {
+func (c clearedThinking) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst
 	}

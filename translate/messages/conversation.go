@@ -8,61 +8,61 @@ import (
 	"penstock/translate/jsonx"
 )
 
-var messageNames = jsonx.NewNames("role", "content")
+var messageNames = jsonx.NewNameIndex("role", "content")
 
 type conversation struct {
-	w         *dialects.ChatWriter
-	images    *dialects.Images
-	dropped   *dialects.Dropped
-	arguments *chat.Arguments
-	past      past
-	inPlace   bool // system messages stay at their position
-	kept      bool // at least part of one message has been written
-	emptied   bool
-	// begun is true if the last message read is assistant text without tool calls.
-	begun bool
+	w          *dialects.ChatWriter
+	images     *dialects.ImagePositions
+	dropped    *dialects.Dropped
+	arguments  *chat.Arguments
+	history    thinkingHistory
+	inPlace    bool // system messages stay at their position
+	hasContent bool // at least part of one message has been written
+	hasEmptied bool
+	// endsWithText is true if the last message read is assistant text without tool calls.
+	endsWithText bool
 }
 
 // write writes the leading system message, then one or more messages for each client message.
 func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing("messages")
 	case !v.IsArray():
 		return chat.WrongType("messages", "an array of messages", v)
 	}
-	c.w.String(`"messages":[`)
-	if f := c.leading(v, system); f != nil {
+	c.w.WriteString(`"messages":[`)
+	if f := c.writeLeadingSystem(v, system); f != nil {
 		return f
 	}
 	for it := v.Iter(); it.Next(); {
-		if f := c.message(it.Index(), it.Value()); f != nil {
-			return f.At("messages", it.Index())
+		if f := c.writeMessage(it.Index(), it.Value()); f != nil {
+			return f.InElement("messages", it.Index())
 		}
 	}
 	if c.w.Messages == 0 {
 		return chat.WrongValue("messages", "must hold at least one message")
 	}
-	if c.emptied && !c.kept {
+	if c.hasEmptied && !c.hasContent {
 		return chat.WrongValue("messages", "must hold more than blocks that only their vendor's servers read")
 	}
-	c.w.String(`]`)
+	c.w.WriteString(`]`)
 	return nil
 }
 
-func (c *conversation) open(role string) content {
-	w := content{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
-	c.w.Message(role)
-	w.begin()
+func (c *conversation) beginMessage(role string) contentWriter {
+	w := contentWriter{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
+	c.w.BeginMessage(role)
+	w.beginContent()
 	return w
 }
 
-// leading writes the leading system message, which every chat template accepts. It contains the
+// writeLeadingSystem writes the leading system message, which every chat template accepts. It contains the
 // top-level system text. Unless inPlace is true, it also contains the texts of all system messages.
-func (c *conversation) leading(messages, system jsonx.Value) *fault {
-	w := c.open("system")
-	if chat.Given(system) {
-		if f := systemText(system, &w, "system"); f != nil {
+func (c *conversation) writeLeadingSystem(messages, system jsonx.Value) *fault {
+	w := c.beginMessage("system")
+	if chat.IsGiven(system) {
+		if f := writeSystemText(system, &w, "system"); f != nil {
 			return f
 		}
 	}
@@ -71,15 +71,15 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
 			continue // message reports the error
 		}
-		if f := systemText(m[1], &w, "content"); f != nil {
-			return f.At("messages", it.Index())
+		if f := writeSystemText(m[1], &w, "content"); f != nil {
+			return f.InElement("messages", it.Index())
 		}
 	}
 	w.endOrDrop()
 	return nil
 }
 
-func (c *conversation) message(i int, v jsonx.Value) *fault {
+func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, messageNames, m[:])
 	if f == nil {
@@ -89,41 +89,41 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 		return f
 	}
 	content := m[1]
-	c.begun = false
+	c.endsWithText = false
 	switch {
 	case m[0].EqualText("user"):
-		c.past.user(content)
-		return c.user(i, content)
+		c.history.recordUser(content)
+		return c.writeUser(i, content)
 	case m[0].EqualText("assistant"):
-		return c.assistant(i, content)
+		return c.writeAssistant(i, content)
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
 	case !c.inPlace:
 		return nil // its text is in the leading message
 	}
-	w := c.open("system")
-	if f := systemText(content, &w, "content"); f != nil {
+	w := c.beginMessage("system")
+	if f := writeSystemText(content, &w, "content"); f != nil {
 		return f
 	}
 	w.endOrDrop()
 	return nil
 }
 
-// billing is the start of a block that Claude Code puts before its system prompt. The edge removes
+// billingHeader is the start of a block that Claude Code puts before its system prompt. The edge removes
 // this block, because it changes with every request, and the engine could not use its prefix cache.
-var billing = []byte("x-anthropic-billing-header:")
+var billingHeader = []byte("x-anthropic-billing-header:")
 
-// systemText writes a system text, which is a string or a list of text blocks.
-func systemText(v jsonx.Value, w *content, name string) *fault {
+// writeSystemText writes a system text, which is a string or a list of text blocks.
+func writeSystemText(v jsonx.Value, w *contentWriter, name string) *fault {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing(name)
 	case v.IsString():
-		if text := v.Inside(); bytes.HasPrefix(text, billing) {
+		if text := v.RawContents(); bytes.HasPrefix(text, billingHeader) {
 			_, rest, _ := bytes.Cut(text, []byte(`\n`))
-			w.text(rest)
+			w.writeText(rest)
 		} else {
-			w.text(text)
+			w.writeText(text)
 		}
 		return nil
 	case !v.IsArray():
@@ -138,33 +138,33 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 			f = chat.RequiredString("text", b.fields[fieldText])
 		}
 		if f != nil {
-			return f.At(name, it.Index())
+			return f.InElement(name, it.Index())
 		}
-		if text := b.fields[fieldText].Inside(); !bytes.HasPrefix(text, billing) {
-			w.text(text)
+		if text := b.fields[fieldText].RawContents(); !bytes.HasPrefix(text, billingHeader) {
+			w.writeText(text)
 		}
 	}
 	return nil
 }
 
-// user writes the tool results first, because most templates reject other messages between a call
+// writeUser writes the tool results first, because most templates reject other messages between a call
 // and its result. The images in the results follow, and then the other blocks of the message.
-func (c *conversation) user(i int, v jsonx.Value) *fault {
+func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 	if v.IsString() {
-		w := c.open("user")
-		w.text(v.Inside())
-		w.end()
-		c.kept = true
+		w := c.beginMessage("user")
+		w.writeText(v.RawContents())
+		w.endContent()
+		c.hasContent = true
 		return nil
 	}
 	if !v.IsArray() {
-		if !chat.Given(v) {
+		if !chat.IsGiven(v) {
 			return chat.Missing("content")
 		}
 		return chat.WrongType("content", "a string or an array of content blocks", v)
 	}
 	results := 0
-	said := content{dropped: c.dropped}
+	said := contentWriter{dropped: c.dropped}
 	shown := 0 // number of images in results
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
@@ -172,7 +172,7 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 		case f != nil:
 		case b.kind == blockToolResult:
 			var n int
-			n, f = c.result(&b)
+			n, f = c.writeToolResult(&b)
 			shown += n
 			results++
 		case b.kind == blockToolUse:
@@ -181,37 +181,37 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 			f = b.visit(&said)
 		}
 		if f != nil {
-			return f.At("content", it.Index())
+			return f.InElement("content", it.Index())
 		}
 	}
-	c.note(&said, results)
+	c.recordContent(&said, results)
 	if said.textsSeen+said.imagesSeen+shown == 0 && results > 0 {
 		return nil
 	}
-	w := c.open("user")
-	w.parts, w.from = said.imagesSeen+shown > 0, i
+	w := c.beginMessage("user")
+	w.isParts, w.messageIndex = said.imagesSeen+shown > 0, i
 	if shown > 0 {
-		putBlocks(v, &w, true)
+		writeBlocks(v, &w, true)
 	}
-	putBlocks(v, &w, false)
-	w.end()
+	writeBlocks(v, &w, false)
+	w.endContent()
 	return nil
 }
 
-// note records whether a message has any content left after blocks were omitted. more is the number
+// recordContent records whether a message has any content left after blocks were omitted. more is the number
 // of tool calls or results that are written separately.
-func (c *conversation) note(w *content, more int) {
-	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
-	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
+func (c *conversation) recordContent(w *contentWriter, more int) {
+	stays := w.textsSeen+w.imagesSeen+more > 0 || w.omittedCount == 0
+	c.hasContent, c.hasEmptied = c.hasContent || stays, c.hasEmptied || !stays
 }
 
-// If results is true, putBlocks adds only the images in a turn's tool results. Otherwise it adds
+// If results is true, writeBlocks adds only the images in a turn's tool results. Otherwise it adds
 // everything except the results.
-func putBlocks(v jsonx.Value, w *content, results bool) {
+func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
-		w.at, w.item = it.Index(), -1
+		w.blockIndex, w.nestedIndex = it.Index(), -1
 		switch {
 		case results != (b.kind == blockToolResult):
 		case results:
@@ -222,9 +222,9 @@ func putBlocks(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes a tool result. It returns the number of images in the result, which belong in the
+// writeToolResult writes a tool result. It returns the number of images in the result, which belong in the
 // next message.
-func (c *conversation) result(b *block) (images int, f *fault) {
+func (c *conversation) writeToolResult(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
 	}
@@ -232,29 +232,29 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	if f != nil {
 		return 0, f
 	}
-	c.w.Message("tool")
+	c.w.BeginMessage("tool")
 	c.w.Raw(`,"tool_call_id":`, b.fields[fieldToolUseID])
-	w := content{w: c.w, skipImages: true, dropped: c.dropped}
-	w.begin()
+	w := contentWriter{w: c.w, skipImages: true, dropped: c.dropped}
+	w.beginContent()
 	if failed {
-		c.w.String("Error: ")
+		c.w.WriteString("Error: ")
 	}
 	if f := b.visitContent(b.fields[fieldContent], &w); f != nil {
 		return 0, f
 	}
-	w.end()
+	w.endContent()
 	return w.imagesSeen, nil
 }
 
-func (c *conversation) assistant(i int, v jsonx.Value) *fault {
-	w := c.open("assistant")
+func (c *conversation) writeAssistant(i int, v jsonx.Value) *fault {
+	w := c.beginMessage("assistant")
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing("content")
 	case v.IsString():
-		w.text(v.Inside())
-		c.begun, c.kept = w.n > 0, true
-		w.end()
+		w.writeText(v.RawContents())
+		c.endsWithText, c.hasContent = w.n > 0, true
+		w.endContent()
 		return nil
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
@@ -268,28 +268,28 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 			f = b.visit(&w)
 		case b.kind == blockToolUse:
 			toolCalls++
-		case c.past.has(i, &b):
+		case c.history.keepsBlock(i, &b):
 			thoughts++
 		case b.kind >= blockThinking:
-			c.past.clear(&b)
+			c.history.recordCleared(&b)
 		default:
 			f = chat.WrongValue("type", "is not a kind of block that an assistant's message has")
 		}
 		if f != nil {
-			return f.At("content", it.Index())
+			return f.InElement("content", it.Index())
 		}
 	}
-	c.begun = w.n > 0 && toolCalls == 0
-	c.note(&w, toolCalls)
-	c.w.String(`"`)
+	c.endsWithText = w.n > 0 && toolCalls == 0
+	c.recordContent(&w, toolCalls)
+	c.w.WriteString(`"`)
 	if thoughts > 0 {
-		c.thinking(v)
+		c.writeThinking(v)
 	}
 	if toolCalls == 0 {
-		c.w.String(`}`)
+		c.w.WriteString(`}`)
 		return nil
 	}
-	c.w.String(`,"tool_calls":[`)
+	c.w.WriteString(`,"tool_calls":[`)
 	n := 0
 	for it := v.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
@@ -297,20 +297,20 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 			continue
 		}
 		if f := c.writeToolCall(n, &b); f != nil {
-			return f.At("content", it.Index())
+			return f.InElement("content", it.Index())
 		}
 		n++
 	}
-	c.w.String(`]}`)
+	c.w.WriteString(`]}`)
 	return nil
 }
 
-// thinking writes the thinking of a message. It separates consecutive blocks with a blank line. If
+// writeThinking writes the thinking of a message. It separates consecutive blocks with a blank line. If
 // there is text between two blocks, it writes no blank line, so that the model receives its earlier
 // answer unchanged.
-func (c *conversation) thinking(blocks jsonx.Value) {
+func (c *conversation) writeThinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
-	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
+	c.w.WriteString(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
 	run := empty // text offset of the directly preceding blocks
 	for it := blocks.Iter(); it.Next(); {
@@ -321,10 +321,10 @@ func (c *conversation) thinking(blocks jsonx.Value) {
 			continue
 		}
 		if before > run {
-			c.w.String(`\n\n`)
+			c.w.WriteString(`\n\n`)
 		}
 		begin := len(c.w.Out)
-		if c.w.Out = c.past.appendText(c.w.Out, &b); len(c.w.Out) == begin {
+		if c.w.Out = c.history.appendText(c.w.Out, &b); len(c.w.Out) == begin {
 			c.w.Out = c.w.Out[:before]
 		}
 	}
@@ -332,7 +332,7 @@ func (c *conversation) thinking(blocks jsonx.Value) {
 		c.w.Out = c.w.Out[:start]
 		return
 	}
-	c.w.String(`"`)
+	c.w.WriteString(`"`)
 }
 
 // writeToolCall writes a tool call. If engines can read the input, it is copied unchanged into the
@@ -344,10 +344,10 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 	if f := requiredText("name", b.fields[fieldName]); f != nil {
 		return f
 	}
-	out := dialects.AppendToolCall(c.w.Out, n, b.fields[fieldID])
+	out := dialects.AppendToolCallStart(c.w.Out, n, b.fields[fieldID])
 	out = append(append(out, b.fields[fieldName].Raw()...), `,"arguments":`...)
 	switch input := b.fields[fieldInput]; {
-	case !chat.Given(input):
+	case !chat.IsGiven(input):
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
@@ -355,6 +355,6 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out
-	c.w.String(`}}`)
+	c.w.WriteString(`}}`)
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// counted lists the members of a request on which the token count depends.
-var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
+// countedMembers lists the members of a request on which the token count depends.
+var countedMembers = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a token
 // counter. The pieces are slices of body, which Decode must have accepted. Together they form the
@@ -21,23 +21,23 @@ var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinkin
 //     reject it.
 //   - Sealed thinking is opened, or removed if that fails.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
-	root := parseAgain(body)
+	root := reparse(body)
 	var edits jsonx.Edits
 	for it := root.Iter(); it.Next(); {
 		switch {
 		case it.Key().Is("model"):
 			edits.Set(it.Value(), jsonx.AppendStringS(nil, n.Served))
-		case !isCounted(it.Key()) || !chat.Given(it.Value()):
+		case !isCounted(it.Key()) || !chat.IsGiven(it.Value()):
 			edits.Delete(it.Value())
 		}
 	}
-	leaveOut(&edits, root)
+	omitServerTools(&edits, root)
 	editHistory(&edits, root, n)
 	return edits.Segments(segs, body)
 }
 
 func isCounted(k jsonx.Key) bool {
-	for _, name := range counted {
+	for _, name := range countedMembers {
 		if k.Is(name) {
 			return true
 		}
@@ -45,8 +45,8 @@ func isCounted(k jsonx.Key) bool {
 	return false
 }
 
-// parseAgain returns the root of a body that Decode accepted.
-func parseAgain(body []byte) jsonx.Value {
+// reparse returns the root of a body that Decode accepted.
+func reparse(body []byte) jsonx.Value {
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 7}) != nil {
 		panic("BUG: a body that was decoded is not JSON")
@@ -54,13 +54,13 @@ func parseAgain(body []byte) jsonx.Value {
 	return d.Root()
 }
 
-func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
+func omitServerTools(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
 		kind := it.Value().Get("type")
-		if !chat.Given(kind) || kind.EqualText("custom") {
+		if !chat.IsGiven(kind) || kind.EqualText("custom") {
 			continue
 		}
-		if t := clientToolOf(kind); t != nil {
+		if t := findClientTool(kind); t != nil {
 			edits.Set(it.Value(), t.definition(it.Value().Get("name")))
 		} else {
 			edits.Delete(it.Value())
@@ -68,7 +68,7 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	}
 	if system := root.Get("system"); system.IsArray() {
 		for it := system.Iter(); it.Next(); {
-			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(text.Inside(), billing) {
+			if text := it.Value().Get("text"); text.IsString() && bytes.HasPrefix(text.RawContents(), billingHeader) {
 				edits.Delete(it.Value())
 			}
 		}
@@ -87,7 +87,7 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 		}
 		for block := content.Iter(); block.Next(); {
 			input := block.Value().Get("input")
-			if block.Value().Get("type").EqualText("tool_use") && chat.Given(input) && !input.IsObject() {
+			if block.Value().Get("type").EqualText("tool_use") && chat.IsGiven(input) && !input.IsObject() {
 				edits.Set(input, bytes.Clone(args.Object(input)))
 			}
 		}

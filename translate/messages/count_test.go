@@ -43,7 +43,7 @@ func TestCountSegments_History(t *testing.T) {
 	}
 	got := string(bytes.Join(CountSegments(nil, body, &chat.CountRequest{Served: "s", Model: []byte("m"), Opener: fakeOpener{}}), nil))
 	want := `{"model":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
-		`{"type":"thinking","thinking":"open","signature":"` + signature + `"},{"type":"text","text":"so far"},{"type":"text","text":"b"}]},` +
+		`{"type":"thinking","thinking":"open","signature":"` + placeholderSignature + `"},{"type":"text","text":"so far"},{"type":"text","text":"b"}]},` +
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":""}]}]}]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

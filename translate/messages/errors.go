@@ -11,31 +11,33 @@ import (
 	"penstock/translate/jsonx"
 )
 
-type fault = chat.Invalid
+type fault = chat.InvalidMember
 
 // requiredText is like chat.RequiredString, but also rejects an empty string.
 func requiredText(name string, v jsonx.Value) *fault {
 	if f := chat.RequiredString(name, v); f != nil {
 		return f
 	}
-	if len(v.Inside()) == 0 {
+	if len(v.RawContents()) == 0 {
 		return chat.WrongValue(name, "must not be empty")
 	}
 	return nil
 }
 
-// renamed maps a member of a chat request to its path in Messages, if the two differ.
-var renamed = map[string]string{
+// renamedMembers maps a member of a chat request to its path in Messages, if the two differ.
+var renamedMembers = map[string]string{
 	"response_format":  "output_config.format",
 	"reasoning_effort": "output_config.effort",
 }
 
-// Locate replaces the parameter of an error about the chat request with its name in the Messages
+// RelocateError replaces the parameter of an error about the chat request with its name in the Messages
 // request. It returns other errors unchanged.
-func (i *RequestInfo) Locate(err error) error { return dialects.Locate(err, i.nameOf) }
+func (i *RequestInfo) RelocateError(err error) error {
+	return dialects.RelocateError(err, i.clientParam)
+}
 
-func (i *RequestInfo) nameOf(param string) string {
-	if name, ok := renamed[param]; ok {
+func (i *RequestInfo) clientParam(param string) string {
+	if name, ok := renamedMembers[param]; ok {
 		return name
 	}
 	if m, _ := i.images.Find(param); m != nil {
@@ -55,13 +57,13 @@ func MapError(e *apierr.Error) *apierr.Error {
 	switch {
 	case e.Status == 502 || e.Status == 503 || e.Status == 504:
 		own.Status, own.Type = apierr.StatusOverloaded, apierr.TypeOverloaded
-		own.RetryAfter = max(e.RetryAfter, leastRetryAfter)
-	case e.Overflow.Known() && e.Overflow.Answer > 0:
+		own.RetryAfter = max(e.RetryAfter, minRetryAfter)
+	case e.Overflow.HasSizes() && e.Overflow.Answer > 0:
 		o := e.Overflow
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum; "+
 			"input length and `max_tokens` exceed context limit: %d + %d > %d, "+
 			"decrease input length or `max_tokens` and try again", o.Prompt+o.Answer, o.Max, o.Prompt, o.Answer, o.Max)
-	case e.Overflow.Known():
+	case e.Overflow.HasSizes():
 		own.Message = fmt.Sprintf(promptTooLong+": %d tokens > %d maximum", e.Overflow.Prompt, e.Overflow.Max)
 	case e.Code == apierr.CodeContextLength && e.Param == "messages" && !strings.HasPrefix(e.Message, promptTooLong):
 		own.Message = promptTooLong + ". " + e.Message
@@ -77,6 +79,6 @@ func MapError(e *apierr.Error) *apierr.Error {
 // and again.
 const imageRefused = "Could not process image."
 
-const leastRetryAfter = time.Second
+const minRetryAfter = time.Second
 
 const promptTooLong = "prompt is too long"

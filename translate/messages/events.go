@@ -6,25 +6,25 @@ import (
 	"penstock/translate/seal"
 )
 
-type kind uint8
+type contentKind uint8
 
 const (
-	kindThinking kind = iota
-	kindSealed        // thinking that the client must not read
+	kindThinking contentKind = iota
+	kindSealed               // thinking that the client must not read
 	kindText
 	kindToolCall
 )
 
 type streamBlock struct {
-	kind     kind
+	kind     contentKind
 	open     bool
 	toolCall int    // for kindToolCall: its position in the reader's ToolCalls
 	text     []byte // for kindSealed: the whole text; for other kinds: the unsent text
 }
 
-// keep stores a text. keep stores at most one byte more than the maximum length of a text to be
+// storeText stores a text. keep stores at most one byte more than the maximum length of a text to be
 // sealed.
-func (b *streamBlock) keep(text []byte) {
+func (b *streamBlock) storeText(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
 	}
@@ -35,7 +35,7 @@ func (b *streamBlock) keep(text []byte) {
 // blocks are held back until the first block ends.
 type blockQueue []streamBlock
 
-func (q *blockQueue) push(k kind) *streamBlock {
+func (q *blockQueue) push(k contentKind) *streamBlock {
 	n := len(*q)
 	if n < cap(*q) {
 		*q = (*q)[:n+1]
@@ -51,14 +51,14 @@ func (q *blockQueue) pop() {
 	s := *q
 	first := s[0]
 	copy(s, s[1:])
-	if cap(first.text) > keepInput {
+	if cap(first.text) > maxKeptBytes {
 		first.text = nil
 	}
 	s[len(s)-1] = first
 	*q = s[:len(s)-1]
 }
 
-func (q blockQueue) held() (n int) {
+func (q blockQueue) bufferedBytes() (n int) {
 	if len(q) > 1 || len(q) == 1 && q[0].kind == kindSealed {
 		for i := range q {
 			n += cap(q[i].text)
@@ -67,15 +67,15 @@ func (q blockQueue) held() (n int) {
 	return n
 }
 
-const keepBlocks = 16
+const maxKeptBlocks = 16
 
 func (q *blockQueue) reset() {
 	s := (*q)[:cap(*q)]
-	if len(s) > keepBlocks {
+	if len(s) > maxKeptBlocks {
 		s = nil
 	}
 	for i := range s {
-		if cap(s[i].text) > keepInput {
+		if cap(s[i].text) > maxKeptBytes {
 			s[i].text = nil
 		}
 	}
@@ -83,32 +83,32 @@ func (q *blockQueue) reset() {
 }
 
 type blockWriter struct {
-	index int
-	lead  []byte // the start of a delta event
+	index       int
+	deltaPrefix []byte // the start of a delta event
 }
 
-// start appends content_block_start. It also prepares the start of the block's deltas, up to the
+// startBlock appends content_block_start. It also prepares the start of the block's deltas, up to the
 // text.
-func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
+func (w *blockWriter) startBlock(dst []byte, b *streamBlock, delta string) []byte {
 	b.open = true
-	w.lead = append(w.lead[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-	w.lead = strconv.AppendInt(w.lead, int64(w.index), 10)
-	w.lead = append(w.lead, delta...)
+	w.deltaPrefix = append(w.deltaPrefix[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	w.deltaPrefix = strconv.AppendInt(w.deltaPrefix, int64(w.index), 10)
+	w.deltaPrefix = append(w.deltaPrefix, delta...)
 	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
 	return strconv.AppendInt(dst, int64(w.index), 10)
 }
 
-func (w *blockWriter) begin(dst []byte, b *streamBlock) []byte {
+func (w *blockWriter) beginTextBlock(dst []byte, b *streamBlock) []byte {
 	if b.kind <= kindSealed {
-		dst = w.start(dst, b, `,"delta":{"type":"thinking_delta","thinking":"`)
+		dst = w.startBlock(dst, b, `,"delta":{"type":"thinking_delta","thinking":"`)
 		return append(dst, ",\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
 	}
-	dst = w.start(dst, b, `,"delta":{"type":"text_delta","text":"`)
+	dst = w.startBlock(dst, b, `,"delta":{"type":"text_delta","text":"`)
 	return append(dst, ",\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
 }
 
 func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte) []byte {
-	dst = w.start(dst, b, `,"delta":{"type":"input_json_delta","partial_json":"`)
+	dst = w.startBlock(dst, b, `,"delta":{"type":"input_json_delta","partial_json":"`)
 	dst = append(append(dst, `,"content_block":{"type":"tool_use","id":"`...), id...)
 	dst = append(append(dst, `","name":"`...), name...)
 	return append(dst, "\",\"input\":{}}}\n\n"...)
@@ -116,11 +116,11 @@ func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte)
 
 // delta appends content_block_delta. text is the contents of a JSON string.
 func (w *blockWriter) delta(dst, text []byte) []byte {
-	dst = append(append(dst, w.lead...), text...)
+	dst = append(append(dst, w.deltaPrefix...), text...)
 	return append(dst, "\"}}\n\n"...)
 }
 
-func (w *blockWriter) sign(dst, signature []byte) []byte {
+func (w *blockWriter) appendSignature(dst, signature []byte) []byte {
 	dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
 	dst = append(append(dst, ",\"delta\":{\"type\":\"signature_delta\",\"signature\":\""...), signature...)
@@ -137,21 +137,21 @@ func (w *blockWriter) redacted(dst, blob []byte) []byte {
 
 // endSealed appends the end of thinking that the client must not read. If the thinking is too long
 // to be sealed, the client receives an empty block or no block.
-func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box seal.Box) []byte {
-	blob, ok := sealed(box, b.text)
+func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinkingMode, box seal.Box) []byte {
+	blob, ok := sealText(box, b.text)
 	switch {
 	case how == thinkingOmitted:
 		if !b.open {
-			dst = w.begin(dst, b)
+			dst = w.beginTextBlock(dst, b)
 		}
-		return w.end(w.sign(dst, blob))
+		return w.endBlock(w.appendSignature(dst, blob))
 	case ok:
-		return w.end(w.redacted(dst, blob))
+		return w.endBlock(w.redacted(dst, blob))
 	}
 	return dst
 }
 
-func (w *blockWriter) end(dst []byte) []byte {
+func (w *blockWriter) endBlock(dst []byte) []byte {
 	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
 	w.index++

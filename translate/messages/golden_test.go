@@ -66,8 +66,8 @@ func TestRequests(t *testing.T) {
 		ar.Set("error", nil)
 		ar.Set("upstream-request", out)
 		var read []byte
-		if shown := info.thinking == thinkingShown; shown || info.stops != nil {
-			read = fmt.Appendf(read, "thinking %v, stops %q\n", shown, info.stops)
+		if shown := info.thinking == thinkingShown; shown || info.stopSequences != nil {
+			read = fmt.Appendf(read, "thinking %v, stops %q\n", shown, info.stopSequences)
 		}
 		if names := info.Dropped(); names != nil {
 			read = append(read, "dropped "+strings.Join(names, ", ")+"\n"...)
@@ -108,19 +108,19 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-func shownIf(shown bool) thinking {
+func thinkingIf(shown bool) thinkingMode {
 	if shown {
 		return thinkingShown
 	}
 	return thinkingHidden
 }
 
-func echoOf(t testing.TB, text []byte) *echo {
+func parseEcho(t testing.TB, text []byte) *echo {
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", RequestID: "req_1"}}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if stop, ok := strings.CutPrefix(line, "stop "); ok {
-			e.stops = append(e.stops, stop)
+			e.stopSequences = append(e.stopSequences, stop)
 		} else if line == "thinking" {
 			e.thinking = thinkingShown
 		} else {
@@ -147,11 +147,11 @@ func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	return s.AppendWhole(dst, c)
 }
 
-// failed is the error at the end of failed streams in tests.
-var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
+// errTest is the error at the end of failed streams in tests.
+var errTest = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
-// stream runs an engine's stream through s, and returns the client's events.
-func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
+// relayStream runs an engine's stream through s, and returns the client's events.
+func relayStream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for {
@@ -160,20 +160,20 @@ func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 			break
 		}
 		if out, err = s.Append(out, ev); err != nil {
-			return s.Fail(out, failed), err
+			return s.Fail(out, errTest), err
 		}
 		if s.Done() {
 			break
 		}
 	}
 	if out, err = s.Finish(out); err != nil {
-		return s.Fail(out, failed), err
+		return s.Fail(out, errTest), err
 	}
 	return out, nil
 }
 
-// wholeOf assembles an engine's stream into a completion and translates the completion.
-func wholeOf(e *echo, upstream []byte) ([]byte, error) {
+// translateWhole assembles an engine's stream into a completion and translates the completion.
+func translateWhole(e *echo, upstream []byte) ([]byte, error) {
 	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
 	for !a.Done() {
@@ -181,7 +181,7 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 		if err != nil {
 			break
 		}
-		if err := a.Add(ev); err != nil {
+		if err := a.AddEvent(ev); err != nil {
 			return nil, err
 		}
 	}
@@ -196,25 +196,27 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err makes only the stream fail, while the whole answer is valid. In
+// failsOnlyStream reports whether err makes only the stream fail, while the whole answer is valid. In
 // this case, the arguments already sent are an object or the start of an object.
-func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
+func failsOnlyStream(err error) bool {
+	return errors.Is(err, errArguments) || errors.Is(err, errAfterArguments)
+}
 
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole
 // answer, and compares the two.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
-		e := echoOf(t, ar.Section("echo"))
+		e := parseEcho(t, ar.Section("echo"))
 		var s Stream
-		out, err := stream(&s, e, ar.Section("upstream-response"))
-		ended := grammar(t, out)
+		out, err := relayStream(&s, e, ar.Section("upstream-response"))
+		ended := checkGrammar(t, out)
 		for _, bad := range []string{"SECRET", "served"} {
 			if bytes.Contains(out, []byte(bad)) {
 				t.Errorf("the client is shown %q", bad)
 			}
 		}
-		whole, wholeErr := wholeOf(e, ar.Section("upstream-response"))
-		if (err == nil) != (wholeErr == nil) && !streamAlone(err) || (err == nil) != ended {
+		whole, wholeErr := translateWhole(e, ar.Section("upstream-response"))
+		if (err == nil) != (wholeErr == nil) && !failsOnlyStream(err) || (err == nil) != ended {
 			t.Errorf("the stream ends with %v, the whole answer with %v", err, wholeErr)
 		}
 		ar.Set("error", textOf(err))
@@ -226,7 +228,7 @@ func TestAnswers(t *testing.T) {
 		if !json.Valid(whole) {
 			t.Errorf("the whole answer is not JSON: %s", whole)
 		}
-		if diff := cmp.Diff(normal(t, whole), normal(t, collect(t, out))); diff != "" && err == nil {
+		if diff := cmp.Diff(normalizeMessage(t, whole), normalizeMessage(t, collect(t, out))); diff != "" && err == nil {
 			t.Errorf("whole and streamed answers differ: -whole +streamed\n%s", diff)
 		}
 		ar.Set("whole", whole)

@@ -63,10 +63,10 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar checks the order of events. message_start comes first. At most one block is open at a
+// checkGrammar checks the order of events. message_start comes first. At most one block is open at a
 // time, the indexes count from 0, and deltas have the block's kind. The stream ends with
 // message_delta and message_stop, or with error. grammar reports whether the stream is complete.
-func grammar(t testing.TB, out []byte) bool {
+func checkGrammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
 	started, open, next, last := false, "", 0, ""
@@ -189,9 +189,9 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a whole answer. It discards the positions of texts among tool calls, because only a
+// normalizeMessage parses a whole answer. It discards the positions of texts among tool calls, because only a
 // stream can express them.
-func normal(t testing.TB, body []byte) message {
+func normalizeMessage(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message
 	if err := golden.Unmarshal(body, &m); err != nil {

@@ -26,7 +26,7 @@ const (
 	fieldCount
 )
 
-var blockNames = jsonx.NewNames("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
+var blockNames = jsonx.NewNameIndex("type", "text", "source", "id", "name", "input", "tool_use_id", "content", "is_error",
 	"title", "context", "tool_name", "thinking", "signature", "data")
 
 const (
@@ -38,7 +38,7 @@ const (
 	sourceMembers
 )
 
-var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
+var sourceNames = jsonx.NewNameIndex("type", "media_type", "data", "url", "content")
 
 type blockKind uint8
 
@@ -91,21 +91,21 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 		name = b.fields[fieldType].AppendText(nil)
 	}
 	b.kind = blockKinds[string(name)]
-	if b.kind == blockUnknown && new(dialects.Dropped).Block(b.fields[fieldType]) {
+	if b.kind == blockUnknown && new(dialects.Dropped).AddBlock(b.fields[fieldType]) {
 		b.kind = blockIgnored
 	}
 	return b, nil
 }
 
 // visit checks a block that is neither a tool call nor a result, and passes its contents to w.
-func (b block) visit(w *content) *fault {
+func (b block) visit(w *contentWriter) *fault {
 	switch b.kind {
 	case blockText:
-		return said(w, chat.RequiredString("text", b.fields[fieldText]), b.fields[fieldText])
+		return writeValidText(w, chat.RequiredString("text", b.fields[fieldText]), b.fields[fieldText])
 	case blockImage:
 		f := b.readImage()
 		if f == nil {
-			w.image(&b)
+			w.writeImage(&b)
 		}
 		return f
 	case blockDocument:
@@ -113,18 +113,18 @@ func (b block) visit(w *content) *fault {
 	case blockSearchResult:
 		return b.visitSearchResult(w)
 	case blockToolReference:
-		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
+		return writeValidText(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockCompaction:
 		if !b.fields[fieldContent].HasText() {
-			w.leftOut++ // the block of a failed compaction
+			w.omittedCount++ // the block of a failed compaction
 		}
-		return said(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
+		return writeValidText(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
 		if w.dropped == nil {
 			return chat.Unsupported("type", "must not be a block that only its vendor's servers make")
 		}
-		w.dropped.Block(b.fields[fieldType])
-		w.leftOut++
+		w.dropped.AddBlock(b.fields[fieldType])
+		w.omittedCount++
 		return nil
 	case blockThinking, blockRedactedThinking:
 		return nil
@@ -138,25 +138,25 @@ func (b block) visit(w *content) *fault {
 }
 
 // If f is nil, said passes the text v to w.
-func said(w *content, f *fault, v jsonx.Value) *fault {
+func writeValidText(w *contentWriter, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
-		w.text(v.Inside())
+		w.writeText(v.RawContents())
 	}
 	return f
 }
 
 // visitContent visits the content of a result or a document. The content may be a string, blocks,
 // or absent.
-func (b block) visitContent(v jsonx.Value, w *content) *fault {
+func (b block) visitContent(v jsonx.Value, w *contentWriter) *fault {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return nil
 	case v.IsString():
-		w.text(v.Inside())
+		w.writeText(v.RawContents())
 		return nil
 	case !v.IsArray():
 		return chat.WrongType("content", "a string or an array of content blocks", v)
-	case !v.Recorded():
+	case !v.HasRecordedChildren():
 		return chat.WrongValue("content", "is nested too deeply")
 	}
 	for it := v.Iter(); it.Next(); {
@@ -164,12 +164,12 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 		if f == nil {
 			part.nested = b.nested || b.kind == blockDocument
 			if !part.nested {
-				w.item = it.Index()
+				w.nestedIndex = it.Index()
 			}
 			f = part.visit(w)
 		}
 		if f != nil {
-			return f.At("content", it.Index())
+			return f.InElement("content", it.Index())
 		}
 	}
 	return nil
@@ -177,13 +177,13 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 
 func (b *block) readSource() *fault {
 	v := b.fields[fieldSource]
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return chat.Missing("source")
 	}
 	if f := chat.ReadObject("source", v, sourceNames, b.source[:]); f != nil {
 		return f
 	}
-	return chat.RequiredString("type", b.source[sourceType]).In("source")
+	return chat.RequiredString("type", b.source[sourceType]).InObject("source")
 }
 
 // readImage reads the source of an image. The image is checked later, when the chat body is
@@ -196,7 +196,7 @@ func (b *block) readImage() *fault {
 	switch kind, mediaType := b.source[sourceType], b.source[sourceMediaType]; {
 	case kind.EqualText("base64"):
 		if f = chat.RequiredString("media_type", mediaType); f == nil && !isImageType(mediaType) {
-			f = chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").AboutImage()
+			f = chat.Unsupported("media_type", "must be image/jpeg, image/png or image/webp").MarkAboutImage()
 		}
 		if f == nil {
 			f = requiredText("data", b.source[sourceData])
@@ -208,7 +208,7 @@ func (b *block) readImage() *fault {
 	default:
 		f = chat.WrongValue("type", "must be base64 or url")
 	}
-	return f.In("source")
+	return f.InObject("source")
 }
 
 func isImageType(v jsonx.Value) bool {
@@ -216,7 +216,7 @@ func isImageType(v jsonx.Value) bool {
 }
 
 // visitDocument writes the text of a document. Engines cannot read PDFs.
-func (b block) visitDocument(w *content) *fault {
+func (b block) visitDocument(w *contentWriter) *fault {
 	f := b.readSource()
 	if f == nil {
 		f = b.label("title", fieldTitle, w)
@@ -229,7 +229,7 @@ func (b block) visitDocument(w *content) *fault {
 	}
 	switch kind := b.source[sourceType]; {
 	case kind.EqualText("text"):
-		f = said(w, chat.RequiredString("data", b.source[sourceData]), b.source[sourceData])
+		f = writeValidText(w, chat.RequiredString("data", b.source[sourceData]), b.source[sourceData])
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
@@ -237,10 +237,10 @@ func (b block) visitDocument(w *content) *fault {
 		// and continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
-	return f.In("source")
+	return f.InObject("source")
 }
 
-func (b block) visitSearchResult(w *content) *fault {
+func (b block) visitSearchResult(w *contentWriter) *fault {
 	if f := b.label("title", fieldTitle, w); f != nil {
 		return f
 	}
@@ -250,6 +250,6 @@ func (b block) visitSearchResult(w *content) *fault {
 	return b.visitContent(b.fields[fieldContent], w)
 }
 
-func (b *block) label(name string, field int, w *content) *fault {
-	return said(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
+func (b *block) label(name string, field int, w *contentWriter) *fault {
+	return writeValidText(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
 }

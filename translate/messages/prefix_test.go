@@ -13,8 +13,8 @@ import (
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 
-// turn draws a message of a conversation. If inPlace is true, the message may be a system message.
-func turn(t *rapid.T, inPlace bool) map[string]any {
+// drawMessage draws a message of a conversation. If inPlace is true, the message may be a system message.
+func drawMessage(t *rapid.T, inPlace bool) map[string]any {
 	text := func() map[string]any {
 		b := map[string]any{"type": "text", "text": rapid.StringN(0, 8, -1).Draw(t, "text")}
 		if rapid.Bool().Draw(t, "cached") {
@@ -67,7 +67,7 @@ func TestPrefixStable(t *testing.T) {
 		inPlace := rapid.Bool().Draw(t, "in place")
 		turns := []any{map[string]any{"role": "user", "content": "begin"}}
 		for range rapid.IntRange(1, 5).Draw(t, "turns") {
-			turns = append(turns, turn(t, inPlace))
+			turns = append(turns, drawMessage(t, inPlace))
 		}
 		var before []byte
 		for n := 1; n <= len(turns); n++ {

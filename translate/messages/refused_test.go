@@ -176,15 +176,15 @@ func TestReuse(t *testing.T) {
 		if !bytes.Equal(got, want) || !bytes.Equal(textOf(err), textOf(wantErr)) || err == nil && c.Prefilled != freshChat.Prefilled {
 			t.Errorf("%s\nbecomes %s, %v\nwant    %s, %v", body, got, err, want, wantErr)
 		}
-		if d := cmp.Diff(freshInfo.stops, info.stops); d != "" || freshInfo.thinking != info.thinking || len(freshInfo.images) != len(info.images) {
+		if d := cmp.Diff(freshInfo.stopSequences, info.stopSequences); d != "" || freshInfo.thinking != info.thinking || len(freshInfo.images) != len(info.images) {
 			t.Errorf("%s: the reused info differs (-want +got):\n%s", body, d)
 		}
 	}
-	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		var fresh Stream
-		got, _ := stream(&s, e, upstream)
-		if want, _ := stream(&fresh, e, upstream); !bytes.Equal(got, want) || s.Usage() != fresh.Usage() {
+		got, _ := relayStream(&s, e, upstream)
+		if want, _ := relayStream(&fresh, e, upstream); !bytes.Equal(got, want) || s.Usage() != fresh.Usage() {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
@@ -270,7 +270,7 @@ func TestImageRefusals(t *testing.T) {
 		)
 		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[`+c.content+`]}]}`), &into, &info, dialects.Options{})
 		if err == nil && c.rules != nil {
-			err = info.Locate(into.Check(c.rules))
+			err = info.RelocateError(into.CheckRules(c.rules))
 		}
 		var e *apierr.Error
 		if !errors.As(err, &e) {

@@ -13,11 +13,11 @@ import (
 // RequestInfo contains the request data that the answer and the errors need. The zero value is
 // ready for use.
 type RequestInfo struct {
-	thinking thinking
-	stops    []string
-	images   dialects.Images
-	dropped  dialects.Dropped
-	cleared  cleared // the thinking removed from the history by the client's edits
+	thinking      thinkingMode
+	stopSequences []string
+	images        dialects.ImagePositions
+	dropped       dialects.Dropped
+	cleared       clearedThinking // the thinking removed from the history by the client's edits
 }
 
 // Dropped names the parts of the request that were lost in translation.
@@ -31,12 +31,12 @@ func (i *RequestInfo) reset() {
 // Request translates the body of a Messages request. The zero value is ready for use. One call at a
 // time may use a Request. Between calls, it does not refer to a body.
 type Request struct {
-	info    *RequestInfo // set by Decode, which fills it
-	doc     jsonx.Doc
-	members [memberCount]jsonx.Value
-	w       dialects.ChatWriter
-	begun   bool // the conversation ends with assistant text
-	thinks  bool
+	info         *RequestInfo // set by Decode, which fills it
+	doc          jsonx.Doc
+	members      [memberCount]jsonx.Value
+	w            dialects.ChatWriter
+	endsWithText bool // the conversation ends with assistant text
+	thinkingOn   bool
 
 	arguments chat.Arguments
 }
@@ -78,7 +78,7 @@ var passedNames = []string{
 	"frequency_penalty", "presence_penalty", "repetition_penalty", "min_p", "seed", "logit_bias", "chat_template_kwargs",
 }
 
-var memberNames = jsonx.NewNames(append([]string{
+var memberNames = jsonx.NewNameIndex(append([]string{
 	"model", "messages", "max_tokens", "system", "temperature", "top_p", "top_k", "stop_sequences", "stream", "tools",
 	"tool_choice", "metadata", "thinking", "output_config", "output_format", "thread", "context_management",
 	"mcp_servers", "container",
@@ -96,11 +96,11 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	if err := r.parse(body, o.Strict); err != nil {
 		return dst, err
 	}
-	if chat.Given(r.members[memberThread]) {
-		return dst, threadRefused()
+	if chat.IsGiven(r.members[memberThread]) {
+		return dst, threadError()
 	}
 	if !o.Count {
-		if err := o.Refuse.Members(r.doc.Root()); err != nil {
+		if err := o.Refuse.CheckMembers(r.doc.Root()); err != nil {
 			return dst, err
 		}
 	}
@@ -114,10 +114,10 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 		return dst, f.Err()
 	}
 	if err := into.Decode(dst); err != nil {
-		return dst, info.Locate(err)
+		return dst, info.RelocateError(err)
 	}
 	into.Prefilled = r.prefilled(into)
-	into.Session.ID = chat.SessionOfUser(r.members[memberMetadata].Get("user_id"))
+	into.Session.ID = chat.UserIDSession(r.members[memberMetadata].Get("user_id"))
 	into.TurnsAreOne = true // "consecutive user or assistant turns in your request will be combined into a single turn"
 	into.Reasoning.Max = r.members[memberOutputConfig].Get("effort").EqualText("max")
 	return dst, nil
@@ -130,7 +130,7 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 	if o.Hosted == nil || o.Count || !model.IsString() {
 		return nil
 	}
-	return o.Hosted(model.AppendText(nil)).Members(r.doc.Root())
+	return o.Hosted(model.AppendText(nil)).CheckMembers(r.doc.Root())
 }
 
 // prefilled reports whether the conversation ends with the start of an answer. If the answer must
@@ -138,15 +138,15 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
-	thinks := r.thinks || c.Reasoning.Effort != "" && c.Reasoning.Effort != "none"
-	return r.begun && !thinks && !c.StructuredOutput && !forced
+	thinks := r.thinkingOn || c.Reasoning.Effort != "" && c.Reasoning.Effort != "none"
+	return r.endsWithText && !thinks && !c.StructuredOutput && !forced
 }
 
-// threadRefused returns the error for a conversation stored on the server. Later requests of such a
+// threadError returns the error for a conversation stored on the server. Later requests of such a
 // conversation contain only new messages, so the edge could not answer them correctly. The tool
 // runners of the SDKs start every conversation this way. After this error, they send the whole
 // conversation.
-func threadRefused() error {
+func threadError() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
 			"send the whole conversation in messages with every request.")
@@ -168,8 +168,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	if strict {
 		history = nil
 	}
-	if err := chat.ParseHistory(&r.doc, body, parseOptions, history...); err != nil {
-		return apierr.FromJSON(err, "")
+	if err := chat.ParseWithRepair(&r.doc, body, parseOptions, history...); err != nil {
+		return apierr.FromJSONError(err, "")
 	}
 	root := r.doc.Root()
 	if !root.IsObject() {
@@ -191,36 +191,36 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
 	}
-	r.w.String(`{`)
+	r.w.WriteString(`{`)
 	model := r.members[memberModel]
-	if chat.Given(model) {
+	if chat.IsGiven(model) {
 		r.w.Raw(`"model":`, model)
-		r.w.String(`,`)
+		r.w.WriteString(`,`)
 	}
 	c := conversation{w: &r.w, images: &r.info.images, arguments: &r.arguments}
 	if !o.Strict {
 		c.dropped = &r.info.dropped
 	}
-	c.past.cleared.edits = chat.Given(r.members[memberContextManagement])
-	c.past.from = keepThinkingFrom(r.members[memberContextManagement], r.members[memberMessages])
+	c.history.cleared.edits = chat.IsGiven(r.members[memberContextManagement])
+	c.history.keptFrom = firstKeptThinking(r.members[memberContextManagement], r.members[memberMessages])
 	if model.IsString() {
 		name, plain := model.Text()
 		if !plain {
 			name = model.AppendText(nil)
 		}
 		c.inPlace = o.InPlace != nil && o.InPlace(name)
-		c.past.opener, c.past.model = o.Opener, name
+		c.history.opener, c.history.model = o.Opener, name
 	}
 	if f := c.write(r.members[memberMessages], r.members[memberSystem]); f != nil {
 		return f
 	}
-	r.begun = c.begun
-	r.info.cleared = c.past.cleared
-	if c.past.unopened {
-		r.info.dropped.Thinking()
+	r.endsWithText = c.endsWithText
+	r.info.cleared = c.history.cleared
+	if c.history.hasUnopened {
+		r.info.dropped.AddThinking()
 	}
 	if !o.Count {
-		if !chat.Given(r.members[memberMaxTokens]) {
+		if !chat.IsGiven(r.members[memberMaxTokens]) {
 			return chat.Missing("max_tokens")
 		}
 		r.w.Member(`,"max_tokens":`, r.members[memberMaxTokens])
@@ -229,47 +229,47 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	r.w.Member(`,"temperature":`, r.members[memberTemperature])
 	r.w.Member(`,"top_p":`, r.members[memberTopP])
 	r.w.Member(`,"top_k":`, r.members[memberTopK])
-	f := r.stopSequences()
+	f := r.writeStopSequences()
 	if f == nil {
-		f = r.tools(o.Strict)
+		f = r.writeTools(o.Strict)
 	}
 	if f == nil {
 		f = chat.OptionalObject("metadata", r.members[memberMetadata])
 	}
 	if f == nil {
-		f = r.reasoning(o)
+		f = r.writeReasoning(o)
 	}
 	if f == nil {
-		f = r.outputFormat()
+		f = r.writeOutputFormat()
 	}
 	if !o.Count && !o.Strict {
 		for i, name := range passedNames {
 			r.w.Member(`,"`+name+`":`, r.members[memberFrequencyPenalty+i])
 		}
-		r.w.Passed(r.doc.Root(), memberNames, o.Refuse)
+		r.w.WriteUnknownMembers(r.doc.Root(), memberNames, o.Refuse)
 	}
-	r.w.String(`}`)
-	r.unmet()
+	r.w.WriteString(`}`)
+	r.recordUnsupported()
 	return f
 }
 
-// unmet records members that request unsupported behavior as dropped.
-func (r *Request) unmet() {
-	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
-		r.info.dropped.Member("mcp_servers")
+// recordUnsupported records members that request unsupported behavior as dropped.
+func (r *Request) recordUnsupported() {
+	if servers := r.members[memberMCPServers]; chat.IsGiven(servers) && !(servers.IsArray() && servers.Len() == 0) {
+		r.info.dropped.AddMember("mcp_servers")
 	}
-	if chat.Given(r.members[memberContainer]) {
-		r.info.dropped.Member("container")
+	if chat.IsGiven(r.members[memberContainer]) {
+		r.info.dropped.AddMember("container")
 	}
-	if !obeys(r.members[memberContextManagement]) {
-		r.info.dropped.Member("context_management")
+	if !onlyClearsThinking(r.members[memberContextManagement]) {
+		r.info.dropped.AddMember("context_management")
 	}
 }
 
-func (r *Request) stopSequences() *fault {
+func (r *Request) writeStopSequences() *fault {
 	v := r.members[memberStopSequences]
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return nil
 	case !v.IsArray():
 		return chat.WrongType("stop_sequences", "an array of strings", v)
@@ -278,88 +278,88 @@ func (r *Request) stopSequences() *fault {
 		s := it.Value()
 		switch {
 		case !s.IsString():
-			return chat.WrongType("", "a string", s).At("stop_sequences", it.Index())
-		case len(s.Inside()) == 0:
-			return chat.WrongValue("", "must not be empty").At("stop_sequences", it.Index())
+			return chat.WrongType("", "a string", s).InElement("stop_sequences", it.Index())
+		case len(s.RawContents()) == 0:
+			return chat.WrongValue("", "must not be empty").InElement("stop_sequences", it.Index())
 		}
-		r.info.stops = append(r.info.stops, string(s.AppendText(nil)))
+		r.info.stopSequences = append(r.info.stopSequences, string(s.AppendText(nil)))
 	}
-	if len(r.info.stops) > 0 {
+	if len(r.info.stopSequences) > 0 {
 		r.w.Member(`,"stop":`, r.members[memberStopSequences])
 	}
 	return nil
 }
 
 var (
-	thinkingNames = jsonx.NewNames("type", "display", "budget_tokens")
-	outputNames   = jsonx.NewNames("effort", "format")
-	formatNames   = jsonx.NewNames("type", "schema")
+	thinkingNames = jsonx.NewNameIndex("type", "display", "budget_tokens")
+	outputNames   = jsonx.NewNameIndex("effort", "format")
+	formatNames   = jsonx.NewNameIndex("type", "schema")
 )
 
-// reasoning writes the effort. It drops a thinking budget, because chat has no member for it.
-func (r *Request) reasoning(o *dialects.Options) *fault {
+// writeReasoning writes the effort. It drops a thinking budget, because chat has no member for it.
+func (r *Request) writeReasoning(o *dialects.Options) *fault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
 	f := chat.ReadObject("output_config", r.members[memberOutputConfig], outputNames, config[:])
 	if f == nil {
-		f = chat.OptionalString("effort", config[0]).In("output_config")
+		f = chat.OptionalString("effort", config[0]).InObject("output_config")
 	}
 	if f == nil {
 		f = chat.ReadObject("thinking", r.members[memberThinking], thinkingNames, thinking[:])
 	}
-	if f == nil && chat.Given(r.members[memberThinking]) {
-		f = chat.First(chat.RequiredString("type", thinking[0]), chat.OptionalString("display", thinking[1])).In("thinking")
+	if f == nil && chat.IsGiven(r.members[memberThinking]) {
+		f = chat.FirstInvalid(chat.RequiredString("type", thinking[0]), chat.OptionalString("display", thinking[1])).InObject("thinking")
 	}
 	if f != nil {
 		return f
 	}
-	kind, f := r.hint(&thinkingTypes, thinking[0], o.Strict)
+	kind, f := r.readHint(&thinkingTypes, thinking[0], o.Strict)
 	if f != nil {
-		return f.In("type").In("thinking")
+		return f.InObject("type").InObject("thinking")
 	}
-	display, f := r.hint(&thinkingDisplays, thinking[1], o.Strict)
+	display, f := r.readHint(&thinkingDisplays, thinking[1], o.Strict)
 	if f != nil {
-		return f.In("display").In("thinking")
+		return f.InObject("display").InObject("thinking")
 	}
-	r.info.thinking = thinkingOf(kind, display, o.RedactThinking)
-	r.thinks = r.info.thinking != thinkingHidden
-	if r.thinks && chat.Given(thinking[2]) {
-		r.info.dropped.Member("budget_tokens")
+	r.info.thinking = chooseThinking(kind, display, o.RedactThinking)
+	r.thinkingOn = r.info.thinking != thinkingHidden
+	if r.thinkingOn && chat.IsGiven(thinking[2]) {
+		r.info.dropped.AddMember("budget_tokens")
 	}
 	switch {
 	case kind == typeDisabled:
-		r.w.String(`,"reasoning_effort":"none"`)
+		r.w.WriteString(`,"reasoning_effort":"none"`)
 	case config[0].EqualText("max"):
-		r.w.String(`,"reasoning_effort":"xhigh"`)
+		r.w.WriteString(`,"reasoning_effort":"xhigh"`)
 	default: // package chat checks the value
 		r.w.Member(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
-	if !chat.Given(v) {
+func (r *Request) readHint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
+	if !chat.IsGiven(v) {
 		return "", nil
 	}
-	word, known := list.Read(v)
+	word, known := list.NearestWord(v)
 	switch {
 	case known:
 	case strict:
 		return "", chat.Unsupported("", "must be one of "+strings.Join(list.Words, ", "))
 	default:
-		r.info.dropped.Member("thinking")
+		r.info.dropped.AddMember("thinking")
 	}
 	return word, nil
 }
 
-func (r *Request) outputFormat() *fault {
+func (r *Request) writeOutputFormat() *fault {
 	path := "output_config.format"
 	v := r.members[memberOutputConfig].Get("format")
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		path, v = "output_format", r.members[memberOutputFormat]
 	}
 	var c [2]jsonx.Value
-	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.Given(v) {
+	if f := chat.ReadObject(path, v, formatNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	f := chat.RequiredString("type", c[0])
@@ -367,15 +367,15 @@ func (r *Request) outputFormat() *fault {
 	case f != nil:
 	case !c[0].EqualText("json_schema"):
 		f = chat.Unsupported("type", "must be json_schema")
-	case !chat.Given(c[1]):
+	case !chat.IsGiven(c[1]):
 		f = chat.Missing("schema")
 	default:
 		f = chat.OptionalObject("schema", c[1])
 	}
 	if f != nil {
-		return f.In(path)
+		return f.InObject(path)
 	}
 	r.w.Raw(`,"response_format":{"type":"json_schema","json_schema":{"name":"output","strict":true,"schema":`, c[1])
-	r.w.String(`}}`)
+	r.w.WriteString(`}}`)
 	return nil
 }

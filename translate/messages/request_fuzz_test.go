@@ -17,7 +17,7 @@ import (
 
 // seeds returns the section name of every archive in a folder.
 func seeds(f testing.TB, folder, name string) (out [][]byte) {
-	for _, a := range golden.All(f, filepath.Join("testdata", folder)) {
+	for _, a := range golden.ReadArchives(f, filepath.Join("testdata", folder)) {
 		if text := a.Section(name); text != nil {
 			out = append(out, text)
 		}
@@ -47,8 +47,8 @@ func FuzzDecode(f *testing.F) {
 		out, err := r.Decode([]byte("xx"), body, &c, new(RequestInfo), o)
 		after := bytes.Clone(body)
 		if json.Valid(kept) && !o.Strict { // only surrogate halves may have been replaced
-			jsonx.MendLone(kept)
-			jsonx.MendLone(after)
+			jsonx.ReplaceLoneSurrogates(kept)
+			jsonx.ReplaceLoneSurrogates(after)
 		}
 		if !bytes.Equal(kept, after) {
 			t.Fatal("the body has changed")

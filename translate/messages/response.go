@@ -13,7 +13,7 @@ import (
 // returns dst unchanged.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
-	if err := r.ReadWhole(c); err != nil {
+	if err := r.ReadCompletion(c); err != nil {
 		return dst, err
 	}
 	out := append(dst, `{"id":`...) //nolint:gocritic // dst is what a failure returns
@@ -26,7 +26,7 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 		out = s.RequestInfo.thinking.append(out, r.Reasoning, s.identity.Seal)
 	}
 	if len(r.Content)+len(r.Refusal) > 0 {
-		out = separate(out, start)
+		out = appendSeparator(out, start)
 		out = append(append(out, `{"type":"text","text":"`...), r.Content...)
 		out = append(append(out, r.Refusal...), `"}`...)
 	}
@@ -39,21 +39,21 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
 			in = noInput
 		}
-		out = separate(out, start)
+		out = appendSeparator(out, start)
 		out = append(append(out, `{"type":"tool_use","id":"`...), r.ToolCalls.ID(i)...)
 		out = append(append(out, `","name":"`...), toolCall.Name...)
 		out = append(append(out, `","input":`...), in...)
 		out = append(out, '}')
 	}
 	out = append(out, `],`...)
-	out = appendStop(out, r, s.RequestInfo.stops)
+	out = appendStopReason(out, r, s.RequestInfo.stopSequences)
 	out = append(out, `,"usage":`...)
 	out = appendUsage(out, r.Usage())
 	return append(s.RequestInfo.cleared.appendEdits(out), '}'), nil
 }
 
-// separate appends a comma if anything was written after start.
-func separate(dst []byte, start int) []byte {
+// appendSeparator appends a comma if anything was written after start.
+func appendSeparator(dst []byte, start int) []byte {
 	if len(dst) > start {
 		dst = append(dst, ',')
 	}
@@ -71,7 +71,7 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	return append(u.AppendResumed(dst), '}')
 }
 
-func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
+func appendStopReason(dst []byte, r *answer.Reader, stops []string) []byte {
 	reason, sequence := stopReason(r, stops)
 	dst = append(append(dst, `"stop_reason":"`...), reason...)
 	dst = append(dst, `","stop_sequence":`...)

@@ -44,8 +44,8 @@ const (
 )
 
 type toolCallProgress struct {
-	sent   int // number of argument bytes that have been sent
-	closed bool
+	sentBytes int // number of argument bytes that have been sent
+	closed    bool
 }
 
 // Reset prepares s for an answer to the request in RequestInfo.
@@ -70,7 +70,7 @@ func (s *Stream) NextEngine() {
 	}
 	s.queue.reset()
 	s.reader.Reset(s.identity.ID, s.identity.PromptTokens)
-	s.reader.Offer(s.identity.Tools, s.identity.SingleCall)
+	s.reader.SetTools(s.identity.Tools, s.identity.SingleCall)
 	s.input.reset()
 	s.toolCalls = s.toolCalls[:0]
 }
@@ -95,21 +95,21 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		out = appendStart(out, &s.identity, s.reader.Usage())
 	}
 	if how := s.RequestInfo.thinking; len(s.reader.Reasoning) > 0 && how != thinkingHidden {
-		out = s.say(out, how.kind(), s.reader.Reasoning)
+		out = s.addText(out, how.kind(), s.reader.Reasoning)
 	}
 	if len(s.reader.Content) > 0 {
-		out = s.say(out, kindText, s.reader.Content)
+		out = s.addText(out, kindText, s.reader.Content)
 	}
 	if len(s.reader.Refusal) > 0 {
-		out = s.say(out, kindText, s.reader.Refusal)
+		out = s.addText(out, kindText, s.reader.Refusal)
 	}
 	for _, i := range s.reader.ToolCalls.Touched {
-		if err := s.touch(i); err != nil {
+		if err := s.updateToolCall(i); err != nil {
 			return dst, err
 		}
 	}
 	if len(s.queue) > 1 || len(s.reader.ToolCalls.Touched) > 0 {
-		if out, err = s.advance(out); err != nil {
+		if out, err = s.appendReady(out); err != nil {
 			return dst, err
 		}
 	}
@@ -130,9 +130,9 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say adds a piece of text. If the block of this kind is open and no other block is held back, say
+// addText adds a piece of text. If the block of this kind is open and no other block is held back, say
 // sends the piece immediately.
-func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
+func (s *Stream) addText(dst []byte, k contentKind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
 	if !same {
@@ -140,18 +140,18 @@ func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 		n++
 	}
 	last := &s.queue[n-1]
-	if n == 1 && !same && s.RequestInfo.thinking.streams(k) {
-		dst = s.block.begin(dst, last)
+	if n == 1 && !same && s.RequestInfo.thinking.canStream(k) {
+		dst = s.block.beginTextBlock(dst, last)
 	}
 	if k != kindSealed && n == 1 && last.open {
 		return s.block.delta(dst, text)
 	}
-	last.keep(text)
+	last.storeText(text)
 	return dst
 }
 
-// touch processes a change of tool call i. It queues new tool calls in order of first appearance.
-func (s *Stream) touch(i int) error {
+// updateToolCall processes a change of tool call i. It queues new tool calls in order of first appearance.
+func (s *Stream) updateToolCall(i int) error {
 	if i == len(s.toolCalls) {
 		s.toolCalls = append(s.toolCalls, toolCallProgress{})
 		s.queue.push(kindToolCall).toolCall = i
@@ -159,22 +159,22 @@ func (s *Stream) touch(i int) error {
 	}
 	if c := &s.toolCalls[i]; c.closed {
 		args := s.reader.ToolCalls.List[i].Args
-		if _, more := firstByte(args[c.sent:]); more {
-			return errLate
+		if _, more := firstNonSpace(args[c.sentBytes:]); more {
+			return errAfterArguments
 		}
-		c.sent = len(args)
+		c.sentBytes = len(args)
 	}
 	return nil
 }
 
-// advance appends the remaining text of the first block and, once that block is complete, later
+// appendReady appends the remaining text of the first block and, once that block is complete, later
 // blocks.
-func (s *Stream) advance(dst []byte) ([]byte, error) {
+func (s *Stream) appendReady(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
 		dst = s.flush(dst, p)
 		complete := p.kind != kindToolCall || s.reader.Finish != answer.FinishNone ||
-			p.open && s.reader.ToolCalls.Complete(p.toolCall)
+			p.open && s.reader.ToolCalls.IsComplete(p.toolCall)
 		if len(s.queue) == 1 || !complete {
 			break
 		}
@@ -194,7 +194,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	}
 	if p.kind != kindToolCall {
 		if !p.open {
-			dst = s.block.begin(dst, p)
+			dst = s.block.beginTextBlock(dst, p)
 		}
 		if len(p.text) > 0 {
 			dst = s.block.delta(dst, p.text)
@@ -209,22 +209,22 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 		}
 		dst = s.block.beginToolCall(dst, p, s.reader.ToolCalls.ID(p.toolCall), t.Name)
 	}
-	if len(t.Args) == c.sent {
+	if len(t.Args) == c.sentBytes {
 		return dst
 	}
-	if c.sent == 0 { // null and white space are sent only if no other text follows
-		if first, _ := firstByte(t.Args); first != '{' {
+	if c.sentBytes == 0 { // null and white space are sent only if no other text follows
+		if first, _ := firstNonSpace(t.Args); first != '{' {
 			return dst
 		}
 	}
-	dst = s.block.delta(dst, t.Args[c.sent:])
-	c.sent = len(t.Args)
+	dst = s.block.delta(dst, t.Args[c.sentBytes:])
+	c.sentBytes = len(t.Args)
 	return dst
 }
 
-// firstByte returns the first byte in the contents of a JSON string that is not white space,
+// firstNonSpace returns the first byte in the contents of a JSON string that is not white space,
 // escaped or not.
-func firstByte(args []byte) (byte, bool) {
+func firstNonSpace(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {
 		case ' ':
@@ -246,13 +246,13 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 		if dst, err = s.endToolCall(dst, p.toolCall); err != nil {
 			return dst, err
 		}
-		dst = s.block.end(dst)
+		dst = s.block.endBlock(dst)
 	case kindThinking:
-		dst = s.block.end(s.block.sign(dst, []byte(signature)))
+		dst = s.block.endBlock(s.block.appendSignature(dst, []byte(placeholderSignature)))
 	case kindSealed:
 		dst = s.block.endSealed(dst, p, s.RequestInfo.thinking, s.identity.Seal)
 	case kindText:
-		dst = s.block.end(dst)
+		dst = s.block.endBlock(dst)
 	}
 	s.queue.pop()
 	return dst, nil
@@ -265,18 +265,18 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 		return dst, errNoName
 	}
 	c.closed = true
-	if s.reader.ToolCalls.Complete(i) {
+	if s.reader.ToolCalls.IsComplete(i) {
 		return dst, nil
 	}
 	switch value, is := s.input.read(from.Args); {
 	case is == inputObject && len(value) == 0:
 		dst = s.block.delta(dst, noInput)
-	case is == inputCut && s.reader.Finish != answer.FinishLength:
+	case is == inputTruncated && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
-	case is == inputOther && c.sent == 0: // the input does not start like an object
+	case is == inputOther && c.sentBytes == 0: // the input does not start like an object
 		dst = s.block.delta(dst, from.Args)
 	}
-	c.sent = len(from.Args)
+	c.sentBytes = len(from.Args)
 	return dst, nil
 }
 
@@ -284,13 +284,13 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 // translate.ErrNoFinish. If a tool call is malformed, the error is a *translate.BadAnswer. If
 // Finish returns an error, it appends nothing. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if err := s.reader.End(); err != nil {
+	if err := s.reader.CheckFinished(); err != nil {
 		return dst, err
 	}
 	if s.phase == phaseClosed {
 		return dst, nil
 	}
-	out, err := s.advance(dst)
+	out, err := s.appendReady(dst)
 	if err == nil && len(s.queue) > 0 {
 		out, err = s.endBlock(out, &s.queue[0])
 	}
@@ -299,7 +299,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	}
 	s.phase = phaseClosed
 	out = append(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	out = appendStop(out, &s.reader, s.RequestInfo.stops)
+	out = appendStopReason(out, &s.reader, s.RequestInfo.stopSequences)
 	out = append(out, `},"usage":`...)
 	out = s.RequestInfo.cleared.appendEdits(appendUsage(out, s.reader.Usage()))
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
@@ -327,9 +327,9 @@ func (s *Stream) Finished() bool { return s.reader.Finished() }
 // Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
 
-// Held returns roughly how many bytes s buffers.
-func (s *Stream) Held() int {
-	return s.reader.ToolCalls.Held() + s.queue.held()
+// BufferedBytes returns roughly how many bytes s buffers.
+func (s *Stream) BufferedBytes() int {
+	return s.reader.ToolCalls.BufferedBytes() + s.queue.bufferedBytes()
 }
 
 // Markup returns the markup word at the start of the text, if any.

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/sse"
 )
 
-func through(s *Stream, e *echo, src io.Reader) []byte {
+func relayReader(s *Stream, e *echo, src io.Reader) []byte {
 	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
 	var (
@@ -29,11 +29,11 @@ func through(s *Stream, e *echo, src io.Reader) []byte {
 			break
 		}
 		if out, err = s.Append(out, ev); err != nil {
-			return s.Fail(out, failed)
+			return s.Fail(out, errTest)
 		}
 	}
 	if out, err = s.Finish(out); err != nil {
-		out = s.Fail(out, failed)
+		out = s.Fail(out, errTest)
 	}
 	return out
 }
@@ -41,12 +41,12 @@ func through(s *Stream, e *echo, src io.Reader) []byte {
 // TestSplits checks that the output does not depend on how the engine's bytes are split into reads.
 func TestSplits(t *testing.T) {
 	t.Parallel()
-	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
+	e := &echo{RequestInfo{thinking: thinkingShown, stopSequences: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
-		want := through(&s, e, bytes.NewReader(upstream))
+		want := relayReader(&s, e, bytes.NewReader(upstream))
 		for at := range upstream {
-			got := through(&s, e, io.MultiReader(bytes.NewReader(upstream[:at]), bytes.NewReader(upstream[at:])))
+			got := relayReader(&s, e, io.MultiReader(bytes.NewReader(upstream[:at]), bytes.NewReader(upstream[at:])))
 			if !bytes.Equal(got, want) {
 				t.Fatalf("cut at %d: %s\nwant %s", at, got, want)
 			}
@@ -63,10 +63,10 @@ func TestCuts(t *testing.T) {
 	well := map[string]bool{} // whether each output is complete; many truncated streams have the same output
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
-			out := through(&s, e, bytes.NewReader(upstream[:at]))
+			out := relayReader(&s, e, bytes.NewReader(upstream[:at]))
 			ended, known := well[string(out)]
 			if !known {
-				ended = grammar(t, out)
+				ended = checkGrammar(t, out)
 				well[string(out)] = ended
 			}
 			if ended && !bytes.Contains(upstream[:at], []byte(`"finish_reason"`)) {
@@ -88,34 +88,34 @@ func FuzzStream(f *testing.F) {
 			fuzzStream(t, &s, upstream, thinkingShown)
 			return
 		}
-		for _, how := range []thinking{thinkingHidden, thinkingOmitted, thinkingRedacted} {
+		for _, how := range []thinkingMode{thinkingHidden, thinkingOmitted, thinkingRedacted} {
 			fuzzStream(t, &s, upstream, how)
 		}
 	})
 }
 
-func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
-	e := &echo{RequestInfo{thinking: how, stops: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
-	out := through(s, e, bytes.NewReader(upstream))
-	ended := grammar(t, out)
-	if cut := through(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
+func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinkingMode) {
+	e := &echo{RequestInfo{thinking: how, stopSequences: []string{"END"}}, dialects.Identity{Model: `pub"lic`, ID: "msg_1"}}
+	out := relayReader(s, e, bytes.NewReader(upstream))
+	ended := checkGrammar(t, out)
+	if cut := relayReader(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 	}
 	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // joining two texts may turn surrogate halves into a pair
 		return
 	}
 	// The whole answer must have the same contents as the stream.
-	if whole, err := wholeOf(e, upstream); err == nil {
-		streamed := normal(t, collect(t, out))
-		if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
+	if whole, err := translateWhole(e, upstream); err == nil {
+		streamed := normalizeMessage(t, collect(t, out))
+		if diff := cmp.Diff(withoutCounts(normalizeMessage(t, whole)), withoutCounts(streamed)); diff != "" {
 			t.Fatalf("-whole +streamed\n%s", diff)
 		}
 	}
 }
 
-// told returns m without the counts and tool call ids, which the engine may send too late for a
+// withoutCounts returns m without the counts and tool call ids, which the engine may send too late for a
 // stream.
-func told(m message) message {
+func withoutCounts(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {
 		delete(b, "id")
@@ -156,11 +156,11 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if out, err = s.Finish(out); err != nil {
 		t.Fatal(err)
 	}
-	if !grammar(t, out) || strings.Count(string(out), ping) != 2 {
+	if !checkGrammar(t, out) || strings.Count(string(out), ping) != 2 {
 		t.Errorf("got %s, want a valid stream with two pings", out)
 	}
 	after, err := s.Finish(nil)
-	if after = s.Fail(after, failed); err != nil || len(after) > 0 {
+	if after = s.Fail(after, errTest); err != nil || len(after) > 0 {
 		t.Errorf("behind the end: %q, %v", after, err)
 	}
 	// If the stream fails before any output, the client receives a single error event.
@@ -170,7 +170,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if string(out) != want {
 		t.Errorf("got  %q\nwant %q", out, want)
 	}
-	if again := s.Fail(nil, failed); len(again) > 0 {
+	if again := s.Fail(nil, errTest); len(again) > 0 {
 		t.Errorf("behind the failure: %q", again)
 	}
 	s.Release()

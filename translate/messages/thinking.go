@@ -8,46 +8,46 @@ import (
 	"penstock/translate/seal"
 )
 
-type thinking uint8
+type thinkingMode uint8
 
 const (
-	thinkingHidden   thinking = iota // the client did not request thinking
-	thinkingShown                    // the client sees the thinking as text
-	thinkingOmitted                  // sealed in the signature of an empty block
-	thinkingRedacted                 // sealed in a separate block
+	thinkingHidden   thinkingMode = iota // the client did not request thinking
+	thinkingShown                        // the client sees the thinking as text
+	thinkingOmitted                      // sealed in the signature of an empty block
+	thinkingRedacted                     // sealed in a separate block
 )
 
-func (t thinking) kind() kind {
+func (t thinkingMode) kind() contentKind {
 	if t == thinkingShown {
 		return kindThinking
 	}
 	return kindSealed
 }
 
-// streams reports whether a block of kind k can start before it is complete.
-func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
+// canStream reports whether a block of kind k can start before it is complete.
+func (t thinkingMode) canStream(k contentKind) bool { return k != kindSealed || t == thinkingOmitted }
 
-// sealed returns the blob for a text. If the text cannot be sealed, it returns the constant
+// sealText returns the blob for a text. If the text cannot be sealed, it returns the constant
 // signature and false.
-func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
+func sealText(box seal.Box, text []byte) (blob []byte, ok bool) {
 	if blob, ok = box.Seal(nil, text); !ok {
-		blob = []byte(signature)
+		blob = []byte(placeholderSignature)
 	}
 	return blob, ok
 }
 
-func (t thinking) append(dst, text []byte, box seal.Box) []byte {
+func (t thinkingMode) append(dst, text []byte, box seal.Box) []byte {
 	switch t {
 	case thinkingHidden:
 	case thinkingShown:
 		dst = append(append(dst, `{"type":"thinking","thinking":"`...), text...)
-		dst = append(dst, `","signature":"`+signature+`"}`...)
+		dst = append(dst, `","signature":"`+placeholderSignature+`"}`...)
 	case thinkingOmitted:
-		blob, _ := sealed(box, text)
+		blob, _ := sealText(box, text)
 		dst = append(append(dst, `{"type":"thinking","thinking":"","signature":"`...), blob...)
 		dst = append(dst, `"}`...)
 	case thinkingRedacted:
-		if blob, ok := sealed(box, text); ok {
+		if blob, ok := sealText(box, text); ok {
 			dst = append(append(dst, `{"type":"redacted_thinking","data":"`...), blob...)
 			dst = append(dst, `"}`...)
 		}
@@ -55,9 +55,9 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature is sent instead of the vendor's proof that the vendor generated the thinking. Clients
+// placeholderSignature is sent instead of the vendor's proof that the vendor generated the thinking. Clients
 // send it back without reading it.
-const signature = "cGVuc3RvY2s="
+const placeholderSignature = "cGVuc3RvY2s="
 
 // These values of the thinking member have an effect on the edge.
 const (
@@ -72,10 +72,10 @@ var (
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how to send thinking to the client. If the client did not send kind or
+// chooseThinking returns how to send thinking to the client. If the client did not send kind or
 // display, they are empty. A client may request the text even if it uses the beta that redacts
 // thinking.
-func thinkingOf(kind, display string, redact bool) thinking {
+func chooseThinking(kind, display string, redact bool) thinkingMode {
 	switch {
 	case kind == "" || kind == typeDisabled:
 		return thinkingHidden
@@ -87,21 +87,23 @@ func thinkingOf(kind, display string, redact bool) thinking {
 	return thinkingShown
 }
 
-type past struct {
-	opener chat.Opener // nil if no thinking can be opened
-	model  []byte      // the model in the client's spelling
-	from   int         // the client has cleared the thinking in messages before this index
+type thinkingHistory struct {
+	opener   chat.ReasoningOpener // nil if no thinking can be opened
+	model    []byte               // the model in the client's spelling
+	keptFrom int                  // the client has cleared the thinking in messages before this index
 
-	unopened bool // another provider or edge sealed one of the blocks
+	hasUnopened bool // another provider or edge sealed one of the blocks
 
-	cleared cleared
-	inTurn  bool // thinking has been cleared from the current turn
+	cleared       clearedThinking
+	clearedInTurn bool // thinking has been cleared from the current turn
 }
 
-// user records a user message. A message without tool results starts a new turn.
-func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
+// recordUser records a user message. A message without tool results starts a new turn.
+func (p *thinkingHistory) recordUser(content jsonx.Value) {
+	p.clearedInTurn = p.clearedInTurn && hasResult(content)
+}
 
-func (p *past) clear(b *block) {
+func (p *thinkingHistory) recordCleared(b *block) {
 	text := b.fields[fieldData]
 	if b.kind == blockThinking {
 		if text = b.fields[fieldThinking]; !text.HasText() {
@@ -109,33 +111,33 @@ func (p *past) clear(b *block) {
 		}
 	}
 	if text.IsString() {
-		p.cleared.bytes += len(text.Inside())
+		p.cleared.bytes += len(text.RawContents())
 	}
-	if !p.inTurn {
-		p.inTurn = true
+	if !p.clearedInTurn {
+		p.clearedInTurn = true
 		p.cleared.turns++
 	}
 }
 
-func (p *past) has(i int, b *block) bool {
-	return i >= p.from && (b.kind == blockThinking || b.kind == blockRedactedThinking)
+func (p *thinkingHistory) keepsBlock(i int, b *block) bool {
+	return i >= p.keptFrom && (b.kind == blockThinking || b.kind == blockRedactedThinking)
 }
 
 // appendText appends the text of a thinking block. If another service sealed the thinking,
 // appendText appends nothing.
-func (p *past) appendText(dst []byte, b *block) []byte {
+func (p *thinkingHistory) appendText(dst []byte, b *block) []byte {
 	blob := b.fields[fieldData]
 	if b.kind == blockThinking {
 		if text := b.fields[fieldThinking]; text.HasText() {
-			return append(dst, text.Inside()...)
+			return append(dst, text.RawContents()...)
 		}
 		blob = b.fields[fieldSignature]
 	}
-	if !blob.HasText() || blob.EqualText(signature) {
+	if !blob.HasText() || blob.EqualText(placeholderSignature) {
 		return dst
 	}
 	if p.opener == nil {
-		p.unopened = true
+		p.hasUnopened = true
 		return dst
 	}
 	text, plain := blob.Text()
@@ -143,7 +145,7 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 		text = blob.AppendText(nil)
 	}
 	dst, opened := p.opener.Open(dst, p.model, text)
-	p.unopened = p.unopened || !opened
+	p.hasUnopened = p.hasUnopened || !opened
 	return dst
 }
 
@@ -154,9 +156,9 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	if !messages.IsArray() {
 		return
 	}
-	p := past{opener: n.Opener, model: n.Model, from: keepThinkingFrom(root.Get("context_management"), messages)}
+	p := thinkingHistory{opener: n.Opener, model: n.Model, keptFrom: firstKeptThinking(root.Get("context_management"), messages)}
 	if n.ReasoningHistory == chat.ReasoningLoop {
-		p.from = max(p.from, keepThinkingOfLoop(messages))
+		p.keptFrom = max(p.keptFrom, toolLoopStart(messages))
 	}
 	for it := messages.Iter(); it.Next(); {
 		if content := it.Value().Get("content"); content.IsArray() {
@@ -166,8 +168,8 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	}
 }
 
-// keepThinkingOfLoop returns the index of the message after which the current tool loop starts.
-func keepThinkingOfLoop(messages jsonx.Value) (from int) {
+// toolLoopStart returns the index of the message after which the current tool loop starts.
+func toolLoopStart(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
 		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {
 			from = it.Index()
@@ -177,7 +179,7 @@ func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 }
 
 // openBlocks does the work of editHistory for message i, or for a tool result in message i.
-func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
+func (p *thinkingHistory) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
 	left := content.Len()
 	for it := content.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
@@ -202,7 +204,7 @@ func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none b
 		}
 		open := b.kind == blockThinking && b.fields[fieldThinking].HasText()
 		var text []byte
-		if keeps := !none && p.has(i, &b); keeps && open {
+		if keeps := !none && p.keepsBlock(i, &b); keeps && open {
 			continue
 		} else if keeps {
 			text = p.appendText(nil, &b)

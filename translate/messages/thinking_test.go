@@ -13,8 +13,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// thoughtful is an answer that consists of reasoning in pieces, a tool call, and more reasoning.
-var thoughtful = []string{
+// reasoningChunks is an answer that consists of reasoning in pieces, a tool call, and more reasoning.
+var reasoningChunks = []string{
 	`{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 "}}]}`,
 	`{"choices":[{"index":0,"delta":{"reasoning_content":"is SECRET."}}]}`,
 	`{"choices":[{"index":0,"delta":{"content":"I have one."}}]}`,
@@ -23,13 +23,13 @@ var thoughtful = []string{
 	`[DONE]`,
 }
 
-const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"I have one.",` +
+const reasoningCompletion = `{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"I have one.",` +
 	`"reasoning":"The number \u0037 is SECRET.","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}`
 
-var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
+var testBox = seal.NewKeys(strings.Repeat("k", 32)).NewBox("team-a", func(seal.Result) {}).WithModel("public")
 
-// requestOf decodes a request with the given members and returns the echo for the answer.
-func requestOf(t *testing.T, more string, redact bool) (e *echo) {
+// decodeRequest decodes a request with the given members and returns the echo for the answer.
+func decodeRequest(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
 	var r Request
@@ -41,7 +41,7 @@ func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	return e
 }
 
-func streamed(t *testing.T, e *echo, chunks ...string) []byte {
+func streamChunks(t *testing.T, e *echo, chunks ...string) []byte {
 	t.Helper()
 	var s Stream
 	e.reset(&s)
@@ -56,7 +56,7 @@ func streamed(t *testing.T, e *echo, chunks ...string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !grammar(t, out) {
+	if !checkGrammar(t, out) {
 		t.Errorf("no good end: %s", out)
 	}
 	return out
@@ -83,12 +83,12 @@ func TestSealedThinking(t *testing.T) {
 		{"redacted", `,"thinking":{"type":"adaptive"}`, "redacted_thinking", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := requestOf(t, c.more, c.redact)
-			whole, err := answerTo(e, []byte(thoughtfulWhole))
+			e := decodeRequest(t, c.more, c.redact)
+			whole, err := translateAnswer(e, []byte(reasoningCompletion))
 			if err != nil {
 				t.Fatal(err)
 			}
-			events := streamed(t, e, thoughtful...)
+			events := streamChunks(t, e, reasoningChunks...)
 			for way, out := range map[string][]byte{"whole": whole, "streamed": collect(t, events)} {
 				blocks := blocksOf(t, out)
 				if len(blocks) != 3 || blocks[0]["type"] != c.block || bytes.Contains(events, []byte("SECRET")) || bytes.Contains(out, []byte("SECRET")) {
@@ -127,12 +127,12 @@ func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
 	} {
-		e := requestOf(t, more, true)
-		whole, err := answerTo(e, []byte(thoughtfulWhole))
+		e := decodeRequest(t, more, true)
+		whole, err := translateAnswer(e, []byte(reasoningCompletion))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, out := range [][]byte{whole, collect(t, streamed(t, e, thoughtful...))} {
+		for _, out := range [][]byte{whole, collect(t, streamChunks(t, e, reasoningChunks...))} {
 			if got := blocksOf(t, out); len(got) != blocks || bytes.Contains(out, []byte("SECRET")) != (blocks == 3) {
 				t.Errorf("%s: got %s, want %d blocks", more, out, blocks)
 			}
@@ -149,7 +149,7 @@ func TestLongThinking(t *testing.T) {
 		if !redact {
 			more = `,"thinking":{"type":"adaptive","display":"omitted"}`
 		}
-		e := requestOf(t, more, redact)
+		e := decodeRequest(t, more, redact)
 		var s Stream
 		e.reset(&s)
 		for range 20 {
@@ -157,12 +157,12 @@ func TestLongThinking(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.Held() < seal.MaxText || s.Held() > 2*seal.MaxText {
-			t.Errorf("holds %d bytes", s.Held())
+		if s.BufferedBytes() < seal.MaxText || s.BufferedBytes() > 2*seal.MaxText {
+			t.Errorf("holds %d bytes", s.BufferedBytes())
 		}
-		out := collect(t, streamed(t, e, piece, piece, piece, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`))
+		out := collect(t, streamChunks(t, e, piece, piece, piece, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`))
 		blocks := blocksOf(t, out)
-		if redact && len(blocks) != 1 || !redact && (len(blocks) != 2 || blocks[0]["signature"] != signature) {
+		if redact && len(blocks) != 1 || !redact && (len(blocks) != 2 || blocks[0]["signature"] != placeholderSignature) {
 			t.Errorf("redact %t: got the wrong blocks: %.300s", redact, out)
 		}
 	}
@@ -171,8 +171,8 @@ func TestLongThinking(t *testing.T) {
 // TestSealedThinkingBetween checks that thinking after text is a separate block at the right
 // position.
 func TestSealedThinkingBetween(t *testing.T) {
-	e := requestOf(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
-	out := streamed(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
+	e := decodeRequest(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
+	out := streamChunks(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
 		`{"choices":[{"index":0,"delta":{"content":"c"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"d"},"finish_reason":"stop"}]}`)
 	var kinds []string
 	for _, b := range blocksOf(t, collect(t, out)) {
@@ -193,20 +193,20 @@ func TestSealedThinkingBetween(t *testing.T) {
 // TestSealedThinkingNotStarted checks that a stream counts as not started while it only collects
 // thinking to be sealed, so that another engine can start the answer again.
 func TestSealedThinkingNotStarted(t *testing.T) {
-	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
+	e := decodeRequest(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream
 	e.reset(&s)
-	out, err := s.Append(nil, sse.Event{Data: []byte(thoughtful[0])})
+	out, err := s.Append(nil, sse.Event{Data: []byte(reasoningChunks[0])})
 	if err != nil || s.Started() {
 		t.Fatalf("error %v, started %t, want neither: %s", err, s.Started(), out)
 	}
 	s.NextEngine()
-	for _, c := range thoughtful[1:] {
+	for _, c := range reasoningChunks[1:] {
 		if out, err = s.Append(out, sse.Event{Data: []byte(c)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if out, err = s.Finish(out); err != nil || !grammar(t, out) {
+	if out, err = s.Finish(out); err != nil || !checkGrammar(t, out) {
 		t.Fatal(err)
 	}
 	blob, _ := blocksOf(t, collect(t, out))[0]["data"].(string)
@@ -274,7 +274,7 @@ func TestAppliedEdits(t *testing.T) {
 	}
 }
 
-func answerTo(e *echo, completion []byte) ([]byte, error) {
+func translateAnswer(e *echo, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err

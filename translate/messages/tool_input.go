@@ -10,9 +10,9 @@ import (
 
 // The errors for a malformed tool call.
 var (
-	errNoName    = &translate.BadAnswer{Reason: "a tool call without a name"}
-	errArguments = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
-	errLate      = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
+	errNoName         = &translate.BadAnswer{Reason: "a tool call without a name"}
+	errArguments      = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
+	errAfterArguments = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
 )
 
 type toolInput struct {
@@ -25,9 +25,9 @@ var noInput = []byte("{}")
 type inputKind uint8
 
 const (
-	inputObject inputKind = iota // a JSON object, or empty
-	inputCut                     // truncated JSON
-	inputOther                   // JSON other than an object, or not JSON
+	inputObject    inputKind = iota // a JSON object, or empty
+	inputTruncated                  // truncated JSON
+	inputOther                      // JSON other than an object, or not JSON
 )
 
 // read returns the arguments as a JSON value. If they are valid JSON, it returns them unchanged. If
@@ -47,13 +47,13 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // the escapes within the arguments contain half of a pair
-		jsonx.MendLone(n.out)
+	if errors.As(err, &syntax) && syntax.IsLoneSurrogate() { // the escapes within the arguments contain half of a pair
+		jsonx.ReplaceLoneSurrogates(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}
 	if err != nil {
 		if errors.As(err, &syntax) && syntax.Offset == len(n.out) {
-			return n.in, inputCut
+			return n.in, inputTruncated
 		}
 		return n.in, inputOther
 	}
@@ -69,12 +69,12 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 
 func (n *toolInput) reset() {
 	n.doc.Reset()
-	if cap(n.in)+cap(n.out) > keepInput {
+	if cap(n.in)+cap(n.out) > maxKeptBytes {
 		n.in, n.out = nil, nil
 	}
 }
 
-const keepInput = 64 << 10
+const maxKeptBytes = 64 << 10
 
 func quoted(dst, contents []byte) []byte {
 	return append(append(append(dst, '"'), contents...), '"')

@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	toolNames   = jsonx.NewNames("type", "name", "description", "input_schema", "strict")
-	choiceNames = jsonx.NewNames("type", "name", "disable_parallel_tool_use")
+	toolNames   = jsonx.NewNameIndex("type", "name", "description", "input_schema", "strict")
+	choiceNames = jsonx.NewNameIndex("type", "name", "disable_parallel_tool_use")
 )
 
 const (
@@ -19,11 +19,11 @@ const (
 	toolMembers
 )
 
-// tools writes functions and client tools. It drops server tools, because they run on the vendor's
+// writeTools writes functions and client tools. It drops server tools, because they run on the vendor's
 // servers.
-func (r *Request) tools(strict bool) *fault {
+func (r *Request) writeTools(strict bool) *fault {
 	v := r.members[memberTools]
-	if chat.Given(v) && !v.IsArray() {
+	if chat.IsGiven(v) && !v.IsArray() {
 		return chat.WrongType("tools", "an array of tool definitions", v)
 	}
 	functions, dropped := 0, 0
@@ -40,33 +40,33 @@ func (r *Request) tools(strict bool) *fault {
 			}
 		case strict:
 			f = chat.Unsupported("type", "must be custom or absent; only function tools are supported")
-		case clientToolOf(t[toolType]) != nil:
+		case findClientTool(t[toolType]) != nil:
 			if f = chat.RequiredFunctionName(t[toolName]); f == nil {
 				r.beginTool(functions)
 				functions++
-				clientToolOf(t[toolType]).write(&r.w, t[toolName])
+				findClientTool(t[toolType]).write(&r.w, t[toolName])
 			}
 		default:
 			dropped++
-			r.info.dropped.Tool(t[toolType])
+			r.info.dropped.AddTool(t[toolType])
 		}
 		if f != nil {
-			return f.At("tools", it.Index())
+			return f.InElement("tools", it.Index())
 		}
 	}
 	switch {
 	case functions > 0:
-		r.w.String(`]`)
+		r.w.WriteString(`]`)
 	case dropped > 0:
 		return chat.Unsupported("tools", "must hold at least one tool that you run, other than computer use; "+
 			"server tools are not run here")
 	}
-	return r.toolChoice(functions > 0)
+	return r.writeToolChoice(functions > 0)
 }
 
 func (r *Request) beginTool(n int) {
 	if n == 0 {
-		r.w.String(`,"tools":[`)
+		r.w.WriteString(`,"tools":[`)
 	}
 	r.w.Comma(n)
 }
@@ -79,14 +79,14 @@ func readTool(v jsonx.Value, t *[toolMembers]jsonx.Value) *fault {
 }
 
 func isFunction(t *[toolMembers]jsonx.Value) bool {
-	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
+	return !chat.IsGiven(t[toolType]) || t[toolType].EqualText("custom")
 }
 
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	_, strict := chat.OptionalBool("strict", t[toolStrict], false)
-	return chat.First(
+	return chat.FirstInvalid(
 		chat.RequiredFunctionName(t[toolName]),
 		chat.OptionalString("description", t[toolDescription]),
 		checkSchema(t[toolSchema]),
@@ -98,23 +98,23 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 // write a tool_use that no client can read.
 func checkSchema(v jsonx.Value) *fault {
 	f := chat.OptionalObject("input_schema", v)
-	if kind := v.Get("type"); f == nil && chat.Given(kind) && !kind.EqualText("object") {
-		f = chat.WrongValue("type", "must be object").In("input_schema")
+	if kind := v.Get("type"); f == nil && chat.IsGiven(kind) && !kind.EqualText("object") {
+		f = chat.WrongValue("type", "must be object").InObject("input_schema")
 	}
 	return f
 }
 
-// toolChoice writes nothing if there are no tools, because engines reject a tool_choice without
+// writeToolChoice writes nothing if there are no tools, because engines reject a tool_choice without
 // tools.
-func (r *Request) toolChoice(tools bool) *fault {
+func (r *Request) writeToolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
 	var c [3]jsonx.Value
-	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.Given(v) {
+	if f := chat.ReadObject("tool_choice", v, choiceNames, c[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	kind, name := c[0], c[1]
 	if f := chat.RequiredString("type", kind); f != nil {
-		return f.In("tool_choice")
+		return f.InObject("tool_choice")
 	}
 	single, f := chat.OptionalBool("disable_parallel_tool_use", c[2], false)
 	word := ""
@@ -135,18 +135,18 @@ func (r *Request) toolChoice(tools bool) *fault {
 	}
 	switch {
 	case f != nil:
-		return f.In("tool_choice")
+		return f.InObject("tool_choice")
 	case !tools && (word == "" || word == "required"):
 		return chat.WrongValue("tool_choice", "demands a call, but there are no tools")
 	case !tools:
 		return nil
 	case word != "":
-		r.w.String(`,"tool_choice":"` + word + `"`)
+		r.w.WriteString(`,"tool_choice":"` + word + `"`)
 	default:
 		r.w.ChooseFunction(name)
 	}
 	if single {
-		r.w.String(`,"parallel_tool_calls":false`)
+		r.w.WriteString(`,"parallel_tool_calls":false`)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (r *Request) defines(name jsonx.Value) bool {
 	for it := r.members[memberTools].Iter(); it.Next(); {
 		var t [toolMembers]jsonx.Value
 		if readTool(it.Value(), &t) == nil && t[toolName].EqualText(want) &&
-			(isFunction(&t) || clientToolOf(t[toolType]) != nil) {
+			(isFunction(&t) || findClientTool(t[toolType]) != nil) {
 			return true
 		}
 	}

@@ -18,11 +18,11 @@ type Audio struct {
 	out      []byte
 }
 
-// pieceOf is the base64 length of a piece, which contains three quarters of a second at 24 kHz.
-const pieceOf = 48 << 10
+// pieceBase64Len is the base64 length of a piece, which contains three quarters of a second at 24 kHz.
+const pieceBase64Len = 48 << 10
 
-// Check returns an error unless text is valid base64.
-func Check(text []byte) *apierr.Error {
+// CheckBase64 returns an error unless text is valid base64.
+func CheckBase64(text []byte) *apierr.Error {
 	wrong := apierr.Invalid("audio", apierr.CodeInvalidValue, "audio must be PCM in base64 (RFC 4648, 4), without line breaks.")
 	n := len(text)
 	if n%4 != 0 {
@@ -39,11 +39,11 @@ func Check(text []byte) *apierr.Error {
 	return nil
 }
 
-// Pieces splits text into pieces and calls send with a message for each. Check must have accepted
+// SendPieces splits text into pieces and calls send with a message for each. Check must have accepted
 // text.
-func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
+func (a *Audio) SendPieces(text []byte, send func(message []byte) error) error {
 	for len(text) > 0 {
-		piece := text[:min(len(text), pieceOf)]
+		piece := text[:min(len(text), pieceBase64Len)]
 		text = text[len(piece):]
 		if a.resample {
 			if piece = a.convert(piece); len(piece) == 0 {
@@ -55,7 +55,7 @@ func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
 			return err
 		}
 	}
-	if cap(a.out) > 2*pieceOf {
+	if cap(a.out) > 2*pieceBase64Len {
 		a.out = nil
 	}
 	return nil

@@ -45,7 +45,7 @@ var clientMembers = []string{"type", "event_id", "audio", "session"}
 // is not nil, only EventID may be set.
 func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.Error) {
 	if err := doc.Parse(src, jsonx.Options{Paired: true}); err != nil {
-		return m, apierr.FromJSON(err, "")
+		return m, apierr.FromJSONError(err, "")
 	}
 	root := doc.Root()
 	if !root.IsObject() {
@@ -53,7 +53,7 @@ func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.E
 	}
 	var v [4]jsonx.Value
 	if err := root.Fields(clientMembers, v[:]); err != nil {
-		return m, apierr.FromJSON(err, "")
+		return m, apierr.FromJSONError(err, "")
 	}
 	if id := v[1]; id.IsString() && len(id.Raw()) <= maxEventID {
 		m.EventID = id.Raw()

@@ -12,9 +12,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// clientDo passes a client's message to talk and returns the messages for the engine and for the
+// sendFromClient passes a client's message to talk and returns the messages for the engine and for the
 // client.
-func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string) {
+func sendFromClient(t *testing.T, talk *SessionState, message string) (engine, client []string) {
 	t.Helper()
 	var doc jsonx.Doc
 	m, refused := ParseClient(&doc, []byte(message))
@@ -25,8 +25,8 @@ func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string
 		case Update:
 			toClient, toEngine, refused = talk.Update(&m)
 		case Append:
-			if refused = Check(m.Audio); refused == nil {
-				toEngine, _ = talk.Append()
+			if refused = CheckBase64(m.Audio); refused == nil {
+				toEngine, _ = talk.PrepareAppend()
 			}
 		case Commit:
 			toEngine, toClient, refused = talk.Commit()
@@ -35,13 +35,13 @@ func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string
 		}
 	}
 	if refused != nil {
-		toClient = talk.Error(refused, &m)
+		toClient = talk.ErrorEvent(refused, &m)
 	}
 	if m.Kind == Append && refused == nil {
 		if toEngine != nil {
 			engine = append(engine, string(toEngine))
 		}
-		if err := talk.Audio().Pieces(m.Audio, func(p []byte) error {
+		if err := talk.Audio().SendPieces(m.Audio, func(p []byte) error {
 			engine = append(engine, string(p))
 			return nil
 		}); err != nil {
@@ -58,10 +58,10 @@ func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string
 	return engine, client
 }
 
-func engineSays(t *testing.T, talk *Talk, message string) (client []string) {
+func sendFromEngine(t *testing.T, talk *SessionState, message string) (client []string) {
 	t.Helper()
 	var doc jsonx.Doc
-	h, err := talk.Engine(&doc, []byte(message), func(e *engineerror.Error) {
+	h, err := talk.TranslateEngineEvent(&doc, []byte(message), func(e *engineerror.Error) {
 		e.Message = strings.ReplaceAll(e.Message, "served", "ears")
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func TestEvents(t *testing.T) {
 		return strings.NewReplacer("RATE", rate, "LANGUAGE", language, "TURNS", turns).Replace(session)
 	}
 	for name, one := range map[string]struct {
-		form  Form
+		form  EngineProtocol
 		meets string
 		steps []string
 	}{
@@ -157,9 +157,9 @@ func TestEvents(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			talk := NewTalk("S")
+			talk := NewSessionState("S")
 			talk.SetModel("ears")
-			first, refused := talk.Meet(one.form, "served")
+			first, refused := talk.ConnectEngine(one.form, "served")
 			if refused != nil || len(first) != 1 || string(first[0]) != one.meets {
 				t.Fatalf("%s, %v", first, refused)
 			}
@@ -170,7 +170,7 @@ func TestEvents(t *testing.T) {
 					want = append(want, one.steps[i])
 				}
 				if step[0] == '>' {
-					engine, client := clientDo(t, talk, step[2:])
+					engine, client := sendFromClient(t, talk, step[2:])
 					for _, m := range engine {
 						if one.form == VLLM && strings.HasPrefix(m, `{"type":"input_audio_buffer.append"`) {
 							continue // TestResampling checks the audio
@@ -181,7 +181,7 @@ func TestEvents(t *testing.T) {
 						got = append(got, "c "+m)
 					}
 				} else {
-					for _, m := range engineSays(t, talk, step[2:]) {
+					for _, m := range sendFromEngine(t, talk, step[2:]) {
 						got = append(got, "c "+m)
 					}
 				}
@@ -201,24 +201,24 @@ func TestEvents(t *testing.T) {
 // TestWaits checks the results of Waits and Owes in each state of a session.
 func TestWaits(t *testing.T) {
 	t.Parallel()
-	talk := NewTalk("S")
-	_, _ = talk.Meet(VLLM, "served")
-	clientDo(t, talk, `{"type":"input_audio_buffer.append","audio":"AAAA"}`)
-	if talk.Waits() || talk.Owes() {
+	talk := NewSessionState("S")
+	_, _ = talk.ConnectEngine(VLLM, "served")
+	sendFromClient(t, talk, `{"type":"input_audio_buffer.append","audio":"AAAA"}`)
+	if talk.MustHoldAudio() || talk.HasPendingText() {
 		t.Error("waits although the item is open")
 	}
-	clientDo(t, talk, `{"type":"input_audio_buffer.commit"}`)
-	if !talk.Waits() || !talk.Owes() {
+	sendFromClient(t, talk, `{"type":"input_audio_buffer.commit"}`)
+	if !talk.MustHoldAudio() || !talk.HasPendingText() {
 		t.Error("does not wait for the text")
 	}
-	engineSays(t, talk, `{"type":"transcription.done","text":""}`)
-	if talk.Waits() || talk.Owes() {
+	sendFromEngine(t, talk, `{"type":"transcription.done","text":""}`)
+	if talk.MustHoldAudio() || talk.HasPendingText() {
 		t.Error("waits although the text is there")
 	}
-	other := NewTalk("S")
-	_, _ = other.Meet(OpenAI, "served")
-	engineSays(t, other, `{"type":"input_audio_buffer.committed","item_id":"i"}`)
-	if other.Waits() || !other.Owes() {
+	other := NewSessionState("S")
+	_, _ = other.ConnectEngine(OpenAI, "served")
+	sendFromEngine(t, other, `{"type":"input_audio_buffer.committed","item_id":"i"}`)
+	if other.MustHoldAudio() || !other.HasPendingText() {
 		t.Error("an engine with OpenAI's events owes a transcript")
 	}
 }
@@ -246,7 +246,7 @@ func TestResampling(t *testing.T) {
 		for i, size := range []int{len(text), 644} {
 			a := &Audio{resample: true}
 			for rest := text; len(rest) > 0; rest = rest[min(size, len(rest)):] {
-				_ = a.Pieces(rest[:min(size, len(rest))], func(message []byte) error {
+				_ = a.SendPieces(rest[:min(size, len(rest))], func(message []byte) error {
 					var m struct{ Audio string }
 					if err := json.Unmarshal(message, &m); err != nil {
 						t.Fatal(err)
@@ -280,7 +280,7 @@ func TestResampling(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{"AAAA": true, "AAA=": true, "AA==": true, "A===": false, "AA=A": false, "AAA": false, "AA A": false, "-_AA": false, "A\nAA": false} {
-		if got := Check([]byte(text)) == nil; got != ok {
+		if got := CheckBase64([]byte(text)) == nil; got != ok {
 			t.Errorf("%q: %t", text, got)
 		}
 	}
@@ -292,26 +292,26 @@ func FuzzTalk(f *testing.F) {
 	f.Add(false, `{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"\u0041"}`, `{"type":"error","error":{"message":"x"}}`)
 	f.Add(true, `{"type":"input_audio_buffer.commit"}`, `{"type":"transcription.delta","delta":"\ud800"}`)
 	f.Fuzz(func(t *testing.T, isVLLM bool, client, engine string) {
-		talk, form := NewTalk("S"), OpenAI
+		talk, form := NewSessionState("S"), OpenAI
 		if isVLLM {
 			form = VLLM
 		}
-		if _, refused := talk.Meet(form, "served"); refused != nil {
+		if _, refused := talk.ConnectEngine(form, "served"); refused != nil {
 			t.Fatal(refused)
 		}
 		var all []string
 		for range 2 {
-			a, b := clientDo(t, talk, client)
+			a, b := sendFromClient(t, talk, client)
 			all = append(append(all, a...), b...)
-			for _, m := range engineSays(t, talk, engine) {
+			for _, m := range sendFromEngine(t, talk, engine) {
 				if m[0] != '!' {
 					all = append(all, m)
 				}
 			}
-			a, b = clientDo(t, talk, `{"type":"input_audio_buffer.append","audio":"AAAA"}`)
+			a, b = sendFromClient(t, talk, `{"type":"input_audio_buffer.append","audio":"AAAA"}`)
 			all = append(append(all, a...), b...)
 		}
-		for _, m := range append(all, string(talk.Created())) {
+		for _, m := range append(all, string(talk.CreatedEvent())) {
 			if !json.Valid([]byte(m)) {
 				t.Errorf("no JSON: %q", m)
 			}

@@ -8,8 +8,8 @@ import (
 // resampler converts audio from 24 to 16 kHz. It doubles the rate, removes frequencies above 8 kHz
 // with a windowed sinc filter, and outputs every third sample. The zero value is ready for use.
 type resampler struct {
-	held []int16 // the last input samples, which later output depends on
-	at   int     // position of the next output sample relative to held, at 48 kHz
+	history []int16 // the last input samples, which later output depends on
+	nextPos int     // position of the next output sample relative to held, at 48 kHz
 }
 
 // filterHalf is the length of the filter on each side, in samples at 48 kHz.
@@ -32,20 +32,20 @@ var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
 
 func (r *resampler) append(dst, in []int16) []int16 {
 	h := filter()
-	if r.held == nil {
-		r.held = make([]int16, filterHalf/2, filterHalf) // silence before the start
-		r.at = filterHalf
+	if r.history == nil {
+		r.history = make([]int16, filterHalf/2, filterHalf) // silence before the start
+		r.nextPos = filterHalf
 	}
-	r.held = append(r.held, in...)
-	for ; (r.at+filterHalf)/2 < len(r.held); r.at += 3 {
+	r.history = append(r.history, in...)
+	for ; (r.nextPos+filterHalf)/2 < len(r.history); r.nextPos += 3 {
 		sum := float32(0)
-		for k := (r.at - filterHalf + 1) / 2; 2*k <= r.at+filterHalf; k++ {
-			sum += float32(r.held[k]) * h[r.at-2*k+filterHalf]
+		for k := (r.nextPos - filterHalf + 1) / 2; 2*k <= r.nextPos+filterHalf; k++ {
+			sum += float32(r.history[k]) * h[r.nextPos-2*k+filterHalf]
 		}
 		dst = append(dst, int16(max(math.MinInt16, min(math.MaxInt16, math.Round(float64(sum))))))
 	}
-	used := (r.at - filterHalf) / 2
-	r.held = r.held[:copy(r.held, r.held[used:])]
-	r.at -= 2 * used
+	used := (r.nextPos - filterHalf) / 2
+	r.history = r.history[:copy(r.history, r.history[used:])]
+	r.nextPos -= 2 * used
 	return dst
 }

@@ -36,14 +36,14 @@ func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
 		return apierr.Invalid("session.type", apierr.CodeInvalidValue, "session.type must be transcription: the edge has no other realtime sessions.")
 	}
 	input := in.Get("audio").Get("input")
-	if err := next.format(input.Get("format"), in.Get("input_audio_format"), rates); err != nil {
+	if err := next.readFormat(input.Get("format"), in.Get("input_audio_format"), rates); err != nil {
 		return err
 	}
 	at, transcription := "session.audio.input.transcription", input.Get("transcription")
 	if flat := in.Get("input_audio_transcription"); flat.Exists() {
 		at, transcription = "session.input_audio_transcription", flat
 	}
-	if err := next.transcription(at, transcription); err != nil {
+	if err := next.readTranscription(at, transcription); err != nil {
 		return err
 	}
 	turns := input.Get("turn_detection")
@@ -51,13 +51,13 @@ func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
 		turns = flat
 	}
 	if turns.IsObject() {
-		next.vad = vad{given: true, threshold: number(turns.Get("threshold")), silence: number(turns.Get("silence_duration_ms"))}
+		next.vad = vad{given: true, threshold: numberText(turns.Get("threshold")), silence: numberText(turns.Get("silence_duration_ms"))}
 	}
 	*s = next
 	return nil
 }
 
-func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
+func (s *Settings) readTranscription(at string, v jsonx.Value) *apierr.Error {
 	if !v.Exists() || v.IsNull() {
 		return nil
 	}
@@ -80,8 +80,8 @@ func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
 	return nil
 }
 
-// format reads the audio format, which is an object in the current protocol and a name in the beta.
-func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
+// readFormat reads the audio format, which is an object in the current protocol and a name in the beta.
+func (s *Settings) readFormat(v, flat jsonx.Value, rates []int) *apierr.Error {
 	if s.rate == 0 {
 		s.rate = openAIRate
 	}
@@ -107,19 +107,19 @@ func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	return apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000.")
 }
 
-// longestNumber is the maximum length of a JSON number that a session stores.
-const longestNumber = 32
+// maxNumberBytes is the maximum length of a JSON number that a session stores.
+const maxNumberBytes = 32
 
-// number returns the JSON text of v, or "" if v is not a number or is too long.
-func number(v jsonx.Value) string {
-	if !v.IsNumber() || len(v.Raw()) > longestNumber {
+// numberText returns the JSON text of v, or "" if v is not a number or is too long.
+func numberText(v jsonx.Value) string {
+	if !v.IsNumber() || len(v.Raw()) > maxNumberBytes {
 		return ""
 	}
 	return string(v.Raw())
 }
 
 // appendSession writes a session object with the members of both the current protocol and the beta.
-func (t *Talk) appendSession(dst []byte) []byte {
+func (t *SessionState) appendSession(dst []byte) []byte {
 	s := &t.settings
 	transcription := []byte("null")
 	if s.Model != "" {
@@ -131,7 +131,7 @@ func (t *Talk) appendSession(dst []byte) []byte {
 		}
 	}
 	turns := "null"
-	if t.form == OpenAI {
+	if t.protocol == OpenAI {
 		turns = `{"type":"server_vad"`
 		if s.vad.threshold != "" {
 			turns += `,"threshold":` + s.vad.threshold

@@ -9,76 +9,76 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Form is the protocol of an engine.
-type Form uint8
+// EngineProtocol is the protocol of an engine.
+type EngineProtocol uint8
 
 // The protocols.
 const (
-	None   Form = iota // no engine has been chosen yet
-	OpenAI             // the beta version of OpenAI's protocol
+	NoEngine EngineProtocol = iota // no engine has been chosen yet
+	OpenAI                         // the beta version of OpenAI's protocol
 	VLLM
 )
 
-// Talk is the state of a transcription session. Its methods are safe for concurrent use and never
+// SessionState is the state of a transcription session. Its methods are safe for concurrent use and never
 // block.
-type Talk struct {
+type SessionState struct {
 	mu       sync.Mutex
 	id       string // a random id
-	form     Form
+	protocol EngineProtocol
 	served   string
 	settings Settings
 
-	events   int
-	items    int
-	item     string // id of the current item, for vLLM
-	previous string // id of the previous item, or empty
-	open     bool   // the current item contains audio
-	ending   bool   // the edge has sent the engine the final commit of the item
-	dropped  bool   // the client has cleared the item
-	owed     int    // number of transcripts that an engine with OpenAI's protocol still has to send
-	quiet    bool   // the engine may report errors about the edge's session.update
+	eventCount         int
+	itemCount          int
+	item               string // id of the current item, for vLLM
+	previous           string // id of the previous item, or empty
+	hasAudio           bool   // the current item contains audio
+	finalCommitSent    bool   // the edge has sent the engine the final commit of the item
+	itemCleared        bool   // the client has cleared the item
+	owedTranscripts    int    // number of transcripts that an engine with OpenAI's protocol still has to send
+	ignoreUpdateErrors bool   // the engine may report errors about the edge's session.update
 }
 
-// NewTalk returns the state of a session with a random id.
-func NewTalk(id string) *Talk { return &Talk{id: id} }
+// NewSessionState returns the state of a session with a random id.
+func NewSessionState(id string) *SessionState { return &SessionState{id: id} }
 
 // Settings returns the current settings.
-func (t *Talk) Settings() Settings {
+func (t *SessionState) Settings() Settings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.settings
 }
 
 // SetModel sets the model from the client's query.
-func (t *Talk) SetModel(model string) {
+func (t *SessionState) SetModel(model string) {
 	t.mu.Lock()
 	t.settings.Model = model
 	t.mu.Unlock()
 }
 
-// Meet starts the conversation with an engine and returns the first messages for the engine. served
+// ConnectEngine starts the conversation with an engine and returns the first messages for the engine. served
 // is the engine's name for the model. Meet may be called again for another engine as long as no
 // engine has received audio.
-func (t *Talk) Meet(form Form, served string) (messages [][]byte, refused *apierr.Error) {
+func (t *SessionState) ConnectEngine(form EngineProtocol, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if form == OpenAI && t.settings.rate == vllmRate {
 		return nil, apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000 for this model.")
 	}
-	t.form, t.served = form, served
-	return [][]byte{t.update()}, nil
+	t.protocol, t.served = form, served
+	return [][]byte{t.updateMessage()}, nil
 }
 
 // Audio returns the converter for the session's audio.
-func (t *Talk) Audio() *Audio {
+func (t *SessionState) Audio() *Audio {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &Audio{resample: t.form == VLLM && t.settings.rate != vllmRate}
+	return &Audio{resample: t.protocol == VLLM && t.settings.rate != vllmRate}
 }
 
-func (t *Talk) update() []byte {
+func (t *SessionState) updateMessage() []byte {
 	s := &t.settings
-	if t.form == VLLM {
+	if t.protocol == VLLM {
 		return append(jsonx.AppendStringS([]byte(`{"type":"session.update","model":`), t.served), '}')
 	}
 	dst := jsonx.AppendStringS([]byte(`{"type":"session.update","session":{"input_audio_transcription":{"model":`), t.served)
@@ -90,25 +90,25 @@ func (t *Talk) update() []byte {
 		dst = append(append(append(dst, `,"turn_detection":{"type":"server_vad","threshold":`...), cmp.Or(s.vad.threshold, "0.5")...), `,"silence_duration_ms":`...)
 		dst = append(append(dst, cmp.Or(s.vad.silence, "500")...), `,"prefix_padding_ms":0,"create_response":false}`...)
 	}
-	t.quiet = true
+	t.ignoreUpdateErrors = true
 	return append(dst, `}}`...)
 }
 
-// Created returns the first event of a session.
-func (t *Talk) Created() []byte {
+// CreatedEvent returns the first event of a session.
+func (t *SessionState) CreatedEvent() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append(t.appendSession(append(t.event("session.created"), `,"session":`...)), '}')
+	return append(t.appendSession(append(t.beginEvent("session.created"), `,"session":`...)), '}')
 }
 
 // Update applies an Update. It returns the event for the client, and the message for the engine,
 // which may be nil. Once an engine has been chosen, the model cannot be changed.
-func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
+func (t *SessionState) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next, rates := t.settings, []int{openAIRate, vllmRate}
-	switch t.form {
-	case None:
+	switch t.protocol {
+	case NoEngine:
 	case OpenAI:
 		rates = rates[:1]
 	case VLLM: // the audio converter is already in use
@@ -117,34 +117,34 @@ func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.
 	if refused := next.Apply(m, rates...); refused != nil {
 		return nil, nil, refused
 	}
-	if t.form != None && t.settings.Model != "" && next.Model != t.settings.Model {
+	if t.protocol != NoEngine && t.settings.Model != "" && next.Model != t.settings.Model {
 		return nil, nil, apierr.Invalid("session.audio.input.transcription.model", apierr.CodeInvalidValue,
 			"The model of a session cannot be changed. Open another session.")
 	}
 	t.settings = next
-	if t.form == OpenAI {
-		engine = t.update()
+	if t.protocol == OpenAI {
+		engine = t.updateMessage()
 	}
 	kind := "session.updated"
 	if m.Beta {
 		kind = "transcription_session.updated"
 	}
-	return append(t.appendSession(append(t.event(kind), `,"session":`...)), '}'), engine, nil
+	return append(t.appendSession(append(t.beginEvent(kind), `,"session":`...)), '}'), engine, nil
 }
 
-// Waits reports whether the edge must hold back audio, commits and clears until the engine has sent
+// MustHoldAudio reports whether the edge must hold back audio, commits and clears until the engine has sent
 // its text.
-func (t *Talk) Waits() bool {
+func (t *SessionState) MustHoldAudio() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ending
+	return t.finalCommitSent
 }
 
-// Owes reports whether the engine still has to send text.
-func (t *Talk) Owes() bool {
+// HasPendingText reports whether the engine still has to send text.
+func (t *SessionState) HasPendingText() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ending || t.owed > 0
+	return t.finalCommitSent || t.owedTranscripts > 0
 }
 
 var (
@@ -154,65 +154,65 @@ var (
 	clearAudio  = []byte(`{"type":"input_audio_buffer.clear"}`)
 )
 
-// Append is called before audio is sent. It returns the message that must precede the audio, or
+// PrepareAppend is called before audio is sent. It returns the message that must precede the audio, or
 // nil, and whether the audio starts an item.
-func (t *Talk) Append() (engine []byte, begins bool) {
+func (t *SessionState) PrepareAppend() (engine []byte, begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	begins = !t.open
-	t.open = true
-	if !begins || t.form != VLLM {
+	begins = !t.hasAudio
+	t.hasAudio = true
+	if !begins || t.protocol != VLLM {
 		return nil, begins
 	}
-	t.begin()
+	t.beginItem()
 	return startAudio, true
 }
 
-func (t *Talk) begin() {
-	t.items++
-	t.item = "item_" + t.id + strconv.Itoa(t.items)
+func (t *SessionState) beginItem() {
+	t.itemCount++
+	t.item = "item_" + t.id + strconv.Itoa(t.itemCount)
 }
 
 // Commit ends the item. It returns the message for the engine, and the event for the client, which
 // may be nil.
-func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
+func (t *SessionState) Commit() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.form != VLLM {
-		t.open = false
+	if t.protocol != VLLM {
+		t.hasAudio = false
 		return commitAudio, nil, nil
 	}
-	if !t.open {
+	if !t.hasAudio {
 		return nil, nil, apierr.Invalid("", codeEmpty, "The input audio buffer is empty: append audio before a commit.")
 	}
-	t.ending = true
-	return endAudio, t.committed(), nil
+	t.finalCommitSent = true
+	return endAudio, t.committedEvent(), nil
 }
 
 // codeEmpty is OpenAI's code for a commit without audio.
 const codeEmpty = "input_audio_buffer_commit_empty"
 
 // Clear drops the item. It returns the same messages as Commit.
-func (t *Talk) Clear() (engine, client []byte) {
+func (t *SessionState) Clear() (engine, client []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.form != VLLM {
-		t.open = false
+	if t.protocol != VLLM {
+		t.hasAudio = false
 		return clearAudio, nil
 	}
-	client = append(t.event("input_audio_buffer.cleared"), '}')
-	if t.open {
-		t.ending, t.dropped = true, true
+	client = append(t.beginEvent("input_audio_buffer.cleared"), '}')
+	if t.hasAudio {
+		t.finalCommitSent, t.itemCleared = true, true
 		return endAudio, client
 	}
 	return nil, client
 }
 
-// Error returns the event for an error. about is the message that caused the error, or nil.
-func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
+// ErrorEvent returns the event for an error. about is the message that caused the error, or nil.
+func (t *SessionState) ErrorEvent(e *apierr.Error, about *ClientMessage) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	dst := append(t.event("error"), `,"error":`...)
+	dst := append(t.beginEvent("error"), `,"error":`...)
 	dst = e.AppendObject(dst)
 	if about != nil && about.EventID != nil {
 		dst = append(append(append(dst[:len(dst)-1], `,"event_id":`...), about.EventID...), '}')
@@ -220,14 +220,14 @@ func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
 	return append(dst, '}')
 }
 
-func (t *Talk) event(kind string) []byte {
-	t.events++
+func (t *SessionState) beginEvent(kind string) []byte {
+	t.eventCount++
 	dst := append(append(append(make([]byte, 0, 256), `{"type":"`...), kind...), `","event_id":"event_`...)
-	return append(strconv.AppendInt(append(dst, t.id...), int64(t.events), 10), '"')
+	return append(strconv.AppendInt(append(dst, t.id...), int64(t.eventCount), 10), '"')
 }
 
-func (t *Talk) committed() []byte {
-	dst := append(t.event("input_audio_buffer.committed"), `,"previous_item_id":`...)
+func (t *SessionState) committedEvent() []byte {
+	dst := append(t.beginEvent("input_audio_buffer.committed"), `,"previous_item_id":`...)
 	if t.previous == "" {
 		dst = append(dst, `null`...)
 	} else {
@@ -236,18 +236,18 @@ func (t *Talk) committed() []byte {
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `"}`...)
 }
 
-func (t *Talk) about(what string) []byte {
-	dst := t.event("conversation.item.input_audio_transcription." + what)
+func (t *SessionState) beginTranscriptionEvent(what string) []byte {
+	dst := t.beginEvent("conversation.item.input_audio_transcription." + what)
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
 }
 
-// Refusal returns the event for a rejected session. body is the body of the HTTP response that
+// RejectionEvent returns the event for a rejected session. body is the body of the HTTP response that
 // rejects it.
-func (t *Talk) Refusal(body []byte) []byte {
+func (t *SessionState) RejectionEvent(body []byte) []byte {
 	var doc jsonx.Doc
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	dst := append(t.event("error"), `,"error":`...)
+	dst := append(t.beginEvent("error"), `,"error":`...)
 	if doc.Parse(body, jsonx.Options{Record: 1}) != nil || !doc.Root().Get("error").IsObject() {
 		return append(apierr.New(500, apierr.CodeInternal, "The session was refused.").AppendObject(dst), '}')
 	}

@@ -32,7 +32,7 @@ func (c *checker) report(t *testing.T, out []byte) {
 // shape maps the members of an object to functions that return what is wrong, or "".
 type shape map[string]func(any) string
 
-func is[T any](want string) func(any) string {
+func isType[T any](want string) func(any) string {
 	return func(v any) string {
 		if _, ok := v.(T); !ok {
 			return "must be " + want
@@ -42,11 +42,11 @@ func is[T any](want string) func(any) string {
 }
 
 var (
-	aString  = is[string]("a string")
-	aBool    = is[bool]("a boolean")
-	anObject = is[map[string]any]("an object")
-	anArray  = is[[]any]("an array")
-	aNumber  = is[float64]("a number")
+	aString  = isType[string]("a string")
+	aBool    = isType[bool]("a boolean")
+	anObject = isType[map[string]any]("an object")
+	anArray  = isType[[]any]("an array")
+	aNumber  = isType[float64]("a number")
 )
 
 func anInteger(v any) string {
@@ -84,7 +84,7 @@ func exactly(want ...any) func(any) string {
 	}
 }
 
-func prefixed(prefix string) func(any) string {
+func hasPrefix(prefix string) func(any) string {
 	return func(v any) string {
 		if s, ok := v.(string); !ok || !strings.HasPrefix(s, prefix) || len(s) < len(prefix)+4 {
 			return "must begin with " + prefix
@@ -131,7 +131,7 @@ func (c *checker) object(at string, v any, want shape, optional ...string) map[s
 var eventCodes = exactly("server_error", "rate_limit_exceeded", "invalid_prompt", "invalid_image", "image_too_large")
 
 var responseShape = shape{
-	"id": prefixed("resp_"), "object": exactly("response"), "created_at": anInteger, "completed_at": orNull(anInteger),
+	"id": hasPrefix("resp_"), "object": exactly("response"), "created_at": anInteger, "completed_at": orNull(anInteger),
 	"status": exactly("in_progress", "completed", "incomplete", "failed"), "incomplete_details": orNull(anObject), "model": aString,
 	"previous_response_id": null, "instructions": orNull(aString), "output": anArray, "error": orNull(anObject), "tools": anArray,
 	"tool_choice": stringOrObject, "truncation": exactly("disabled"), "parallel_tool_calls": aBool, "text": anObject,
@@ -224,26 +224,26 @@ func (c *checker) item(at string, v any) string {
 	switch m["type"] {
 	case "message":
 		c.object(at, v, shape{
-			"id": prefixed("msg_"), "type": aString, "status": statuses, "role": exactly("assistant"), "content": anArray,
+			"id": hasPrefix("msg_"), "type": aString, "status": statuses, "role": exactly("assistant"), "content": anArray,
 		})
 		content, _ := m["content"].([]any)
 		for i, p := range content {
 			c.part(fmt.Sprintf("%s.content[%d]", at, i), p)
 		}
 	case "reasoning":
-		c.object(at, v, shape{"id": prefixed("rs_"), "type": aString, "summary": emptyArray, "encrypted_content": orNull(aString)})
+		c.object(at, v, shape{"id": hasPrefix("rs_"), "type": aString, "summary": emptyArray, "encrypted_content": orNull(aString)})
 	case "compaction":
-		c.object(at, v, shape{"id": prefixed("cmp_"), "type": aString, "encrypted_content": orNull(aString)})
+		c.object(at, v, shape{"id": hasPrefix("cmp_"), "type": aString, "encrypted_content": orNull(aString)})
 	case "custom_tool_call":
 		c.object(at, v, shape{
-			"id": prefixed("ctc_"), "type": aString, "status": statuses, "call_id": aString, "name": aString, "input": aString, "namespace": aString,
+			"id": hasPrefix("ctc_"), "type": aString, "status": statuses, "call_id": aString, "name": aString, "input": aString, "namespace": aString,
 		}, "namespace")
 		if m["call_id"] == "" {
 			c.failf("%s.call_id is empty", at)
 		}
 	default:
 		c.object(at, v, shape{
-			"id": prefixed("fc_"), "type": exactly("function_call"), "status": statuses, "call_id": aString, "name": aString, "arguments": aString,
+			"id": hasPrefix("fc_"), "type": exactly("function_call"), "status": statuses, "call_id": aString, "name": aString, "arguments": aString,
 			"namespace": aString,
 		}, "namespace")
 		if m["call_id"] == "" {
@@ -319,8 +319,8 @@ func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	return events, done
 }
 
-// walk checks the order of a stream's events.
-type walk struct {
+// eventChecker checks the order of a stream's events.
+type eventChecker struct {
 	*checker
 	items []any // completed items
 	open  bool  // an item is open
@@ -338,16 +338,16 @@ type walk struct {
 // checkEvents checks a stream. If whole is true, the stream must be complete.
 func checkEvents(t *testing.T, out []byte, whole bool) {
 	t.Helper()
-	checkWalk(t, &walk{}, out, whole)
+	checkWalk(t, &eventChecker{}, out, whole)
 }
 
 // checkKeptAlive checks the events of a whole stream with keep-alives.
 func checkKeptAlive(t *testing.T, out []byte) {
 	t.Helper()
-	checkWalk(t, &walk{alive: true}, out, true)
+	checkWalk(t, &eventChecker{alive: true}, out, true)
 }
 
-func checkWalk(t *testing.T, w *walk, out []byte, whole bool) {
+func checkWalk(t *testing.T, w *eventChecker, out []byte, whole bool) {
 	t.Helper()
 	var c checker
 	events, done := parseEvents(&c, out)
@@ -372,7 +372,7 @@ func checkWalk(t *testing.T, w *walk, out []byte, whole bool) {
 	c.report(t, out)
 }
 
-func (w *walk) event(i int, e event) {
+func (w *eventChecker) event(i int, e event) {
 	if w.last != "" {
 		w.failf("%s behind the final event", e.name)
 	}
@@ -389,21 +389,21 @@ func (w *walk) event(i int, e event) {
 			w.failf("event %d is %s with a response that is %s", i, e.name, status)
 		}
 		if w.alive && i > 1 {
-			w.soFar(e)
+			w.checkSoFar(e)
 		}
 		w.id = id(e.data["response"])
 	case "response.completed", "response.incomplete", "response.failed":
-		w.final(e)
+		w.checkFinal(e)
 	case "error":
 		w.error = true
 		m := w.object(e.name, e.data, shape{"code": eventCodes, "message": aString, "param": orNull(aString), "error": anObject})
 		w.object("error.error", m["error"], shape{"type": aString, "code": eventCodes, "message": aString, "param": orNull(aString)})
 	case "response.output_item.added":
-		w.added(e)
+		w.checkAdded(e)
 	case "response.output_item.done":
-		w.itemDone(e)
+		w.checkItemDone(e)
 	default:
-		w.inItem(e)
+		w.checkInItem(e)
 	}
 }
 
@@ -412,9 +412,9 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks that a keep-alive contains the response so far. If an item is open, it must not have
+// checkSoFar checks that a keep-alive contains the response so far. If an item is open, it must not have
 // deltas yet, because otherwise the keep-alive would have to be a delta.
-func (w *walk) soFar(e event) {
+func (w *eventChecker) checkSoFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
 	if w.open {
@@ -430,7 +430,7 @@ func isSealed(item map[string]any) bool {
 	return item["type"] == "reasoning" || item["type"] == "compaction"
 }
 
-func (w *walk) final(e event) {
+func (w *eventChecker) checkFinal(e event) {
 	w.object(e.name, e.data, shape{"response": anObject})
 	w.last = w.response(e.data["response"])
 	if "response."+w.last != e.name || id(e.data["response"]) != w.id {
@@ -453,7 +453,7 @@ func (w *walk) final(e event) {
 	}
 }
 
-func (w *walk) added(e event) {
+func (w *eventChecker) checkAdded(e event) {
 	w.object(e.name, e.data, shape{"output_index": exactly(float64(len(w.items))), "item": anObject})
 	if w.open {
 		w.failf("an item is added while another is open")
@@ -468,7 +468,7 @@ func (w *walk) added(e event) {
 	}
 }
 
-func (w *walk) itemDone(e event) {
+func (w *eventChecker) checkItemDone(e event) {
 	w.object(e.name, e.data, shape{"output_index": exactly(float64(len(w.items))), "item": anObject})
 	item, _ := e.data["item"].(map[string]any)
 	if status := w.checker.item("item", item); status == "in_progress" || !w.open || w.part != nil {
@@ -487,8 +487,8 @@ func (w *walk) itemDone(e event) {
 	w.open = false
 }
 
-// inItem checks the events of an item between output_item.added and output_item.done.
-func (w *walk) inItem(e event) {
+// checkInItem checks the events of an item between output_item.added and output_item.done.
+func (w *eventChecker) checkInItem(e event) {
 	at := shape{"item_id": exactly(w.item["id"]), "output_index": exactly(float64(len(w.items)))}
 	_, call := callText(w.item)
 	custom := w.item["type"] == "custom_tool_call"
@@ -540,7 +540,7 @@ func (w *walk) inItem(e event) {
 			w.failf("%s is empty", e.name)
 		}
 		w.sum += delta
-		w.pending(e.name, call)
+		w.checkOpen(e.name, call)
 	case "response." + text + ".done":
 		at[kind] = exactly(w.sum)
 		if text == "output_text" {
@@ -550,17 +550,17 @@ func (w *walk) inItem(e event) {
 			}
 		}
 		w.object(e.name, e.data, at)
-		w.pending(e.name, false)
+		w.checkOpen(e.name, false)
 		w.part["done"] = true
 	case "response.custom_tool_call_input.done":
 		at["input"] = exactly(w.sum)
 		w.object(e.name, e.data, at)
-		w.pending(e.name, true)
+		w.checkOpen(e.name, true)
 		w.item["done"] = true
 	case "response.function_call_arguments.done":
 		at["arguments"], at["name"] = exactly(w.sum), exactly(w.item["name"])
 		w.object(e.name, e.data, at)
-		w.pending(e.name, true)
+		w.checkOpen(e.name, true)
 		w.item["done"] = true
 	default:
 		w.failf("unknown event %s", e.name)
@@ -578,8 +578,8 @@ func callText(item map[string]any) (text any, call bool) {
 	return nil, false
 }
 
-// pending checks that a delta or done event belongs to an item or part that is open and not done.
-func (w *walk) pending(name string, call bool) {
+// checkOpen checks that a delta or done event belongs to an item or part that is open and not done.
+func (w *eventChecker) checkOpen(name string, call bool) {
 	if call && w.item["done"] != nil || !call && (w.part == nil || w.part["done"] != nil) {
 		w.failf("%s of something that is not open", name)
 		w.part = map[string]any{}

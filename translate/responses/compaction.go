@@ -24,21 +24,21 @@ const summaryRequest = `Stop working on the task now and write a summary of this
 	`what failed, and what remains to be done next. Include what an earlier summary says. ` +
 	`Do not call tools and do not address the user: answer with the text of the summary alone.`
 
-const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
+const summaryPrefix = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
 
 // compactionBox returns a box that is not bound to a model, because the client may continue the
 // conversation with another model.
-func compactionBox(b seal.Box) seal.Box { return b.For("") }
+func compactionBox(b seal.Box) seal.Box { return b.WithModel("") }
 
-func (c *conversation) compaction(i *item, index int) {
-	c.w.Message("user")
-	c.w.String(`,"content":"` + summaryLead)
+func (c *conversation) writeCompaction(i *item, index int) {
+	c.w.BeginMessage("user")
+	c.w.WriteString(`,"content":"` + summaryPrefix)
 	if out, ok := c.openCompaction(i); ok {
 		c.w.Out = out
-	} else if c.unreadable < 0 {
-		c.unreadable = index
+	} else if c.firstUnreadable < 0 {
+		c.firstUnreadable = index
 	}
-	c.w.String(`"}`)
+	c.w.WriteString(`"}`)
 }
 
 func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
@@ -52,23 +52,23 @@ func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
 // unreadableCompaction returns the error for a compaction that cannot be opened. The item cannot be
 // omitted, because it replaces the whole conversation.
 func unreadableCompaction(n int) *fault {
-	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
+	return &fault{Param: chat.ElementPath("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
 		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-func noCompaction(input jsonx.Value) *fault {
+func noCompactionError(input jsonx.Value) *fault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
 	}
-	return chat.Unsupported(chat.Element("input", n), NoCompaction)
+	return chat.Unsupported(chat.ElementPath("input", n), NoCompactionText)
 }
 
-// NoCompaction is the error text that says why an edge does not compact conversations.
-const NoCompaction = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
+// NoCompactionText is the error text that says why an edge does not compact conversations.
+const NoCompactionText = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
 
-// forSummary removes the members that would truncate a summary or change its format.
-func (m *members) forSummary() {
+// removeForSummary removes the members that would truncate a summary or change its format.
+func (m *members) removeForSummary() {
 	for _, i := range [...]int{
 		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
 		memberLogprobs, memberTopLogprobs, memberStop, memberN,
@@ -81,9 +81,9 @@ func (m *members) forSummary() {
 // discard the conversation.
 func (o *output) checkSummary() error {
 	switch {
-	case !o.compacts:
+	case !o.isSummary:
 		return nil
-	case o.reason() != "":
+	case o.incompleteReason() != "":
 		return &translate.BadAnswer{Reason: "a summary that was cut"}
 	case len(o.parts) != 1 || o.parts[0].kind != kindCompaction || len(bytes.TrimSpace(o.parts[0].unsealed)) == 0:
 		return &translate.BadAnswer{Reason: "an answer that is no summary"}
@@ -96,12 +96,12 @@ func (o *output) checkSummary() error {
 // AppendCompaction appends the compaction object for a completion. The error is a
 // *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
 func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
-	if err := s.readWhole(c); err != nil {
+	if err := s.readCompletion(c); err != nil {
 		return dst, err
 	}
 	dst = append(append(dst, `{"id":"resp_`...), s.identity.ID...)
 	dst = appendInt(append(dst, `","object":"response.compaction","created_at":`...), int(s.identity.Created))
-	dst = s.output.append(append(dst, `,"output":[`...))
+	dst = s.output.appendItems(append(dst, `,"output":[`...))
 	dst = appendUsage(append(dst, `],"usage":`...), s.output.reader.Usage())
 	return append(dst, '}'), nil
 }

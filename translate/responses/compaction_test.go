@@ -18,11 +18,11 @@ import (
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
-	return b.box.For(string(model)).Open(dst, blob)
+	return b.box.WithModel(string(model)).Open(dst, blob)
 }
 
-// compacting returns a stream for a summary that an item or the endpoint requests.
-func compacting(t *testing.T, body string, o dialects.Options) *Stream {
+// newSummaryStream returns a stream for a summary that an item or the endpoint requests.
+func newSummaryStream(t *testing.T, body string, o dialects.Options) *Stream {
 	t.Helper()
 	o.MayCompact = true
 	tr, err := translateBody([]byte(body), o)
@@ -35,7 +35,7 @@ func compacting(t *testing.T, body string, o dialects.Options) *Stream {
 	return &tr.answer
 }
 
-const triggers = `{"model":"model","stream":true,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"x"},{"type":"compaction_trigger"}]}`
+const compactionBody = `{"model":"model","stream":true,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"x"},{"type":"compaction_trigger"}]}`
 
 // summaryStream returns an engine's stream with the given text and finish_reason.
 func summaryStream(text, reason string) string {
@@ -51,20 +51,20 @@ const summaryText = `The HIDDEN number is 42.`
 // TestCompaction checks that the text of a summary never appears in a response. It also checks that
 // the item can be opened in the next turn, even with another model, but not for another owner.
 func TestCompaction(t *testing.T) {
-	stream := compacting(t, triggers, dialects.Options{})
+	stream := newSummaryStream(t, compactionBody, dialects.Options{})
 	half := []byte(summaryStream(summaryText, "stop"))
 	out, err := relay(stream, bytes.NewReader(half))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alive := compacting(t, triggers, dialects.Options{})
+	alive := newSummaryStream(t, compactionBody, dialects.Options{})
 	cut := bytes.Index(half, []byte(`data: {"choices":[{"index":0,"delta":{},"finish`))
 	begun, _ := relay(alive, bytes.NewReader(half[:cut]))
 	completion, err := assemble(strings.NewReader(summaryStream(summaryText, "stop")), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inBand, err := whole(compacting(t, triggers, dialects.Options{}), completion)
+	inBand, err := translateWhole(newSummaryStream(t, compactionBody, dialects.Options{}), completion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestCompaction(t *testing.T) {
 	if err := c.Parse(completion); err != nil {
 		t.Fatal(err)
 	}
-	compacted, err := compacting(t, `{"model":"model","input":"x"}`, dialects.Options{Compact: true}).AppendCompaction(nil, &c)
+	compacted, err := newSummaryStream(t, `{"model":"model","input":"x"}`, dialects.Options{Compact: true}).AppendCompaction(nil, &c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCompaction(t *testing.T) {
 	if err := json.Unmarshal(compacted, &object); err != nil || object.Object != "response.compaction" || object.ID != "resp_0123456789" || object.Usage["output_tokens"] != 4.0 {
 		t.Errorf("error %v, want a response.compaction with 4 output tokens: %s", err, compacted)
 	}
-	for name, response := range map[string][]byte{"stream": finalOf(t, out), "whole": inBand, "compact": compacted} {
+	for name, response := range map[string][]byte{"stream": finalResponse(t, out), "whole": inBand, "compact": compacted} {
 		items := itemsOf(t, response)
 		if len(items) != 1 || items[0]["type"] != "compaction" {
 			t.Fatalf("%s: error %v, want one compaction item: %v", name, err, items)
@@ -101,7 +101,7 @@ func TestCompaction(t *testing.T) {
 		if err != nil || !strings.Contains(string(tr.body), summaryText) {
 			t.Errorf("%s: error %v, want the summary in %s", name, err, tr.body)
 		}
-		stranger := seal.NewKeys(strings.Repeat("k", 32)).Of("team-b", func(seal.Result) {})
+		stranger := seal.NewKeys(strings.Repeat("k", 32)).NewBox("team-b", func(seal.Result) {})
 		if _, err = translateBody(next, dialects.Options{Opener: keyOpener{stranger}}); err == nil || !strings.Contains(err.Error(), "compaction") {
 			t.Errorf("%s: another key reads it: %v", name, err)
 		}
@@ -118,7 +118,7 @@ func TestCompaction_NotASummary(t *testing.T) {
 		"empty": summaryStream("", "stop"), "blank": summaryStream("  ", "stop"), "a tool call": toolCall,
 		"too long": summaryStream(strings.Repeat("a", seal.MaxText+1), "stop"),
 	} {
-		out, err := relay(compacting(t, triggers, dialects.Options{}), strings.NewReader(upstream))
+		out, err := relay(newSummaryStream(t, compactionBody, dialects.Options{}), strings.NewReader(upstream))
 		if bad := (*translate.BadAnswer)(nil); !errors.As(err, &bad) {
 			t.Errorf("%s, streamed: got %v, want a BadAnswer", name, err)
 		}
@@ -129,7 +129,7 @@ func TestCompaction_NotASummary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = whole(compacting(t, triggers, dialects.Options{}), completion); err == nil {
+		if _, err = translateWhole(newSummaryStream(t, compactionBody, dialects.Options{}), completion); err == nil {
 			t.Errorf("%s passes as a whole", name)
 		}
 	}

@@ -16,21 +16,21 @@ import (
 // The zero value is ready for use. Malformed arguments are passed on unchanged, so that the tool
 // can reject them.
 type customInput struct {
-	tool    string // the tool's name, which some models write before the input
-	read    int    // number of bytes of the arguments that have been read
-	pending []byte // decoded arguments whose meaning is still undecided
-	room    []byte // buffer for unescaped text
-	phase   inputPhase
-	fence   fence
+	tool      string // the tool's name, which some models write before the input
+	read      int    // number of bytes of the arguments that have been read
+	pending   []byte // decoded arguments whose meaning is still undecided
+	decodeBuf []byte // buffer for unescaped text
+	phase     inputPhase
+	fence     fenceRemover
 }
 
 type inputPhase uint8
 
 const (
-	inputBegins inputPhase = iota
-	inputText              // within the input string
-	inputEnded             // after the input string
-	inputHeld              // the arguments start differently and are held back
+	inputStart    inputPhase = iota
+	inputInString            // within the input string
+	inputEnded               // after the input string
+	inputHeld                // the arguments start differently and are held back
 )
 
 // add reads a piece of the arguments and appends the input that it contains. piece and the appended
@@ -38,23 +38,23 @@ const (
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
-	if c.phase == inputBegins {
-		c.begin()
+	if c.phase == inputStart {
+		c.matchStart()
 	}
-	if c.phase == inputText {
-		dst = c.text(dst)
+	if c.phase == inputInString {
+		dst = c.decodeText(dst)
 	}
 	return dst
 }
 
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // the arguments were truncated, so an incomplete escape is dropped
+	case inputInString: // the arguments were truncated, so an incomplete escape is dropped
 	case inputEnded:
 		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // something other than whitespace follows the string
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
-	case inputBegins, inputHeld:
+	case inputStart, inputHeld:
 		dst = c.fence.add(dst, c.unwrap(c.pending))
 	}
 	c.pending, c.phase = nil, inputEnded
@@ -74,7 +74,7 @@ const maxUndecided = 512
 // them.
 var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
 
-func (c *customInput) begin() {
+func (c *customInput) matchStart() {
 	rest := c.pending
 	for _, token := range inputTokens {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
@@ -89,11 +89,11 @@ func (c *customInput) begin() {
 		}
 	}
 	c.pending = append(c.pending[:0], rest...)
-	c.phase = inputText
+	c.phase = inputInString
 }
 
-func (c *customInput) text(dst []byte) []byte {
-	in, out := c.pending, c.room[:0]
+func (c *customInput) decodeText(dst []byte) []byte {
+	in, out := c.pending, c.decodeBuf[:0]
 	for len(in) > 0 {
 		n := bytes.IndexAny(in, "\"\\")
 		if n < 0 {
@@ -113,7 +113,7 @@ func (c *customInput) text(dst []byte) []byte {
 		}
 		in = in[size:]
 	}
-	c.pending, c.room = append(c.pending[:0], in...), out
+	c.pending, c.decodeBuf = append(c.pending[:0], in...), out
 	return c.fence.add(dst, out)
 }
 
@@ -170,8 +170,8 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings lists the members in which models send an input. The correct member is input.
-var wrappings = [...]string{"input", "patch", "command", "cmd"}
+// inputMembers lists the members in which models send an input. The correct member is input.
+var inputMembers = [...]string{"input", "patch", "command", "cmd"}
 
 // unwrap returns the input from arguments in any form. It recognizes three forms: a string, an
 // object that contains the string, and an object with an array that contains the string, possibly
@@ -187,8 +187,8 @@ func (c *customInput) unwrap(text []byte) []byte {
 		if !v.IsObject() {
 			break
 		}
-		inner := only(v)
-		for _, name := range wrappings {
+		inner := onlyElement(v)
+		for _, name := range inputMembers {
 			if m := v.Get(name); !inner.Exists() && m.Exists() {
 				inner = m
 			}
@@ -207,7 +207,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 	return text
 }
 
-func only(v jsonx.Value) jsonx.Value {
+func onlyElement(v jsonx.Value) jsonx.Value {
 	it := v.Iter()
 	if !it.Next() {
 		return jsonx.Value{}
@@ -219,20 +219,20 @@ func only(v jsonx.Value) jsonx.Value {
 	return first
 }
 
-// fence removes the code fence that models write around an input. It is enabled for tools with a
+// fenceRemover removes the code fence that models write around an input. It is enabled for tools with a
 // grammar, because their inputs cannot start with a fence. The zero value passes on all text.
-type fence struct {
-	on    bool
-	phase fencePhase
-	held  []byte // text that may belong to a fence
-	line  bool   // text before held has been passed on
+type fenceRemover struct {
+	enabled   bool
+	phase     fencePhase
+	pending   []byte // text that may belong to a fence
+	wroteText bool   // text before held has been passed on
 }
 
 type fencePhase uint8
 
 const (
-	fenceBegins fencePhase = iota
-	fenceOpens             // reading the first line, which may be the fence
+	fenceStart     fencePhase = iota
+	fenceFirstLine            // reading the first line, which may be the fence
 	fenceInside
 	fenceNone
 )
@@ -240,40 +240,40 @@ const (
 const fenceMark = "```"
 
 // add reads the next text. It appends any text outside the fence, as the contents of a JSON string.
-func (f *fence) add(dst, text []byte) []byte {
-	if !f.on || f.phase == fenceNone {
+func (f *fenceRemover) add(dst, text []byte) []byte {
+	if !f.enabled || f.phase == fenceNone {
 		return jsonx.AppendEscaped(dst, text)
 	}
-	f.held = append(f.held, text...)
-	if f.phase == fenceBegins {
-		switch begin := bytes.TrimLeft(f.held, " \t\r\n"); {
+	f.pending = append(f.pending, text...)
+	if f.phase == fenceStart {
+		switch begin := bytes.TrimLeft(f.pending, " \t\r\n"); {
 		case bytes.HasPrefix(begin, []byte(fenceMark)):
-			f.phase, f.held = fenceOpens, begin
-		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // the fence mark is incomplete
+			f.phase, f.pending = fenceFirstLine, begin
+		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.pending) < maxUndecided: // the fence mark is incomplete
 			return dst
 		default:
 			f.phase = fenceNone
-			return f.release(dst, len(f.held))
+			return f.writeHeld(dst, len(f.pending))
 		}
 	}
-	if f.phase == fenceOpens {
-		end := bytes.IndexByte(f.held, '\n')
-		if end < 0 && len(f.held) < maxUndecided {
+	if f.phase == fenceFirstLine {
+		end := bytes.IndexByte(f.pending, '\n')
+		if end < 0 && len(f.pending) < maxUndecided {
 			return dst
 		}
 		if end < 0 { // the line is too long to be a fence
 			f.phase = fenceNone
-			return f.release(dst, len(f.held))
+			return f.writeHeld(dst, len(f.pending))
 		}
-		f.phase, f.held = fenceInside, f.held[end+1:]
+		f.phase, f.pending = fenceInside, f.pending[end+1:]
 	}
-	return f.release(dst, f.closing())
+	return f.writeHeld(dst, f.findClosing())
 }
 
-// closing returns the offset of a closing fence in the held text. A closing fence is on a separate
+// findClosing returns the offset of a closing fence in the held text. A closing fence is on a separate
 // line, and only whitespace follows it.
-func (f *fence) closing() int {
-	text := f.held
+func (f *fenceRemover) findClosing() int {
+	text := f.pending
 	n := len(bytes.TrimRight(text, " \t\r\n"))
 	marks := 0
 	for marks < len(fenceMark) && n > 0 && text[n-1] == '`' {
@@ -281,7 +281,7 @@ func (f *fence) closing() int {
 	}
 	n = len(bytes.TrimRight(text[:n], " \t"))
 	switch {
-	case len(text)-n > maxUndecided, marks > 0 && (n > 0 || f.line) && (n == 0 || text[n-1] != '\n'):
+	case len(text)-n > maxUndecided, marks > 0 && (n > 0 || f.wroteText) && (n == 0 || text[n-1] != '\n'):
 		return len(text)
 	case n > 0 && text[n-1] == '\n':
 		return n - 1
@@ -289,17 +289,17 @@ func (f *fence) closing() int {
 	return n
 }
 
-func (f *fence) release(dst []byte, n int) []byte {
-	dst = jsonx.AppendEscaped(dst, f.held[:n])
-	f.line = f.line || n > 0 // only part of the held text has been passed on
-	f.held = append(f.held[:0], f.held[n:]...)
+func (f *fenceRemover) writeHeld(dst []byte, n int) []byte {
+	dst = jsonx.AppendEscaped(dst, f.pending[:n])
+	f.wroteText = f.wroteText || n > 0 // only part of the held text has been passed on
+	f.pending = append(f.pending[:0], f.pending[n:]...)
 	return dst
 }
 
 // finish appends the held bytes, unless they are the closing fence.
-func (f *fence) finish(dst []byte) []byte {
-	rest := f.held
-	f.held = nil
+func (f *fenceRemover) finish(dst []byte) []byte {
+	rest := f.pending
+	f.pending = nil
 	if f.phase == fenceInside && bytes.Equal(bytes.TrimSpace(rest), []byte(fenceMark)) {
 		return dst
 	}

@@ -12,7 +12,7 @@ import (
 // readPieces reads arguments that arrive in pieces of at most size runes, and returns the input.
 func readPieces(t *testing.T, args string, size int, grammar bool) (input string, deltas int) {
 	t.Helper()
-	in := customInput{tool: "apply_patch", fence: fence{on: grammar}}
+	in := customInput{tool: "apply_patch", fence: fenceRemover{enabled: grammar}}
 	var out []byte
 	add := func(piece string) {
 		before := len(out)

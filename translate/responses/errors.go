@@ -8,32 +8,32 @@ import (
 
 // fault is a mistake in a request. If a parameter is unsupported, the fault's text is a complete
 // sentence without the full stop.
-type fault = chat.Invalid
+type fault = chat.InvalidMember
 
-// refusal converts a fault to an error. Its wording lets clients distinguish "Unsupported
+// rejectionError converts a fault to an error. Its wording lets clients distinguish "Unsupported
 // parameter: X" from a malformed request.
-func refusal(f *fault) *apierr.Error {
+func rejectionError(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
 	}
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// optional returns a fault if v is neither absent nor null and is(v) is false.
-func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
-	if chat.Given(v) && !is(v) {
+// checkOptional returns a fault if v is neither absent nor null and is(v) is false.
+func checkOptional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
+	if chat.IsGiven(v) && !is(v) {
 		return chat.WrongType(name, want, v)
 	}
 	return nil
 }
 
-func optionalBool(name string, v jsonx.Value) *fault {
-	return optional(name, "true or false", v, jsonx.Value.IsBool)
+func checkOptionalBool(name string, v jsonx.Value) *fault {
+	return checkOptional(name, "true or false", v, jsonx.Value.IsBool)
 }
 
-// optionalCount checks a member that may be absent, null or an integer of 0 or more.
-func optionalCount(name string, v jsonx.Value) *fault {
-	if f := optional(name, "an integer", v, jsonx.Value.IsNumber); f != nil || !chat.Given(v) {
+// checkOptionalCount checks a member that may be absent, null or an integer of 0 or more.
+func checkOptionalCount(name string, v jsonx.Value) *fault {
+	if f := checkOptional(name, "an integer", v, jsonx.Value.IsNumber); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	if n, ok := v.Int(); !ok || n < 0 {

@@ -4,17 +4,17 @@ type eventWriter struct {
 	seq int
 	// A delta event of the open part consists of event, the sequence number, lead, the text, and
 	// tail.
-	event, tail string
-	lead        []byte
+	eventPrefix, deltaSuffix string
+	deltaPrefix              []byte
 }
 
 func (w *eventWriter) begin(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
-	return w.number(append(dst, `","sequence_number":`...))
+	return w.appendSequence(append(dst, `","sequence_number":`...))
 }
 
-func (w *eventWriter) number(dst []byte) []byte {
+func (w *eventWriter) appendSequence(dst []byte) []byte {
 	dst = appendInt(dst, w.seq)
 	w.seq++
 	return dst
@@ -32,12 +32,12 @@ var deltaEvents = [...]string{
 const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
 	`{"type":"response.custom_tool_call_input.delta","sequence_number":`
 
-// open appends the start of p, and prepares its deltas.
-func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
+// openPart appends the start of p, and prepares its deltas.
+func (w *eventWriter) openPart(dst []byte, o *output, p *part) []byte {
 	p.state = stateOpen
-	if !p.joins {
+	if !p.continuesMessage {
 		dst = w.begin(dst, "response.output_item.added")
-		dst = appendInt(append(dst, `,"output_index":`...), p.item)
+		dst = appendInt(append(dst, `,"output_index":`...), p.outputIndex)
 		dst = append(dst, `,"item":`...)
 		switch p.kind {
 		case kindToolCall:
@@ -55,17 +55,17 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	}
 	if p.kind.inMessage() {
 		dst = w.begin(dst, "response.content_part.added")
-		dst = o.appendPlace(dst, p)
+		dst = o.appendPosition(dst, p)
 		dst = appendContent(append(dst, `,"part":`...), p, nil, nil)
 		dst = append(dst, "}\n\n"...)
 	}
-	w.lead = append(o.appendPlace(w.lead[:0], p), `,"delta":"`...)
-	w.event, w.tail = deltaEvents[p.kind], "\"}\n\n"
+	w.deltaPrefix = append(o.appendPosition(w.deltaPrefix[:0], p), `,"delta":"`...)
+	w.eventPrefix, w.deltaSuffix = deltaEvents[p.kind], "\"}\n\n"
 	switch {
 	case p.kind == kindText:
-		w.tail = "\",\"logprobs\":[]}\n\n"
+		w.deltaSuffix = "\",\"logprobs\":[]}\n\n"
 	case p.custom():
-		w.event = customDelta
+		w.eventPrefix = customDelta
 	}
 	return dst
 }
@@ -74,63 +74,63 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
 	}
-	dst = w.number(append(dst, w.event...))
-	dst = append(append(dst, w.lead...), all[p.sent:]...)
+	dst = w.appendSequence(append(dst, w.eventPrefix...))
+	dst = append(append(dst, w.deltaPrefix...), all[p.sent:]...)
 	p.sent = len(all)
-	if p.logSent < len(p.logs) {
-		more := p.logs[p.logSent:]
-		if p.logSent > 0 {
+	if p.sentLogprobs < len(p.logprobs) {
+		more := p.logprobs[p.sentLogprobs:]
+		if p.sentLogprobs > 0 {
 			more = more[1:] // skips the comma
 		}
-		p.logSent = len(p.logs)
+		p.sentLogprobs = len(p.logprobs)
 		dst = append(append(dst, "\",\"logprobs\":["...), more...)
 		return append(dst, "]}\n\n"...)
 	}
-	return append(dst, w.tail...)
+	return append(dst, w.deltaSuffix...)
 }
 
 func (w *eventWriter) emptyDelta(dst []byte) []byte {
-	dst = w.number(append(dst, w.event...))
-	return append(append(dst, w.lead...), w.tail...)
+	dst = w.appendSequence(append(dst, w.eventPrefix...))
+	return append(append(dst, w.deltaPrefix...), w.deltaSuffix...)
 }
 
-// close appends the end of part n. If it is the last part of its item, close also appends the end
+// closePart appends the end of part n. If it is the last part of its item, close also appends the end
 // of the item.
-func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
+func (w *eventWriter) closePart(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {
 	case kindText:
-		dst = o.appendPlace(w.begin(dst, "response.output_text.done"), p)
+		dst = o.appendPosition(w.begin(dst, "response.output_text.done"), p)
 		dst = append(append(append(dst, `,"text":"`...), p.text...), "\",\"logprobs\":["...)
-		dst = append(append(dst, p.logs...), "]}\n\n"...)
+		dst = append(append(dst, p.logprobs...), "]}\n\n"...)
 	case kindRefusal:
-		dst = o.appendPlace(w.begin(dst, "response.refusal.done"), p)
+		dst = o.appendPosition(w.begin(dst, "response.refusal.done"), p)
 		dst = append(append(append(dst, `,"refusal":"`...), p.text...), "\"}\n\n"...)
 	case kindToolCall:
 		if p.custom() {
-			dst = o.appendPlace(w.begin(dst, "response.custom_tool_call_input.done"), p)
+			dst = o.appendPosition(w.begin(dst, "response.custom_tool_call_input.done"), p)
 			dst = append(append(append(dst, `,"input":"`...), p.text...), "\"}\n\n"...)
 			break
 		}
-		dst = o.appendPlace(w.begin(dst, "response.function_call_arguments.done"), p)
+		dst = o.appendPosition(w.begin(dst, "response.function_call_arguments.done"), p)
 		dst = o.appendName(append(dst, `,"name":`...), p)
 		dst = append(append(append(dst, `,"arguments":"`...), o.textOf(p)...), "\"}\n\n"...)
 	case kindReasoning, kindCompaction:
 	}
 	if p.kind.inMessage() {
-		dst = o.appendPlace(w.begin(dst, "response.content_part.done"), p)
-		dst = appendContent(append(dst, `,"part":`...), p, p.text, p.logs)
+		dst = o.appendPosition(w.begin(dst, "response.content_part.done"), p)
+		dst = appendContent(append(dst, `,"part":`...), p, p.text, p.logprobs)
 		dst = append(dst, "}\n\n"...)
 	}
-	if n+1 < len(o.parts) && o.parts[n+1].joins {
+	if n+1 < len(o.parts) && o.parts[n+1].continuesMessage {
 		return dst
 	}
 	first := n
-	for o.parts[first].joins {
+	for o.parts[first].continuesMessage {
 		first--
 	}
 	dst = w.begin(dst, "response.output_item.done")
-	dst = appendInt(append(dst, `,"output_index":`...), p.item)
+	dst = appendInt(append(dst, `,"output_index":`...), p.outputIndex)
 	dst = o.appendItem(append(dst, `,"item":`...), first)
 	return append(dst, "}\n\n"...)
 }

@@ -22,11 +22,11 @@ import (
 	"penstock/translate/sse"
 )
 
-// files returns the section name of every archive in a folder.
-func files(tb testing.TB, folder, name string) map[string][]byte {
+// archiveSections returns the section name of every archive in a folder.
+func archiveSections(tb testing.TB, folder, name string) map[string][]byte {
 	tb.Helper()
 	all := map[string][]byte{}
-	for file, a := range golden.All(tb, filepath.Join("testdata", folder)) {
+	for file, a := range golden.ReadArchives(tb, filepath.Join("testdata", folder)) {
 		if text := a.Section(name); text != nil {
 			all[file] = text
 		}
@@ -43,7 +43,7 @@ var leftToChat = []string{
 // FuzzDecode checks that, for any body, an error is typed and does not quote the body, and that an
 // accepted body becomes a valid chat request.
 func FuzzDecode(f *testing.F) {
-	for _, body := range files(f, "request", "request.json") {
+	for _, body := range archiveSections(f, "request", "request.json") {
 		f.Add(body, false, false)
 		f.Add(body, true, true)
 	}
@@ -120,7 +120,7 @@ func (c *cutReader) Read(p []byte) (int, error) {
 // bytes are split, for every golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
-	for name, src := range files(t, "answer", "upstream") {
+	for name, src := range archiveSections(t, "answer", "upstream") {
 		a := newStream(t, nil)
 		want, _ := relay(a, bytes.NewReader(src))
 		for at := range len(src) {
@@ -139,7 +139,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 // FuzzStream checks that the client receives well-ordered events, whatever the engine sends. If the
 // stream does not fail, it must have the same content as the whole answer.
 func FuzzStream(f *testing.F) {
-	for _, src := range files(f, "answer", "upstream") {
+	for _, src := range archiveSections(f, "answer", "upstream") {
 		f.Add(src, uint16(0))
 		f.Add(src, uint16(len(src)/2))
 	}
@@ -151,7 +151,7 @@ func FuzzStream(f *testing.F) {
 		a := newStream(t, body)
 		out, err := relay(a, bytes.NewReader(src))
 		checkEvents(t, out, true)
-		alive, _ := relayAlive(t, newStream(t, body), bytes.NewReader(src))
+		alive, _ := relayWithKeepalives(t, newStream(t, body), bytes.NewReader(src))
 		checkKeptAlive(t, alive)
 		if err != nil {
 			var bad *translate.BadAnswer
@@ -169,7 +169,7 @@ func FuzzStream(f *testing.F) {
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
 			return
 		}
-		response, err := whole(newStream(t, body), completion)
+		response, err := translateWhole(newStream(t, body), completion)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,16 +19,16 @@ import (
 	"penstock/translate/sse"
 )
 
-// translated contains the translation of a request.
-type translated struct {
+// translation contains the translation of a request.
+type translation struct {
 	body   []byte
 	chat   chat.Request
 	answer Stream
 }
 
-func translateBody(body []byte, o dialects.Options) (tr *translated, err error) {
+func translateBody(body []byte, o dialects.Options) (tr *translation, err error) {
 	var r Request
-	tr = new(translated)
+	tr = new(translation)
 	tr.body, err = r.Decode(nil, body, &tr.chat, &tr.answer.RequestInfo, o)
 	return tr, err
 }
@@ -56,18 +56,18 @@ func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
 		var chatBody, echo, problem, dropped []byte
-		o := dialects.Options{Strict: ar.Says("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
-		if ar.Says("in_place") {
+		o := dialects.Options{Strict: ar.HasCommentLine("strict"), Refuse: chat.NewRefusedMembers("bootstrap_*")}
+		if ar.HasCommentLine("in_place") {
 			o.InPlace = inPlace
 		}
-		o.Compact, o.MayCompact = ar.Says("compact"), ar.Says("may_compact")
-		if ar.Says("sealed") {
+		o.Compact, o.MayCompact = ar.HasCommentLine("compact"), ar.HasCommentLine("may_compact")
+		if ar.HasCommentLine("sealed") {
 			o.Opener = fakeOpener{}
 		}
 		tr, err := translateBody(ar.Section("request.json"), o)
 		if err == nil {
-			if err = tr.chat.Check(&testLimits); err != nil {
-				err = tr.answer.RequestInfo.Locate(err)
+			if err = tr.chat.CheckRules(&testLimits); err != nil {
+				err = tr.answer.RequestInfo.RelocateError(err)
 			}
 		}
 		if err != nil {
@@ -176,7 +176,7 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 			break
 		}
 		if err == nil {
-			err = as.Add(ev)
+			err = as.AddEvent(ev)
 		}
 		if err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 	return as.Append(nil, &answer.Options{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
-func whole(a *Stream, completion []byte) ([]byte, error) {
+func translateWhole(a *Stream, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
 		return nil, err
@@ -209,13 +209,13 @@ func TestAnswer(t *testing.T) {
 		completion := ar.Section("completion.json")
 		if completion == nil && failure == nil {
 			var err error
-			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.ReadsReasoning()); err != nil {
+			if completion, err = assemble(bytes.NewReader(upstream), !newStream(t, request).RequestInfo.NeedsReasoning()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if completion != nil {
 			var err error
-			response, err = whole(newStream(t, request), completion)
+			response, err = translateWhole(newStream(t, request), completion)
 			if err != nil {
 				response = []byte("!! " + err.Error())
 			} else {

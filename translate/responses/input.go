@@ -16,11 +16,11 @@ const (
 	itemOutput
 	itemReasoning
 	itemCompaction
-	itemTrigger // requests a compaction, at the end of the input
-	itemForeign // only another provider runs or reads the item
+	itemCompactionTrigger // requests a compaction, at the end of the input
+	itemForeign           // only another provider runs or reads the item
 )
 
-var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
+var itemNames = jsonx.NewNameIndex("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
 // The members of an item that the edge reads. All other members (ids, statuses, phases) are
@@ -56,7 +56,7 @@ func (i *item) content() jsonx.Value {
 func (r *Request) checkInput() *fault {
 	v := r.members[memberInput]
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing("input")
 	case v.IsString():
 		return nil
@@ -68,17 +68,17 @@ func (r *Request) checkInput() *fault {
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {
-			return f.At("input", it.Index())
+			return f.InElement("input", it.Index())
 		}
 		if item.kind == itemForeign {
-			r.dropped.Item(item.m[fieldType])
-			foreign = item.noteForeign(foreign)
+			r.dropped.AddItem(item.m[fieldType])
+			foreign = item.recordOmitted(foreign)
 		}
-		r.compacts = item.kind == itemTrigger
-		if r.extension < 0 && (item.kind >= itemCompaction || item.custom || chat.Given(item.m[fieldNamespace])) {
-			r.extension = it.Index()
+		r.isSummary = item.kind == itemCompactionTrigger
+		if r.firstExtension < 0 && (item.kind >= itemCompaction || item.custom || chat.IsGiven(item.m[fieldNamespace])) {
+			r.firstExtension = it.Index()
 		}
-		said = said || item.says() && !item.answers(foreign)
+		said = said || item.isConversation() && !item.answersOmitted(foreign)
 	}
 	if !said {
 		return chat.WrongValue("input", "must hold at least one message or call")
@@ -86,8 +86,8 @@ func (r *Request) checkInput() *fault {
 	return nil
 }
 
-func (i *item) says() bool {
-	return i.kind != itemReasoning && i.kind != itemTrigger && i.kind != itemForeign
+func (i *item) isConversation() bool {
+	return i.kind != itemReasoning && i.kind != itemCompactionTrigger && i.kind != itemForeign
 }
 
 func checkItem(v jsonx.Value) (item, *fault) {
@@ -108,7 +108,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
-	case itemCompaction, itemTrigger: // the opener checks it later
+	case itemCompaction, itemCompactionTrigger: // the opener checks it later
 	case itemReasoning, itemForeign: // unreadable items are dropped
 	}
 	return i, f
@@ -120,7 +120,7 @@ func (i *item) classify() *fault {
 		return f
 	}
 	switch {
-	case t.EqualText("message"), !chat.Given(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
+	case t.EqualText("message"), !chat.IsGiven(t) && (i.m[fieldRole].Exists() || !i.m[fieldID].Exists()):
 		return i.classifyRole()
 	case t.EqualText("function_call"):
 		i.kind = itemToolCall
@@ -135,11 +135,11 @@ func (i *item) classify() *fault {
 	case t.EqualText("compaction"), t.EqualText("compaction_summary"), t.EqualText("context_compaction"):
 		i.kind = itemCompaction
 	case t.EqualText("compaction_trigger"):
-		i.kind = itemTrigger
-	case t.EqualText("item_reference"), !chat.Given(t):
+		i.kind = itemCompactionTrigger
+	case t.EqualText("item_reference"), !chat.IsGiven(t):
 		return chat.Unsupported("id", "Nothing is stored here that an item could refer to: "+
 			"set store to false, so that the client sends items in full")
-	case new(dialects.Dropped).Item(t):
+	case new(dialects.Dropped).AddItem(t):
 		i.kind = itemForeign
 	default:
 		return chat.Unsupported("type", "An item must be message, function_call, "+
@@ -167,7 +167,7 @@ func (i *item) classifyRole() *fault {
 }
 
 func (i *item) checkToolCall() *fault {
-	f := chat.First(
+	f := chat.FirstInvalid(
 		chat.RequiredString("call_id", i.m[fieldCallID]),
 		chat.RequiredFunctionName(i.m[fieldName]),
 		chat.OptionalString("namespace", i.m[fieldNamespace]),
@@ -175,7 +175,7 @@ func (i *item) checkToolCall() *fault {
 	if f == nil && i.custom {
 		return chat.RequiredString("input", i.m[fieldInput])
 	}
-	if v := i.m[fieldArguments]; f == nil && chat.Given(v) && !v.IsString() {
+	if v := i.m[fieldArguments]; f == nil && chat.IsGiven(v) && !v.IsString() {
 		f = chat.WrongType("arguments", "a string that holds JSON", v)
 	}
 	if f == nil {
@@ -187,7 +187,7 @@ func (i *item) checkToolCall() *fault {
 // checkContent checks a content or an output: a string or an array of parts.
 func (i *item) checkContent(name string, v jsonx.Value) *fault {
 	switch {
-	case !chat.Given(v):
+	case !chat.IsGiven(v):
 		return chat.Missing(name)
 	case v.IsString():
 		return nil
@@ -196,13 +196,13 @@ func (i *item) checkContent(name string, v jsonx.Value) *fault {
 	}
 	for it := v.Iter(); it.Next(); {
 		if f := i.checkPart(it.Value()); f != nil {
-			return f.At(name, it.Index())
+			return f.InElement(name, it.Index())
 		}
 	}
 	return nil
 }
 
-var partNames = jsonx.NewNames("type", "text", "refusal", "image_url", "detail", "file_id")
+var partNames = jsonx.NewNameIndex("type", "text", "refusal", "image_url", "detail", "file_id")
 
 // The members of a part that the edge reads.
 const (
@@ -232,11 +232,11 @@ func (i *item) checkPart(v jsonx.Value) *fault {
 		return chat.Unsupported("type", "A part must be input_text, input_image, output_text or refusal")
 	case i.kind != itemUser && i.kind != itemOutput:
 		return chat.WrongValue("type", "must not be input_image here: images belong in user messages and outputs")
-	case !chat.Given(p[partImageURL]) && chat.Given(p[partFileID]):
+	case !chat.IsGiven(p[partImageURL]) && chat.IsGiven(p[partFileID]):
 		return chat.Unsupported("file_id",
 			"No files are stored here: send the image in image_url, as an https URL or a data URL")
 	}
-	return chat.First(chat.RequiredString("image_url", p[partImageURL]), chat.OptionalString("detail", p[partDetail]))
+	return chat.FirstInvalid(chat.RequiredString("image_url", p[partImageURL]), chat.OptionalString("detail", p[partDetail]))
 }
 
 func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
@@ -255,8 +255,8 @@ func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 	return p
 }
 
-// textOf returns a part's text, as the contents of a JSON string. An image has no text.
-func textOf(p *[partCount]jsonx.Value) []byte {
+// rawPartText returns a part's text, as the contents of a JSON string. An image has no text.
+func rawPartText(p *[partCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
 	case isImage(p):
@@ -264,27 +264,27 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 	case p[partType].EqualText("refusal"):
 		v = p[partRefusal]
 	}
-	return v.Inside()
+	return v.RawContents()
 }
 
-const lineEnd = `\n`
+const escapedLineEnd = `\n`
 
 // appendText appends the text of a string or of parts. It separates parts with line ends.
 func appendText(dst []byte, v jsonx.Value) []byte {
 	if v.IsString() {
-		return append(dst, v.Inside()...)
+		return append(dst, v.RawContents()...)
 	}
 	start := len(dst)
 	for it := v.Iter(); it.Next(); {
 		p := readPart(it.Value())
-		dst = appendJoined(dst, start, lineEnd, textOf(&p))
+		dst = appendSeparated(dst, start, escapedLineEnd, rawPartText(&p))
 	}
 	return dst
 }
 
-// appendJoined appends text. If text and dst[start:] are not empty, appendJoined first appends
+// appendSeparated appends text. If text and dst[start:] are not empty, appendSeparated first appends
 // glue.
-func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
+func appendSeparated(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)
 	}

@@ -11,11 +11,11 @@ import (
 	"penstock/translate/sse"
 )
 
-// unrepeatable matches the text that differs between two answers with the same events.
-var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
+// variableParts matches the text that differs between two answers with the same events.
+var variableParts = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
 
-// newSealed returns a Stream that can seal reasoning.
-func newSealed(t *testing.T, body string) *Stream {
+// newSealedStream returns a Stream that can seal reasoning.
+func newSealedStream(t *testing.T, body string) *Stream {
 	t.Helper()
 	s, identity := newStream(t, []byte(body)), testIdentity
 	identity.Seal = testBox
@@ -23,9 +23,9 @@ func newSealed(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayAlive is like relay, but sends a keep-alive before and after each engine event. answer is
+// relayWithKeepalives is like relay, but sends a keep-alive before and after each engine event. answer is
 // the client's output without the keep-alives.
-func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
+func relayWithKeepalives(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
 		sign := a.Keepalive(nil)
@@ -69,14 +69,14 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 // reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
-	streams := files(t, "answer", "upstream")
-	streams["thoughtful"] = []byte(thoughtful)
+	streams := archiveSections(t, "answer", "upstream")
+	streams["thoughtful"] = []byte(reasoningStream)
 	for name, src := range streams {
-		for _, body := range []string{"", includes} {
-			want, _ := relay(newSealed(t, body), bytes.NewReader(src))
-			out, answer := relayAlive(t, newSealed(t, body), bytes.NewReader(src))
+		for _, body := range []string{"", includeBody} {
+			want, _ := relay(newSealedStream(t, body), bytes.NewReader(src))
+			out, answer := relayWithKeepalives(t, newSealedStream(t, body), bytes.NewReader(src))
 			checkKeptAlive(t, out)
-			if got, want := unrepeatable.ReplaceAll(answer, nil), unrepeatable.ReplaceAll(want, nil); !bytes.Equal(got, want) {
+			if got, want := variableParts.ReplaceAll(answer, nil), variableParts.ReplaceAll(want, nil); !bytes.Equal(got, want) {
 				t.Errorf("%s: the answer with keep-alives is\n%s\nand without\n%s", name, got, want)
 			}
 		}
@@ -97,7 +97,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 	}{
 		"the head alone":    {"", []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`}, inProgress, []string{`"output":[]`}},
 		"thinks":            {"", []string{reasons, reasons}, inProgress, []string{`"output":[]`, `"status":"in_progress"`}},
-		"thinks, included":  {includes, []string{reasons, reasons}, inProgress, []string{`"output":[{"id":"rs_0123456789_0","type":"reasoning","summary":[],"encrypted_content":null}]`}},
+		"thinks, included":  {includeBody, []string{reasons, reasons}, inProgress, []string{`"output":[{"id":"rs_0123456789_0","type":"reasoning","summary":[],"encrypted_content":null}]`}},
 		"pauses in a text":  {"", []string{`{"choices":[{"index":0,"delta":{"content":"A word"}}]}`}, "event: response.output_text.delta\n", []string{`"delta":"","logprobs":[]`, `"output_index":0`}},
 		"pauses in refusal": {"", []string{`{"choices":[{"index":0,"delta":{"refusal":"No"}}]}`}, "event: response.refusal.delta\n", []string{`"delta":""}`}},
 		"buffers a call": {
@@ -119,7 +119,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 			[]string{`"text":"A word"`, `"status":"completed","role":"assistant"`},
 		},
 	} {
-		a := newSealed(t, c.body)
+		a := newSealedStream(t, c.body)
 		for _, data := range c.engine {
 			if _, err := a.Append(nil, sse.Event{Data: []byte(data)}); err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 // TestKeepalive_Large checks that a keep-alive repeats neither a large request nor a large answer.
 func TestKeepalive_Large(t *testing.T) {
 	t.Parallel()
-	large := strings.Repeat("x", maxRepeated)
+	large := strings.Repeat("x", maxRepeatedBytes)
 	a := newStream(t, []byte(`{"model":"model","input":"Hello","instructions":"`+large+`"}`))
 	if first := a.Keepalive(nil); !bytes.HasPrefix(first, []byte("event: response.created")) || bytes.Count(first, []byte(large)) != 2 {
 		t.Errorf("the answer is announced by %.300s", first)

@@ -66,6 +66,6 @@ var memberNames = []string{
 	"generate",
 }
 
-var requestMembers = jsonx.NewNames(memberNames...)
+var requestMembers = jsonx.NewNameIndex(memberNames...)
 
 type members [memberCount]jsonx.Value

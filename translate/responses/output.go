@@ -10,100 +10,100 @@ import (
 	"penstock/translate/sse"
 )
 
-type kind uint8
+type partKind uint8
 
 const (
-	kindText kind = iota
+	kindText partKind = iota
 	kindRefusal
 	kindToolCall
 	kindReasoning  // sealed for the client
 	kindCompaction // the engine's summary of a conversation, sealed for the client
 )
 
-func (k kind) inMessage() bool { return k == kindText || k == kindRefusal }
+func (k partKind) inMessage() bool { return k == kindText || k == kindRefusal }
 
-func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
+func (k partKind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
 
 // part is a piece of the answer that is streamed separately.
 type part struct {
-	kind     kind
-	joins    bool // the part belongs to the same message as the previous part
-	item     int  // output_index
-	content  int  // content_index, within a message
-	toolCall int  // position in reader.ToolCalls
-	state    state
-	text     []byte // text or refusal so far, as contents of a JSON string
-	sent     int    // number of bytes of text or arguments that have been sent
-	named    bool
-	tool     *clientTool  // nil if the tool has the same form for client and engine
-	input    *customInput // for a custom tool; text contains the input so far
-	logs     []byte       // log probabilities of the text so far, as comma-separated elements
-	logSent  int          // number of bytes of logs that have been sent
+	kind             partKind
+	continuesMessage bool // the part belongs to the same message as the previous part
+	outputIndex      int  // output_index
+	contentIndex     int  // content_index, within a message
+	toolCall         int  // position in reader.ToolCalls
+	state            partState
+	text             []byte // text or refusal so far, as contents of a JSON string
+	sent             int    // number of bytes of text or arguments that have been sent
+	hasName          bool
+	tool             *clientTool  // nil if the tool has the same form for client and engine
+	input            *customInput // for a custom tool; text contains the input so far
+	logprobs         []byte       // log probabilities of the text so far, as comma-separated elements
+	sentLogprobs     int          // number of bytes of logs that have been sent
 
 	unsealed []byte // for sealed kinds: the text until it is sealed; then text contains the blob
 }
 
-type state uint8
+type partState uint8
 
 const (
-	stateHeld state = iota // not sent, because an earlier part is incomplete
+	stateHeld partState = iota // not sent, because an earlier part is incomplete
 	stateOpen
 	stateDone
-	stateCut // truncated; only the last part of an answer can be truncated
+	stateTruncated // truncated; only the last part of an answer can be truncated
 )
 
 // output is the answer so far. It consists of parts, which form items.
 type output struct {
-	reader   answer.Reader
-	id       string // the response's id, without prefix
-	logprobs bool
-	tools    clientTools
-	sealed   bool // the answer includes reasoning
-	compacts bool // the answer's text is a summary to be sealed
-	box      seal.Box
-	kept     int    // number of bytes of custom tool input and of text to be sealed
-	parts    []part // in order of first appearance
+	reader            answer.Reader
+	id                string // the response's id, without prefix
+	logprobs          bool
+	tools             clientTools
+	includesReasoning bool // the answer includes reasoning
+	isSummary         bool // the answer's text is a summary to be sealed
+	box               seal.Box
+	storedBytes       int    // number of bytes of custom tool input and of text to be sealed
+	parts             []part // in order of first appearance
 }
 
-const keepParts = 16
+const maxKeptParts = 16
 
 func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	o.reader.Reset(i.ID, i.PromptTokens)
-	o.reader.Offer(i.Tools, i.SingleCall)
+	o.reader.SetTools(i.Tools, i.SingleCall)
 	parts := o.parts[:cap(o.parts)]
-	if len(parts) > keepParts {
+	if len(parts) > maxKeptParts {
 		parts = nil
 	}
 	for n := range parts {
 		text := parts[n].text[:0]
-		if cap(text) > keepBuffer/keepParts {
+		if cap(text) > maxKeptBuffer/maxKeptParts {
 			text = nil
 		}
 		parts[n] = part{text: text} // releases the memory for log probabilities, which are rare
 	}
 	*o = output{
-		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning,
-		compacts: info.compacts, box: i.Seal,
+		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, includesReasoning: info.includesReasoning,
+		isSummary: info.isSummary, box: i.Seal,
 		parts: parts[:0],
 	}
 }
 
-// take adds the content of the latest event to the parts. The error is a *translate.BadAnswer.
-func (o *output) take() error {
-	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
-		o.kept += o.lastPart(kindReasoning).keep(text)
+// addEvent adds the content of the latest event to the parts. The error is a *translate.BadAnswer.
+func (o *output) addEvent() error {
+	if text := o.reader.Reasoning; o.includesReasoning && len(text) > 0 {
+		o.storedBytes += o.lastPart(kindReasoning).storeUnsealed(text)
 	}
-	if text := o.reader.Content; o.compacts && len(text) > 0 {
-		o.kept += o.lastPart(kindCompaction).keep(text)
+	if text := o.reader.Content; o.isSummary && len(text) > 0 {
+		o.storedBytes += o.lastPart(kindCompaction).storeUnsealed(text)
 	} else if len(text) > 0 {
 		p := o.lastPart(kindText)
 		p.text = append(p.text, text...)
 		if o.logprobs && len(o.reader.Logprobs) > 0 {
-			if len(p.logs) > 0 {
-				p.logs = append(p.logs, ',')
+			if len(p.logprobs) > 0 {
+				p.logprobs = append(p.logprobs, ',')
 			}
-			p.logs = append(p.logs, o.reader.Logprobs...)
-			sse.Flatten(p.logs[len(p.logs)-len(o.reader.Logprobs):])
+			p.logprobs = append(p.logprobs, o.reader.Logprobs...)
+			sse.ReplaceLineEnds(p.logprobs[len(p.logprobs)-len(o.reader.Logprobs):])
 		}
 	}
 	if text := o.reader.Refusal; len(text) > 0 {
@@ -120,11 +120,11 @@ func (o *output) take() error {
 
 // lastPart returns the last part. If the last part has a different kind, it adds and returns a new
 // part.
-func (o *output) lastPart(k kind) *part {
+func (o *output) lastPart(k partKind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
 	}
-	return o.add(k)
+	return o.addPart(k)
 }
 
 func (o *output) touchToolCall(i int) error {
@@ -134,12 +134,12 @@ func (o *output) touchToolCall(i int) error {
 			continue
 		}
 		if p.state == stateDone {
-			return o.late(p)
+			return o.checkLatePiece(p)
 		}
 		o.readInput(p)
 		return nil
 	}
-	p := o.add(kindToolCall)
+	p := o.addPart(kindToolCall)
 	p.toolCall = i
 	o.readInput(p)
 	return nil
@@ -149,24 +149,24 @@ func (o *output) touchToolCall(i int) error {
 // that has arrived so far.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
-	if !p.named && len(c.Name) > 0 {
-		p.named, p.tool = true, o.tools.find(c.Name)
+	if !p.hasName && len(c.Name) > 0 {
+		p.hasName, p.tool = true, o.tools.find(c.Name)
 		if p.tool != nil && p.tool.custom {
-			p.input = &customInput{tool: p.tool.name, fence: fence{on: p.tool.grammar}}
+			p.input = &customInput{tool: p.tool.name, fence: fenceRemover{enabled: p.tool.grammar}}
 		}
 	}
 	if p.custom() {
 		before := len(p.text)
 		p.text = p.input.add(p.text, c.Args[p.input.read:])
-		o.kept += len(p.text) - before
+		o.storedBytes += len(p.text) - before
 	}
 }
 
 func (p *part) custom() bool { return p.input != nil }
 
-// late handles a piece of a tool call whose end has already been sent. It drops whitespace, and
+// checkLatePiece handles a piece of a tool call whose end has already been sent. It drops whitespace, and
 // returns an error for any other text.
-func (o *output) late(p *part) error {
+func (o *output) checkLatePiece(p *part) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	known := p.sent
 	if p.custom() {
@@ -180,7 +180,7 @@ func (o *output) late(p *part) error {
 	return nil
 }
 
-func (o *output) add(k kind) *part {
+func (o *output) addPart(k partKind) *part {
 	n := len(o.parts)
 	if n < cap(o.parts) {
 		o.parts = o.parts[:n+1]
@@ -191,15 +191,15 @@ func (o *output) add(k kind) *part {
 	p.kind = k
 	if n > 0 {
 		before := &o.parts[n-1]
-		p.item = before.item + 1
+		p.outputIndex = before.outputIndex + 1
 		if k.inMessage() && before.kind.inMessage() {
-			p.joins, p.item, p.content = true, before.item, before.content+1
+			p.continuesMessage, p.outputIndex, p.contentIndex = true, before.outputIndex, before.contentIndex+1
 		}
 	}
 	return p
 }
 
-// textOf returns the text of p, as the contents of a JSON string. A sealed part has no text.
+// rawPartText returns the text of p, as the contents of a JSON string. A sealed part has no text.
 func (o *output) textOf(p *part) []byte {
 	if p.kind.isSealed() {
 		return nil
@@ -212,10 +212,10 @@ func (o *output) textOf(p *part) []byte {
 
 // complete reports whether p is complete, even if the engine continues.
 func (o *output) complete(p *part) bool {
-	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
+	return p.kind != kindToolCall || o.reader.ToolCalls.IsComplete(p.toolCall)
 }
 
-func (o *output) reason() string {
+func (o *output) incompleteReason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:
 		return "max_output_tokens"
@@ -234,19 +234,19 @@ const (
 )
 
 func (o *output) status() string {
-	if o.reason() != "" {
+	if o.incompleteReason() != "" {
 		return statusIncomplete
 	}
 	return statusCompleted
 }
 
-// end sets the final state of part n. Only the last item of an answer may be incomplete. A tool
+// endPart sets the final state of part n. Only the last item of an answer may be incomplete. A tool
 // call with complete arguments is never incomplete.
-func (o *output) end(n int) {
+func (o *output) endPart(n int) {
 	p := &o.parts[n]
 	p.state = stateDone
-	if o.reason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
-		p.state = stateCut
+	if o.incompleteReason() != "" && n == len(o.parts)-1 && !(p.kind == kindToolCall && o.complete(p)) {
+		p.state = stateTruncated
 	}
 	switch p.kind {
 	case kindReasoning:
@@ -266,13 +266,13 @@ func (o *output) end(n int) {
 	}
 }
 
-func (o *output) append(dst []byte) []byte {
+func (o *output) appendItems(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
 		if p.state == stateHeld {
 			break
 		}
-		if p.joins {
+		if p.continuesMessage {
 			continue
 		}
 		if n > 0 {
@@ -289,14 +289,14 @@ func (o *output) size() (n int) {
 		if p.state == stateHeld {
 			break
 		}
-		n += max(len(o.textOf(p)), len(p.text)) + len(p.logs)
+		n += max(len(o.textOf(p)), len(p.text)) + len(p.logprobs)
 	}
 	return n
 }
 
 // itemEnd returns the index after the last sent part of the item that starts with part n.
 func (o *output) itemEnd(n int) int {
-	for n++; n < len(o.parts) && o.parts[n].joins && o.parts[n].state != stateHeld; n++ {
+	for n++; n < len(o.parts) && o.parts[n].continuesMessage && o.parts[n].state != stateHeld; n++ {
 	}
 	return n
 }
@@ -320,7 +320,7 @@ func (o *output) appendItem(dst []byte, n int) []byte {
 		if i > n {
 			dst = append(dst, ',')
 		}
-		dst = appendContent(dst, &o.parts[i], o.parts[i].text, o.parts[i].logs)
+		dst = appendContent(dst, &o.parts[i], o.parts[i].text, o.parts[i].logprobs)
 	}
 	return append(dst, `]}`...)
 }
@@ -372,14 +372,14 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 		prefix = "cmp_"
 	}
 	dst = append(append(append(dst, prefix...), o.id...), '_')
-	return appendInt(dst, p.item)
+	return appendInt(dst, p.outputIndex)
 }
 
-func (o *output) appendPlace(dst []byte, p *part) []byte {
+func (o *output) appendPosition(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
-	dst = appendInt(append(dst, `","output_index":`...), p.item)
+	dst = appendInt(append(dst, `","output_index":`...), p.outputIndex)
 	if p.kind.inMessage() {
-		dst = appendInt(append(dst, `,"content_index":`...), p.content)
+		dst = appendInt(append(dst, `,"content_index":`...), p.contentIndex)
 	}
 	return dst
 }

@@ -164,15 +164,15 @@ func TestNothingIsLost(t *testing.T) {
 		if got, want := strings.Count(string(tr.body), pixel), strings.Count(string(c.body()), pixel); got != want {
 			t.Fatalf("%d images of %d", got, want)
 		}
-		got, want := visible(t, tr.body, "messages"), visible(t, c.body(), "input")
+		got, want := visibleLetters(t, tr.body, "messages"), visibleLetters(t, c.body(), "input")
 		if got != want {
 			t.Fatalf("got %q, want %q of\n%s\n%s", got, want, c.body(), tr.body)
 		}
 	})
 }
 
-// visible counts the letters of all texts. The separators between them contain no letters.
-func visible(t *rapid.T, body []byte, member string) string {
+// visibleLetters counts the letters of all texts. The separators between them contain no letters.
+func visibleLetters(t *rapid.T, body []byte, member string) string {
 	var v map[string]any
 	if err := json.Unmarshal(body, &v); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func visible(t *rapid.T, body []byte, member string) string {
 				case !isString:
 					walk(e)
 				case name == "arguments" && member == "messages":
-					for _, r := range said(t, s) {
+					for _, r := range clientArguments(t, s) {
 						counts[r]++
 					}
 				case name == "text", name == "content", name == "output", name == "arguments":
@@ -210,8 +210,8 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said converts the arguments in the engine's request (always an object) to the client's arguments.
-func said(t *rapid.T, arguments string) string {
+// clientArguments converts the arguments in the engine's request (always an object) to the client's arguments.
+func clientArguments(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
 		t.Fatalf("no engine can read %q: %v", arguments, err)
@@ -222,9 +222,9 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of functions and of tools in namespaces. Some names clash with each other
+// drawTools draws a list of functions and of tools in namespaces. Some names clash with each other
 // and with joined names.
-func anyTools(t *rapid.T) (list []map[string]any) {
+func drawTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
 	name := rapid.OneOf(
 		rapid.SampledFrom([]string{"a", "b", "a__b", "a__b_10f3abd2", hashName("a", "b", "\x000"), "a b", "a.b", "a\r\nX: y", `a"b`, "\x00", "b\x00b", long, long + "1", "é"}),
@@ -250,7 +250,7 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {
-		list := anyTools(t)
+		list := drawTools(t)
 		var want []clientTool // as the client sent them, in the client's order
 		var items []any
 		for _, tool := range list {

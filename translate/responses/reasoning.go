@@ -12,9 +12,9 @@ import (
 // includeReasoning is the element of include that requests sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// keep stores text to be sealed and returns how many bytes it stored. It stores at most one byte
+// storeUnsealed stores text to be sealed and returns how many bytes it stored. It stores at most one byte
 // more than seal.MaxText, which shows that the text is too long.
-func (p *part) keep(text []byte) int {
+func (p *part) storeUnsealed(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
 	return len(text)
@@ -41,10 +41,10 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of a reasoning item. The text is sealed by the edge, or is a
-// readable text from another service. If another service sealed the item, reasoningOf returns
+// appendReasoning appends the text of a reasoning item. The text is sealed by the edge, or is a
+// readable text from another service. If another service sealed the item, appendReasoning returns
 // false.
-func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
+func appendReasoning(dst []byte, i *item, opener chat.ReasoningOpener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()
 		if !plain {
@@ -58,7 +58,7 @@ func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []b
 	if content := i.m[fieldContent]; content.IsArray() {
 		for it := content.Iter(); it.Next(); {
 			if text := it.Value().Get("text"); text.IsString() && it.Value().Get("type").EqualText("reasoning_text") {
-				dst = append(dst, text.Inside()...)
+				dst = append(dst, text.RawContents()...)
 			}
 		}
 	}

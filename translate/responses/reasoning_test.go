@@ -15,21 +15,21 @@ import (
 // sentinel is text in the engine's reasoning that must never reach a client.
 const sentinel = "HIDDEN"
 
-var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
+var testBox = seal.NewKeys(strings.Repeat("k", 32)).NewBox("team-a", func(seal.Result) {}).WithModel("model")
 
-const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
+const includeBody = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
 
-// sealing returns a stream for an answer with sealed reasoning.
-func sealing(t *testing.T) *Stream {
+// newSealingStream returns a stream for an answer with sealed reasoning.
+func newSealingStream(t *testing.T) *Stream {
 	t.Helper()
-	s := newStream(t, []byte(includes))
+	s := newStream(t, []byte(includeBody))
 	identity := testIdentity
 	identity.Seal = testBox
 	s.Reset(&identity)
 	return s
 }
 
-const thoughtful = `data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 is HID"}}]}
+const reasoningStream = `data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 is HID"}}]}
 
 data: {"choices":[{"index":0,"delta":{"reasoning_content":"DEN."}}]}
 
@@ -56,8 +56,8 @@ func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	return r.Output
 }
 
-// finalOf returns the response object in a stream's last event.
-func finalOf(t *testing.T, stream []byte) []byte {
+// finalResponse returns the response object in a stream's last event.
+func finalResponse(t *testing.T, stream []byte) []byte {
 	t.Helper()
 	var c checker
 	events, _ := parseEvents(&c, stream)
@@ -68,8 +68,8 @@ func finalOf(t *testing.T, stream []byte) []byte {
 	return response
 }
 
-// historyOf returns the chat body for a request that sends the items of an answer back.
-func historyOf(t *testing.T, items []map[string]any) string {
+// chatHistory returns the chat body for a request that sends the items of an answer back.
+func chatHistory(t *testing.T, items []map[string]any) string {
 	t.Helper()
 	input := []any{map[string]any{"role": "user", "content": "x"}}
 	for _, i := range items {
@@ -96,16 +96,16 @@ func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(
 // receives it unchanged in the next request.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()
-	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
+	stream, failure := relay(newSealingStream(t), strings.NewReader(reasoningStream))
 	if failure != nil {
 		t.Fatal(failure)
 	}
 	checkEvents(t, stream, true)
-	completion, err := assemble(strings.NewReader(thoughtful), false)
+	completion, err := assemble(strings.NewReader(reasoningStream), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := whole(sealing(t), completion)
+	answer, err := translateWhole(newSealingStream(t), completion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestSealedReasoning(t *testing.T) {
 		types     string
 		reasoning string // reasoning in the first message of the next request
 	}{
-		{"streamed", finalOf(t, stream), "reasoning message reasoning function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
+		{"streamed", finalResponse(t, stream), "reasoning message reasoning function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
 		{"whole", answer, "reasoning message function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
 	} {
 		var types []string
@@ -127,7 +127,7 @@ func TestSealedReasoning(t *testing.T) {
 		if got := strings.Join(types, " "); got != c.types {
 			t.Errorf("%s: got the items %s, want %s", c.way, got, c.types)
 		}
-		if got := historyOf(t, items); !strings.Contains(got, `"content":"I have one.","reasoning_content":"`+c.reasoning+`","tool_calls"`) {
+		if got := chatHistory(t, items); !strings.Contains(got, `"content":"I have one.","reasoning_content":"`+c.reasoning+`","tool_calls"`) {
 			t.Errorf("%s: the engine gets %s", c.way, got)
 		}
 	}
@@ -136,10 +136,10 @@ func TestSealedReasoning(t *testing.T) {
 // TestReasoningIsNeverReadable checks that no response contains the sentinel text.
 func TestReasoningIsNeverReadable(t *testing.T) {
 	t.Parallel()
-	chunks := strings.SplitAfter(thoughtful, "\n\n")
+	chunks := strings.SplitAfter(reasoningStream, "\n\n")
 	requests := map[string]string{
 		"plain":    `{"model":"model","input":"x"}`,
-		"sealed":   includes,
+		"sealed":   includeBody,
 		"logprobs": `{"model":"model","input":"x","top_logprobs":2,"include":["message.output_text.logprobs","reasoning.encrypted_content"]}`,
 		"summary":  `{"model":"model","input":"x","reasoning":{"effort":"high","summary":"detailed"},"include":["reasoning.encrypted_content"]}`,
 	}
@@ -161,7 +161,7 @@ func TestReasoningIsNeverReadable(t *testing.T) {
 					continue
 				}
 				s.Reset(&identity)
-				if out, err = whole(s, completion); err != nil || bytes.Contains(out, []byte(sentinel)) || bytes.Contains(out, []byte("The number")) {
+				if out, err = translateWhole(s, completion); err != nil || bytes.Contains(out, []byte(sentinel)) || bytes.Contains(out, []byte("The number")) {
 					t.Errorf("%s, whole, cut at %d: %v, %s", name, cut, err, out)
 				}
 			}
@@ -172,14 +172,14 @@ func TestReasoningIsNeverReadable(t *testing.T) {
 // TestReasoningFails checks that an item that is open when a stream fails has no blob.
 func TestReasoningFails(t *testing.T) {
 	t.Parallel()
-	s := sealing(t)
+	s := newSealingStream(t)
 	out, err := s.Append(nil, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"reasoning":"HIDDEN"}}]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	out = s.Fail(out, apierr.Internal(nil))
 	checkEvents(t, out, true)
-	items := itemsOf(t, finalOf(t, out))
+	items := itemsOf(t, finalResponse(t, out))
 	if len(items) != 1 || items[0]["encrypted_content"] != nil || bytes.Contains(out, []byte(sentinel)) {
 		t.Errorf("got %s, want one item without encrypted content", out)
 	}
@@ -189,7 +189,7 @@ func TestReasoningFails(t *testing.T) {
 // memory.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()
-	s := sealing(t)
+	s := newSealingStream(t)
 	piece := []byte(`{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`)
 	var out []byte
 	var err error
@@ -198,8 +198,8 @@ func TestLongReasoning(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Held() <= seal.MaxText || s.Held() > seal.MaxText+1 {
-		t.Errorf("holds %d bytes", s.Held())
+	if s.BufferedBytes() <= seal.MaxText || s.BufferedBytes() > seal.MaxText+1 {
+		t.Errorf("holds %d bytes", s.BufferedBytes())
 	}
 	if out, err = s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`)}); err == nil {
 		out, err = s.Finish(out)
@@ -208,7 +208,7 @@ func TestLongReasoning(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEvents(t, out, true)
-	if items := itemsOf(t, finalOf(t, out)); len(items) != 2 || items[0]["encrypted_content"] != nil {
+	if items := itemsOf(t, finalResponse(t, out)); len(items) != 2 || items[0]["encrypted_content"] != nil {
 		t.Errorf("got %.500s, want two items without encrypted content", out)
 	}
 }

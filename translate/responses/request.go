@@ -20,10 +20,10 @@ type Request struct {
 	turn    assistantTurn
 	w       dialects.ChatWriter
 
-	arguments chat.Arguments
-	dropped   dialects.Dropped
-	extension int  // index of the first item that the contract does not list, or -1
-	compacts  bool // the conversation is being compacted, so the answer is a summary
+	arguments      chat.Arguments
+	dropped        dialects.Dropped
+	firstExtension int  // index of the first item that the contract does not list, or -1
+	isSummary      bool // the conversation is being compacted, so the answer is a summary
 }
 
 // parseOptions indexes values down to input[0].content[0].image_url. Schemas are validated as JSON
@@ -57,36 +57,36 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	r.w.Out = dst
 	r.w.Raw(`{"model":`, r.members[memberModel])
 	c := conversation{
-		w: &r.w, names: &r.tools.shown, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
+		w: &r.w, names: &r.tools.engineNames, images: &info.images, inPlace: o.InPlace != nil && o.InPlace(r.model),
 		turn: &r.turn, arguments: &r.arguments, opener: o.Opener, model: r.model,
-		dropped: &r.dropped, unreadable: -1,
+		dropped: &r.dropped, firstUnreadable: -1,
 	}
 	if o.Count || o.Compact {
 		r.members[memberStream] = jsonx.Value{}
 	}
-	if r.compacts = r.compacts || o.Compact; r.compacts {
-		c.end = summaryRequest
-		info.compacts = true
-		r.members.forSummary()
-		r.tools.none = true
+	if r.isSummary = r.isSummary || o.Compact; r.isSummary {
+		c.trailingText = summaryRequest
+		info.isSummary = true
+		r.members.removeForSummary()
+		r.tools.callsForbidden = true
 	}
 	c.write(r.members[memberInput], r.members[memberInstructions])
-	if c.unreadable >= 0 {
-		return r.w.Out, refusal(unreadableCompaction(c.unreadable))
+	if c.firstUnreadable >= 0 {
+		return r.w.Out, rejectionError(unreadableCompaction(c.firstUnreadable))
 	}
-	r.members.settings(&r.w, &r.tools, info)
+	r.members.writeSettings(&r.w, &r.tools, info)
 	if !o.Strict {
-		r.w.Passed(r.doc.Root(), requestMembers, o.Refuse)
+		r.w.WriteUnknownMembers(r.doc.Root(), requestMembers, o.Refuse)
 	}
-	r.w.String(`}`)
-	r.members.unmet(&r.dropped)
+	r.w.WriteString(`}`)
+	r.members.recordUnsupported(&r.dropped)
 	r.members.fillInfo(&r.tools, info)
-	info.dropped.Join(r.dropped)
-	info.dropped.Join(r.tools.dropped)
+	info.dropped.AddAll(r.dropped)
+	info.dropped.AddAll(r.tools.dropped)
 	if err := into.Decode(r.w.Out[len(dst):]); err != nil {
-		return r.w.Out, info.Locate(err)
+		return r.w.Out, info.RelocateError(err)
 	}
-	into.Session.CacheKey = chat.SessionHashOf(r.members[memberPromptCacheKey])
+	into.Session.CacheKey = chat.HashSessionValue(r.members[memberPromptCacheKey])
 	into.Flex = r.members[memberServiceTier].EqualText("flex")
 	return r.w.Out, nil
 }
@@ -99,10 +99,10 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	if o.Strict {
 		history = nil
 	}
-	if err := chat.ParseHistory(&r.doc, body, parseOptions, history...); err != nil {
-		return apierr.FromJSON(err, "")
+	if err := chat.ParseWithRepair(&r.doc, body, parseOptions, history...); err != nil {
+		return apierr.FromJSONError(err, "")
 	}
-	r.extension = -1
+	r.firstExtension = -1
 	root := r.doc.Root()
 	if !root.IsObject() {
 		f := chat.WrongType("", "a JSON object", root)
@@ -113,21 +113,21 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 		f = chat.CheckBounds(root)
 	}
 	if f != nil {
-		return refusal(f)
+		return rejectionError(f)
 	}
 	for _, step := range decodeSteps {
 		if f := step(r); f != nil {
-			return refusal(f)
+			return rejectionError(f)
 		}
 	}
-	if err := o.Refuse.Members(root); err != nil {
+	if err := o.Refuse.CheckMembers(root); err != nil {
 		return err
 	}
 	if o.Strict {
 		return r.checkStrict()
 	}
-	if r.compacts && !o.MayCompact {
-		return refusal(noCompaction(r.members[memberInput]))
+	if r.isSummary && !o.MayCompact {
+		return rejectionError(noCompactionError(r.members[memberInput]))
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 // this order.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
-	(*Request).checkKept,
+	(*Request).checkStorage,
 	(*Request).checkInput,
-	(*Request).checkPlain,
+	(*Request).checkSimpleMembers,
 	func(r *Request) *fault { return r.tools.decode(r.members[memberTools]) },
 	func(r *Request) *fault { return r.tools.checkChoice(r.members[memberToolChoice]) },
 	func(r *Request) *fault { return r.members.checkText() },
@@ -159,11 +159,11 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept rejects members that require storage. It runs before the input is checked, because a
+// checkStorage rejects members that require storage. It runs before the input is checked, because a
 // client that relies on storage sends only part of a conversation.
-func (r *Request) checkKept() *fault {
+func (r *Request) checkStorage() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
-		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
+		if f := checkOptionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
@@ -171,12 +171,12 @@ func (r *Request) checkKept() *fault {
 		return chat.Unsupported("store", "Nothing is stored here: leave it out or send false")
 	}
 	for _, m := range [...]int{memberPreviousResponseID, memberConversation} {
-		if chat.Given(r.members[m]) {
+		if chat.IsGiven(r.members[m]) {
 			return chat.Unsupported(memberNames[m],
 				"Nothing is stored here: send the whole conversation in input with every request")
 		}
 	}
-	if chat.Given(r.members[memberPrompt]) {
+	if chat.IsGiven(r.members[memberPrompt]) {
 		return chat.Unsupported("prompt", "No prompts are stored here: send the text in instructions or input")
 	}
 	if on, _ := r.members[memberBackground].Bool(); on {
@@ -189,19 +189,19 @@ func (r *Request) checkKept() *fault {
 	return nil
 }
 
-func (r *Request) checkPlain() *fault {
+func (r *Request) checkSimpleMembers() *fault {
 	for _, m := range [...]int{memberTemperature, memberTopP} { // package chat checks the ranges
-		if f := optional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
+		if f := checkOptional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
 			return f
 		}
 	}
 	for _, m := range [...]int{memberStream, memberParallelToolCalls, memberLogprobs} {
-		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
+		if f := checkOptionalBool(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
 	for _, m := range [...]int{memberMaxOutputTokens, memberMaxToolCalls, memberMaxTokens, memberMaxCompletionTokens} {
-		if f := optionalCount(memberNames[m], r.members[m]); f != nil {
+		if f := checkOptionalCount(memberNames[m], r.members[m]); f != nil {
 			return f
 		}
 	}
@@ -228,30 +228,30 @@ func (r *Request) checkStrict() error {
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}
 	}
-	if chat.Given(r.members[memberPromptCacheKey]) {
-		return refusal(chat.Unsupported("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
+	if chat.IsGiven(r.members[memberPromptCacheKey]) {
+		return rejectionError(chat.Unsupported("prompt_cache_key", "It is a hint, and strict takes none: leave it out or send null"))
 	}
 	for m := memberPresencePenalty; m < memberCount; m++ {
 		v := r.members[m]
 		switch {
-		case !chat.Given(v) || idle(m, v):
+		case !chat.IsGiven(v) || isDefault(m, v):
 		case m < memberInclude:
-			return refusal(chat.Unsupported(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
+			return rejectionError(chat.Unsupported(memberNames[m], "It is not a member of this dialect's requests: leave it out"))
 		default:
-			return refusal(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
+			return rejectionError(chat.Unsupported(memberNames[m], "It has no effect here: leave it out"))
 		}
 	}
 	for _, h := range hints {
 		if _, known := h.read(r.members[h.member]); !known {
-			return refusal(chat.Unsupported(memberNames[h.member]+"."+h.name, "It must be one of "+strings.Join(h.list.Words, ", ")))
+			return rejectionError(chat.Unsupported(memberNames[h.member]+"."+h.name, "It must be one of "+strings.Join(h.list.Words, ", ")))
 		}
 	}
-	if i := r.extension; i >= 0 {
-		return refusal(chat.Unsupported(chat.Element("input", i),
+	if i := r.firstExtension; i >= 0 {
+		return rejectionError(chat.Unsupported(chat.ElementPath("input", i),
 			"An item must be a message, a function_call without a namespace, a function_call_output or reasoning"))
 	}
-	if i := r.tools.other; i >= 0 {
-		return refusal(chat.Unsupported(chat.Element("tools", i)+".type", "Only function tools are accepted"))
+	if i := r.tools.firstOther; i >= 0 {
+		return rejectionError(chat.Unsupported(chat.ElementPath("tools", i)+".type", "Only function tools are accepted"))
 	}
 	return nil
 }

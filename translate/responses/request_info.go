@@ -10,38 +10,40 @@ import (
 // can be released before the answer. The zero value is ready for use.
 type RequestInfo struct {
 	members []byte // members of the response object, each with a leading comma
-	images  dialects.Images
+	images  dialects.ImagePositions
 	tools   clientTools
 	dropped dialects.Dropped
 
-	logprobs   bool
-	reasoning  bool
-	compacts   bool // the answer is a summary of the conversation
-	chatFormat bool // the client used response_format instead of text.format
+	logprobs           bool
+	includesReasoning  bool
+	isSummary          bool // the answer is a summary of the conversation
+	usesResponseFormat bool // the client used response_format instead of text.format
 }
 
-// ReadsReasoning reports whether the edge must read the engine's reasoning. The edge reads it to
+// NeedsReasoning reports whether the edge must read the engine's reasoning. The edge reads it to
 // seal the reasoning, or to separate its log probabilities from those of the text.
-func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
+func (e *RequestInfo) NeedsReasoning() bool { return e.includesReasoning || e.logprobs }
 
 // Dropped names the parts of the request that were lost in translation.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }
 
 func (e *RequestInfo) reset() {
-	if cap(e.members) > keepBuffer {
+	if cap(e.members) > maxKeptBuffer {
 		e.members = nil
 	}
 	e.images.Reset()
 	*e = RequestInfo{members: e.members[:0], images: e.images}
 }
 
-const keepBuffer = 64 << 10
+const maxKeptBuffer = 64 << 10
 
-// Locate replaces the parameter of an error about the chat request with its name in the Responses
+// RelocateError replaces the parameter of an error about the chat request with its name in the Responses
 // request. It returns other errors unchanged.
-func (e *RequestInfo) Locate(err error) error { return dialects.Locate(err, e.nameOf) }
+func (e *RequestInfo) RelocateError(err error) error {
+	return dialects.RelocateError(err, e.clientParam)
+}
 
-func (e *RequestInfo) nameOf(name string) string {
+func (e *RequestInfo) clientParam(name string) string {
 	switch name {
 	case "max_completion_tokens", "max_tokens":
 		return "max_output_tokens"
@@ -50,7 +52,7 @@ func (e *RequestInfo) nameOf(name string) string {
 	case "messages":
 		return "input"
 	}
-	if strings.HasPrefix(name, "response_format") && !e.chatFormat {
+	if strings.HasPrefix(name, "response_format") && !e.usesResponseFormat {
 		return "text.format"
 	}
 	switch m, rest := e.images.Find(name); {

@@ -107,11 +107,11 @@ func TestLocate(t *testing.T) {
 		"messages[0].content[2].image_url.url": "messages[0].content[2].image_url.url",
 	} {
 		var e *apierr.Error
-		if err := tr.answer.RequestInfo.Locate(apierr.Invalid(from, "code", "%s is wrong.", from)); !errors.As(err, &e) || e.Param != want || e.Message != want+" is wrong." {
+		if err := tr.answer.RequestInfo.RelocateError(apierr.Invalid(from, "code", "%s is wrong.", from)); !errors.As(err, &e) || e.Param != want || e.Message != want+" is wrong." {
 			t.Errorf("%s: %v, want %s", from, err, want)
 		}
 	}
-	if err := tr.answer.RequestInfo.Locate(translate.ErrNoFinish); !errors.Is(err, translate.ErrNoFinish) {
+	if err := tr.answer.RequestInfo.RelocateError(translate.ErrNoFinish); !errors.Is(err, translate.ErrNoFinish) {
 		t.Errorf("another error: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestReuse(t *testing.T) {
 		c chat.Request
 		a Stream
 	)
-	for name, body := range files(t, "request", "request.json") {
+	for name, body := range archiveSections(t, "request", "request.json") {
 		fresh, wantErr := translateBody(body, dialects.Options{})
 		got, err := r.Decode(nil, body, &c, &a.RequestInfo, dialects.Options{})
 		switch {
@@ -150,7 +150,7 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s: becomes %s\n%s\nwant %s\n%s", name, got, a.RequestInfo.members, fresh.body, fresh.answer.RequestInfo.members)
 		}
 	}
-	for name, upstream := range files(t, "answer", "upstream") {
+	for name, upstream := range archiveSections(t, "answer", "upstream") {
 		fresh := newStream(t, nil)
 		a.RequestInfo.reset() // as the next request does
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)

@@ -25,7 +25,7 @@ func appendResponse(
 	dst = append(dst, status...)
 	dst = append(dst, `","incomplete_details":`...)
 	if status == statusIncomplete {
-		dst = append(append(append(dst, `{"reason":"`...), o.reason()...), `"}`...)
+		dst = append(append(append(dst, `{"reason":"`...), o.incompleteReason()...), `"}`...)
 	} else {
 		dst = append(dst, `null`...)
 	}
@@ -38,7 +38,7 @@ func appendResponse(
 	}
 	dst = jsonx.AppendStringS(append(dst, `,"model":`...), i.Model)
 	dst = append(dst, `,"output":[`...)
-	dst = o.append(dst)
+	dst = o.appendItems(dst)
 	dst = append(dst, `],"usage":`...)
 	if u := o.reader.Usage(); status != statusInProgress && (e == nil || u.Known) {
 		dst = appendUsage(dst, u)

@@ -29,9 +29,9 @@ func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w.choice(m, t)
 	reasoning := m[memberReasoning]
 	w.string(`,"reasoning":{`)
-	w.first("effort", reasoning.Get("effort"), `null`)
+	w.writeFirst("effort", reasoning.Get("effort"), `null`)
 	w.string(`,"summary":`)
-	if word, _ := summary.read(reasoning); word != "" {
+	if word, _ := summaryHint.read(reasoning); word != "" {
 		w.string(`"` + word + `"`)
 	} else {
 		w.string(`null`)
@@ -39,19 +39,19 @@ func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w.string(`}`)
 	w.text(m)
 	w.tools(m)
-	info.members, info.tools = w.dst, t.shown.list
-	sse.Flatten(info.members)
+	info.members, info.tools = w.dst, t.engineNames.list
+	sse.ReplaceLineEnds(info.members)
 }
 
 type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a leading comma. If v is absent or null, it writes the text in
+// writeFirst appends a member without a leading comma. If v is absent or null, it writes the text in
 // otherwise as the value.
-func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
+func (w *memberWriter) writeFirst(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
-	if chat.Given(v) {
+	if chat.IsGiven(v) {
 		w.dst = append(w.dst, v.Raw()...)
 	} else {
 		w.dst = append(w.dst, otherwise...)
@@ -60,7 +60,7 @@ func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 
 func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(w.dst, ',')
-	w.first(name, v, otherwise)
+	w.writeFirst(name, v, otherwise)
 }
 
 // integer appends an integer member in digits, however the client wrote it.
@@ -78,7 +78,7 @@ func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 // client may have omitted.
 func (w *memberWriter) choice(members *members, t *tools) {
 	v := members[memberToolChoice]
-	if !t.limited || chat.Given(v.Get("mode")) {
+	if !t.hasAllowedList || chat.IsGiven(v.Get("mode")) {
 		w.member("tool_choice", v, `"auto"`)
 		return
 	}
@@ -90,11 +90,11 @@ func (w *memberWriter) choice(members *members, t *tools) {
 
 func (w *memberWriter) text(members *members) {
 	w.string(`,"text":{"format":{`)
-	m, ok := members.format()
+	m, ok := members.textFormat()
 	if !ok {
 		w.string(`"type":"text"`)
 	} else {
-		w.first("type", m[formatType], "")
+		w.writeFirst("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
 		w.member("name", m[formatName], `""`) // the engine decides whether a name is required
@@ -103,7 +103,7 @@ func (w *memberWriter) text(members *members) {
 		w.member("strict", m[formatStrict], `false`)
 	}
 	w.string(`}`)
-	if word, _ := verbosity.read(members[memberText]); word != "" {
+	if word, _ := verbosityHint.read(members[memberText]); word != "" {
 		w.string(`,"verbosity":"` + word + `"`)
 	}
 	w.string(`}`)

@@ -8,45 +8,45 @@ import (
 	"penstock/translate/jsonx"
 )
 
-func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) {
+func (m *members) writeSettings(w *dialects.ChatWriter, t *tools, info *RequestInfo) {
 	if on, _ := m[memberStream].Bool(); on {
-		w.String(`,"stream":true`)
+		w.WriteString(`,"stream":true`)
 	}
 	w.Member(`,"temperature":`, m[memberTemperature])
 	w.Member(`,"top_p":`, m[memberTopP])
 	if n, ok := m[memberMaxOutputTokens].Int(); ok {
-		w.String(`,"max_completion_tokens":`)
+		w.WriteString(`,"max_completion_tokens":`)
 		w.Out = strconv.AppendInt(w.Out, n, 10)
 	}
-	if !chat.Given(m[memberMaxOutputTokens]) {
+	if !chat.IsGiven(m[memberMaxOutputTokens]) {
 		w.Member(`,"max_tokens":`, m[memberMaxTokens])
 		w.Member(`,"max_completion_tokens":`, m[memberMaxCompletionTokens])
 	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
-	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
+	info.logprobs, info.includesReasoning = m.wantsLogprobs(), m.includes(includeReasoning)
 	// These members have the same name in chat, and package chat checks them.
 	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
-		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
+		if v := m[i]; chat.IsGiven(v) && (i != memberTopLogprobs || info.logprobs || !isDefault(i, v)) {
 			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
 	if info.logprobs { // engines reject top_logprobs without logprobs
-		w.String(`,"logprobs":true`)
+		w.WriteString(`,"logprobs":true`)
 	}
 	m.writeFormat(w, info)
 	t.write(w)
-	if t.any() {
+	if t.hasTools() {
 		w.Member(`,"parallel_tool_calls":`, m[memberParallelToolCalls])
 	}
 }
 
 func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
-	v, chats := m.chatFormat()
-	if info.chatFormat = chats; chats {
+	v, chats := m.responseFormat()
+	if info.usesResponseFormat = chats; chats {
 		w.Raw(`,"response_format":`, v)
 		return
 	}
-	f, ok := m.format()
+	f, ok := m.textFormat()
 	if !ok {
 		return
 	}
@@ -56,31 +56,31 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 		w.Member(`,"description":`, f[formatDescription])
 		w.Raw(`,"schema":`, f[formatSchema])
 		w.Member(`,"strict":`, f[formatStrict])
-		w.String(`}`)
+		w.WriteString(`}`)
 	}
-	w.String(`}`)
+	w.WriteString(`}`)
 }
 
-// unmet records members that request unsupported behavior as dropped.
-func (m *members) unmet(d *dialects.Dropped) {
+// recordUnsupported records members that request unsupported behavior as dropped.
+func (m *members) recordUnsupported(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
-		if v := m[i]; chat.Given(v) && !idle(i, v) {
-			d.Member(memberNames[i])
+		if v := m[i]; chat.IsGiven(v) && !isDefault(i, v) {
+			d.AddMember(memberNames[i])
 		}
 	}
 	for _, h := range hints {
 		if _, known := h.read(m[h.member]); !known {
-			d.Member(h.name)
+			d.AddMember(h.name)
 		}
 	}
 	for it := m[memberInclude].Iter(); it.Next(); {
 		if v := it.Value(); !v.EqualText(includeReasoning) && !v.EqualText(includeLogprobs) {
-			d.Member(memberNames[memberInclude])
+			d.AddMember(memberNames[memberInclude])
 		}
 	}
-	chats := chat.Given(m[memberMaxTokens]) || chat.Given(m[memberMaxCompletionTokens])
-	if chats && chat.Given(m[memberMaxOutputTokens]) {
-		d.Member("max_tokens")
+	chats := chat.IsGiven(m[memberMaxTokens]) || chat.IsGiven(m[memberMaxCompletionTokens])
+	if chats && chat.IsGiven(m[memberMaxOutputTokens]) {
+		d.AddMember("max_tokens")
 	}
 }
 
@@ -107,20 +107,20 @@ func (m *members) includes(element string) bool {
 }
 
 func checkInclude(v jsonx.Value) *fault {
-	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
+	if f := checkOptional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
 		return f
 	}
 	for it := v.Iter(); it.Next(); {
 		if s := it.Value(); !s.IsString() {
-			return chat.WrongType("", "a string", s).At("include", it.Index())
+			return chat.WrongType("", "a string", s).InElement("include", it.Index())
 		}
 	}
 	return nil
 }
 
 var (
-	textNames   = jsonx.NewNames("format", "verbosity")
-	formatNames = jsonx.NewNames("type", "name", "schema", "strict", "description")
+	textNames   = jsonx.NewNameIndex("format", "verbosity")
+	formatNames = jsonx.NewNameIndex("type", "name", "schema", "strict", "description")
 )
 
 const (
@@ -136,14 +136,14 @@ func (m *members) checkText() *fault {
 	var t [2]jsonx.Value
 	f := chat.ReadObject("text", m[memberText], textNames, t[:])
 	if f == nil {
-		f = chat.First(chat.OptionalString("verbosity", t[1]), checkFormat(t[0])).In("text")
+		f = chat.FirstInvalid(chat.OptionalString("verbosity", t[1]), checkFormat(t[0])).InObject("text")
 	}
 	return f
 }
 
 func checkFormat(v jsonx.Value) *fault {
 	var m [formatCount]jsonx.Value
-	if f := chat.ReadObject("format", v, formatNames, m[:]); f != nil || !chat.Given(v) {
+	if f := chat.ReadObject("format", v, formatNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
 	f := chat.RequiredString("type", m[formatType])
@@ -152,28 +152,28 @@ func checkFormat(v jsonx.Value) *fault {
 	case m[formatType].EqualText("text"), m[formatType].EqualText("json_object"):
 	case !m[formatType].EqualText("json_schema"):
 		f = chat.WrongValue("type", "must be text, json_object or json_schema")
-	case !chat.Given(m[formatSchema]):
+	case !chat.IsGiven(m[formatSchema]):
 		f = chat.Missing("schema")
 	default:
-		f = chat.First(
+		f = chat.FirstInvalid(
 			chat.RequiredString("name", m[formatName]),
 			chat.OptionalObject("schema", m[formatSchema]),
-			optionalBool("strict", m[formatStrict]),
+			checkOptionalBool("strict", m[formatStrict]),
 			chat.OptionalString("description", m[formatDescription]),
 		)
 	}
-	return f.In("format")
+	return f.InObject("format")
 }
 
-// chatFormat returns chat's response_format, unless text.format is present.
-func (m *members) chatFormat() (v jsonx.Value, ok bool) {
+// responseFormat returns chat's response_format, unless text.format is present.
+func (m *members) responseFormat() (v jsonx.Value, ok bool) {
 	v = m[memberResponseFormat]
-	return v, chat.Given(v) && !chat.Given(m[memberText].Get("format"))
+	return v, chat.IsGiven(v) && !chat.IsGiven(m[memberText].Get("format"))
 }
 
-// format returns the members of the format. It returns false if the format is text or absent.
-func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
-	if v, chats := m.chatFormat(); chats {
+// textFormat returns the members of the format. It returns false if the format is text or absent.
+func (m *members) textFormat() (f [formatCount]jsonx.Value, ok bool) {
+	if v, chats := m.responseFormat(); chats {
 		f[formatType] = v.Get("type")
 		schema := v.Get("json_schema")
 		f[formatName], f[formatSchema] = schema.Get("name"), schema.Get("schema")
@@ -184,7 +184,7 @@ func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 	return f, f[formatType].Exists() && !f[formatType].EqualText("text")
 }
 
-var reasoningNames = jsonx.NewNames("effort", "summary")
+var reasoningNames = jsonx.NewNameIndex("effort", "summary")
 
 // checkReasoning checks the reasoning member, but not the value of the effort. Package chat checks
 // this value, and Locate corrects the parameter of the resulting error.
@@ -192,7 +192,7 @@ func (m *members) checkReasoning() *fault {
 	var e [2]jsonx.Value
 	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
 	if f == nil {
-		f = chat.First(chat.OptionalString("effort", e[0]), chat.OptionalString("summary", e[1])).In("reasoning")
+		f = chat.FirstInvalid(chat.OptionalString("effort", e[0]), chat.OptionalString("summary", e[1])).InObject("reasoning")
 	}
 	return f
 }
@@ -205,23 +205,23 @@ type hint struct {
 }
 
 var (
-	verbosity = hint{memberText, "verbosity", chat.WordList{Words: []string{"low", "medium", "high"}, Other: "medium"}}
-	summary   = hint{memberReasoning, "summary", chat.WordList{Words: []string{"auto", "concise", "detailed"}, Other: "auto"}}
-	hints     = [...]*hint{&verbosity, &summary}
+	verbosityHint = hint{memberText, "verbosity", chat.WordList{Words: []string{"low", "medium", "high"}, Other: "medium"}}
+	summaryHint   = hint{memberReasoning, "summary", chat.WordList{Words: []string{"auto", "concise", "detailed"}, Other: "auto"}}
+	hints         = [...]*hint{&verbosityHint, &summaryHint}
 )
 
 // read returns the hint's word, or "" if the hint is absent. If the client's word is unknown, known
 // is false.
 func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	v := object.Get(h.name)
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return "", true
 	}
-	return h.list.Read(v)
+	return h.list.NearestWord(v)
 }
 
-// idle reports whether a member requests only the default behavior.
-func idle(member int, v jsonx.Value) bool {
+// isDefault reports whether a member requests only the default behavior.
+func isDefault(member int, v jsonx.Value) bool {
 	switch member {
 	case memberInclude, memberContextManagement:
 		return v.IsArray() && !v.Index(0).Exists()

@@ -11,35 +11,35 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames maps tools that cannot be sent unchanged to names for the engine. Engines do not
+// engineNames maps tools that cannot be sent unchanged to names for the engine. Engines do not
 // support namespaces, so a tool in a namespace becomes namespace__tool. Each name consists of
 // letters, digits, _ and -, and is unique within the request. The zero value contains no names.
-type shownNames struct {
-	list     []clientTool
-	byClient map[string]string // by the tool's key (see appendKey)
-	key      []byte
+type engineNames struct {
+	list      []clientTool
+	byToolKey map[string]string // by the tool's key (see appendKey)
+	key       []byte
 }
 
 // clientTool is a tool that has different forms for the engine and the client.
 type clientTool struct {
-	shown           string
+	engineName      string
 	name, namespace string
 	custom          bool // the tool's input is text, which the engine sends in a member of the function's arguments
 	grammar         bool
 }
 
-// maxShownName is the vendors' limit for the length of names. Clients obey it, and some engines
+// maxEngineName is the vendors' limit for the length of names. Clients obey it, and some engines
 // enforce it.
-const maxShownName = 64
+const maxEngineName = 64
 
-// assign chooses the names. It first reserves the names of the tools that are sent unchanged. The
+// assignNames chooses the names. It first reserves the names of the tools that are sent unchanged. The
 // result depends only on the list of tools.
-func (s *shownNames) assign(tools []tool) {
+func (s *engineNames) assignNames(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
 		return
 	}
 	taken := make(map[string]bool, len(tools))
-	s.byClient = make(map[string]string, len(tools))
+	s.byToolKey = make(map[string]string, len(tools))
 	for i := range tools {
 		if x := &tools[i]; !x.mapped() {
 			taken[textOfName(x.m[toolName])] = true
@@ -52,33 +52,33 @@ func (s *shownNames) assign(tools []tool) {
 			continue
 		}
 		t := clientTool{
-			name: textOfName(x.m[toolName]), namespace: textOfName(x.space), custom: x.custom(), grammar: x.grammar().Exists(),
+			name: textOfName(x.m[toolName]), namespace: textOfName(x.namespace), custom: x.custom(), grammar: x.grammar().Exists(),
 		}
-		t.shown = joinName(t.namespace, t.name)
-		for apart := ""; taken[t.shown]; clashes++ {
-			t.shown = hashName(t.namespace, t.name, apart)
+		t.engineName = engineToolName(t.namespace, t.name)
+		for apart := ""; taken[t.engineName]; clashes++ {
+			t.engineName = hashName(t.namespace, t.name, apart)
 			apart = "\x00" + strconv.Itoa(clashes)
 		}
-		taken[t.shown], x.shown = true, t.shown
+		taken[t.engineName], x.engineName = true, t.engineName
 		s.list = append(s.list, t)
-		if key := string(appendKey(nil, x.space, x.m[toolName], x.custom())); s.byClient[key] == "" {
-			s.byClient[key] = t.shown
+		if key := string(appendKey(nil, x.namespace, x.m[toolName], x.custom())); s.byToolKey[key] == "" {
+			s.byToolKey[key] = t.engineName
 		}
 	}
 }
 
-func (t tool) mapped() bool { return t.space.Exists() || t.custom() }
+func (t tool) mapped() bool { return t.namespace.Exists() || t.custom() }
 
 func textOfName(v jsonx.Value) string {
-	if !chat.Given(v) {
+	if !chat.IsGiven(v) {
 		return ""
 	}
 	return string(v.AppendText(nil))
 }
 
-func joinName(namespace, name string) string {
+func engineToolName(namespace, name string) string {
 	joined := joinNames(namespace, name)
-	if joined == "" || len(joined) > maxShownName || strings.ContainsFunc(joined, notShown) {
+	if joined == "" || len(joined) > maxEngineName || strings.ContainsFunc(joined, isForbiddenRune) {
 		return hashName(namespace, name, "")
 	}
 	return joined
@@ -91,31 +91,31 @@ func joinNames(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// notShown reports whether vendors forbid a character in names. Names appear in the templates and
+// isForbiddenRune reports whether vendors forbid a character in names. Names appear in the templates and
 // grammars of engines.
-func notShown(r rune) bool {
+func isForbiddenRune(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// hashName is used instead of joinName if the joined name is too long, contains forbidden
+// hashName is used instead of engineToolName if the joined name is too long, contains forbidden
 // characters, or is already taken. apart is hashed too, to distinguish tools that would otherwise
 // have the same name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))
 	joined := strings.Map(func(r rune) rune {
-		if notShown(r) {
+		if isForbiddenRune(r) {
 			return '_'
 		}
 		return r
 	}, joinNames(namespace, name))
-	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
+	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxEngineName-len("_01234567"))], h.Sum32())
 }
 
 // appendKey appends the key of a tool. It consists of the namespace, the name, the boundary between
 // the two, and the kind. dst must be empty.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
-	if chat.Given(namespace) {
+	if chat.IsGiven(namespace) {
 		dst = namespace.AppendText(dst)
 	}
 	end := int64(len(dst))
@@ -123,17 +123,17 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	return strconv.AppendBool(strconv.AppendInt(dst, end, 10), custom)
 }
 
-// append appends the engine's name for a tool, in quotes. If the tool is in the history but no
+// appendName appends the engine's name for a tool, in quotes. If the tool is in the history but no
 // longer offered, append uses the name that the tool would have if it were the only one.
-func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
+func (s *engineNames) appendName(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)
 	}
 	s.key = appendKey(s.key[:0], namespace, name, custom)
-	if shown, ok := s.byClient[string(s.key)]; ok {
+	if shown, ok := s.byToolKey[string(s.key)]; ok {
 		return jsonx.AppendStringS(dst, shown)
 	}
-	return jsonx.AppendStringS(dst, joinName(textOfName(namespace), textOfName(name)))
+	return jsonx.AppendStringS(dst, engineToolName(textOfName(namespace), textOfName(name)))
 }
 
 type clientTools []clientTool
@@ -146,7 +146,7 @@ func (t clientTools) find(contents []byte) *clientTool {
 	}
 	name := jsonx.AppendDecoded(nil, contents)
 	for i := range t {
-		if t[i].shown == string(name) {
+		if t[i].engineName == string(name) {
 			return &t[i]
 		}
 	}

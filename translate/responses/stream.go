@@ -17,11 +17,11 @@ import (
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
-	identity dialects.Identity
-	phase    phase
-	output   output
-	events   eventWriter
-	head     int // index of the open part or, if no part is open, of the next part
+	identity    dialects.Identity
+	phase       phase
+	output      output
+	events      eventWriter
+	currentPart int // index of the open part or, if no part is open, of the next part
 }
 
 var _ translate.Stream = (*Stream)(nil)
@@ -37,7 +37,7 @@ const (
 // Reset prepares s for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
-	s.events.seq, s.head = 0, 0
+	s.events.seq, s.currentPart = 0, 0
 	s.output.reset(i, &s.RequestInfo)
 }
 
@@ -60,8 +60,8 @@ func (s *Stream) Release() {
 	s.Reset(&dialects.Identity{})
 }
 
-// Held returns roughly how many bytes s stores.
-func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
+// BufferedBytes returns roughly how many bytes s stores.
+func (s *Stream) BufferedBytes() int { return s.output.reader.TextSize() + s.output.storedBytes }
 
 // Markup returns the markup word at the start of the text, if any.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
@@ -77,8 +77,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if !ok || err != nil || s.phase == phaseEnded {
 		return dst, err
 	}
-	dst = s.start(dst)
-	if err := s.output.take(); err != nil {
+	dst = s.ensureStarted(dst)
+	if err := s.output.addEvent(); err != nil {
 		return dst, err
 	}
 	return s.flush(dst, false), nil
@@ -88,17 +88,17 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // is no finish_reason, Finish appends nothing and returns translate.ErrNoFinish. A second call
 // appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
-	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
+	if err := s.output.reader.CheckFinished(); err != nil || s.phase == phaseEnded {
 		return dst, err
 	}
 	if err := s.output.checkSummary(); err != nil {
 		return dst, err
 	}
-	dst = s.flush(s.start(dst), true)
+	dst = s.flush(s.ensureStarted(dst), true)
 	status := s.output.status()
 	dst = s.events.begin(dst, "response."+status)
 	dst = s.appendResponse(append(dst, `,"response":`...), status, nil)
-	return s.end(dst), nil
+	return s.appendStreamEnd(dst), nil
 }
 
 // Fail appends the error, the failed response with the output so far, and [DONE].
@@ -106,40 +106,40 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseEnded {
 		return dst
 	}
-	dst = s.start(dst)
+	dst = s.ensureStarted(dst)
 	dst = s.events.begin(dst, "error")
 	dst = append(appendError(dst, e), "}\n\n"...)
 	dst = s.events.begin(dst, "response.failed")
 	dst = s.appendResponse(append(dst, `,"response":`...), statusFailed, e)
-	return s.end(dst)
+	return s.appendStreamEnd(dst)
 }
 
-func (s *Stream) end(dst []byte) []byte {
+func (s *Stream) appendStreamEnd(dst []byte) []byte {
 	s.phase = phaseEnded
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeated is the maximum length of the text that a keep-alive repeats: the output so far and
+// maxRepeatedBytes is the maximum length of the text that a keep-alive repeats: the output so far and
 // the request's members.
-const maxRepeated = 64 << 10
+const maxRepeatedBytes = 64 << 10
 
 // Keepalive appends an event without new content. Codex ends a turn if it receives no event for its
 // stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has deltas,
 // the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces its
 // snapshot with the response in this event, so the event includes the output so far. If the event
-// would exceed maxRepeated, Keepalive appends a comment instead.
+// would exceed maxRepeatedBytes, Keepalive appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
-		return s.start(dst)
+		return s.ensureStarted(dst)
 	}
-	if o := &s.output; s.head < len(o.parts) && o.parts[s.head].state == stateOpen && !o.parts[s.head].kind.isSealed() {
+	if o := &s.output; s.currentPart < len(o.parts) && o.parts[s.currentPart].state == stateOpen && !o.parts[s.currentPart].kind.isSealed() {
 		return s.events.emptyDelta(dst)
 	}
-	if s.output.size() > maxRepeated {
+	if s.output.size() > maxRepeatedBytes {
 		return sse.AppendComment(dst, "keep-alive")
 	}
 	info := &s.RequestInfo
-	if len(info.members) > maxRepeated {
+	if len(info.members) > maxRepeatedBytes {
 		info = &RequestInfo{}
 	}
 	return s.appendInProgress(dst, "response.in_progress", info)
@@ -151,7 +151,7 @@ func (s *Stream) Finished() bool { return s.output.reader.Finished() }
 // Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.output.reader.Done() }
 
-func (s *Stream) start(dst []byte) []byte {
+func (s *Stream) ensureStarted(dst []byte) []byte {
 	if s.phase != phaseIdle {
 		return dst
 	}
@@ -171,46 +171,46 @@ func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []
 // sends all parts.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
-	for s.head < len(o.parts) {
-		p := &o.parts[s.head]
+	for s.currentPart < len(o.parts) {
+		p := &o.parts[s.currentPart]
 		if p.state == stateHeld {
 			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
 				return dst // clients expect the name when the item starts
 			}
-			dst = s.events.open(dst, o, p)
+			dst = s.events.openPart(dst, o, p)
 		}
-		last := s.head == len(o.parts)-1
+		last := s.currentPart == len(o.parts)-1
 		if !end && (last || !o.complete(p)) {
 			return s.events.delta(dst, p, o.textOf(p))
 		}
-		o.end(s.head)
-		dst = s.events.close(s.events.delta(dst, p, o.textOf(p)), o, s.head)
-		s.head++
+		o.endPart(s.currentPart)
+		dst = s.events.closePart(s.events.delta(dst, p, o.textOf(p)), o, s.currentPart)
+		s.currentPart++
 	}
 	return dst
 }
 
 // AppendWhole appends the response object for a completion. The error is a *translate.BadAnswer.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if err := s.readWhole(c); err != nil {
+	if err := s.readCompletion(c); err != nil {
 		return dst, err
 	}
 	return s.appendResponse(dst, s.output.status(), nil), nil
 }
 
-func (s *Stream) readWhole(c *answer.Completion) error {
+func (s *Stream) readCompletion(c *answer.Completion) error {
 	o := &s.output
-	if err := o.reader.ReadWhole(c); err != nil {
+	if err := o.reader.ReadCompletion(c); err != nil {
 		return err
 	}
-	if err := o.take(); err != nil {
+	if err := o.addEvent(); err != nil {
 		return err
 	}
 	if err := o.checkSummary(); err != nil {
 		return err
 	}
 	for n := range o.parts {
-		o.end(n)
+		o.endPart(n)
 	}
 	return nil
 }

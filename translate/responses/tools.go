@@ -9,41 +9,43 @@ import (
 )
 
 type tools struct {
-	choice  jsonx.Value
-	entries []tool // the tools that the client runs, in order
-	other   int    // index of the first element that is not a function, or -1
-	allowed []int  // if limited is true: positions of the entries that tool_choice allows
-	none    bool   // the model must not call a tool, whatever tool_choice says
-	limited bool
-	shown   shownNames
-	dropped dialects.Dropped
+	choice         jsonx.Value
+	entries        []tool // the tools that the client runs, in order
+	firstOther     int    // index of the first element that is not a function, or -1
+	allowedEntries []int  // if limited is true: positions of the entries that tool_choice allows
+	callsForbidden bool   // the model must not call a tool, whatever tool_choice says
+	hasAllowedList bool
+	engineNames    engineNames
+	dropped        dialects.Dropped
 }
 
 func (t *tools) reset() {
 	entries := t.entries[:0]
-	if cap(entries) > keepTools {
+	if cap(entries) > maxKeptTools {
 		entries = nil
 	}
-	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
+	*t = tools{firstOther: -1, allowedEntries: t.allowedEntries[:0], entries: entries}
 }
 
-const keepTools = 64
+const maxKeptTools = 64
 
-func (t *tools) any() bool {
-	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
+func (t *tools) hasTools() bool {
+	return len(t.entries) > 0 && (!t.hasAllowedList || len(t.allowedEntries) > 0)
 }
 
-func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.allowed, entry) }
+func (t *tools) isAllowed(entry int) bool {
+	return !t.hasAllowedList || slices.Contains(t.allowedEntries, entry)
+}
 
 type tool struct {
-	m       [toolCount]jsonx.Value
-	element int         // index of the client's element, which is the tool or a namespace that contains it
-	space   jsonx.Value // the namespace's name
-	about   jsonx.Value // the namespace's description; set only for its first tool
-	shown   string
+	m                    [toolCount]jsonx.Value
+	element              int         // index of the client's element, which is the tool or a namespace that contains it
+	namespace            jsonx.Value // the namespace's name
+	namespaceDescription jsonx.Value // the namespace's description; set only for its first tool
+	engineName           string
 }
 
-var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools", "format")
+var toolNames = jsonx.NewNameIndex("type", "name", "description", "parameters", "strict", "tools", "format")
 
 const (
 	toolType = iota
@@ -58,8 +60,8 @@ const (
 
 // maxTools limits both tool lists, because checkChoice searches all tools for each allowed tool.
 const (
-	maxTools = 1024
-	tooMany  = "must hold at most 1024 tools"
+	maxTools    = 1024
+	tooManyText = "must hold at most 1024 tools"
 )
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
@@ -68,21 +70,21 @@ const onlyClientTools = "Only function and custom tools run here, in the client"
 // rejects them if there are no other tools.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
-	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
+	if f := checkOptional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
 		return f
 	}
 	for it := v.Iter(); it.Next(); {
 		if it.Index() == maxTools {
-			return chat.WrongValue("tools", tooMany)
+			return chat.WrongValue("tools", tooManyText)
 		}
 		if f := t.add(it.Value(), it.Index()); f != nil {
-			return f.At("tools", it.Index())
+			return f.InElement("tools", it.Index())
 		}
 	}
 	if len(t.entries) == 0 && t.dropped != (dialects.Dropped{}) { // a namespace may be empty
 		return chat.Unsupported("tools", onlyClientTools+", and the list holds none")
 	}
-	t.shown.assign(t.entries)
+	t.engineNames.assignNames(t.entries)
 	return nil
 }
 
@@ -93,35 +95,35 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 	}
 	x.element = index
 	function := x.m[toolType].EqualText("function")
-	if !function && t.other < 0 {
-		t.other = index
+	if !function && t.firstOther < 0 {
+		t.firstOther = index
 	}
 	switch {
 	case function, x.custom():
 		t.entries = append(t.entries, x)
 	case x.m[toolType].EqualText("namespace"):
-		return t.addSpace(&x)
+		return t.addNamespace(&x)
 	default:
-		t.dropped.Tool(x.m[toolType])
+		t.dropped.AddTool(x.m[toolType])
 	}
 	return nil
 }
 
-func (t *tools) addSpace(space *tool) *fault {
+func (t *tools) addNamespace(space *tool) *fault {
 	about := space.m[toolDescription]
 	for it := space.m[toolTools].Iter(); it.Next(); {
 		if len(t.entries) == maxTools {
-			return chat.WrongValue("tools", tooMany)
+			return chat.WrongValue("tools", tooManyText)
 		}
 		x, f := checkTool(it.Value())
 		switch {
 		case f != nil:
-			return f.At("tools", it.Index())
+			return f.InElement("tools", it.Index())
 		case x.m[toolType].EqualText("function"), x.custom():
-			x.element, x.space, x.about = space.element, space.m[toolName], about
+			x.element, x.namespace, x.namespaceDescription = space.element, space.m[toolName], about
 			t.entries, about = append(t.entries, x), jsonx.Value{}
 		default:
-			t.dropped.Tool(x.m[toolType])
+			t.dropped.AddTool(x.m[toolType])
 		}
 	}
 	return nil
@@ -136,36 +138,36 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 	switch {
 	case f != nil:
 	case x.custom():
-		f = chat.First(
+		f = chat.FirstInvalid(
 			chat.RequiredFunctionName(m[toolName]),
 			chat.OptionalString("description", m[toolDescription]),
 			checkToolFormat(m[toolFormat]),
 		)
 	case m[toolType].EqualText("namespace"):
-		f = chat.First(
+		f = chat.FirstInvalid(
 			chat.RequiredFunctionName(m[toolName]),
 			chat.OptionalString("description", m[toolDescription]),
-			optional("tools", "an array of tools", m[toolTools], jsonx.Value.IsArray),
+			checkOptional("tools", "an array of tools", m[toolTools], jsonx.Value.IsArray),
 		)
 	case m[toolType].EqualText("function"):
-		f = chat.First(
+		f = chat.FirstInvalid(
 			chat.RequiredFunctionName(m[toolName]),
 			chat.OptionalString("description", m[toolDescription]),
 			chat.OptionalObject("parameters", m[toolParameters]),
-			optionalBool("strict", m[toolStrict]),
+			checkOptionalBool("strict", m[toolStrict]),
 		)
 	}
 	return x, f
 }
 
-var toolFormatNames = jsonx.NewNames("type", "syntax", "definition")
+var toolFormatNames = jsonx.NewNameIndex("type", "syntax", "definition")
 
 func checkToolFormat(v jsonx.Value) *fault {
 	var m [3]jsonx.Value
-	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.Given(v) {
+	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.IsGiven(v) {
 		return f
 	}
-	f := chat.First(
+	f := chat.FirstInvalid(
 		chat.RequiredString("type", m[0]),
 		chat.OptionalString("syntax", m[1]),
 		chat.OptionalString("definition", m[2]),
@@ -177,7 +179,7 @@ func checkToolFormat(v jsonx.Value) *fault {
 	default:
 		f = chat.RequiredString("definition", m[2])
 	}
-	return f.In("format")
+	return f.InObject("format")
 }
 
 func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
@@ -197,8 +199,8 @@ func readTool(v jsonx.Value) (m [toolCount]jsonx.Value) {
 }
 
 var (
-	choiceNames  = jsonx.NewNames("type", "name", "namespace", "mode", "tools")
-	allowedNames = jsonx.NewNames("type", "name", "namespace")
+	choiceNames  = jsonx.NewNameIndex("type", "name", "namespace", "mode", "tools")
+	allowedNames = jsonx.NewNameIndex("type", "name", "namespace")
 )
 
 const (
@@ -214,7 +216,7 @@ const (
 func (t *tools) checkChoice(v jsonx.Value) *fault {
 	t.choice = v
 	switch {
-	case !chat.Given(v), v.EqualText("auto"), v.EqualText("none"):
+	case !chat.IsGiven(v), v.EqualText("auto"), v.EqualText("none"):
 		return nil
 	case v.EqualText("required"):
 		if len(t.entries) == 0 {
@@ -236,29 +238,29 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	case clientRuns(m[choiceType]):
 		_, f = t.find(m[choiceType], m[choiceName], m[choiceSpace])
 	case m[choiceType].EqualText("allowed_tools"):
-		t.limited = true
-		_, t.allowed, f = chat.AllowedTools(t.allowed, m[choiceMode], m[choiceTools], t.findAllowed)
+		t.hasAllowedList = true
+		_, t.allowedEntries, f = chat.ReadAllowedTools(t.allowedEntries, m[choiceMode], m[choiceTools], t.findAllowed)
 	default:
 		f = chat.Unsupported("type", onlyClientTools)
 	}
-	return f.In("tool_choice")
+	return f.InObject("tool_choice")
 }
 
 func clientRuns(kind jsonx.Value) bool { return kind.EqualText("function") || kind.EqualText("custom") }
 
 // find returns the position of the tool with the given type, name and namespace.
 func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
-	if f := chat.First(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
+	if f := chat.FirstInvalid(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
 		return 0, f
 	}
 	want, within := string(name.AppendText(nil)), ""
-	if chat.Given(space) {
+	if chat.IsGiven(space) {
 		within = string(space.AppendText(nil))
 	}
 	for i := range t.entries {
 		x := &t.entries[i]
 		if x.custom() == kind.EqualText("custom") && x.m[toolName].EqualText(want) &&
-			(x.space.EqualText(within) || within == "" && !x.space.Exists()) {
+			(x.namespace.EqualText(within) || within == "" && !x.namespace.Exists()) {
 			return i, nil
 		}
 	}
@@ -268,8 +270,8 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	return 0, chat.WrongValue("name", chat.NotDefined)
 }
 
-func modeOf(choice jsonx.Value) []byte {
-	if mode := choice.Get("mode"); chat.Given(mode) {
+func toolChoiceMode(choice jsonx.Value) []byte {
+	if mode := choice.Get("mode"); chat.IsGiven(mode) {
 		return mode.Raw()
 	}
 	return modeAuto
@@ -294,50 +296,50 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 
 // write writes the tools. If tool_choice is a list of allowed tools, write writes only these.
 func (t *tools) write(w *dialects.ChatWriter) {
-	if !t.any() {
+	if !t.hasTools() {
 		return
 	}
-	w.String(`,"tools":[`)
+	w.WriteString(`,"tools":[`)
 	n := 0
 	for i := range t.entries {
-		if !t.shows(i) {
+		if !t.isAllowed(i) {
 			continue
 		}
 		w.Comma(n)
 		n++
-		w.String(`{"type":"function","function":{`)
+		w.WriteString(`{"type":"function","function":{`)
 		w.Out = append(t.entries[i].appendFunction(w.Out), `}}`...)
 	}
-	w.String(`]`)
+	w.WriteString(`]`)
 	switch v := t.choice; {
-	case t.none:
-		w.String(`,"tool_choice":"none"`)
+	case t.callsForbidden:
+		w.WriteString(`,"tool_choice":"none"`)
 	case v.IsString():
 		w.Raw(`,"tool_choice":`, v)
-	case t.limited:
-		w.String(`,"tool_choice":`)
-		w.Out = append(w.Out, modeOf(v)...)
+	case t.hasAllowedList:
+		w.WriteString(`,"tool_choice":`)
+		w.Out = append(w.Out, toolChoiceMode(v)...)
 	case v.IsObject():
-		w.String(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.Out = append(t.shown.append(w.Out, v.Get("namespace"), v.Get("name"), v.Get("type").EqualText("custom")), `}}`...)
+		w.WriteString(`,"tool_choice":{"type":"function","function":{"name":`)
+		w.Out = append(t.engineNames.appendName(w.Out, v.Get("namespace"), v.Get("name"), v.Get("type").EqualText("custom")), `}}`...)
 	}
 }
 
 func (t *tool) appendFunction(dst []byte) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
 	if t.mapped() {
-		w.Out = jsonx.AppendStringS(w.Out, t.shown)
+		w.Out = jsonx.AppendStringS(w.Out, t.engineName)
 	} else {
 		w.Out = append(w.Out, t.m[toolName].Raw()...)
 	}
-	if about := inside(t.about); len(about) > 0 || t.custom() {
-		text := appendJoined(slices.Clone(about), 0, blankLine, inside(t.m[toolDescription]))
+	if about := rawContents(t.namespaceDescription); len(about) > 0 || t.custom() {
+		text := appendSeparated(slices.Clone(about), 0, escapedBlankLine, rawContents(t.m[toolDescription]))
 		w.Quoted(`,"description":`, t.appendInputRule(text))
 	} else {
 		w.Member(`,"description":`, t.m[toolDescription])
 	}
 	if t.custom() {
-		w.String(customParameters)
+		w.WriteString(customParameters)
 		return w.Out
 	}
 	w.Member(`,"parameters":`, t.m[toolParameters])
@@ -355,18 +357,18 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst
 	}
-	dst = appendJoined(dst, 0, blankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))
+	dst = appendSeparated(dst, 0, escapedBlankLine, []byte(`Give the whole text as the string \"input\", without a code fence.`))
 	if g := t.grammar(); g.Exists() {
 		dst = append(dst, ` It must follow this grammar (`...)
-		dst = append(append(dst, inside(t.m[toolFormat].Get("syntax"))...), `):`+lineEnd...)
-		dst = append(dst, g.Inside()...)
+		dst = append(append(dst, rawContents(t.m[toolFormat].Get("syntax"))...), `):`+escapedLineEnd...)
+		dst = append(dst, g.RawContents()...)
 	}
 	return dst
 }
 
-func inside(v jsonx.Value) []byte {
+func rawContents(v jsonx.Value) []byte {
 	if !v.IsString() {
 		return nil
 	}
-	return v.Inside()
+	return v.RawContents()
 }

@@ -45,7 +45,7 @@ const (
 	Foreign // another provider's blob
 	Stale   // a blob whose secret is unknown or no longer known
 	Forged  // a blob that was changed or truncated, or belongs to another owner or model
-	Results
+	ResultCount
 )
 
 // String returns the result's name in metrics.
@@ -55,8 +55,8 @@ func (r Result) String() string {
 
 // Keys contains the secrets of an edge. It is immutable and safe for concurrent use.
 type Keys struct {
-	secrets []secret // the first secret seals; all secrets open
-	private bool     // known only to this process
+	secrets   []secret // the first secret seals; all secrets open
+	ephemeral bool     // known only to this process
 }
 
 type secret struct {
@@ -70,13 +70,13 @@ const (
 	nameLen  = 4
 	saltLen  = 16
 	nonceLen = 12
-	headLen  = markLen + nameLen + saltLen + nonceLen
-	markLen  = 3
+	headLen  = magicLen + nameLen + saltLen + nonceLen
+	magicLen = 3
 	tagLen   = 16
 )
 
-// mark is at the start of every blob. Its base64 encoding is pst1.
-var mark = []byte{0xa6, 0xcb, 0x75}
+// magic is at the start of every blob. Its base64 encoding is pst1.
+var magic = []byte{0xa6, 0xcb, 0x75}
 
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
@@ -98,18 +98,18 @@ func NewKeysFor(purpose string, secrets ...string) *Keys {
 	return k
 }
 
-// PrivateKeys returns keys with a random secret known only to this process.
-func PrivateKeys() *Keys {
+// NewEphemeralKeys returns keys with a random secret known only to this process.
+func NewEphemeralKeys() *Keys {
 	k := NewKeys(rand.Text() + rand.Text())
-	k.private = true
+	k.ephemeral = true
 	return k
 }
 
-// Private reports whether the keys come from PrivateKeys.
-func (k *Keys) Private() bool { return k.private }
+// IsEphemeral reports whether the keys come from NewEphemeralKeys.
+func (k *Keys) IsEphemeral() bool { return k.ephemeral }
 
-// Of returns the box of an owner. The box calls count with each result.
-func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
+// NewBox returns the box of an owner. The box calls count with each result.
+func (k *Keys) NewBox(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals texts and opens blobs for one owner and one model. The zero Box seals and opens
 // nothing.
@@ -119,17 +119,17 @@ type Box struct {
 	count        func(Result)
 }
 
-// For returns the box for a model.
-func (b Box) For(model string) Box {
+// WithModel returns the box for a model.
+func (b Box) WithModel(model string) Box {
 	b.model = model
 	return b
 }
 
-// Newest reports whether the blob was sealed with the current secret.
-func (b Box) Newest(blob []byte) bool {
-	var head [markLen + nameLen + 2]byte // decoded from 12 characters
+// UsesNewestSecret reports whether the blob was sealed with the current secret.
+func (b Box) UsesNewestSecret(blob []byte) bool {
+	var head [magicLen + nameLen + 2]byte // decoded from 12 characters
 	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])
-	return err == nil && n == len(head) && bytes.Equal(head[markLen:markLen+nameLen], b.keys.secrets[0].name[:])
+	return err == nil && n == len(head) && bytes.Equal(head[magicLen:magicLen+nameLen], b.keys.secrets[0].name[:])
 }
 
 // Uncounted returns the box without its count function.
@@ -150,12 +150,12 @@ func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	}
 	s := &b.keys.secrets[0]
 	blob := make([]byte, headLen, headLen+len(text)+tagLen)
-	copy(blob, mark)
-	copy(blob[markLen:], s.name[:])
-	if _, err := rand.Read(blob[markLen+nameLen:]); err != nil {
+	copy(blob, magic)
+	copy(blob[magicLen:], s.name[:])
+	if _, err := rand.Read(blob[magicLen+nameLen:]); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	salt, nonce := blob[markLen+nameLen:headLen-nonceLen], blob[headLen-nonceLen:]
+	salt, nonce := blob[magicLen+nameLen:headLen-nonceLen], blob[headLen-nonceLen:]
 	blob = b.cipher(s, salt).Seal(blob, nonce, text, nil)
 	b.count(Sealed)
 	return base64.StdEncoding.AppendEncode(dst, blob), true
@@ -179,7 +179,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	if err != nil || len(blob) < headLen+tagLen {
 		return dst, Forged // one in 16 million foreign blobs starts with this mark
 	}
-	name, rest := blob[markLen:markLen+nameLen], blob[markLen+nameLen:]
+	name, rest := blob[magicLen:magicLen+nameLen], blob[magicLen+nameLen:]
 	known := false
 	for i := range b.keys.secrets {
 		s := &b.keys.secrets[i]

@@ -16,7 +16,7 @@ const (
 	secretB = "a-secret-of-some-forty-characters-number-b"
 )
 
-type counts [seal.Results]int
+type counts [seal.ResultCount]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
@@ -25,7 +25,7 @@ func (c *counts) count(r seal.Result) { c[r]++ }
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
-	box := func(k *seal.Keys) seal.Box { return k.Of("owner", count).For("model") }
+	box := func(k *seal.Keys) seal.Box { return k.NewBox("owner", count).WithModel("model") }
 	blob, ok := box(seal.NewKeysFor("one", secret)).Seal(nil, []byte("text"))
 	if !ok {
 		t.Fatal("not sealed")
@@ -40,7 +40,7 @@ func TestPurposes(t *testing.T) {
 	if text, ok := rotated.Open(nil, blob); !ok || string(text) != "text" {
 		t.Error("it does not open by the second secret")
 	}
-	if rotated.Newest(blob) || !box(seal.NewKeysFor("one", secret, other)).Newest(blob) || rotated.Newest([]byte("pst1")) || rotated.Newest(nil) {
+	if rotated.UsesNewestSecret(blob) || !box(seal.NewKeysFor("one", secret, other)).UsesNewestSecret(blob) || rotated.UsesNewestSecret([]byte("pst1")) || rotated.UsesNewestSecret(nil) {
 		t.Error("the newest secret is not told from the others")
 	}
 }
@@ -52,7 +52,7 @@ func TestRoundTrip(t *testing.T) {
 		var n counts
 		text := rapid.SliceOfN(rapid.Byte(), 0, 2000).Draw(t, "text")
 		owner, model := rapid.String().Draw(t, "owner"), rapid.String().Draw(t, "model")
-		box := seal.NewKeys(secretA).Of(owner, n.count).For(model)
+		box := seal.NewKeys(secretA).NewBox(owner, n.count).WithModel(model)
 		blob, ok := box.Seal([]byte("x"), text)
 		if !ok || blob[0] != 'x' {
 			t.Fatalf("not sealed: %q", blob)
@@ -64,15 +64,15 @@ func TestRoundTrip(t *testing.T) {
 		if again, _ := box.Seal(nil, text); bytes.Equal(again, blob) {
 			t.Fatal("two blobs are the same")
 		}
-		rotated := seal.NewKeys(secretB, secretA).Of(owner, n.count).For(model)
+		rotated := seal.NewKeys(secretB, secretA).NewBox(owner, n.count).WithModel(model)
 		if got, ok := rotated.Open([]byte("y"), blob); !ok || string(got) != "y"+string(text) {
 			t.Fatalf("Open = %q, %t, want the text", got, ok)
 		}
 		for what, other := range map[string]seal.Box{
-			"owner":  seal.NewKeys(secretA).Of(owner+"x", n.count).For(model),
-			"model":  box.For(model + "x"),
-			"border": seal.NewKeys(secretA).Of(owner+model, n.count).For(""),
-			"secret": seal.NewKeys(secretB).Of(owner, n.count).For(model),
+			"owner":  seal.NewKeys(secretA).NewBox(owner+"x", n.count).WithModel(model),
+			"model":  box.WithModel(model + "x"),
+			"border": seal.NewKeys(secretA).NewBox(owner+model, n.count).WithModel(""),
+			"secret": seal.NewKeys(secretB).NewBox(owner, n.count).WithModel(model),
 		} {
 			if what == "border" && model == "" {
 				continue
@@ -90,7 +90,7 @@ func TestRoundTrip(t *testing.T) {
 // TestForged checks that a blob with a changed or missing byte cannot be opened.
 func TestForged(t *testing.T) {
 	var n counts
-	box := seal.NewKeys(secretA, secretB).Of("team-a", n.count).For("m")
+	box := seal.NewKeys(secretA, secretB).NewBox("team-a", n.count).WithModel("m")
 	blob, _ := box.Seal(nil, []byte("the plan"))
 	raw, err := base64.StdEncoding.DecodeString(string(blob))
 	if err != nil {
@@ -114,7 +114,7 @@ func TestForged(t *testing.T) {
 // that another provider's blob counts as foreign.
 func TestBounds(t *testing.T) {
 	var n counts
-	box := seal.PrivateKeys().Of("", n.count).For("m")
+	box := seal.NewEphemeralKeys().NewBox("", n.count).WithModel("m")
 	longest := bytes.Repeat([]byte("r"), seal.MaxText)
 	blob, ok := box.Seal(nil, longest)
 	if got, opened := box.Open(nil, blob); !ok || !opened || !bytes.Equal(got, longest) {
@@ -142,7 +142,7 @@ func TestBounds(t *testing.T) {
 // TestOpenGrows checks that Open grows the buffer like append. Copying the whole buffer for each
 // blob would take quadratic time.
 func TestOpenGrows(t *testing.T) {
-	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
+	box := seal.NewEphemeralKeys().NewBox("", func(seal.Result) {}).WithModel("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
 	var out []byte
 	grown := 0
@@ -160,7 +160,7 @@ func TestOpenGrows(t *testing.T) {
 // TestZeroBox checks that without keys nothing is sealed, opened or counted.
 func TestZeroBox(t *testing.T) {
 	var box seal.Box
-	if got, ok := box.For("m").Seal(nil, []byte("text")); ok || got != nil {
+	if got, ok := box.WithModel("m").Seal(nil, []byte("text")); ok || got != nil {
 		t.Errorf("Seal = %q, want nothing", got)
 	}
 	if got, ok := box.Open(nil, []byte("pst1")); ok || got != nil {
@@ -169,12 +169,12 @@ func TestZeroBox(t *testing.T) {
 }
 
 func TestPrivateKeys(t *testing.T) {
-	if a := seal.PrivateKeys(); !a.Private() || seal.NewKeys(secretA).Private() {
+	if a := seal.NewEphemeralKeys(); !a.IsEphemeral() || seal.NewKeys(secretA).IsEphemeral() {
 		t.Error("private keys are not told from those of a file")
 	}
 	var n counts
-	blob, _ := seal.PrivateKeys().Of("", n.count).Seal(nil, []byte("text"))
-	if _, ok := seal.PrivateKeys().Of("", n.count).Open(nil, blob); ok || n[seal.Stale] != 1 {
+	blob, _ := seal.NewEphemeralKeys().NewBox("", n.count).Seal(nil, []byte("text"))
+	if _, ok := seal.NewEphemeralKeys().NewBox("", n.count).Open(nil, blob); ok || n[seal.Stale] != 1 {
 		t.Errorf("another process opens it, or counts it otherwise: %v", n)
 	}
 }
@@ -183,7 +183,7 @@ func TestPrivateKeys(t *testing.T) {
 // test can be opened.
 func FuzzOpen(f *testing.F) {
 	var n counts
-	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")
+	box := seal.NewKeys(secretA).NewBox("team-a", n.count).WithModel("m")
 	known := map[string]bool{}
 	for _, text := range []string{"", "a", strings.Repeat("plan ", 100)} {
 		blob, _ := box.Seal(nil, []byte(text))

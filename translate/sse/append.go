@@ -19,9 +19,9 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 	return append(appendLines(dst, "data: ", data), '\n')
 }
 
-// Flatten replaces the line ends of a JSON text with spaces, because some clients do not join data
+// ReplaceLineEnds replaces the line ends of a JSON text with spaces, because some clients do not join data
 // lines. In JSON, line ends occur only between tokens.
-func Flatten(json []byte) {
+func ReplaceLineEnds(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {
 			i := bytes.IndexByte(rest, end)

@@ -2,21 +2,21 @@ package sse
 
 import "bytes"
 
-// fieldMarks lists the possible starts of a line: a field that readers recognize, or a comment.
-var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
+// linePrefixes lists the possible starts of a line: a field that readers recognize, or a comment.
+var linePrefixes = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")
 
-// Begins reports whether the document that starts with b looks like server-sent events, and whether
+// LooksLikeEvents reports whether the document that starts with b looks like server-sent events, and whether
 // b is long enough to decide. A byte order mark and blank lines may come first.
-func Begins(b []byte) (events, decided bool) {
+func LooksLikeEvents(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")
-	for _, mark := range fieldMarks {
+	for _, mark := range linePrefixes {
 		if bytes.HasPrefix(b, mark) {
 			return true, true
 		}
 	}
-	for _, mark := range append(fieldMarks[:], byteOrderMark) {
+	for _, mark := range append(linePrefixes[:], byteOrderMark) {
 		if bytes.HasPrefix(mark, b) {
 			return false, false
 		}

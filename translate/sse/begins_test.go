@@ -24,7 +24,7 @@ func TestBegins(t *testing.T) {
 		{"error: no room", false, true},
 		{"dates", false, true},
 	} {
-		if events, decided := Begins([]byte(c.text)); events != c.events || decided != c.decided {
+		if events, decided := LooksLikeEvents([]byte(c.text)); events != c.events || decided != c.decided {
 			t.Errorf("Begins(%q) = %t, %t, want %t, %t", c.text, events, decided, c.events, c.decided)
 		}
 	}

@@ -11,15 +11,15 @@ import (
 
 const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
 
-// loop is a source that repeats the same text endlessly. Each read returns n bytes or, if n is 0,
+// repeatReader is a source that repeats the same text endlessly. Each read returns n bytes or, if n is 0,
 // as many bytes as fit.
-type loop struct {
+type repeatReader struct {
 	text []byte
 	pos  int
 	n    int
 }
 
-func (l *loop) Read(p []byte) (int, error) {
+func (l *repeatReader) Read(p []byte) (int, error) {
 	if l.n > 0 {
 		p = p[:min(l.n, len(p))]
 	}
@@ -53,7 +53,7 @@ func BenchmarkReader(b *testing.B) {
 			b.Run(s.name+"/"+name, func(b *testing.B) {
 				b.SetBytes(int64(len(s.text)))
 				b.ReportAllocs()
-				r := NewReader(&loop{text: []byte(s.text), n: n}, 8<<20)
+				r := NewReader(&repeatReader{text: []byte(s.text), n: n}, 8<<20)
 				for b.Loop() {
 					if _, err := r.Next(); err != nil {
 						b.Fatal(err)
@@ -85,13 +85,13 @@ func TestAllocs(t *testing.T) {
 			continue // the buffer of such an event is not retained
 		}
 		for _, n := range []int{0, 7, len(s.text)} {
-			r := NewReader(&loop{text: []byte(s.text), n: n}, 8<<20)
+			r := NewReader(&repeatReader{text: []byte(s.text), n: n}, 8<<20)
 			next := func() {
 				ev, err := r.Next()
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.Ready()
+				r.HasEvent()
 				dst = AppendComment(AppendEvent(dst[:0], "x", ev.Data), "x")
 			}
 			for range 10 {

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	smallBuffer = 2 << 10  // size of a Reader's first buffer
-	largeBuffer = 64 << 10 // a larger buffer is released once it is empty
-	minRead     = 512      // a read compacts or grows a buffer with less free space
+	smallBuffer  = 2 << 10  // size of a Reader's first buffer
+	largeBuffer  = 64 << 10 // a larger buffer is released once it is empty
+	minReadSpace = 512      // a read compacts or grows a buffer with less free space
 )
 
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
@@ -25,11 +25,11 @@ type Source interface {
 	Lend() []byte
 	// The Reader calls Hold before it replaces its buffer with a buffer of n bytes, unless both are
 	// small. If Hold returns an error, Next returns the error.
-	Hold(n int) error
+	ReserveBuffer(n int) error
 }
 
-// errCount means that the source violates the contract of io.Reader.
-var errCount = errors.New("read event: invalid count from the source")
+// errInvalidCount means that the source violates the contract of io.Reader.
+var errInvalidCount = errors.New("read event: invalid count from the source")
 
 // buffer contains the bytes that a Reader has read from its source but not yet consumed.
 type buffer struct {
@@ -39,15 +39,15 @@ type buffer struct {
 	lent   bool               // the source owns buf
 
 	// Offsets into buf.
-	start int // start of the current event; the bytes before it are consumed
-	line  int // start of the current line
-	scan  int // buf[line:scan] contains no line end
-	lf    int // buf[scan:lf] contains no "\n"
-	end   int // end of the bytes read
-	peak  int // the maximum of end since the buffer was last empty
+	start        int // start of the current event; the bytes before it are consumed
+	line         int // start of the current line
+	scannedTo    int // buf[line:scan] contains no line end
+	lfSearchedTo int // buf[scan:lf] contains no "\n"
+	end          int // end of the bytes read
+	peak         int // the maximum of end since the buffer was last empty
 }
 
-func (b *buffer) drop() {
+func (b *buffer) release() {
 	if b.small != nil {
 		smallBuffers.Put(b.small)
 	}
@@ -57,29 +57,29 @@ func (b *buffer) drop() {
 // lineFeed returns the offset of the next unscanned "\n", or b.end and false. It searches each byte
 // only once.
 func (b *buffer) lineFeed() (at int, found bool) {
-	if b.lf < b.scan {
-		b.lf = b.scan
+	if b.lfSearchedTo < b.scannedTo {
+		b.lfSearchedTo = b.scannedTo
 	}
-	if b.lf < b.end && b.buf[b.lf] != '\n' {
-		if n := bytes.IndexByte(b.buf[b.lf:b.end], '\n'); n >= 0 {
-			b.lf += n
+	if b.lfSearchedTo < b.end && b.buf[b.lfSearchedTo] != '\n' {
+		if n := bytes.IndexByte(b.buf[b.lfSearchedTo:b.end], '\n'); n >= 0 {
+			b.lfSearchedTo += n
 		} else {
-			b.lf = b.end
+			b.lfSearchedTo = b.end
 		}
 	}
-	return b.lf, b.lf < b.end
+	return b.lfSearchedTo, b.lfSearchedTo < b.end
 }
 
 // lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false. It
 // searches each byte only once.
 func (b *buffer) lineEnd() (stop int, found bool) {
 	b.lineFeed()
-	if n := bytes.IndexByte(b.buf[b.scan:b.lf], '\r'); n >= 0 {
-		b.scan += n
-		return b.scan, true
+	if n := bytes.IndexByte(b.buf[b.scannedTo:b.lfSearchedTo], '\r'); n >= 0 {
+		b.scannedTo += n
+		return b.scannedTo, true
 	}
-	b.scan = b.lf
-	return b.scan, b.scan < b.end
+	b.scannedTo = b.lfSearchedTo
+	return b.scannedTo, b.scannedTo < b.end
 }
 
 // fill reads once from src into the buffer and preserves buf[start:end]. limit is the maximum
@@ -93,7 +93,7 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	}
 	n, err := src.Read(b.buf[b.end:])
 	if n < 0 || n > len(b.buf)-b.end {
-		return 0, errCount
+		return 0, errInvalidCount
 	}
 	b.end += n
 	b.peak = max(b.peak, b.end)
@@ -108,7 +108,7 @@ func (b *buffer) borrow() int {
 	}
 	lent := b.source.Lend()
 	if len(lent) > 0 {
-		b.drop()
+		b.release()
 		b.use(lent)
 	}
 	return len(lent)
@@ -119,15 +119,15 @@ func (b *buffer) use(lent []byte) {
 	*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
 }
 
-// own copies the unconsumed bytes from a lent buffer to a buffer that the Reader owns.
-func (b *buffer) own(limit int) error {
+// copyLentBytes copies the unconsumed bytes from a lent buffer to a buffer that the Reader owns.
+func (b *buffer) copyLentBytes(limit int) error {
 	live := b.end - b.start
-	if live+minRead <= smallBuffer {
+	if live+minReadSpace <= smallBuffer {
 		b.small = smallBuffers.Get().(*[smallBuffer]byte)
 		b.move(b.small[:])
 	} else {
-		larger := max(min(2*live, limit+2*minRead), live+minRead)
-		if err := b.hold(0, larger); err != nil {
+		larger := max(min(2*live, limit+2*minReadSpace), live+minReadSpace)
+		if err := b.reserveGrowth(0, larger); err != nil {
 			return err
 		}
 		b.move(make([]byte, larger))
@@ -147,7 +147,7 @@ func (b *buffer) makeRoom(limit int) error {
 		}
 		buf := b.buf
 		if size == 0 || size > smallBuffer && (size > largeBuffer || b.peak <= size/4) {
-			if err := b.hold(size, smallBuffer); err != nil {
+			if err := b.reserveGrowth(size, smallBuffer); err != nil {
 				return err
 			}
 			b.small = smallBuffers.Get().(*[smallBuffer]byte)
@@ -158,9 +158,9 @@ func (b *buffer) makeRoom(limit int) error {
 		return nil
 	}
 	if b.lent {
-		return b.own(limit)
+		return b.copyLentBytes(limit)
 	}
-	if size-b.end >= minRead {
+	if size-b.end >= minReadSpace {
 		return nil
 	}
 	if size-live >= size/4 {
@@ -168,8 +168,8 @@ func (b *buffer) makeRoom(limit int) error {
 		return nil
 	}
 	// One event fills the buffer. It has at most limit bytes, plus up to two for a line end.
-	larger := max(min(2*size, limit+2*minRead), size+minRead)
-	if err := b.hold(size, larger); err != nil {
+	larger := max(min(2*size, limit+2*minReadSpace), size+minReadSpace)
+	if err := b.reserveGrowth(size, larger); err != nil {
 		return err
 	}
 	b.move(make([]byte, larger))
@@ -180,12 +180,12 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// hold asks the source for permission to replace a buffer of old bytes with a buffer of n bytes.
-func (b *buffer) hold(old, n int) error {
+// reserveGrowth asks the source for permission to replace a buffer of old bytes with a buffer of n bytes.
+func (b *buffer) reserveGrowth(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil
 	}
-	return b.source.Hold(n)
+	return b.source.ReserveBuffer(n)
 }
 
 // move copies the unconsumed bytes to the front of buf, which becomes the buffer.
@@ -195,7 +195,7 @@ func (b *buffer) move(buf []byte) {
 	b.buf = buf
 	b.start -= d
 	b.line -= d
-	b.scan -= d
-	b.lf -= d
+	b.scannedTo -= d
+	b.lfSearchedTo -= d
 	b.end -= d
 }

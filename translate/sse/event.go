@@ -12,8 +12,8 @@ type Event struct {
 	Raw []byte
 }
 
-// Blank reports whether the event has no data, or only null, which llama.cpp sends.
-func (e Event) Blank() bool {
+// IsBlank reports whether the event has no data, or only null, which llama.cpp sends.
+func (e Event) IsBlank() bool {
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
 	}
@@ -39,19 +39,19 @@ func (e *Event) data(b []byte, limit int) bool {
 	return true
 }
 
-// fields contains the fields of the current event. Offsets count from the start of the event.
-type fields struct {
+// eventFields contains the fields of the current event. Offsets count from the start of the event.
+type eventFields struct {
 	nameStart, nameEnd int
 	name               []byte // the name, if it had to be copied out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
-	odd                bool // AppendEvent would write the event differently
+	nonCanonical       bool // AppendEvent would write the event differently
 	names              [2][]byte
 }
 
 // add reads the line event[start:stop], which must not be empty. Offset 0 of event is the start of
 // the current event.
-func (f *fields) add(event []byte, start, stop int) {
+func (f *eventFields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
 	case len(line) >= 5 && string(line[:5]) == "data:":
@@ -60,29 +60,29 @@ func (f *fields) add(event []byte, start, stop int) {
 		if spaced {
 			start++
 		}
-		f.odd = f.odd || !spaced || f.hasData
-		f.data(event, start, stop)
+		f.nonCanonical = f.nonCanonical || !spaced || f.hasData
+		f.addData(event, start, stop)
 	case string(line) == "data":
-		f.odd = true
-		f.data(event, stop, stop)
+		f.nonCanonical = true
+		f.addData(event, stop, stop)
 	case len(line) >= 6 && string(line[:6]) == "event:":
 		spaced := len(line) > 7 && line[6] == ' '
 		start += 6
 		if start < stop && event[start] == ' ' {
 			start++
 		}
-		f.odd = f.odd || !spaced || f.hasName || f.hasData
+		f.nonCanonical = f.nonCanonical || !spaced || f.hasName || f.hasData
 		f.nameStart, f.nameEnd, f.name, f.hasName = start, stop, nil, true
 	case string(line) == "event":
-		f.odd = true
+		f.nonCanonical = true
 		f.nameStart, f.nameEnd, f.name, f.hasName = stop, stop, nil, true
 	default: // a comment, an id, a retry, or an unknown field
-		f.odd = true
+		f.nonCanonical = true
 	}
 }
 
-// data moves a data line to the end of the previous data lines.
-func (f *fields) data(event []byte, start, stop int) {
+// addData moves a data line to the end of the previous data lines.
+func (f *eventFields) addData(event []byte, start, stop int) {
 	if !f.hasData {
 		f.dataStart, f.dataEnd, f.hasData = start, stop, true
 		return
@@ -96,8 +96,8 @@ func (f *fields) data(event []byte, start, stop int) {
 	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
 }
 
-// end stores the event in ev and reports whether the event has data. raw holds the event's bytes.
-func (f *fields) end(raw []byte, ev *Event) bool {
+// finishEvent stores the event in ev and reports whether the event has data. raw holds the event's bytes.
+func (f *eventFields) finishEvent(raw []byte, ev *Event) bool {
 	found := f.hasData
 	if found {
 		*ev = Event{Data: raw[f.dataStart:f.dataEnd:f.dataEnd]}
@@ -108,10 +108,10 @@ func (f *fields) end(raw []byte, ev *Event) bool {
 		case f.hasName:
 			ev.Name = raw[f.nameStart:f.nameEnd:f.nameEnd]
 		}
-		if !f.odd {
+		if !f.nonCanonical {
 			ev.Raw = raw
 		}
 	}
-	f.hasName, f.hasData, f.odd, f.name = false, false, false, nil
+	f.hasName, f.hasData, f.nonCanonical, f.name = false, false, false, nil
 	return found
 }

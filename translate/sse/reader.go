@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// maxEmpty is the maximum number of consecutive reads that return neither data nor an error.
-const maxEmpty = 100
+// maxEmptyReads is the maximum number of consecutive reads that return neither data nor an error.
+const maxEmptyReads = 100
 
 // ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls of
 // Next return the same error.
@@ -18,16 +18,16 @@ type Reader struct {
 	src io.Reader
 	max int
 	in  buffer
-	cur fields
+	cur eventFields
 
-	begun  bool // a byte order mark is no longer possible
-	rested bool // nothing has been read since Rest, and the next byte starts an event
-	skipLF bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
+	pastBOM bool // a byte order mark is no longer possible
+	rested  bool // nothing has been read since Rest, and the next byte starts an event
+	skipLF  bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
 
-	ev    Event // found by advance but not yet returned
-	have  bool
-	final error // io.EOF at the end of the source, or ErrTooLong
-	later error // an error that the source returned with data; reported once the data is consumed
+	ev          Event // found by advance but not yet returned
+	hasEvent    bool
+	finalErr    error // io.EOF at the end of the source, or ErrTooLong
+	deferredErr error // an error that the source returned with data; reported once the data is consumed
 }
 
 // NewReader returns a Reader that reads from src. limit is the maximum length of a line and of an
@@ -42,30 +42,30 @@ func NewReader(src io.Reader, limit int) *Reader {
 // Source, the Reader uses the bytes that src lends, and calls Hold before the buffer grows above 64
 // KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
-	r.in.drop()
+	r.in.release()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.in.source, _ = src.(Source)
 }
 
-// Rest prepares the Reader for a long wait. It releases an empty buffer that has not grown, and
+// PrepareForWait prepares the Reader for a long wait. It releases an empty buffer that has not grown, and
 // copies a partial event out of lent bytes. If the Source does not grant the memory for the copy,
 // Rest returns the error from Source.Hold. Before Rest, the caller must read the next event if
 // Ready reports one. Rest invalidates the last event.
-func (r *Reader) Rest() error {
+func (r *Reader) PrepareForWait() error {
 	in := &r.in
 	switch {
-	case r.rested, r.have:
+	case r.rested, r.hasEvent:
 		return nil
 	case in.start < in.end:
 		if in.lent {
-			return in.own(r.max)
+			return in.copyLentBytes(r.max)
 		}
 		return nil
 	case in.small != nil || in.lent:
-		in.drop()
+		in.release()
 		*in = buffer{source: in.source}
 	}
-	r.rested = in.buf == nil && r.begun && !r.skipLF && r.final == nil && r.later == nil
+	r.rested = in.buf == nil && r.pastBOM && !r.skipLF && r.finalErr == nil && r.deferredErr == nil
 	return nil
 }
 
@@ -87,48 +87,48 @@ func (r *Reader) Next() (Event, error) {
 	}
 	r.rested = false
 	for empty := 0; ; {
-		if r.Ready() {
-			r.have = false
+		if r.HasEvent() {
+			r.hasEvent = false
 			return r.ev, nil
 		}
-		if r.final != nil {
-			return Event{}, r.final
+		if r.finalErr != nil {
+			return Event{}, r.finalErr
 		}
-		if err := r.later; err != nil {
-			r.later = nil
+		if err := r.deferredErr; err != nil {
+			r.deferredErr = nil
 			return Event{}, err
 		}
 		n, err := r.in.fill(r.src, r.max)
 		switch {
 		case err == io.EOF: //nolint:errorlint // io.Reader's contract is io.EOF itself
-			r.final = io.EOF
+			r.finalErr = io.EOF
 		case err != nil && n == 0:
 			return Event{}, err
 		case err != nil:
-			r.later = err
+			r.deferredErr = err
 		case n > 0:
 			empty = 0
 		default:
-			if empty++; empty == maxEmpty {
+			if empty++; empty == maxEmptyReads {
 				return Event{}, io.ErrNoProgress
 			}
 		}
 	}
 }
 
-// Ready reports whether the next call of Next returns an event without reading from the source.
-func (r *Reader) Ready() bool {
-	return r.have || (r.in.line < r.in.end || r.final != nil) && r.advance()
+// HasEvent reports whether the next call of Next returns an event without reading from the source.
+func (r *Reader) HasEvent() bool {
+	return r.hasEvent || (r.in.line < r.in.end || r.finalErr != nil) && r.findEvent()
 }
 
-// advance looks for an event in the bytes read so far. It changes only bytes of this event. If it
+// findEvent looks for an event in the bytes read so far. It changes only bytes of this event. If it
 // finds no event, it may set r.final to ErrTooLong.
-func (r *Reader) advance() bool {
-	if r.have {
+func (r *Reader) findEvent() bool {
+	if r.hasEvent {
 		return true
 	}
-	ended := r.final == io.EOF //nolint:errorlint // set by us
-	if r.final != nil && !ended || !r.begun && !r.begin(ended) {
+	ended := r.finalErr == io.EOF //nolint:errorlint // set by us
+	if r.finalErr != nil && !ended || !r.pastBOM && !r.skipBOM(ended) {
 		return false
 	}
 	in := &r.in
@@ -140,12 +140,12 @@ func (r *Reader) advance() bool {
 				continue
 			}
 		}
-		if in.line == in.start && r.takeData() {
+		if in.line == in.start && r.readSingleData() {
 			return true
 		}
 		stop, found := in.lineEnd()
 		if stop-in.start > r.max {
-			r.final = ErrTooLong
+			r.finalErr = ErrTooLong
 			return false
 		}
 		if !found && !ended {
@@ -156,9 +156,9 @@ func (r *Reader) advance() bool {
 			next++
 			r.skipLF = in.buf[stop] == '\r'
 		}
-		r.cur.odd = r.cur.odd || !found || r.skipLF
+		r.cur.nonCanonical = r.cur.nonCanonical || !found || r.skipLF
 		if stop == in.line {
-			in.line, in.scan = next, next
+			in.line, in.scannedTo = next, next
 			if r.dispatch() {
 				return true
 			}
@@ -168,30 +168,30 @@ func (r *Reader) advance() bool {
 		r.endLine(next)
 	}
 	if ended {
-		r.cur.odd = true
+		r.cur.nonCanonical = true
 		return r.dispatch()
 	}
 	return false
 }
 
-// takeData is a fast path of advance for an event that consists of one data line, as written by
+// readSingleData is a fast path of advance for an event that consists of one data line, as written by
 // AppendEvent, and a blank line. It must be called at the start of an event.
-func (r *Reader) takeData() bool {
+func (r *Reader) readSingleData() bool {
 	in := &r.in
 	lf, found := in.lineFeed()
 	end := lf + 2
 	if !found || end > in.end || in.buf[lf+1] != '\n' {
 		return false
 	}
-	if r.have = r.ev.data(in.buf[in.start:end:end], r.max); r.have {
-		in.start, in.line, in.scan = end, end, end
+	if r.hasEvent = r.ev.data(in.buf[in.start:end:end], r.max); r.hasEvent {
+		in.start, in.line, in.scannedTo = end, end, end
 	}
-	return r.have
+	return r.hasEvent
 }
 
-// begin skips a byte order mark. It returns false if the bytes read so far may be part of a byte
+// skipBOM skips a byte order mark. It returns false if the bytes read so far may be part of a byte
 // order mark.
-func (r *Reader) begin(ended bool) bool {
+func (r *Reader) skipBOM(ended bool) bool {
 	const mark = "\ufeff"
 	head := r.in.buf[:min(r.in.end, len(mark))]
 	if len(head) < len(mark) && !ended && string(head) == mark[:len(head)] {
@@ -200,23 +200,23 @@ func (r *Reader) begin(ended bool) bool {
 	if string(head) == mark {
 		r.endLine(len(mark))
 	}
-	r.begun = true
+	r.pastBOM = true
 	return true
 }
 
 // endLine continues at the offset next. If the event has neither a name nor data yet, endLine
 // discards its lines.
 func (r *Reader) endLine(next int) {
-	r.in.line, r.in.scan = next, next
+	r.in.line, r.in.scannedTo = next, next
 	if !r.cur.hasName && !r.cur.hasData {
-		r.in.start, r.cur.odd = next, false
+		r.in.start, r.cur.nonCanonical = next, false
 	}
 }
 
 // dispatch ends the current event at the current line and reports whether the event has data.
 func (r *Reader) dispatch() bool {
 	in := &r.in
-	r.have = r.cur.end(in.buf[in.start:in.line:in.line], &r.ev)
+	r.hasEvent = r.cur.finishEvent(in.buf[in.start:in.line:in.line], &r.ev)
 	in.start = in.line
-	return r.have
+	return r.hasEvent
 }

@@ -8,8 +8,8 @@ import (
 	"testing/iotest"
 )
 
-// reference is a simple parser that follows the specification.
-func reference(src string, limit int) (events []event, err error) {
+// referenceParse is a simple parser that follows the specification.
+func referenceParse(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
 	hasData, hasName := false, false
@@ -56,21 +56,21 @@ func reference(src string, limit int) (events []event, err error) {
 	return events, nil
 }
 
-// compare reads src with different kinds of reads and compares the results with reference.
-func compare(t *testing.T, src string, cuts []byte, limit int) {
+// compareReads reads src with different kinds of reads and compares the results with reference.
+func compareReads(t *testing.T, src string, cuts []byte, limit int) {
 	t.Helper()
-	want, wantErr := reference(src, limit)
+	want, wantErr := referenceParse(src, limit)
 	for name, r := range map[string]io.Reader{
 		"whole": strings.NewReader(src),
 		"bytes": iotest.OneByteReader(strings.NewReader(src)),
-		"cut":   &cut{strings.NewReader(src), cuts},
+		"cut":   &cutReader{strings.NewReader(src), cuts},
 	} {
 		got, err := readAll(t, NewReader(r, limit))
 		if err != wantErr || !slices.Equal(got, want) {
 			t.Fatalf("%s: got %q, %v, want %q, %v", name, got, err, want, wantErr)
 		}
 	}
-	got, err := readLent(t, &lender{cut: cut{strings.NewReader(src), cuts}, room: make([]byte, 4<<10)}, limit)
+	got, err := readLent(t, &lender{cutReader: cutReader{strings.NewReader(src), cuts}, buf: make([]byte, 4<<10)}, limit)
 	if err != wantErr || !slices.Equal(got, want) {
 		t.Fatalf("lent: got %q, %v, want %q, %v", got, err, want, wantErr)
 	}
@@ -78,9 +78,9 @@ func compare(t *testing.T, src string, cuts []byte, limit int) {
 
 // lender lends two of every three pieces, and overwrites a lent piece as early as possible.
 type lender struct {
-	cut
+	cutReader
 
-	room  []byte
+	buf   []byte
 	turns int
 }
 
@@ -89,20 +89,20 @@ func (l *lender) Lend() []byte {
 	if l.turns++; l.turns%3 == 0 {
 		return nil
 	}
-	n, _ := l.cut.Read(l.room)
-	return l.room[:n:n]
+	n, _ := l.cutReader.Read(l.buf)
+	return l.buf[:n:n]
 }
 
 func (l *lender) Read(p []byte) (int, error) {
 	l.takeBack()
-	return l.cut.Read(p)
+	return l.cutReader.Read(p)
 }
 
-func (l *lender) Hold(int) error { return nil }
+func (l *lender) ReserveBuffer(int) error { return nil }
 
 func (l *lender) takeBack() {
-	for i := range l.room {
-		l.room[i] = '\n'
+	for i := range l.buf {
+		l.buf[i] = '\n'
 	}
 }
 
@@ -119,8 +119,8 @@ func readLent(t *testing.T, src *lender, limit int) (events []event, err error) 
 			return events, err
 		}
 		events = append(events, event{string(ev.Name), string(ev.Data)})
-		if !r.Ready() {
-			if err := r.Rest(); err != nil {
+		if !r.HasEvent() {
+			if err := r.PrepareForWait(); err != nil {
 				t.Fatal(err)
 			}
 			src.takeBack()
@@ -145,6 +145,6 @@ func FuzzReader(f *testing.F) {
 		if len(src) < 1<<10 { // long enough for the buffer to be compacted and to grow
 			src = strings.Repeat(src, int(times)+1)
 		}
-		compare(t, src, cuts, max(limit, 0)%20_000)
+		compareReads(t, src, cuts, max(limit, 0)%20_000)
 	})
 }

@@ -41,7 +41,7 @@ func readAll(t testing.TB, r *Reader) (events []event, err error) {
 		}
 		events = append(events, e)
 		// Ready looks for the next event. It must not modify the current event.
-		r.Ready()
+		r.HasEvent()
 		if got := (event{string(ev.Name), string(ev.Data)}); got != e {
 			t.Fatalf("Ready changed %q to %q", e, got)
 		}
@@ -163,11 +163,11 @@ func TestTooLong(t *testing.T) {
 				t.Errorf("%s: got %d events, %v, want %d and success %v", c.name, len(events), err, c.before, c.ok)
 			}
 			if !c.ok {
-				if _, err := r.Next(); err != ErrTooLong || r.Ready() {
+				if _, err := r.Next(); err != ErrTooLong || r.HasEvent() {
 					t.Errorf("%s: the error is not final: %v", c.name, err)
 				}
 			}
-			if len(r.in.buf) > 2*limit+minRead {
+			if len(r.in.buf) > 2*limit+minReadSpace {
 				t.Errorf("%s: a buffer of %d bytes", c.name, len(r.in.buf))
 			}
 		}
@@ -233,7 +233,7 @@ func TestResume(t *testing.T) {
 			if s := strings.Join(got, " "); s != "- - - a b - c" {
 				t.Error(s)
 			}
-			if _, err := r.Next(); err != io.EOF || r.Ready() {
+			if _, err := r.Next(); err != io.EOF || r.HasEvent() {
 				t.Error("the end is not final")
 			}
 			return
@@ -249,7 +249,7 @@ func TestReady(t *testing.T) {
 		{"data: e", nil},
 	}
 	r := NewReader(readFunc(func(p []byte) (int, error) { reads++; return src.Read(p) }), 100)
-	if r.Ready() || reads != 0 {
+	if r.HasEvent() || reads != 0 {
 		t.Error("ready before the first read")
 	}
 	for _, want := range []struct {
@@ -261,7 +261,7 @@ func TestReady(t *testing.T) {
 		if err != nil || string(ev.Data) != want.data || reads != want.reads {
 			t.Errorf("got %q, %v after %d reads, want %q after %d", ev.Data, err, reads, want.data, want.reads)
 		}
-		if ready, again := r.Ready(), r.Ready(); ready != want.ready || again != want.ready || reads != want.reads || string(ev.Data) != want.data {
+		if ready, again := r.HasEvent(), r.HasEvent(); ready != want.ready || again != want.ready || reads != want.reads || string(ev.Data) != want.data {
 			t.Errorf("after %q: Ready is not %v, or it reads, or it changes the event", want.data, want.ready)
 		}
 	}
@@ -274,13 +274,13 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 func TestBadSources(t *testing.T) {
 	calls := 0
 	none := readFunc(func([]byte) (int, error) { calls++; return 0, nil })
-	if _, err := NewReader(none, 100).Next(); err != io.ErrNoProgress || calls != maxEmpty {
+	if _, err := NewReader(none, 100).Next(); err != io.ErrNoProgress || calls != maxEmptyReads {
 		t.Errorf("%v after %d reads", err, calls)
 	}
 	for _, n := range []int{-1, 1 << 20} {
 		wrong := readFunc(func([]byte) (int, error) { return n, nil })
-		if _, err := NewReader(wrong, 100).Next(); err != errCount {
-			t.Errorf("a count of %d: got %v, want errCount", n, err)
+		if _, err := NewReader(wrong, 100).Next(); err != errInvalidCount {
+			t.Errorf("a count of %d: got %v, want errInvalidCount", n, err)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestBuffer(t *testing.T) {
 	if len(r.in.buf) == smallBuffer {
 		t.Fatal("not grown")
 	}
-	r.Rest()
+	r.PrepareForWait()
 	next(20_000)
 	if &r.in.buf[0] != grown {
 		t.Error("a buffer that is in use was given up")
@@ -361,7 +361,7 @@ func TestLinear(t *testing.T) {
 	var out []byte // reused, because allocating new memory takes as long as the work
 	for name, end := range map[string]string{"many LF": "\n", "many CR": "\r", "many CR LF": "\r\n"} {
 		lines := func(n int) string { return strings.Repeat(end, n/len(end)) }
-		wantLinear(t, name+", one line", lines, func(src string) { Flatten([]byte(src)) })
+		wantLinear(t, name+", one line", lines, func(src string) { ReplaceLineEnds([]byte(src)) })
 		wantLinear(t, name+", written", lines, func(src string) { out = AppendEvent(out[:0], "", []byte(src)) })
 	}
 }
@@ -421,17 +421,17 @@ func TestLong(t *testing.T) {
 		for i := range cuts {
 			cuts[i] = byte(rnd.IntN(256))
 		}
-		compare(t, b.String(), cuts, 20_000+rnd.IntN(2)*40_000)
+		compareReads(t, b.String(), cuts, 20_000+rnd.IntN(2)*40_000)
 	}
 }
 
-// cut returns pieces whose lengths are in cuts. It repeats the last length until the end.
-type cut struct {
+// cutReader returns pieces whose lengths are in cuts. It repeats the last length until the end.
+type cutReader struct {
 	r    *strings.Reader
 	cuts []byte
 }
 
-func (c *cut) Read(p []byte) (int, error) {
+func (c *cutReader) Read(p []byte) (int, error) {
 	n := len(p)
 	if len(c.cuts) > 0 {
 		n = min(n, int(c.cuts[0]))
@@ -468,8 +468,8 @@ func TestRest(t *testing.T) {
 			if err == nil {
 				got = append(got, string(ev.Name)+" "+string(ev.Data))
 			}
-			empty := r.in.start == r.in.end && !r.Ready()
-			if r.Rest(); empty != (r.in.buf == nil) {
+			empty := r.in.start == r.in.end && !r.HasEvent()
+			if r.PrepareForWait(); empty != (r.in.buf == nil) {
 				t.Fatalf("reads of %d: it rests %v with %d bytes of an event", size, r.in.buf == nil, r.in.end-r.in.start)
 			}
 		}
@@ -482,17 +482,17 @@ func TestRest(t *testing.T) {
 // budget is a source that limits the reader's buffer.
 type budget struct {
 	io.Reader
-	most  int
-	asked []int
+	maxBytes int
+	asked    []int
 }
 
 var errNoRoom = errors.New("no room")
 
 func (b *budget) Lend() []byte { return nil }
 
-func (b *budget) Hold(n int) error {
+func (b *budget) ReserveBuffer(n int) error {
 	b.asked = append(b.asked, n)
-	if n > b.most {
+	if n > b.maxBytes {
 		return errNoRoom
 	}
 	return nil
@@ -504,17 +504,17 @@ func (b *budget) Hold(n int) error {
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
-	src := &budget{Reader: strings.NewReader("data: a\n\n" + large + "data: b\n\n"), most: 200 << 10}
+	src := &budget{Reader: strings.NewReader("data: a\n\n" + large + "data: b\n\n"), maxBytes: 200 << 10}
 	r := NewReader(src, 1<<20)
 	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || len(src.asked) > 0 {
 		t.Fatalf("got %q, %v, want a; asked for %v", ev.Data, err, src.asked)
 	}
 	for range 2 {
-		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.most {
+		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.maxBytes {
 			t.Fatalf("%v with a buffer of %d", err, len(r.in.buf))
 		}
 	}
-	src.most = 1 << 20
+	src.maxBytes = 1 << 20
 	if ev, err := r.Next(); err != nil || len(ev.Data) != 300<<10 {
 		t.Fatalf("got %d bytes, %v, want %d", len(ev.Data), err, 300<<10)
 	}

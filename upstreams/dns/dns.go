@@ -18,9 +18,9 @@ const (
 	maxHosts   = 100 // distinct names
 )
 
-// least is the weight of a record whose SRV weight is 0, relative to the mean weight. RFC 2782
+// zeroRecordWeight is the weight of a record whose SRV weight is 0, relative to the mean weight. RFC 2782
 // requires that such a record is selected with a very small probability.
-const least = 0.01
+const zeroRecordWeight = 0.01
 
 // Resolver performs the look-ups.
 type Resolver struct {
@@ -65,8 +65,8 @@ func (n Host) String() string { return "DNS " + string(n) }
 // Service is a Name with SRV records. Its look-up includes the hosts in the records. It is not safe
 // for concurrent use.
 type Service struct {
-	name  string
-	hosts map[string][]string // last known addresses of the hosts in the last response
+	name          string
+	lastAddresses map[string][]string // last known addresses of the hosts in the last response
 }
 
 // NewService returns a Service for a DNS name.
@@ -99,9 +99,9 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	for _, r := range records {
 		weight := 0.0 // all weights are equal
 		if mean > 0 {
-			weight = max(least, float64(r.Weight)/mean)
+			weight = max(zeroRecordWeight, float64(r.Weight)/mean)
 		}
-		for _, ip := range n.hosts[r.Target] {
+		for _, ip := range n.lastAddresses[r.Target] {
 			out = append(out, Endpoint{net.JoinHostPort(ip, strconv.Itoa(int(r.Port))), weight})
 		}
 	}
@@ -124,10 +124,10 @@ func (n *Service) lookupHosts(ctx context.Context, resolver *Resolver, records [
 		found, err := resolver.Host(ctx, r.Target)
 		gone, notFound := errors.AsType[*net.DNSError](err)
 		if err != nil && !(notFound && gone.IsNotFound) {
-			found = n.hosts[r.Target]
+			found = n.lastAddresses[r.Target]
 		}
 		hosts[r.Target] = found
 	}
-	n.hosts = hosts
+	n.lastAddresses = hosts
 	return nil
 }

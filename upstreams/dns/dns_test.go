@@ -53,7 +53,7 @@ func TestLookupSRV(t *testing.T) {
 		{
 			"weight 0 beside others",
 			[]*net.SRV{{Target: "b.test.", Port: 2}, {Target: "b.test.", Port: 3, Weight: 8}},
-			map[string]float64{"[::1]:2": least, "[::1]:3": 2},
+			map[string]float64{"[::1]:2": zeroRecordWeight, "[::1]:3": 2},
 		},
 		{
 			"the best priority",

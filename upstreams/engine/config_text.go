@@ -24,7 +24,7 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 		engines[i].writeUpstream(&b, names[i])
 	}
 	b.WriteString("models:\n")
-	for _, m := range modelsOf(engines, names) {
+	for _, m := range mergeModels(engines, names) {
 		m.write(&b)
 	}
 	_, err := w.Write(b.Bytes())
@@ -88,7 +88,7 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "    concurrency: %d\n", n)
 	}
 	switch {
-	case !p.Has(config.QuirkLoadsOnDemand):
+	case !p.HasQuirk(config.QuirkLoadsOnDemand):
 	case d.Residents > 0:
 		fmt.Fprintf(b, "    residents: %d   # as it says; calls for other models wait in their queues for their turn\n", d.Residents)
 	default:
@@ -98,22 +98,22 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 
 // servedModel is a model and the engines that list it.
 type servedModel struct {
-	id        string
-	kind      string
-	guessed   bool // the kind is guessed from the name
-	vision    bool // all engines accept images; one is not enough, because a request may go to any engine
-	turns     bool // the engine loads fewer models than it lists, so they take turns
-	slots     int  // sum of the slots at its engines
-	upstreams []string
+	id         string
+	kind       string
+	guessed    bool // the kind is guessed from the name
+	vision     bool // all engines accept images; one is not enough, because a request may go to any engine
+	takesTurns bool // the engine loads fewer models than it lists, so they take turns
+	slots      int  // sum of the slots at its engines
+	upstreams  []string
 }
 
-// placeholder is the model id for an engine that lists no models.
-const placeholder = "MODEL"
+// placeholderModelID is the model id for an engine that lists no models.
+const placeholderModelID = "MODEL"
 
-// Served returns the models that clients can name: the listed models whose names are valid model
+// UsableModels returns the models that clients can name: the listed models whose names are valid model
 // ids. An engine that serves a single purpose and has no model list has one model, which is named
 // after the engine's profile.
-func (d *Detection) Served() []ModelInfo {
+func (d *Detection) UsableModels() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
 	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
 		return []ModelInfo{{ID: d.Profile.Name()}}
@@ -121,15 +121,15 @@ func (d *Detection) Served() []ModelInfo {
 	return served
 }
 
-func modelsOf(engines []Detection, names []string) []*servedModel {
+func mergeModels(engines []Detection, names []string) []*servedModel {
 	var out []*servedModel
 	byID := map[string]*servedModel{}
 	for i := range engines {
 		d := &engines[i]
 		slots, _ := d.Profile.Slots(d.Slots)
-		models := d.Served()
+		models := d.UsableModels()
 		if len(models) == 0 {
-			models = []ModelInfo{{ID: placeholder}}
+			models = []ModelInfo{{ID: placeholderModelID}}
 		}
 		for j := range models {
 			kind, guessed := d.Profile.kindOf(&models[j])
@@ -143,7 +143,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 				continue
 			}
 			m.vision = m.vision && models[j].Vision
-			m.turns = m.turns || d.Residents > 0 && d.Residents < len(models)
+			m.takesTurns = m.takesTurns || d.Residents > 0 && d.Residents < len(models)
 			m.slots += slots
 			m.upstreams = append(m.upstreams, names[i])
 		}
@@ -151,13 +151,13 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the longest queue that WriteConfig suggests. In a longer queue, the last calls would
+// maxQueueDepth is the longest queue that WriteConfig suggests. In a longer queue, the last calls would
 // time out.
-const deepest = 256
+const maxQueueDepth = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  - id: %s", strings.ReplaceAll(strconv.Quote(m.id), "${", "$${"))
-	if m.id == placeholder {
+	if m.id == placeholderModelID {
 		b.WriteString("   # it lists none: put the name here that the engine knows its model by")
 	}
 	b.WriteString("\n")
@@ -171,10 +171,10 @@ func (m *servedModel) write(b *bytes.Buffer) {
 		b.WriteString("    input_modalities: [text, image]\n")
 	}
 	switch {
-	case m.turns:
+	case m.takesTurns:
 		b.WriteString("    queue: { depth: 50, wait: 60s }\n")
 	case m.kind == config.KindChat:
-		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, deepest))
+		fmt.Fprintf(b, "    queue: { depth: %d, wait: 20s }\n", min(4*m.slots, maxQueueDepth))
 	}
 	deployments := make([]string, len(m.upstreams))
 	for i, u := range m.upstreams {

@@ -26,9 +26,9 @@ func (p *Profiles) Recognise(
 	if len(candidates) == 0 {
 		return nil, nil
 	}
-	profile, err := recognise(ctx, cached(get), timeout, candidates)
+	profile, err := recognise(ctx, cachePages(get), timeout, candidates)
 	if profile == nil && err == nil {
-		profile = p.Assumed(engine)
+		profile = p.FallbackProfile(engine)
 	}
 	return profile, err
 }
@@ -48,7 +48,7 @@ func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, ca
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if err == nil && shows(sign, &answer) {
+			if err == nil && matchesSign(sign, &answer) {
 				return profile, nil
 			}
 		}
@@ -56,7 +56,7 @@ func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, ca
 	return nil, nil
 }
 
-func shows(sign *config.EngineSign, p *http1.Page) bool {
+func matchesSign(sign *config.EngineSign, p *http1.Page) bool {
 	switch {
 	case p.Status != cmp.Or(sign.Status, 200):
 		return false
@@ -69,7 +69,7 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	if err != nil {
 		return false
 	}
-	for v := range fields(content, sign.Field) {
+	for v := range fieldValues(content, sign.Field) {
 		if sign.Equals == "" || fmt.Sprint(v) == sign.Equals {
 			return true
 		}
@@ -124,14 +124,14 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	if err != nil {
 		return Detection{}, err
 	}
-	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: apiKey}.ForProbes())
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: apiKey}.ProbeOptions())
 	if err != nil {
 		return Detection{}, fmt.Errorf("reach %s: %w", base, err)
 	}
 	defer transport.Close()
-	get := cached(transport.Pages())
+	get := cachePages(transport.PageFetcher())
 	d := Detection{URL: base, Keyed: apiKey != ""}
-	if d.Profile, err = recognise(ctx, get, timeout, profiles.ordered); err != nil {
+	if d.Profile, err = recognise(ctx, get, timeout, profiles.inDetectionOrder); err != nil {
 		return Detection{}, err
 	}
 	if d.Recognised = d.Profile != nil; !d.Recognised {
@@ -141,11 +141,11 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	r := Reader{get, d.Profile, timeout}
 	health := d.Profile.Health()
 	if answer, err := get(ctx, health.Path, timeout); err == nil {
-		d.Health, d.Healthy = answer.Status, health.Good(answer.Status)
+		d.Health, d.Healthy = answer.Status, health.IsHealthy(answer.Status)
 	}
 	d.Version = r.Version(ctx)
 	if page := d.Profile.ModelsPage(); page != "" {
-		d.Models, _ = r.Models(ctx, nil)
+		d.Models, _ = r.ReadModels(ctx, nil)
 		if answer, err := get(ctx, page, timeout); err == nil && (answer.Status == 401 || answer.Status == 403) {
 			d.Refused = answer.Status
 		}
@@ -155,7 +155,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	if load, _, path, ok := r.Load(ctx, 0); ok {
 		d.Load, d.LoadPath = &load, path
 	}
-	if _, path, ok := r.Progress(ctx); ok {
+	if _, path, ok := r.ReadCounters(ctx); ok {
 		d.CountsPath = path
 	}
 	return d, ctx.Err()

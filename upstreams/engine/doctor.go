@@ -49,10 +49,10 @@ var verdictTexts = map[TrialVerdict]string{
 	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
 }
 
-// Doctor writes a report on the engines at the URLs to w, and then configuration lines that the
+// RunDoctor writes a report on the engines at the URLs to w, and then configuration lines that the
 // operator can paste. The error lists the URLs that did not respond and the engines that failed a
 // trial.
-func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
+func RunDoctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	profiles, err := LoadProfiles(o.Own)
 	if err != nil {
 		return err
@@ -66,11 +66,11 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 			continue
 		}
 		found.timeouts = o.Timeouts
-		if found.Among(engines) {
+		if found.IsIn(engines) {
 			continue // the user named the same engine twice, perhaps once with /v1
 		}
 		if o.Try {
-			problems = append(problems, found.tryAll(ctx, o))
+			problems = append(problems, found.reportTrials(ctx, o))
 		}
 		engines = append(engines, found)
 		if o.JSON {
@@ -92,14 +92,14 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	return errors.Join(problems...)
 }
 
-// Among reports whether one of the engines has the same URL as d.
-func (d *Detection) Among(engines []Detection) bool {
+// IsIn reports whether one of the engines has the same URL as d.
+func (d *Detection) IsIn(engines []Detection) bool {
 	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
 
-// tryAll runs the trials. It returns an error if any trial failed.
-func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
-	if err := d.Try(ctx, o.APIKey, o.Model); err != nil {
+// reportTrials runs the trials. It returns an error if any trial failed.
+func (d *Detection) reportTrials(ctx context.Context, o *DoctorOptions) error {
+	if err := d.RunTrials(ctx, o.APIKey, o.Model); err != nil {
 		return fmt.Errorf("%s: %w", d.URL, err)
 	}
 	bad := 0
@@ -250,7 +250,7 @@ func silenceBounds(t *config.Timeouts) string {
 		t = &config.Defaults().Timeouts
 	}
 	return fmt.Sprintf("a silent stream fails after %s before its first event and after %s within, a whole answer after %s",
-		cmp.Or(t.FirstEvent, config.FirstEventUnseen), cmp.Or(t.Idle, config.IdleUnseen), t.Answer)
+		cmp.Or(t.FirstEvent, config.FirstEventWithoutProgress), cmp.Or(t.Idle, config.IdleWithoutProgress), t.Answer)
 }
 
 func describeModel(m *ModelInfo) string {

@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 			if err := WriteConfig(&b, []Detection{d}); err != nil {
 				t.Fatal(err)
 			}
-			golden.File(t, filepath.Join("testdata", "doctor", engine+".txt"), b.Bytes())
+			golden.CompareFile(t, filepath.Join("testdata", "doctor", engine+".txt"), b.Bytes())
 			_, lines, _ := strings.Cut(b.String(), "\n\n")
 			var plain struct {
 				Upstreams []map[string]any `yaml:"upstreams"`
@@ -65,9 +65,9 @@ func TestConfigOfSeveral(t *testing.T) {
 	if err := WriteConfig(&b, engines); err != nil {
 		t.Fatal(err)
 	}
-	golden.File(t, filepath.Join("testdata", "doctor", "several.txt"), b.Bytes())
+	golden.CompareFile(t, filepath.Join("testdata", "doctor", "several.txt"), b.Bytes())
 	src := "keys: [{ id: k, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }]\n" + b.String()
-	if f, problems := config.ParseValid("doctor", []byte(src), config.Known{Engines: Names(nil)}); f == nil {
+	if f, problems := config.ParseValid("doctor", []byte(src), config.KnownProfiles{Engines: EngineNames(nil)}); f == nil {
 		t.Errorf("the configuration written is refused: %v\n%s", problems, src)
 	}
 }
@@ -90,7 +90,7 @@ func TestConfigOfOddModels(t *testing.T) {
 	locked := ears
 	locked.Refused = 401
 	for _, d := range []Detection{locked, chat(" no good", "*", "openai/*"), chat(strings.Repeat("x", 257)), chat()} {
-		if m := d.Served(); len(m) > 0 {
+		if m := d.UsableModels(); len(m) > 0 {
 			t.Errorf("served are %+v", m)
 		}
 	}
@@ -99,7 +99,7 @@ func TestConfigOfOddModels(t *testing.T) {
 	if err := WriteConfig(&b, []Detection{chat("a:model/with#marks ${HOME}", " no good", "a*", "both", "ears"), other, ears}); err != nil {
 		t.Fatal(err)
 	}
-	f, problems := config.ParseValid("odd", b.Bytes(), config.Known{Engines: Names(nil)})
+	f, problems := config.ParseValid("odd", b.Bytes(), config.KnownProfiles{Engines: EngineNames(nil)})
 	if f == nil {
 		t.Fatalf("the configuration written is refused: %v\n%s", problems, &b)
 	}
@@ -129,7 +129,7 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer
-	if err := Doctor(t.Context(), &b, &DoctorOptions{URLs: []string{url, url + "/", url + "/v1"}}); err != nil {
+	if err := RunDoctor(t.Context(), &b, &DoctorOptions{URLs: []string{url, url + "/", url + "/v1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(b.String(), url); n != 2 { // once in the report and once in the configuration

@@ -33,7 +33,7 @@ func mustProfiles(t testing.TB, user ...config.Engine) *Profiles {
 
 func mustProfile(t testing.TB, name string) *Profile {
 	t.Helper()
-	p, ok := mustProfiles(t).Named(name)
+	p, ok := mustProfiles(t).ByName(name)
 	if !ok {
 		t.Fatalf("no profile %s", name)
 	}
@@ -187,37 +187,37 @@ func TestProfileAnswers(t *testing.T) {
 		{"count_tokens of ollama", ollama.Path(OpCountTokens), ""},
 		{"token limit of ollama", ollama.TokenLimitMember(), "max_tokens"},
 		{"token limit of vllm", vllm.TokenLimitMember(), ""},
-		{"cancel of llama.cpp", llama.Has(config.QuirkCancelOnlyStreams), true},
-		{"cancel of its router", mustProfile(t, "llamacpp-router").Has(config.QuirkCancelOnlyStreams), true},
-		{"cancel of vllm", vllm.Has(config.QuirkCancelOnlyStreams), false},
-		{"usage of vllm", vllm.Has(config.QuirkContinuousUsage), true},
-		{"usage of the simulator", mustProfile(t, "sim").Has(config.QuirkContinuousUsage), true},
-		{"host of ollama", ollama.Has(config.QuirkOwnHost), true},
+		{"cancel of llama.cpp", llama.HasQuirk(config.QuirkCancelOnlyStreams), true},
+		{"cancel of its router", mustProfile(t, "llamacpp-router").HasQuirk(config.QuirkCancelOnlyStreams), true},
+		{"cancel of vllm", vllm.HasQuirk(config.QuirkCancelOnlyStreams), false},
+		{"usage of vllm", vllm.HasQuirk(config.QuirkContinuousUsage), true},
+		{"usage of the simulator", mustProfile(t, "sim").HasQuirk(config.QuirkContinuousUsage), true},
+		{"host of ollama", ollama.HasQuirk(config.QuirkOwnHost), true},
 		{"keep-alive of ollama", ollama.KeepAlive(), 30 * time.Second},
 		{"keep-alive of llama.cpp", llama.KeepAlive(), 4 * time.Second},
 		{"refused by sglang", slices.Contains(sglang.RefusedMembers(), "bootstrap_*"), true},
 		{"refused by vllm", slices.Contains(vllm.RefusedMembers(), "kv_transfer_params"), true},
-		{"bad tools", llama.ClientFault(500, "server_error", "Failed to parse tools: Missing tool function"), true},
-		{"a call in the history", llama.ClientFault(500, "server_error", "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error"), true},
-		{"a large input", llama.ClientFault(500, "server_error", "input (1203 tokens) is too large to process. increase the physical batch size (current batch size: 256)"), true},
-		{"another edge's reasoning format", llama.ClientFault(500, "server_error", "Unknown reasoning format: parsed"), true},
-		{"a video", llama.ClientFault(500, "server_error", "video input is not supported - hint: if this is unexpected, you may need to provide the mmproj"), true},
-		{"two grammars", llama.ClientFault(500, "server_error", "Cannot use both json_schema and grammar"), true},
-		{"no messages", llama.ClientFault(500, "server_error", "'messages' is required"), true},
-		{"echo", llama.ClientFault(500, "server_error", "Only no echo is supported"), true},
-		{"a prompt of an object", llama.ClientFault(500, "server_error", `"prompt" must not be empty`), true},
-		{"a large input behind ollama", ollama.ClientFault(500, "api_error", "input (1203 tokens) is too large to process. increase the physical batch size (current batch size: 256)"), true},
-		{"a child that is not there", router.NotNow(500, "server_error", "proxy error: Could not establish connection"), true},
-		{"a child that has just come", router.NotNow(400, "", ""), true},
-		{"a bad request behind a router", router.NotNow(400, "invalid_request_error", "Input content cannot be empty"), false},
-		{"another error of a router", router.NotNow(500, "server_error", "Compute error."), false},
-		{"not now, of one engine", llama.NotNow(400, "", ""), false},
-		{"a fault of llama.cpp", llama.ClientFault(500, "server_error", "Compute error."), false},
-		{"an image for ollama", ollama.ClientFault(500, "api_error", `{"error":{"message":"image input is not supported - hint"}}`), true},
-		{"embeddings of a chat server", llama.ClientFault(501, "not_supported_error", ""), true},
-		{"whisper's numbers", whisper.ClientFault(500, "", "500 Internal Server Error\nstof"), true},
-		{"busy ollama", ollama.Overload(503, "api_error", "server busy, please try again.  maximum pending requests exceeded"), true},
-		{"loading llama.cpp", llama.Overload(503, "unavailable_error", "Loading model"), false},
+		{"bad tools", llama.IsClientFault(500, "server_error", "Failed to parse tools: Missing tool function"), true},
+		{"a call in the history", llama.IsClientFault(500, "server_error", "Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error"), true},
+		{"a large input", llama.IsClientFault(500, "server_error", "input (1203 tokens) is too large to process. increase the physical batch size (current batch size: 256)"), true},
+		{"another edge's reasoning format", llama.IsClientFault(500, "server_error", "Unknown reasoning format: parsed"), true},
+		{"a video", llama.IsClientFault(500, "server_error", "video input is not supported - hint: if this is unexpected, you may need to provide the mmproj"), true},
+		{"two grammars", llama.IsClientFault(500, "server_error", "Cannot use both json_schema and grammar"), true},
+		{"no messages", llama.IsClientFault(500, "server_error", "'messages' is required"), true},
+		{"echo", llama.IsClientFault(500, "server_error", "Only no echo is supported"), true},
+		{"a prompt of an object", llama.IsClientFault(500, "server_error", `"prompt" must not be empty`), true},
+		{"a large input behind ollama", ollama.IsClientFault(500, "api_error", "input (1203 tokens) is too large to process. increase the physical batch size (current batch size: 256)"), true},
+		{"a child that is not there", router.IsTemporary(500, "server_error", "proxy error: Could not establish connection"), true},
+		{"a child that has just come", router.IsTemporary(400, "", ""), true},
+		{"a bad request behind a router", router.IsTemporary(400, "invalid_request_error", "Input content cannot be empty"), false},
+		{"another error of a router", router.IsTemporary(500, "server_error", "Compute error."), false},
+		{"not now, of one engine", llama.IsTemporary(400, "", ""), false},
+		{"a fault of llama.cpp", llama.IsClientFault(500, "server_error", "Compute error."), false},
+		{"an image for ollama", ollama.IsClientFault(500, "api_error", `{"error":{"message":"image input is not supported - hint"}}`), true},
+		{"embeddings of a chat server", llama.IsClientFault(501, "not_supported_error", ""), true},
+		{"whisper's numbers", whisper.IsClientFault(500, "", "500 Internal Server Error\nstof"), true},
+		{"busy ollama", ollama.IsOverload(503, "api_error", "server busy, please try again.  maximum pending requests exceeded"), true},
+		{"loading llama.cpp", llama.IsOverload(503, "unavailable_error", "Loading model"), false},
 		{"title", mustProfile(t, "sim").Title(), "Penstock simulator"},
 	} {
 		if c.got != c.want {
@@ -261,12 +261,12 @@ func TestPrefill(t *testing.T) {
 		"sglang":   "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
 		"llamacpp": "", "ollama": "", "tgi": "", "openai": "",
 	} {
-		if got := membersText(mustProfile(t, engine).Prefill()); got != want {
+		if got := membersText(mustProfile(t, engine).PrefillMembers()); got != want {
 			t.Errorf("%s: Prefill = %q, want %q", engine, got, want)
 		}
 	}
-	none, _ := mustProfiles(t, config.Engine{Name: "mine", Like: "vllm", Prefill: map[string]any{}}).Named("mine")
-	if got := membersText(none.Prefill()); got != "" {
+	none, _ := mustProfiles(t, config.Engine{Name: "mine", Like: "vllm", Prefill: map[string]any{}}).ByName("mine")
+	if got := membersText(none.PrefillMembers()); got != "" {
 		t.Errorf("taken away: %s", got)
 	}
 }
@@ -282,18 +282,18 @@ func membersText(members []Member) string {
 func TestUserProfiles(t *testing.T) {
 	own := config.Engine{Name: "mine", Like: "llamacpp", Quirks: []string{}, Detect: []config.EngineSign{{Path: "/mine", Contains: []string{"x"}}}}
 	p := mustProfiles(t, own)
-	mine, _ := p.Named("mine")
-	if mine.Has(config.QuirkCancelOnlyStreams) || mine.Path(OpCountTokens) == "" || mine.spec.Health.Path != "/health" {
+	mine, _ := p.ByName("mine")
+	if mine.HasQuirk(config.QuirkCancelOnlyStreams) || mine.Path(OpCountTokens) == "" || mine.spec.Health.Path != "/health" {
 		t.Errorf("not merged: %+v", mine.spec)
 	}
 	if p.All()[0] != mine {
 		t.Error("a user's profile is not tried first")
 	}
-	if !slices.Contains(Names([]config.Engine{own}), "mine") || !slices.Contains(Names(nil), "auto") {
+	if !slices.Contains(EngineNames([]config.Engine{own}), "mine") || !slices.Contains(EngineNames(nil), "auto") {
 		t.Error("names are missing")
 	}
 	replaced := mustProfiles(t, config.Engine{Name: "vllm", Concurrency: 7})
-	if v, _ := replaced.Named("vllm"); v.spec.Concurrency != 7 || v.Has(config.QuirkContinuousUsage) {
+	if v, _ := replaced.ByName("vllm"); v.spec.Concurrency != 7 || v.HasQuirk(config.QuirkContinuousUsage) {
 		t.Errorf("a bundled profile was not replaced: %+v", v.spec)
 	}
 	for _, c := range []struct {
@@ -324,7 +324,7 @@ func TestBundledProfiles(t *testing.T) {
 	p := mustProfiles(t)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		if _, ok := p.Named(name); !ok || !slices.Contains(detectionOrder, name) {
+		if _, ok := p.ByName(name); !ok || !slices.Contains(detectionOrder, name) {
 			t.Errorf("%s: profile %s is missing", file, name)
 		}
 	}
@@ -332,8 +332,8 @@ func TestBundledProfiles(t *testing.T) {
 
 // TestKnownIsReadOnce checks that a reload does not parse the bundled profiles again.
 func TestKnownIsReadOnce(t *testing.T) {
-	Known()
-	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {
+	KnownEngines()
+	if n := testing.AllocsPerRun(10, func() { KnownEngines() }); n > 0 {
 		t.Errorf("Known allocates %v times", n)
 	}
 }

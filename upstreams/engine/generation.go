@@ -34,14 +34,14 @@ func (g Generation) String() string {
 
 // GenerationStep is one request of a generation probe and the check of its response.
 type GenerationStep struct {
-	Path        string
-	ContentType string
-	Body        []byte
-	streamed    bool
-	good        func(page any) bool // checks the whole response; if nil, any 200 response with a body passes
+	Path          string
+	ContentType   string
+	Body          []byte
+	streamed      bool
+	checkResponse func(page any) bool // checks the whole response; if nil, any 200 response with a body passes
 }
 
-const generationMax = 1 << 20
+const maxGenerationBytes = 1 << 20
 
 // WithPriority sets a priority in the requests of a probe. Use it for engines that order their
 // queue by priority, because some of these engines serve requests without a priority last.
@@ -83,29 +83,29 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 		add(config.OpChat, map[string]any{"messages": messages, limit: tokens, "stream": true}, true, nil)
 		add(OpCompletions, map[string]any{"prompt": prompt, config.TokenLimitMaxTokens: tokens, "stream": true}, true, nil)
 	case config.KindEmbedding:
-		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, lists("data"))
+		add(config.OpEmbeddings, map[string]any{"input": "ping"}, false, hasNonEmptyList("data"))
 	case config.KindRerank:
 		documents := "documents"
-		if p.Has(config.QuirkRanksTexts) {
+		if p.HasQuirk(config.QuirkRanksTexts) {
 			documents = "texts"
 		}
-		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, ranks)
+		add(config.OpRerank, map[string]any{"query": "ping", documents: []string{"ping"}}, false, isRanking)
 	case config.KindSpeech:
 		add(config.OpSpeech, map[string]any{"input": "a"}, false, nil)
 	case config.KindTranscription:
 		if path := p.Path(config.OpTranscriptions); path != "" {
-			contentType, body := silence(served)
+			contentType, body := silentTranscription(served)
 			steps = append(steps, GenerationStep{Path: path, ContentType: contentType, Body: body})
 		}
 	}
 	return steps
 }
 
-// lists returns a check that at least one of the fields is a non-empty list.
-func lists(names ...string) func(any) bool {
+// hasNonEmptyList returns a check that at least one of the fields is a non-empty list.
+func hasNonEmptyList(names ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
-			for range fields(page, name+".0") {
+			for range fieldValues(page, name+".0") {
 				return true
 			}
 			return false
@@ -113,10 +113,10 @@ func lists(names ...string) func(any) bool {
 	}
 }
 
-// ranks reports whether a response is a non-empty ranking. SGLang responds with a bare list.
-func ranks(page any) bool {
+// isRanking reports whether a response is a non-empty ranking. SGLang responds with a bare list.
+func isRanking(page any) bool {
 	bare, _ := page.([]any)
-	return len(bare) > 0 || lists("results", "data")(page)
+	return len(bare) > 0 || hasNonEmptyList("results", "data")(page)
 }
 
 // silenceHeader is the header of a WAV file with silenceSize bytes: one second of 16-bit mono PCM
@@ -127,8 +127,8 @@ const (
 		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
 )
 
-// silence returns a transcription form with one second of silence.
-func silence(served string) (contentType string, form []byte) {
+// silentTranscription returns a transcription form with one second of silence.
+func silentTranscription(served string) (contentType string, form []byte) {
 	const boundary = "penstock-generation-probe"
 	var b bytes.Buffer
 	field := func(name, more, value string) {
@@ -153,10 +153,10 @@ type GenerationResult struct {
 // simulate an engine without a socket.
 type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// GenerateOver returns a Generate that sends over a transport. Every probe opens a new connection.
-func GenerateOver(t *http1.Transport) Generate {
+// NewGenerate returns a Generate that sends over a transport. Every probe opens a new connection.
+func NewGenerate(t *http1.Transport) Generate {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
-		x, end := t.ExchangeWhile(ctx)
+		x, end := t.ExchangeWithContext(ctx)
 		defer end()
 		until := time.Now().Add(limit)
 		accept := "*/*"
@@ -186,12 +186,12 @@ func GenerateOver(t *http1.Transport) Generate {
 					result.Reason = http1.ReasonInvalid
 				}
 			}
-		case errors.As(err, &f) && f.Kind == http1.Aborted:
+		case errors.As(err, &f) && f.Kind == http1.KindAborted:
 			result.Verdict = GenerationAborted
 		case errors.Is(err, http1.ErrNotYet):
 			result.Reason = http1.ReasonTimeout
 		default:
-			result.Reason = ReasonOf(err)
+			result.Reason = FailureReason(err)
 		}
 		return result
 	}
@@ -202,7 +202,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
 	body, seen := []byte(nil), 0
 	for {
-		if len(body) > generationMax {
+		if len(body) > maxGenerationBytes {
 			return GenerationFailed, http1.ErrPageTooLarge
 		}
 		body = slices.Grow(body, 4<<10)
@@ -240,37 +240,37 @@ func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	if err != nil {
 		return GenerationFailed, true
 	}
-	if failed(page) {
+	if hasError(page) {
 		return judgeError(200, page, profile), true
 	}
-	return GenerationOK, finished(page)
+	return GenerationOK, hasFinishReason(page)
 }
 
 // judgeWhole judges a response that is not a stream.
 func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
 	page, err := parseJSON(body)
 	switch {
-	case status != 200 || err == nil && failed(page):
+	case status != 200 || err == nil && hasError(page):
 		return judgeError(status, page, profile)
-	case s.good == nil && !s.streamed:
+	case s.checkResponse == nil && !s.streamed:
 		if len(body) > 0 {
 			return GenerationOK
 		}
-	case err == nil && (s.streamed && finished(page) || s.good != nil && s.good(page)):
+	case err == nil && (s.streamed && hasFinishReason(page) || s.checkResponse != nil && s.checkResponse(page)):
 		return GenerationOK
 	}
 	return GenerationFailed
 }
 
-func failed(page any) (is bool) {
-	for v := range fields(page, "error") {
+func hasError(page any) (is bool) {
+	for v := range fieldValues(page, "error") {
 		is = v != "" && v != false
 	}
 	return is
 }
 
-// finished reports whether a chunk or a completion has a finish reason.
-func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
+// hasFinishReason reports whether a chunk or a completion has a finish reason.
+func hasFinishReason(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
 // judgeError judges an error response. A stream always begins with status 200, so an error within
 // the stream contains the actual status.
@@ -291,12 +291,12 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	}
 	switch {
 	case status == 429 || status == 503 || status == 529,
-		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
+		profile.IsOverload(status, kind, message), profile.IsTemporary(status, kind, message):
 		return GenerationRefused
 	// the edge's credential is wrong, so every call to the engine fails
 	case status == 401 || status == 402 || status == 403:
 		return GenerationFailed
-	case status/100 == 4 || profile.ClientFault(status, kind, message):
+	case status/100 == 4 || profile.IsClientFault(status, kind, message):
 		return GenerationRejected
 	}
 	return GenerationFailed

@@ -113,7 +113,7 @@ func TestGenerationVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	generate := GenerateOver(transport)
+	generate := NewGenerate(transport)
 	for _, c := range []struct {
 		name, engine, kind, contentType string
 		status                          int

@@ -22,13 +22,13 @@ func parseJSON(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// fields yields every value at a path. A path consists of member names and array positions joined
+// fieldValues yields every value at a path. A path consists of member names and array positions joined
 // by dots; * matches all elements. Null values are skipped.
-func fields(page any, field string) iter.Seq[any] {
-	return func(yield func(any) bool) { walk(page, field, yield) }
+func fieldValues(page any, field string) iter.Seq[any] {
+	return func(yield func(any) bool) { walkFields(page, field, yield) }
 }
 
-func walk(page any, field string, yield func(any) bool) (more bool) {
+func walkFields(page any, field string, yield func(any) bool) (more bool) {
 	if field == "" {
 		return page == nil || yield(page)
 	}
@@ -46,7 +46,7 @@ func walk(page any, field string, yield func(any) bool) (more bool) {
 			elements = v[i : i+1]
 		}
 	}
-	return !slices.ContainsFunc(elements, func(e any) bool { return !walk(e, rest, yield) })
+	return !slices.ContainsFunc(elements, func(e any) bool { return !walkFields(e, rest, yield) })
 }
 
 // fieldText returns the first non-empty string at a path.
@@ -54,7 +54,7 @@ func fieldText(page any, field string) string {
 	if field == "" {
 		return ""
 	}
-	for v := range fields(page, field) {
+	for v := range fieldValues(page, field) {
 		if s, ok := v.(string); ok && s != "" {
 			return s
 		}
@@ -65,7 +65,7 @@ func fieldText(page any, field string) string {
 // sumField returns the sum of the numbers at a path. true counts as 1. found is false if the path
 // has no number.
 func sumField(page any, field string) (total float64, found bool) {
-	for v := range fields(page, field) {
+	for v := range fieldValues(page, field) {
 		switch n := v.(type) {
 		case float64:
 			if n >= 0 && !math.IsInf(n, 0) {
@@ -83,7 +83,7 @@ func sumField(page any, field string) (total float64, found bool) {
 // meanField returns the mean of the numbers at a path.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
-	for v := range fields(page, field) {
+	for v := range fieldValues(page, field) {
 		if _, ok := v.(float64); ok {
 			n++
 		}
@@ -102,27 +102,27 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 	return 0, false
 }
 
-// fieldSays reports whether the value at a path is true, equals one of the words, or is an array
+// fieldMatches reports whether the value at a path is true, equals one of the words, or is an array
 // that contains one of them. known is false if the path has no value.
-func fieldSays(page any, field string, words ...string) (yes, known bool) {
+func fieldMatches(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false
 	}
-	for v := range fields(page, field) {
-		y, k := says(v, words)
+	for v := range fieldValues(page, field) {
+		y, k := valueMatches(v, words)
 		yes, known = yes || y, known || k
 	}
 	return yes, known
 }
 
-func says(v any, words []string) (yes, known bool) {
+func valueMatches(v any, words []string) (yes, known bool) {
 	switch v := v.(type) {
 	case bool:
 		return v, true
 	case string:
 		return slices.Contains(words, v), true
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { yes, _ := says(e, words); return yes }), true
+		return slices.ContainsFunc(v, func(e any) bool { yes, _ := valueMatches(e, words); return yes }), true
 	}
 	return false, false
 }

@@ -49,7 +49,7 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpTranscriptions) != "" && strings.Contains(name, "whisper"):
 		return config.KindTranscription, true
-	case p.Path(config.OpSpeech) != "" && saysSpeech(name):
+	case p.Path(config.OpSpeech) != "" && isSpeechName(name):
 		return config.KindSpeech, true
 	}
 	return config.KindChat, false
@@ -57,9 +57,9 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 
 var speechModels = []string{"kokoro", "espeak", "piper", "chatterbox", "orpheus", "parler"}
 
-// saysSpeech reports whether a word in the name is the name of a speech model, or starts or ends
+// isSpeechName reports whether a word in the name is the name of a speech model, or starts or ends
 // with "tts", as in xtts-v2.
-func saysSpeech(name string) bool {
+func isSpeechName(name string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") || slices.Contains(speechModels, word) {
 			return true

@@ -7,43 +7,43 @@ import (
 	"strings"
 )
 
-// listingMost is the maximum number of models tracked per engine.
-const listingMost = 1024
+// maxListedModels is the maximum number of models tracked per engine.
+const maxListedModels = 1024
 
 // Listing tracks an engine's models across successive lists. It adds a model with the first list
 // that contains it, and removes a model after two consecutive lists without it. Two lists are
 // required because an engine that is starting or swapping models may briefly show an incomplete
 // list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
 type Listing struct {
-	Listed bool // at least one list has been read
-	models map[string]ModelInfo
-	absent map[string]bool // models missing from the newest list
+	Listed      bool // at least one list has been read
+	models      map[string]ModelInfo
+	missingOnce map[string]bool // models missing from the newest list
 }
 
-// Observe records a new list. It reports whether the models or their kinds have changed.
-func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
-	if len(infos) > listingMost { // sort, to keep the same models regardless of the list's order
+// Update records a new list. It reports whether the models or their kinds have changed.
+func (f *Listing) Update(infos []ModelInfo) (changed bool) {
+	if len(infos) > maxListedModels { // sort, to keep the same models regardless of the list's order
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	next, absent := make(map[string]ModelInfo, len(infos)), map[string]bool{}
 	for i := range infos {
-		if m := &infos[i]; len(next) < listingMost {
+		if m := &infos[i]; len(next) < maxListedModels {
 			next[m.ID] = ModelInfo{ID: m.ID, Kind: m.Kind, Parent: m.Parent, Aliases: m.Aliases}
 		}
 	}
 	for id, m := range f.models {
-		if _, listed := next[id]; !listed && !f.absent[id] {
+		if _, listed := next[id]; !listed && !f.missingOnce[id] {
 			next[id], absent[id] = m, true
 		}
 	}
 	same := func(a, b ModelInfo) bool { return a.Kind == b.Kind && a.Parent == b.Parent }
 	changed = !f.Listed || !maps.EqualFunc(f.models, next, same)
-	f.Listed, f.models, f.absent = true, next, absent
+	f.Listed, f.models, f.missingOnce = true, next, absent
 	return changed
 }
 
-// All returns the models, ordered by name.
-func (f *Listing) All() []ModelInfo {
+// Models returns the models, ordered by name.
+func (f *Listing) Models() []ModelInfo {
 	var out []ModelInfo
 	for _, id := range slices.Sorted(maps.Keys(f.models)) {
 		out = append(out, f.models[id])

@@ -32,9 +32,9 @@ func TestListing(t *testing.T) {
 			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i})
 		}
 		got := ""
-		if l.Observe(infos) {
+		if l.Update(infos) {
 			got = "changed:"
-			for _, m := range l.All() {
+			for _, m := range l.Models() {
 				got += strings.TrimSuffix(" "+m.ID+"@"+m.Parent, "@")
 			}
 		}
@@ -49,13 +49,13 @@ func TestListing(t *testing.T) {
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
-	for i := range 5 * listingMost {
+	for i := range 5 * maxListedModels {
 		infos = append(infos, ModelInfo{ID: strconv.Itoa(i)})
 	}
-	l.Observe(infos)
+	l.Update(infos)
 	slices.Reverse(infos)
-	if before := l.All(); l.Observe(infos) || len(before) != listingMost || len(l.All()) != listingMost {
-		t.Errorf("%d models, and then %d", len(before), len(l.All()))
+	if before := l.Models(); l.Update(infos) || len(before) != maxListedModels || len(l.Models()) != maxListedModels {
+		t.Errorf("%d models, and then %d", len(before), len(l.Models()))
 	}
 }
 

@@ -27,23 +27,23 @@ type Load struct {
 
 // Adapters describes the adapters (LoRA) in use at an engine.
 type Adapters struct {
-	Most  int      `json:"most"` // maximum number of adapters in use at a time
-	InUse []string `json:"in_use"`
-	at    float64  // time of the report
+	Most       int      `json:"most"` // maximum number of adapters in use at a time
+	InUse      []string `json:"in_use"`
+	reportedAt float64  // time of the report
 }
 
-// readAdapters reads a sample whose labels contain the adapters and whose value is a time. It
+// newerAdapters reads a sample whose labels contain the adapters and whose value is a time. It
 // returns this sample or newest, whichever is newer.
-func readAdapters(labels []byte, newest *Adapters) *Adapters {
+func newerAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
-	if !ok || err != nil || newest != nil && at <= newest.at {
+	if !ok || err != nil || newest != nil && at <= newest.reportedAt {
 		return newest
 	}
-	a := &Adapters{Most: clampCount(float64(most)), at: at}
+	a := &Adapters{Most: clampCount(float64(most)), reportedAt: at}
 	for _, label := range []string{"running_lora_adapters", "waiting_lora_adapters"} {
 		for name := range strings.SplitSeq(labelValue(labels, label), ",") {
-			if name != "" && len(a.InUse) < listingMost {
+			if name != "" && len(a.InUse) < maxListedModels {
 				a.InUse = append(a.InUse, name)
 			}
 		}
@@ -62,8 +62,8 @@ func labelValue(labels []byte, label string) string {
 	return ""
 }
 
-// known reports whether the page contained the number of running requests or of waiting ones.
-func (l *Load) known(running bool) bool { return running || l.Queue }
+// hasRequestCount reports whether the page contained the number of running requests or of waiting ones.
+func (l *Load) hasRequestCount(running bool) bool { return running || l.Queue }
 
 // readLoad reads a load page, in JSON or Prometheus text, as described by source. It returns false
 // if the page contains neither the number of running requests nor that of waiting ones.
@@ -86,7 +86,7 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 			l.Progress, l.Counts = l.Progress+v, true
 		}
 	}
-	return l, l.known(a)
+	return l, l.hasRequestCount(a)
 }
 
 // scanMetrics reads the configured samples from a page of Prometheus text. It does not copy or
@@ -94,8 +94,8 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 // series with the same name, and skips invalid lines, because a report is only a hint.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
-	var totals [3]total
-	var room total
+	var totals [3]metricTotal
+	var room metricTotal
 	for len(body) > 0 {
 		line := body
 		if i := bytes.IndexByte(body, '\n'); i >= 0 {
@@ -108,7 +108,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 		}
 		name := metricName(line)
 		if source.Adapters != "" && string(name) == source.Adapters {
-			r.Adapters = readAdapters(line[len(name):], r.Adapters)
+			r.Adapters = newerAdapters(line[len(name):], r.Adapters)
 			continue
 		}
 		for _, want := range source.Progress {
@@ -140,7 +140,7 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	if totals[2].n > 0 {
 		r.KVUsage = min(1, totals[2].sum/float64(totals[2].n))
 	}
-	return r, r.known(totals[0].n > 0)
+	return r, r.hasRequestCount(totals[0].n > 0)
 }
 
 // cacheTokens computes a cache size in tokens from a sample's labels. vLLM's cache_config_info
@@ -161,18 +161,18 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// total adds up the samples of one metric. If the source lists aliases, only the first alias that
+// metricTotal adds up the samples of one metric. If the source lists aliases, only the first alias that
 // the page contains counts.
-type total struct {
+type metricTotal struct {
 	sum  float64
 	n    int
 	rank int
 }
 
-func (t *total) add(v float64, rank int) {
+func (t *metricTotal) add(v float64, rank int) {
 	switch {
 	case t.n == 0 || rank < t.rank:
-		*t = total{v, 1, rank}
+		*t = metricTotal{v, 1, rank}
 	case rank == t.rank:
 		t.sum += v
 		t.n++

@@ -153,7 +153,7 @@ func FuzzFields(f *testing.F) {
 				}
 			}
 			for i := range p.spec.Detect {
-				shows(&p.spec.Detect[i], &http1.Page{Status: 200, Body: body})
+				matchesSign(&p.spec.Detect[i], &http1.Page{Status: 200, Body: body})
 			}
 		}
 	})

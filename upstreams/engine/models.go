@@ -27,25 +27,25 @@ type ModelInfo struct {
 
 // ModelList is an engine's model list, as read at one time. It is immutable.
 type ModelList struct {
-	infos  []ModelInfo
-	byName map[string]int  // ids and aliases
-	ever   map[string]bool // all names in this list or in earlier ones
+	infos      []ModelInfo
+	byName     map[string]int  // ids and aliases
+	everListed map[string]bool // all names in this list or in earlier ones
 }
 
-// namesKept is the maximum number of names kept from earlier lists.
-const namesKept = 10_000
+// maxKeptNames is the maximum number of names kept from earlier lists.
+const maxKeptNames = 10_000
 
 // NewModelList returns a list of an engine's models. before is the previous list, or nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
-	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
-	if before != nil && len(before.ever) < namesKept {
-		maps.Copy(l.ever, before.ever)
+	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), everListed: map[string]bool{}}
+	if before != nil && len(before.everListed) < maxKeptNames {
+		maps.Copy(l.everListed, before.everListed)
 	}
 	for i := range infos {
 		for _, name := range append([]string{infos[i].ID}, infos[i].Aliases...) {
 			if _, taken := l.byName[name]; !taken && name != "" {
 				l.byName[name] = i
-				l.ever[name] = true
+				l.everListed[name] = true
 			}
 		}
 	}
@@ -94,36 +94,36 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 	}
 	i := l.index(p, served)
 	if p.spec.Names == config.NamesOpen {
-		return i >= 0 || !l.ever[served]
+		return i >= 0 || !l.everListed[served]
 	}
-	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.Has(config.QuirkLoadsOnDemand))
+	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.HasQuirk(config.QuirkLoadsOnDemand))
 }
 
-// Names reports whether the list contains the name, for an engine that does not ignore names.
-func (l *ModelList) Names(p *Profile, served string) bool {
+// Contains reports whether the list contains the name, for an engine that does not ignore names.
+func (l *ModelList) Contains(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// Decides reports whether a model whose name is missing from the list is gone. It returns true if
+// IsAuthoritative reports whether a model whose name is missing from the list is gone. It returns true if
 // the engine lists all its models, or has listed this name before.
-func (l *ModelList) Decides(p *Profile, served string) bool {
-	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])
+func (l *ModelList) IsAuthoritative(p *Profile, served string) bool {
+	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.everListed[served])
 }
 
 var errNoModelList = errors.New("the engine lists no models")
 
-// Models reads all pages about models. Only the first page is required; the other pages add
+// ReadModels reads all pages about models. Only the first page is required; the other pages add
 // details. If the first page has already been read, pass it as known.
-func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
+func (r *Reader) ReadModels(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
 		source := &r.Profile.spec.Models[i]
 		var content any
 		var err error
 		if i == 0 && known != nil {
-			content, err = decode(*known)
+			content, err = decodePage(*known)
 		} else {
-			content, err = r.content(ctx, source.Path)
+			content, err = r.readJSON(ctx, source.Path)
 		}
 		if err == nil && i == 0 && source.List != "" && !isList(content, source.List) {
 			err = errNoModelList
@@ -139,7 +139,7 @@ func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, er
 }
 
 func isList(content any, field string) bool {
-	for v := range fields(content, field) {
+	for v := range fieldValues(content, field) {
 		if _, ok := v.([]any); ok {
 			return true
 		}
@@ -158,13 +158,13 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 	if list != "" {
 		list += ".*"
 	}
-	for element := range fields(page, list) {
+	for element := range fieldValues(page, list) {
 		m := readModel(source, element)
-		if m.ID == "" || len(infos) >= namesKept {
+		if m.ID == "" || len(infos) >= maxKeptNames {
 			continue
 		}
 		if i, ok := index[m.ID]; ok {
-			infos[i].fill(&m)
+			infos[i].fillMissing(&m)
 		} else if makes {
 			index[m.ID] = len(infos)
 			infos = append(infos, m)
@@ -176,7 +176,7 @@ func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bo
 func readModel(source *config.EngineModel, element any) ModelInfo {
 	m := ModelInfo{ID: fieldText(element, source.ID)}
 	if source.Aliases != "" {
-		for v := range fields(element, source.Aliases+".*") {
+		for v := range fieldValues(element, source.Aliases+".*") {
 			if s, ok := v.(string); ok && s != m.ID {
 				m.Aliases = append(m.Aliases, s)
 			}
@@ -184,13 +184,13 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	}
 	context, _ := firstField(element, source.Context, sumField)
 	m.Context = clampCount(context)
-	m.Vision, m.VisionKnown = fieldSays(element, source.Vision, "image", "vision", "vlm")
+	m.Vision, m.VisionKnown = fieldMatches(element, source.Vision, "image", "vision", "vlm")
 	m.Kind = readKind(element, source.Kind)
 	m.Parent = fieldText(element, source.Parent)
 	if source.Loaded == source.ID && source.Loaded != "" {
 		m.Loaded, m.LoadedKnown = true, true
 	} else {
-		m.Loaded, m.LoadedKnown = fieldSays(element, source.Loaded, "loaded")
+		m.Loaded, m.LoadedKnown = fieldMatches(element, source.Loaded, "loaded")
 	}
 	return m
 }
@@ -201,7 +201,7 @@ func readKind(element any, field string) string {
 	if word := fieldText(element, field); word != "" || field == "" {
 		return taskKinds[word]
 	}
-	for v := range fields(element, field) {
+	for v := range fieldValues(element, field) {
 		if object, ok := v.(map[string]any); ok && len(object) == 1 {
 			for name := range object {
 				return taskKinds[name]
@@ -211,7 +211,7 @@ func readKind(element any, field string) string {
 	return ""
 }
 
-func (m *ModelInfo) fill(more *ModelInfo) {
+func (m *ModelInfo) fillMissing(more *ModelInfo) {
 	if m.Context == 0 {
 		m.Context = more.Context
 	}

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cached returns a GetPage that fetches every page once and caches the result, including errors.
+// cachePages returns a GetPage that fetches every page once and caches the result, including errors.
 // Use it for a single detection.
-func cached(get http1.GetPage) http1.GetPage {
+func cachePages(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
 		err  error
@@ -39,15 +39,15 @@ type Reader struct {
 
 var errNoPage = errors.New("the engine has no such page")
 
-func (r *Reader) content(ctx context.Context, path string) (any, error) {
+func (r *Reader) readJSON(ctx context.Context, path string) (any, error) {
 	page, err := r.Get(ctx, path, r.Timeout)
 	if err != nil {
 		return nil, err
 	}
-	return decode(page)
+	return decodePage(page)
 }
 
-func decode(page http1.Page) (any, error) {
+func decodePage(page http1.Page) (any, error) {
 	if page.Status != 200 {
 		return nil, errNoPage
 	}
@@ -60,7 +60,7 @@ func (r *Reader) Version(ctx context.Context) string {
 	if v.Path == "" {
 		return ""
 	}
-	content, err := r.content(ctx, v.Path)
+	content, err := r.readJSON(ctx, v.Path)
 	if err != nil {
 		return ""
 	}
@@ -72,7 +72,7 @@ func (r *Reader) Version(ctx context.Context) string {
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
-		content, err := r.content(ctx, v.Path)
+		content, err := r.readJSON(ctx, v.Path)
 		if err != nil {
 			continue
 		}
@@ -94,7 +94,7 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	if v.Path == "" {
 		return 0, false
 	}
-	content, err := r.content(ctx, v.Path)
+	content, err := r.readJSON(ctx, v.Path)
 	if err != nil {
 		return 0, false
 	}
@@ -102,17 +102,17 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	return clampCount(n64), ok && n64 >= 1
 }
 
-// Asleep reports whether the engine reports sleep mode.
-func (r *Reader) Asleep(ctx context.Context) bool {
+// IsAsleep reports whether the engine reports sleep mode.
+func (r *Reader) IsAsleep(ctx context.Context) bool {
 	v := r.Profile.spec.Asleep
 	if v.Path == "" {
 		return false
 	}
-	content, err := r.content(ctx, v.Path)
+	content, err := r.readJSON(ctx, v.Path)
 	if err != nil {
 		return false
 	}
-	asleep, _ := fieldSays(content, v.Field)
+	asleep, _ := fieldMatches(content, v.Field)
 	return asleep
 }
 
@@ -134,14 +134,14 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 	return Load{}, first, "", false
 }
 
-// Counts reports whether the profile defines progress counters.
-func (r *Reader) Counts() bool {
+// HasCounters reports whether the profile defines progress counters.
+func (r *Reader) HasCounters() bool {
 	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
 }
 
-// Progress reads the sum of the progress counters from the first page that contains any, and
+// ReadCounters reads the sum of the progress counters from the first page that contains any, and
 // returns the page's path. counts is false if no page could be read or no page contains counters.
-func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
+func (r *Reader) ReadCounters(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
 		if len(sources[i].Progress) == 0 {
@@ -158,18 +158,18 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
-// DetailOf explains why a connection to an engine failed. It complements ReasonOf. It returns ""
+// FailureDetail explains why a connection to an engine failed. It complements FailureReason. It returns ""
 // for other failures.
-func DetailOf(err error) string {
+func FailureDetail(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {
 		return f.Detail()
 	}
 	return ""
 }
 
-// ReasonOf returns the reason why a page or a generation probe failed: "status" for an error
+// FailureReason returns the reason why a page or a generation probe failed: "status" for an error
 // status, a Failure's reason, or ReasonInvalid for an invalid response.
-func ReasonOf(err error) string {
+func FailureReason(err error) string {
 	var f *http1.Failure
 	switch {
 	case err == nil:

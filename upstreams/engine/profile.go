@@ -38,10 +38,10 @@ var defaultPaths = map[string]string{
 // Profile is a compiled engine profile. It is immutable and shared by all upstreams with this
 // engine. Callers must not modify the slices and maps that its methods return.
 type Profile struct {
-	spec    config.Engine
-	paths   map[string]string
-	on, off []Member
-	prefill []Member
+	spec                      config.Engine
+	paths                     map[string]string
+	reasoningOn, reasoningOff []Member
+	prefill                   []Member
 }
 
 // Member is a member to add to a request, with its value as JSON.
@@ -57,8 +57,8 @@ type HealthPage struct {
 	AnyStatus bool          // every status below 500 is healthy
 }
 
-// Good reports whether a status is healthy.
-func (h HealthPage) Good(status int) bool {
+// IsHealthy reports whether a status is healthy.
+func (h HealthPage) IsHealthy(status int) bool {
 	return status/100 == 2 || h.AnyStatus && status >= 200 && status < 500
 }
 
@@ -69,8 +69,8 @@ func newProfile(e *config.Engine) (*Profile, error) {
 	p := &Profile{spec: *e, paths: maps.Clone(defaultPaths)}
 	maps.Copy(p.paths, e.Paths)
 	var err error
-	if p.off, err = members(e.Reasoning.Off); err == nil {
-		p.on, err = members(e.Reasoning.On)
+	if p.reasoningOff, err = members(e.Reasoning.Off); err == nil {
+		p.reasoningOn, err = members(e.Reasoning.On)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("engine profile %q: reasoning: %w", e.Name, err)
@@ -122,14 +122,14 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill returns the members to add to a request whose last message is the start of the response.
+// PrefillMembers returns the members to add to a request whose last message is the start of the response.
 // It returns none if the engine always continues such a message, or never does.
-func (p *Profile) Prefill() []Member { return p.prefill }
+func (p *Profile) PrefillMembers() []Member { return p.prefill }
 
 // ContinuesAnswers reports whether the engine can continue a response that the request starts. Some
 // engines do so by default, and others only with the members of Prefill.
 func ContinuesAnswers(p *Profile) bool {
-	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
+	return len(p.prefill) > 0 || p.HasQuirk(config.QuirkContinuesAnswers)
 }
 
 // CacheSalt returns the request member that separates the cached prompts of different clients, or
@@ -155,25 +155,25 @@ func (p *Profile) Forms() Forms {
 // object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx response is known to be the client's fault. If so, the edge
+// IsClientFault reports whether a 5xx response is known to be the client's fault. If so, the edge
 // answers the call with 400, does not retry it and does not count it against the upstream.
 // errorType and message come from the engine's error body and may be empty.
-func (p *Profile) ClientFault(status int, errorType, message string) bool {
-	return matches(p.spec.ClientFaults, status, errorType, message)
+func (p *Profile) IsClientFault(status int, errorType, message string) bool {
+	return matchesError(p.spec.ClientFaults, status, errorType, message)
 }
 
-// Overload reports whether an error response means that the engine is full. The call's outcome is
+// IsOverload reports whether an error response means that the engine is full. The call's outcome is
 // then OutcomeRefused.
-func (p *Profile) Overload(status int, errorType, message string) bool {
-	return matches(p.spec.Overloads, status, errorType, message)
+func (p *Profile) IsOverload(status int, errorType, message string) bool {
+	return matchesError(p.spec.Overloads, status, errorType, message)
 }
 
-// NotNow reports whether the same request may succeed a moment later.
-func (p *Profile) NotNow(status int, errorType, message string) bool {
-	return matches(p.spec.NotNow, status, errorType, message)
+// IsTemporary reports whether the same request may succeed a moment later.
+func (p *Profile) IsTemporary(status int, errorType, message string) bool {
+	return matchesError(p.spec.NotNow, status, errorType, message)
 }
 
-func matches(all []config.EngineError, status int, errorType, message string) bool {
+func matchesError(all []config.EngineError, status int, errorType, message string) bool {
 	return slices.ContainsFunc(all, func(e config.EngineError) bool {
 		if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
 			return false
@@ -194,15 +194,15 @@ type Reasoning struct {
 // Reasoning describes how to control the engine's reasoning.
 func (p *Profile) Reasoning() Reasoning {
 	r := &p.spec.Reasoning
-	out := Reasoning{Words: r.Words, Off: p.off, On: p.on, History: r.History}
+	out := Reasoning{Words: r.Words, Off: p.reasoningOff, On: p.reasoningOn, History: r.History}
 	if out.History == config.HistoryUnread {
 		out.History = ""
 	}
 	return out
 }
 
-// Has reports whether the engine has the given quirk, for example config.QuirkOwnHost.
-func (p *Profile) Has(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
+// HasQuirk reports whether the engine has the given quirk, for example config.QuirkOwnHost.
+func (p *Profile) HasQuirk(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
 
 // Quirks returns the quirks in the profile's order.
 func (p *Profile) Quirks() []string { return p.spec.Quirks }

@@ -28,9 +28,9 @@ const genericName = "openai"
 // Profiles contains all available profiles in detection order: first the user's profiles, then the
 // bundled ones from the most specific to the most general.
 type Profiles struct {
-	user    []config.Engine
-	byName  map[string]*Profile
-	ordered []*Profile
+	user             []config.Engine
+	byName           map[string]*Profile
+	inDetectionOrder []*Profile
 }
 
 // LoadProfiles compiles the bundled and the user's profiles. A user's profile may replace a bundled
@@ -50,7 +50,7 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	}
 	p := &Profiles{user: slices.Clone(user), byName: make(map[string]*Profile, len(specs))}
 	for name := range specs {
-		full, err := resolve(specs, name, nil)
+		full, err := resolveInheritance(specs, name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -59,19 +59,19 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 		}
 	}
 	for i := range user {
-		p.ordered = append(p.ordered, p.byName[user[i].Name])
+		p.inDetectionOrder = append(p.inDetectionOrder, p.byName[user[i].Name])
 	}
 	for _, name := range detectionOrder {
 		if !own[name] {
-			p.ordered = append(p.ordered, p.byName[name])
+			p.inDetectionOrder = append(p.inDetectionOrder, p.byName[name])
 		}
 	}
 	return p, nil
 }
 
-// With returns profiles in which the given ones replace the user's profiles. It returns p if they
+// WithUserProfiles returns profiles in which the given ones replace the user's profiles. It returns p if they
 // are unchanged.
-func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
+func (p *Profiles) WithUserProfiles(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
 	}
@@ -86,9 +86,9 @@ var detectionOrder = []string{
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
 }
 
-// Names returns the valid values of an upstream's `engine`, sorted: auto, the bundled profiles and
+// EngineNames returns the valid values of an upstream's `engine`, sorted: auto, the bundled profiles and
 // the user's.
-func Names(user []config.Engine) []string {
+func EngineNames(user []config.Engine) []string {
 	names := append([]string{config.EngineAuto}, detectionOrder...)
 	for i := range user {
 		names = append(names, user[i].Name)
@@ -97,13 +97,13 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// anyEngine lists profiles that stand for no particular kind of engine.
-var anyEngine = []string{genericName, "sim", Penstock}
+// genericProfiles lists profiles that stand for no particular kind of engine.
+var genericProfiles = []string{genericName, "sim", Penstock}
 
-// Known returns the engine names that a configuration may use without defining them. It computes
+// KnownEngines returns the engine names that a configuration may use without defining them. It computes
 // them only once, because every load of the configuration needs them.
-var Known = sync.OnceValue(func() config.Known {
-	k := config.Known{Engines: Names(nil)}
+var KnownEngines = sync.OnceValue(func() config.KnownProfiles {
+	k := config.KnownProfiles{Engines: EngineNames(nil)}
 	profiles, err := LoadProfiles(nil)
 	if err != nil {
 		panic("BUG: " + err.Error()) // the files are embedded
@@ -122,7 +122,7 @@ var Known = sync.OnceValue(func() config.Known {
 		if p.CacheSalt() != "" {
 			k.Salting = append(k.Salting, name)
 		}
-		if !p.Has(config.QuirkLoadsOnDemand) && !slices.Contains(anyEngine, name) {
+		if !p.HasQuirk(config.QuirkLoadsOnDemand) && !slices.Contains(genericProfiles, name) {
 			k.Fixed = append(k.Fixed, name)
 		}
 	}
@@ -150,10 +150,10 @@ func bundledSpecs() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolve follows `like` to the generic profile and merges the profiles on the way back. A profile
+// resolveInheritance follows `like` to the generic profile and merges the profiles on the way back. A profile
 // that replaces a bundled one cannot inherit from that one, because the name refers to the new
 // profile.
-func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
+func resolveInheritance(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
 		return &e, nil
@@ -171,7 +171,7 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 		all := strings.Join(slices.Sorted(maps.Keys(specs)), ", ")
 		return nil, fmt.Errorf("engine profile %q: like: there is no profile %q; use one of %s", name, like, all)
 	}
-	base, err := resolve(specs, like, path)
+	base, err := resolveInheritance(specs, like, path)
 	if err != nil {
 		return nil, err
 	}
@@ -179,18 +179,18 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	// vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
-	full := e.Over(&below)
+	full := e.InheritFrom(&below)
 	return &full, nil
 }
 
-// Named returns the profile with this name.
-func (p *Profiles) Named(name string) (*Profile, bool) {
+// ByName returns the profile with this name.
+func (p *Profiles) ByName(name string) (*Profile, bool) {
 	profile, ok := p.byName[name]
 	return profile, ok
 }
 
 // All returns all profiles in detection order. The slice is shared.
-func (p *Profiles) All() []*Profile { return p.ordered }
+func (p *Profiles) All() []*Profile { return p.inDetectionOrder }
 
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
 
@@ -205,7 +205,7 @@ func (p *Profiles) UsualAddresses(skip ...string) []string {
 		}
 	}
 	ports := map[int]bool{}
-	for _, profile := range p.ordered {
+	for _, profile := range p.inDetectionOrder {
 		for _, port := range profile.spec.Ports {
 			ports[port] = !taken[strconv.Itoa(port)]
 		}
@@ -222,8 +222,8 @@ func (p *Profiles) UsualAddresses(skip ...string) []string {
 // IsAuto reports whether an upstream's `engine` asks for detection.
 func IsAuto(engine string) bool { return engine == "" || engine == config.EngineAuto }
 
-// Initial returns the profile to use before detection: the named one, or the generic one for auto.
-func (p *Profiles) Initial(engine string) (*Profile, error) {
+// InitialProfile returns the profile to use before detection: the named one, or the generic one for auto.
+func (p *Profiles) InitialProfile(engine string) (*Profile, error) {
 	if IsAuto(engine) {
 		return p.generic(), nil
 	}
@@ -234,13 +234,13 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor returns an upstream's profile after a reload: the detected profile, unless the operator
+// ProfileAfterReload returns an upstream's profile after a reload: the detected profile, unless the operator
 // has changed `engine`. before and now are the old and the new value of `engine`.
-func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
+func (p *Profiles) ProfileAfterReload(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
 	}
-	return p.Assumed(now)
+	return p.FallbackProfile(now)
 }
 
 // candidates returns the profiles from which detection chooses. For "auto", these are all profiles.
@@ -248,10 +248,10 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 // detection signs.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
-		return p.ordered
+		return p.inDetectionOrder
 	}
 	var out []*Profile
-	for _, profile := range p.ordered {
+	for _, profile := range p.inDetectionOrder {
 		if profile.spec.Like == engine && len(profile.spec.Detect) > 0 {
 			out = append(out, profile)
 		}
@@ -259,8 +259,8 @@ func (p *Profiles) candidates(engine string) []*Profile {
 	return out
 }
 
-// Assumed returns the profile to use if no profile matches.
-func (p *Profiles) Assumed(engine string) *Profile {
+// FallbackProfile returns the profile to use if no profile matches.
+func (p *Profiles) FallbackProfile(engine string) *Profile {
 	if profile, ok := p.byName[engine]; ok {
 		return profile
 	}

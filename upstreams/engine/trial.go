@@ -43,23 +43,23 @@ const (
 // trialTimeout is the timeout of one call. It includes the time to load the model.
 const trialTimeout = 2 * time.Minute
 
-// trier sends trial calls for one model of an engine.
-type trier struct {
-	transport *http1.Transport
-	profile   *Profile
-	reader    Reader
-	model     string
-	patience  time.Duration // how long the engine may take to notice that the client has disconnected
-	tried     []Trial
+// trialRunner sends trial calls for one model of an engine.
+type trialRunner struct {
+	transport    *http1.Transport
+	profile      *Profile
+	reader       Reader
+	model        string
+	abortTimeout time.Duration // how long the engine may take to notice that the client has disconnected
+	results      []Trial
 }
 
-// Try sends the engine some tiny calls for the given chat model, or for the engine's first chat
+// RunTrials sends the engine some tiny calls for the given chat model, or for the engine's first chat
 // model if model is empty. Unlike Detect, Try makes the engine generate.
-func (d *Detection) Try(ctx context.Context, apiKey, model string) error {
-	return d.try(ctx, apiKey, model, abortWithin)
+func (d *Detection) RunTrials(ctx context.Context, apiKey, model string) error {
+	return d.runTrials(ctx, apiKey, model, defaultAbortTimeout)
 }
 
-func (d *Detection) try(ctx context.Context, apiKey, model string, patience time.Duration) error {
+func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patience time.Duration) error {
 	i := slices.IndexFunc(d.Models, func(m ModelInfo) bool {
 		kind, _ := d.Profile.kindOf(&m)
 		return kind == config.KindChat && (model == "" || m.ID == model)
@@ -72,33 +72,33 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 	case model == "":
 		return errors.New("it lists no chat model to try: name one with --model")
 	}
-	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: d.URL, URL: d.URL, APIKey: apiKey}.ForProbes())
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: d.URL, URL: d.URL, APIKey: apiKey}.ProbeOptions())
 	if err != nil {
 		return err
 	}
 	defer transport.Close()
-	t := &trier{transport: transport, profile: d.Profile, model: model, patience: patience}
-	t.reader = Reader{transport.Pages(), d.Profile, detectTimeout}
+	t := &trialRunner{transport: transport, profile: d.Profile, model: model, abortTimeout: patience}
+	t.reader = Reader{transport.PageFetcher(), d.Profile, detectTimeout}
 	for _, try := range []func(context.Context){
-		t.text, t.efforts, t.reasoning, t.toolCalls, t.schema, t.prefill, t.abort,
+		t.tryText, t.tryEfforts, t.tryReasoning, t.tryToolCalls, t.trySchema, t.tryPrefill, t.tryAbort,
 	} {
 		if try(ctx); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if t.tried[0].Verdict != TrialOK {
+		if t.results[0].Verdict != TrialOK {
 			break // later trials need working text
 		}
 	}
-	d.Tried, d.TriedModel = t.tried, model
+	d.Tried, d.TriedModel = t.results, model
 	return nil
 }
 
-func (t *trier) add(name string, v TrialVerdict, text string) {
-	t.tried = append(t.tried, Trial{name, v, text})
+func (t *trialRunner) addResult(name string, v TrialVerdict, text string) {
+	t.results = append(t.results, Trial{name, v, text})
 }
 
-func (t *trier) came(name string) bool {
-	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
+func (t *trialRunner) passed(name string) bool {
+	return slices.ContainsFunc(t.results, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
 // trialAnswer is a response, possibly assembled from a stream's chunks.
@@ -117,8 +117,8 @@ type object = map[string]any
 
 func userMessage(text string) object { return object{"role": "user", "content": text} }
 
-// body returns a chat request with a token limit and additional members.
-func (t *trier) body(tokens int, messages []any, more ...object) object {
+// newRequest returns a chat request with a token limit and additional members.
+func (t *trialRunner) newRequest(tokens int, messages []any, more ...object) object {
 	limit := t.profile.TokenLimitMember()
 	if limit == "" {
 		limit = config.TokenLimitMaxTokens
@@ -140,12 +140,12 @@ func memberValues(members []Member) object {
 }
 
 // send sends a request. The caller must call end, which closes the exchange.
-func (t *trier) send(ctx context.Context, body object, until time.Time) (x *http1.Exchange, end func(), err error) {
+func (t *trialRunner) send(ctx context.Context, body object, until time.Time) (x *http1.Exchange, end func(), err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, nil, err
 	}
-	x, end = t.transport.ExchangeWhile(ctx)
+	x, end = t.transport.ExchangeWithContext(ctx)
 	accept := "application/json"
 	if body["stream"] == true {
 		accept = "text/event-stream"
@@ -160,14 +160,14 @@ func (t *trier) send(ctx context.Context, body object, until time.Time) (x *http
 	return x, end, err
 }
 
-func (t *trier) ask(ctx context.Context, body object) (a trialAnswer) {
+func (t *trialRunner) sendAndRead(ctx context.Context, body object) (a trialAnswer) {
 	until := time.Now().Add(trialTimeout)
 	x, end, err := t.send(ctx, body, until)
 	if end != nil {
 		defer end()
 	}
 	var reply []byte
-	for err == nil && len(reply) <= generationMax {
+	for err == nil && len(reply) <= maxGenerationBytes {
 		var n int
 		reply = slices.Grow(reply, 4<<10)
 		n, err = x.Read(reply[len(reply):cap(reply)], until)
@@ -184,22 +184,22 @@ func (t *trier) ask(ctx context.Context, body object) (a trialAnswer) {
 	if bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream")) {
 		for line := range bytes.Lines(reply) {
 			if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-				a.read(data, "delta")
+				a.parse(data, "delta")
 			}
 		}
 		return a
 	}
-	a.read(reply, "message")
+	a.parse(reply, "message")
 	return a
 }
 
-// read parses a whole response, or a chunk of a stream.
-func (a *trialAnswer) read(body []byte, part string) {
+// parse parses a whole response, or a chunk of a stream.
+func (a *trialAnswer) parse(body []byte, part string) {
 	page, err := parseJSON(body)
 	if err != nil {
 		return
 	}
-	if failed(page) && a.status == 200 {
+	if hasError(page) && a.status == 200 {
 		a.status = 500
 	}
 	at := "choices.0." + part
@@ -210,7 +210,7 @@ func (a *trialAnswer) read(body []byte, part string) {
 			break
 		}
 	}
-	for v := range fields(page, at+".tool_calls.*") {
+	for v := range fieldValues(page, at+".tool_calls.*") {
 		var call toolCall
 		if text, err := json.Marshal(v); err == nil && json.Unmarshal(text, &call) == nil {
 			a.calls = append(a.calls, call)
@@ -218,14 +218,14 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem explains why there is no usable response, or returns "". The explanation does not quote
+// problemText explains why there is no usable response, or returns "". The explanation does not quote
 // the engine.
-func (a *trialAnswer) problem() string {
+func (a *trialAnswer) problemText() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):
 		return "no answer in " + trialTimeout.String()
 	case a.err != nil:
-		return "no answer: " + ReasonOf(a.err)
+		return "no answer: " + FailureReason(a.err)
 	case a.status != 200:
 		return "answered with status " + strconv.Itoa(a.status)
 	}

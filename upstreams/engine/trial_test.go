@@ -17,9 +17,9 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// tryable simulates an engine that generates. It serves the pages of an archive and generates the
+// simulatedEngine simulates an engine that generates. It serves the pages of an archive and generates the
 // responses.
-type tryable struct {
+type simulatedEngine struct {
 	// status contains the response status by feature: tools, response_format, reasoning or prefill.
 	// "" matches any request.
 	status        map[string]int
@@ -39,7 +39,7 @@ type tryable struct {
 // running maps each engine to its metric for running requests.
 var running = map[string]string{"vllm": "vllm:num_requests_running", "llamacpp": "llamacpp:requests_processing"}
 
-func (f *tryable) serve(t *testing.T, archive string) string {
+func (f *simulatedEngine) serve(t *testing.T, archive string) string {
 	t.Helper()
 	pages := fakeEngine(t, archive).Config.Handler
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func (f *tryable) serve(t *testing.T, archive string) string {
 	return s.URL
 }
 
-func (f *tryable) answer(w http.ResponseWriter, r *http.Request) {
+func (f *simulatedEngine) answer(w http.ResponseWriter, r *http.Request) {
 	text, _ := io.ReadAll(r.Body)
 	f.mu.Lock()
 	f.bodies = append(f.bodies, string(text))
@@ -87,30 +87,30 @@ func (f *tryable) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case has["prefill"]:
-		f.stream(w, f.goOn(last.Content))
+		f.stream(w, f.continueAnswer(last.Content))
 	case q.Stream:
 		f.endless(w, r)
 	case has["tools"] && f.leaks == "tools":
-		f.whole(w, `"content":"<tool_call>{\"name\":\"get_weather\"}</tool_call>"`)
+		f.writeAnswer(w, `"content":"<tool_call>{\"name\":\"get_weather\"}</tool_call>"`)
 	case has["tools"]:
 		n := f.calls
 		if !q.Parallel {
 			n = min(n, 1)
 		}
 		call := fmt.Sprintf(`{"id":"c","type":"function","function":{"name":%q,"arguments":%q}}`, f.tool, f.args)
-		f.whole(w, `"content":"words","tool_calls":[`+strings.TrimSuffix(strings.Repeat(call+",", n), ",")+`]`)
+		f.writeAnswer(w, `"content":"words","tool_calls":[`+strings.TrimSuffix(strings.Repeat(call+",", n), ",")+`]`)
 	case has["response_format"] && !f.shapeless:
-		f.whole(w, `"content":"{\"q7\":\"vo\"}"`)
+		f.writeAnswer(w, `"content":"{\"q7\":\"vo\"}"`)
 	case f.thinks != "never" && has["reasoning"] && f.leaks == "thinking":
-		f.whole(w, `"content":"17 and 25</think>42"`)
+		f.writeAnswer(w, `"content":"17 and 25</think>42"`)
 	case f.thinks == "always" || f.thinks == "" && has["reasoning"]:
-		f.whole(w, `"reasoning_content":"17 and 25","content":"42"`)
+		f.writeAnswer(w, `"reasoning_content":"17 and 25","content":"42"`)
 	default:
-		f.whole(w, `"content":"Hello"`)
+		f.writeAnswer(w, `"content":"Hello"`)
 	}
 }
 
-func (f *tryable) goOn(begun string) string {
+func (f *simulatedEngine) continueAnswer(begun string) string {
 	next := map[string]string{"1 2 3": " 4 5", "1 2 3 4 5 6 7 8 9 1": "0 11"}[begun]
 	switch f.begun {
 	case "echoes":
@@ -123,12 +123,12 @@ func (f *tryable) goOn(begun string) string {
 	return next
 }
 
-func (f *tryable) whole(w http.ResponseWriter, message string) {
+func (f *simulatedEngine) writeAnswer(w http.ResponseWriter, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant",%s}}]}`, message)
 }
 
-func (f *tryable) stream(w http.ResponseWriter, text string) {
+func (f *simulatedEngine) stream(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, r := range text {
 		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", string(r))
@@ -137,7 +137,7 @@ func (f *tryable) stream(w http.ResponseWriter, text string) {
 }
 
 // endless streams until the client disconnects. If deaf is set, it does not stop even then.
-func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
+func (f *simulatedEngine) endless(w http.ResponseWriter, r *http.Request) {
 	f.active.Add(1)
 	leave := func() { f.active.Add(-1) }
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -155,53 +155,55 @@ func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// good returns an engine that passes all trials.
-func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
+// goodEngine returns an engine that passes all trials.
+func goodEngine() *simulatedEngine {
+	return &simulatedEngine{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`}
+}
 
 // TestTry simulates engines that each lack one feature. Trials that are not in want must succeed.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
-		change  func(*tryable)
+		change  func(*simulatedEngine)
 		want    map[string]TrialVerdict
 		advises string // part of the text of the first trial that fails
 	}{
-		"all there":                {"vllm", func(*tryable) {}, nil, ""},
-		"vLLM without a parser":    {"vllm", func(f *tryable) { f.status = map[string]int{"tools": 400} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--enable-auto-tool-choice --tool-call-parser"},
-		"llama.cpp without jinja":  {"llamacpp", func(f *tryable) { f.status = map[string]int{"tools": 500} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--jinja"},
-		"SGLang without a parser":  {"sglang", func(f *tryable) { f.leaks = "tools" }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped, "abort": TrialUnclear}, "--tool-call-parser NAME"},
-		"thoughts in the text":     {"vllm", func(f *tryable) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped}, "--reasoning-parser NAME"},
-		"no flag for it":           {"ollama", func(f *tryable) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped, "abort": TrialSkipped}, "no parser"},
-		"does not reason":          {"vllm", func(f *tryable) { f.thinks = "never" }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, ""},
-		"cannot stop reasoning":    {"vllm", func(f *tryable) { f.thinks = "always" }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "leave none out"},
-		"refuses efforts":          {"vllm", func(f *tryable) { f.status = map[string]int{"reasoning": 422} }, map[string]TrialVerdict{"efforts": TrialBad, "reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, "422"},
-		"a template of Qwen 3.8":   {"vllm", func(f *tryable) { f.status = map[string]int{"high": 500} }, map[string]TrialVerdict{"efforts": TrialBad}, "fails on high, max: answered with status 500; write supported_reasoning_efforts: [none, low, medium, xhigh]"},
-		"refuses effort none":      {"vllm", func(f *tryable) { f.status = map[string]int{"none": 400} }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "none is refused"},
-		"calls nothing":            {"vllm", func(f *tryable) { f.calls = 0 }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
-		"calls something else":     {"vllm", func(f *tryable) { f.tool = "x" }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
-		"arguments cut off":        {"vllm", func(f *tryable) { f.args = `{"city"` }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
-		"one call at a time":       {"vllm", func(f *tryable) { f.calls = 1 }, map[string]TrialVerdict{"two calls": TrialUnclear}, ""},
-		"schemas ignored":          {"vllm", func(f *tryable) { f.shapeless = true }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
-		"schemas refused":          {"vllm", func(f *tryable) { f.status = map[string]int{"response_format": 400} }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
-		"begins anew":              {"vllm", func(f *tryable) { f.begun = "restarts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
-		"shows what was begun":     {"vllm", func(f *tryable) { f.begun = "echoes" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
-		"counts on by itself":      {"vllm", func(f *tryable) { f.begun = "counts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, "8 9 1"},
-		"refuses what is begun":    {"vllm", func(f *tryable) { f.status = map[string]int{"prefill": 400} }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
-		"works for the departed":   {"vllm", func(f *tryable) { f.deaf = true }, map[string]TrialVerdict{"abort": TrialBad}, "keeps generating"},
-		"fails everything":         {"vllm", func(f *tryable) { f.status = map[string]int{"": 500} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "500"},
-		"fails without a word":     {"vllm", func(f *tryable) { f.status, f.plainError = map[string]int{"": 502}, true }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "502"},
-		"is full":                  {"vllm", func(f *tryable) { f.status = map[string]int{"": 503} }, map[string]TrialVerdict{"text": TrialUnclear, "": TrialSkipped}, "no room"},
-		"a key that is not enough": {"vllm", func(f *tryable) { f.status = map[string]int{"": 401} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "401"},
+		"all there":                {"vllm", func(*simulatedEngine) {}, nil, ""},
+		"vLLM without a parser":    {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"tools": 400} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--enable-auto-tool-choice --tool-call-parser"},
+		"llama.cpp without jinja":  {"llamacpp", func(f *simulatedEngine) { f.status = map[string]int{"tools": 500} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--jinja"},
+		"SGLang without a parser":  {"sglang", func(f *simulatedEngine) { f.leaks = "tools" }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped, "abort": TrialUnclear}, "--tool-call-parser NAME"},
+		"thoughts in the text":     {"vllm", func(f *simulatedEngine) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped}, "--reasoning-parser NAME"},
+		"no flag for it":           {"ollama", func(f *simulatedEngine) { f.leaks = "thinking" }, map[string]TrialVerdict{"reasoning on": TrialBad, "reasoning off": TrialSkipped, "abort": TrialSkipped}, "no parser"},
+		"does not reason":          {"vllm", func(f *simulatedEngine) { f.thinks = "never" }, map[string]TrialVerdict{"reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, ""},
+		"cannot stop reasoning":    {"vllm", func(f *simulatedEngine) { f.thinks = "always" }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "leave none out"},
+		"refuses efforts":          {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"reasoning": 422} }, map[string]TrialVerdict{"efforts": TrialBad, "reasoning on": TrialUnclear, "reasoning off": TrialSkipped}, "422"},
+		"a template of Qwen 3.8":   {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"high": 500} }, map[string]TrialVerdict{"efforts": TrialBad}, "fails on high, max: answered with status 500; write supported_reasoning_efforts: [none, low, medium, xhigh]"},
+		"refuses effort none":      {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"none": 400} }, map[string]TrialVerdict{"reasoning off": TrialUnclear}, "none is refused"},
+		"calls nothing":            {"vllm", func(f *simulatedEngine) { f.calls = 0 }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"calls something else":     {"vllm", func(f *simulatedEngine) { f.tool = "x" }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"arguments cut off":        {"vllm", func(f *simulatedEngine) { f.args = `{"city"` }, map[string]TrialVerdict{"tool call": TrialUnclear, "two calls": TrialSkipped}, ""},
+		"one call at a time":       {"vllm", func(f *simulatedEngine) { f.calls = 1 }, map[string]TrialVerdict{"two calls": TrialUnclear}, ""},
+		"schemas ignored":          {"vllm", func(f *simulatedEngine) { f.shapeless = true }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
+		"schemas refused":          {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"response_format": 400} }, map[string]TrialVerdict{"schema": TrialBad}, "structured_outputs"},
+		"begins anew":              {"vllm", func(f *simulatedEngine) { f.begun = "restarts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"shows what was begun":     {"vllm", func(f *simulatedEngine) { f.begun = "echoes" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"counts on by itself":      {"vllm", func(f *simulatedEngine) { f.begun = "counts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, "8 9 1"},
+		"refuses what is begun":    {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"prefill": 400} }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
+		"works for the departed":   {"vllm", func(f *simulatedEngine) { f.deaf = true }, map[string]TrialVerdict{"abort": TrialBad}, "keeps generating"},
+		"fails everything":         {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"": 500} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "500"},
+		"fails without a word":     {"vllm", func(f *simulatedEngine) { f.status, f.plainError = map[string]int{"": 502}, true }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "502"},
+		"is full":                  {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"": 503} }, map[string]TrialVerdict{"text": TrialUnclear, "": TrialSkipped}, "no room"},
+		"a key that is not enough": {"vllm", func(f *simulatedEngine) { f.status = map[string]int{"": 401} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "401"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := good()
+			f := goodEngine()
 			c.change(f)
 			d, err := Detect(t.Context(), f.serve(t, c.engine), "", mustProfiles(t))
 			if err != nil || f.posts.Load() != 0 {
 				t.Fatalf("%v, and %d calls before anything is tried", err, f.posts.Load())
 			}
-			if err := d.try(t.Context(), "", "", 200*time.Millisecond); err != nil {
+			if err := d.runTrials(t.Context(), "", "", 200*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 			advised := false
@@ -231,18 +233,18 @@ func TestTry(t *testing.T) {
 // is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
-	ask := func(f *tryable, o DoctorOptions) (string, error) {
+	ask := func(f *simulatedEngine, o DoctorOptions) (string, error) {
 		url := f.serve(t, archive)
 		o.URLs = []string{url}
 		var b bytes.Buffer
-		err := Doctor(t.Context(), &b, &o)
+		err := RunDoctor(t.Context(), &b, &o)
 		port := url[strings.LastIndex(url, ":")+1:]
 		if err != nil {
 			err = fmt.Errorf("%s", strings.ReplaceAll(err.Error(), port, "8000"))
 		}
 		return strings.ReplaceAll(b.String(), port, "8000"), err
 	}
-	f := good()
+	f := goodEngine()
 	if out, err := ask(f, DoctorOptions{}); err != nil || f.posts.Load() != 0 || strings.Contains(out, "tried") {
 		t.Errorf("without --try: %d calls, %v\n%s", f.posts.Load(), err, out)
 	}
@@ -254,13 +256,13 @@ func TestTriedReport(t *testing.T) {
 	out = out[strings.Index(out, "  tried with"):]
 	before, after, _ := strings.Cut(out, "slot is free after ")
 	_, after, _ = strings.Cut(after, " ms")
-	golden.File(t, filepath.Join("testdata", "doctor", "tried.txt"), []byte(before+"slot is free after N ms"+after))
+	golden.CompareFile(t, filepath.Join("testdata", "doctor", "tried.txt"), []byte(before+"slot is free after N ms"+after))
 	for _, body := range f.bodies {
 		if !strings.Contains(body, `"model":"org/m"`) {
 			t.Errorf("another model is tried: %s", body)
 		}
 	}
-	out, err = ask(good(), DoctorOptions{Try: true, JSON: true})
+	out, err = ask(goodEngine(), DoctorOptions{Try: true, JSON: true})
 	var found []struct {
 		URL, Engine string
 		Tried       []Trial
@@ -273,7 +275,7 @@ func TestTriedReport(t *testing.T) {
 	// The report suggests the line only for an engine that is not known to continue a prefill.
 	archive = "ollama"
 	for begun, want := range map[string]bool{"": true, "counts": false} {
-		f := good()
+		f := goodEngine()
 		f.begun = begun
 		if out, _ := ask(f, DoctorOptions{Try: true}); strings.Contains(out, "\n    prefill: proven ") != want {
 			t.Errorf("an engine that %q what is begun:\n%s", begun, out)

@@ -12,9 +12,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Wake sends the request that wakes an engine, and returns the response status. The operator
+// SendWake sends the request that wakes an engine, and returns the response status. The operator
 // configures the request. It has no body, no credentials and no client data.
-func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
+func SendWake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	base, path, err := wakeURL(w.URL)
 	if err != nil {
 		return 0, errNoPage // cannot happen: the configuration was validated
@@ -24,11 +24,11 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 		return 0, err
 	}
 	defer t.Close()
-	x, end := t.ExchangeWhile(ctx)
+	x, end := t.ExchangeWithContext(ctx)
 	defer end()
 	err = x.Send(&http1.Request{
 		Method: w.Method, Path: path, Accept: "*/*",
-		ConnectTimeout: wakeConnect, WriteTimeout: wakeConnect, NoReplay: true,
+		ConnectTimeout: wakeConnectTimeout, WriteTimeout: wakeConnectTimeout, NoReplay: true,
 	})
 	if err == nil {
 		err = x.Await(time.Now().Add(limit))
@@ -43,7 +43,7 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 func wakeURL(address string) (base, path string, err error) {
 	if unixsocket.Is(address) {
 		address, query, asks := strings.Cut(address, "?")
-		file, path, err := unixsocket.URL(address)
+		file, path, err := unixsocket.ParseURL(address)
 		if asks {
 			query = "?" + query
 		}
@@ -57,4 +57,4 @@ func wakeURL(address string) (base, path string, err error) {
 	return server.String(), cmp.Or(u.RequestURI(), "/"), nil
 }
 
-const wakeConnect = 10 * time.Second
+const wakeConnectTimeout = 10 * time.Second

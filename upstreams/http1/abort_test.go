@@ -43,30 +43,30 @@ func TestAbort(t *testing.T) {
 			return errors.Join(x.Send(r), x.Await(time.Time{}))
 		}},
 		{name: "head begun", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 20") }, run: func(x *Exchange, r *Request) error {
-			return errors.Join(x.Send(r), x.Await(soon()))
+			return errors.Join(x.Send(r), x.Await(inThirtySeconds()))
 		}},
 		{name: "after the head", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
-			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
 			time.Sleep(60 * time.Millisecond) // during the abort, the owner is not in a call
-			return readUntilError(x, soon())
+			return readUntilError(x, inThirtySeconds())
 		}},
 		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
-			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
-			return readUntilError(x, soon())
+			return readUntilError(x, inThirtySeconds())
 		}},
 		{name: "wait of a silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead) }, run: func(x *Exchange, r *Request) error {
-			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
-			x.Wait(soon())
-			return readUntilError(x, soon())
+			x.WaitReadable(inThirtySeconds())
+			return readUntilError(x, inThirtySeconds())
 		}},
 		{name: "body until close", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send("HTTP/1.1 200 OK\r\n\r\nabc") }, run: func(x *Exchange, r *Request) error {
-			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
+			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
 			return readUntilError(x, time.Time{})
@@ -112,7 +112,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	if secure {
 		s = rawserver.ServeTLS(t, script)
 	}
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
 	r := post(strings.Repeat("a", size))
 	r.WriteTimeout = 5 * time.Second
@@ -134,13 +134,13 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 		t.Fatal("the engine never saw the close")
 	}
 	err := <-result
-	f := wantFailure(t, err, Aborted, ReasonAborted)
+	f := wantFailure(t, err, KindAborted, ReasonAborted)
 	if !errors.Is(err, errTestCause) || !f.Sent {
 		t.Errorf("failure %v, sent %v", f, f.Sent)
 	}
-	wantFailure(t, x.Await(soon()), Aborted, ReasonAborted)
-	_, err = x.Read(make([]byte, 1), soon())
-	wantFailure(t, err, Aborted, ReasonAborted)
+	wantFailure(t, x.Await(inThirtySeconds()), KindAborted, ReasonAborted)
+	_, err = x.Read(make([]byte, 1), inThirtySeconds())
+	wantFailure(t, err, KindAborted, ReasonAborted)
 	return at.Sub(begin)
 }
 
@@ -193,13 +193,13 @@ func TestAbortBeforeConnected(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			checkLeaks(t)
 			tr := tt.to(t)
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			result := make(chan error, 1)
 			go func() { result <- x.Send(post("q")) }()
 			<-begun
 			begin := time.Now()
 			x.Abort(errTestCause)
-			f := wantFailure(t, <-result, Aborted, ReasonAborted)
+			f := wantFailure(t, <-result, KindAborted, ReasonAborted)
 			if f.Sent || !errors.Is(f, errTestCause) || time.Since(begin) > 5*time.Second {
 				t.Errorf("failure %v, sent %v, after %v", f, f.Sent, time.Since(begin))
 			}
@@ -210,13 +210,13 @@ func TestAbortBeforeConnected(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		x.Abort(nil)
-		wantFailure(t, x.Send(post("q")), Aborted, ReasonAborted)
+		wantFailure(t, x.Send(post("q")), KindAborted, ReasonAborted)
 		if s.Accepted() != 0 {
 			t.Error("an aborted exchange has connected")
 		}
-		if f := failureOf(t, x.Await(soon())); !errors.Is(f, context.Canceled) {
+		if f := failureOf(t, x.Await(inThirtySeconds())); !errors.Is(f, context.Canceled) {
 			t.Errorf("the cause is %v, want context.Canceled", f.Err)
 		}
 		x.Close()
@@ -227,19 +227,19 @@ func TestAbortBeforeConnected(t *testing.T) {
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
 		x := mustEcho(t, tr, "q")
-		next := tr.Exchange()
+		next := tr.NewExchange()
 		defer next.Close()
-		if err := next.Send(post("next")); err != nil || !next.request.reused {
-			t.Fatal(err, next.request.reused)
+		if err := next.Send(post("next")); err != nil || !next.delivery.reusedConn {
+			t.Fatal(err, next.delivery.reusedConn)
 		}
 		x.Abort(errTestCause) // has no effect, because the connection already serves another exchange
-		if err := next.Await(soon()); err != nil {
+		if err := next.Await(inThirtySeconds()); err != nil {
 			t.Fatal(err)
 		}
 		if body, err := readAll(next); body != "next" || err != nil {
 			t.Fatal(body, err)
 		}
-		if _, err := x.Read(make([]byte, 1), soon()); failureOf(t, err).Kind != Aborted {
+		if _, err := x.Read(make([]byte, 1), inThirtySeconds()); failureOf(t, err).Kind != KindAborted {
 			t.Error("Read after Close")
 		}
 	})
@@ -257,7 +257,7 @@ func TestAbortRace(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 150 {
-				x := tr.Exchange()
+				x := tr.NewExchange()
 				threatened := (i+w)%2 == 0
 				stop := make(chan bool)
 				if threatened {
@@ -272,7 +272,7 @@ func TestAbortRace(t *testing.T) {
 				body := fmt.Sprintf("exchange %d of worker %d", i, w)
 				err := x.Send(post(body))
 				if err == nil {
-					err = x.Await(soon())
+					err = x.Await(inThirtySeconds())
 				}
 				got := ""
 				if err == nil {
@@ -316,8 +316,8 @@ func TestCloseEndsTheExchange(t *testing.T) {
 		}
 		closed <- err
 	})
-	x := transportTo(t, s.URL()).Exchange()
-	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+	x := transportTo(t, s.URL()).NewExchange()
+	if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
 	x.Close()

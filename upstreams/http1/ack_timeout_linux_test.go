@@ -30,12 +30,12 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 				return
 			}
 			_, body, _ := p.Request()
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 			<-gone
-			p.Vanish()
+			p.DropPackets()
 			gate <- true
 			<-gone
-			p.Appear()
+			p.RestorePackets()
 			// enough for several retransmissions of the kernel
 			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout))
 			if n, _ := p.Reader.Read(make([]byte, 10)); n > 0 {
@@ -47,8 +47,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 		gone <- true
 		<-gate
 		x := mustEcho(t, tr, strings.Repeat("s", size))
-		if x.Sends() != 2 {
-			t.Errorf("%d bytes were sent %d times, want 2", size, x.Sends())
+		if x.SendCount() != 2 {
+			t.Errorf("%d bytes were sent %d times, want 2", size, x.SendCount())
 		}
 		close(gone)
 	}
@@ -64,21 +64,21 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 			defer close(done)
 			tr := transportTo(t, serve(t, func(p *rawserver.Peer) {
 				_, _ = io.ReadFull(p.Reader, make([]byte, 100))
-				p.Vanish()
+				p.DropPackets()
 				<-done
 			}).URL())
 			tr.ackTimeout = testAckTimeout
 			r := post("")
 			r.Body, r.WriteTimeout = [][]byte{bytes.Repeat([]byte("x"), 32<<20)}, time.Minute
 			_, _, _, err := roundTrip(tr, r)
-			wantFailure(t, err, Unreachable, ReasonSilent)
+			wantFailure(t, err, KindUnreachable, ReasonSilent)
 		})
 	}
 }
 
 // TestEngineThatReadsLate checks that a closed TCP window does not count as silence of the host.
 func TestEngineThatReadsLate(t *testing.T) {
-	fastset.LeaveOut(t, "an engine that reads late")
+	fastset.SkipIfShort(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
@@ -91,14 +91,14 @@ func TestEngineThatReadsLate(t *testing.T) {
 					p.T.Error("the request did not come")
 				}
 				time.Sleep(lateReply) // after this time, nothing is in flight
-				p.Send(rawserver.Sized(body[:10]))
+				p.Send(rawserver.SizedResponse(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout
 			r := post("")
 			r.Body, r.WriteTimeout = [][]byte{bytes.Repeat([]byte("x"), 16<<20)}, time.Minute
 			_, body, x, err := roundTrip(tr, r)
-			if err != nil || body != "xxxxxxxxxx" || x.Sends() != 1 {
-				t.Errorf("answer = %q, %v after %d sends; want ten x after 1", body, err, x.Sends())
+			if err != nil || body != "xxxxxxxxxx" || x.SendCount() != 1 {
+				t.Errorf("answer = %q, %v after %d sends; want ten x after 1", body, err, x.SendCount())
 			}
 		})
 	}

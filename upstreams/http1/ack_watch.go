@@ -20,12 +20,12 @@ type ackWatch struct {
 // begin starts the watch once a request has been written.
 func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
 
-func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
+func (a *ackWatch) isDue(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// inTime reports whether the host has acknowledged data within the timeout. It also schedules the
+// isAckedInTime reports whether the host has acknowledged data within the timeout. It also schedules the
 // next check.
-func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
-	silence, waiting := c.ask(socket.UnackedFor)
+func (a *ackWatch) isAckedInTime(c *conn, now time.Time, timeout time.Duration) bool {
+	silence, waiting := c.querySocket(socket.UnackedMillis)
 	a.checkAt = time.Time{}
 	if waiting {
 		a.checkAt = now.Add(timeout - min(silence, timeout) + 10*time.Millisecond)
@@ -33,14 +33,14 @@ func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	return silence < timeout
 }
 
-// writtenWithin reports whether the request may have been written less than d ago. It returns false
+// wasWrittenWithin reports whether the request may have been written less than d ago. It returns false
 // for an acknowledged request.
-func (a *ackWatch) writtenWithin(d, timeout time.Duration) bool {
+func (a *ackWatch) wasWrittenWithin(d, timeout time.Duration) bool {
 	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
 }
 
-// earlier returns the earlier time. The zero time means never.
-func earlier(a, b time.Time) time.Time {
+// earlierTime returns the earlier time. The zero time means never.
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

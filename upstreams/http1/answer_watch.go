@@ -8,8 +8,8 @@ import "sync/atomic"
 // state. That write makes the state odd, and later reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Looks returns a number that changes whenever bytes were read since the previous call of Looks.
-func (w *AnswerWatch) Looks() uint64 {
+// Observe returns a number that changes whenever bytes were read since the previous call of Looks.
+func (w *AnswerWatch) Observe() uint64 {
 	for {
 		s := w.state.Load()
 		if s&1 == 0 {
@@ -21,9 +21,9 @@ func (w *AnswerWatch) Looks() uint64 {
 	}
 }
 
-// Came records bytes of a response body. It ignores error bodies. It also ignores the comments in
+// RecordBytes records bytes of a response body. It ignores error bodies. It also ignores the comments in
 // an event stream, because a stalled engine may continue to send them.
-func (w *AnswerWatch) Came(status int, p []byte) {
+func (w *AnswerWatch) RecordBytes(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return
 	}

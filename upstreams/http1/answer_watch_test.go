@@ -9,7 +9,7 @@ import (
 // of Looks. Between two calls of Looks, only one read writes to memory.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
-	one, other := w.Looks(), w.Looks()
+	one, other := w.Observe(), w.Observe()
 	if one != other {
 		t.Fatalf("%d and %d without a read", one, other)
 	}
@@ -18,7 +18,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 1000 {
-					w.Came(200, []byte("x"))
+					w.RecordBytes(200, []byte("x"))
 				}
 			})
 		}
@@ -27,12 +27,12 @@ func TestAnswerWatchLooks(t *testing.T) {
 			t.Fatalf("4000 reads have written %d times", got-one)
 		}
 		before := one
-		one = w.Looks()
-		if one == before || w.Looks() != one {
-			t.Fatalf("%d after reads, %d without more, %d before", one, w.Looks(), before)
+		one = w.Observe()
+		if one == before || w.Observe() != one {
+			t.Fatalf("%d after reads, %d without more, %d before", one, w.Observe(), before)
 		}
 	}
-	if w.Looks() == other {
+	if w.Observe() == other {
 		t.Error("who looks later sees no reads, because another one has looked")
 	}
 }
@@ -44,14 +44,14 @@ func TestAnswerWatchRaced(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 5000 {
-				w.Looks()
+				w.Observe()
 			}
 		})
 		wg.Go(func() {
 			for range 5000 {
-				before := w.Looks()
-				w.Came(200, []byte("x"))
-				if w.Looks() == before {
+				before := w.Observe()
+				w.RecordBytes(200, []byte("x"))
+				if w.Observe() == before {
 					t.Error("a read is lost")
 					return
 				}
@@ -67,7 +67,7 @@ func BenchmarkAnswerWatch(b *testing.B) {
 	p := []byte("x")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			w.Came(200, p)
+			w.RecordBytes(200, p)
 		}
 	})
 }

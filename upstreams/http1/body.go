@@ -22,20 +22,20 @@ const (
 
 // body tracks the read position in a response body.
 type body struct {
-	kind    bodyKind
-	done    bool  // the body was read to its end
-	surplus bool  // the read that returned the end also returned bytes after it
-	left    int64 // unread bytes, if kind is bodySized
-	chunks  chunked.Decoder
-	later   error // framing error to return once the payload before it has been read
+	kind        bodyKind
+	isDone      bool  // the body was read to its end
+	hasSurplus  bool  // the read that returned the end also returned bytes after it
+	left        int64 // unread bytes, if kind is bodySized
+	chunks      chunked.Decoder
+	deferredErr error // framing error to return once the payload before it has been read
 }
 
-// begin sets the framing from the response head (RFC 9112, 6.3).
-func (b *body) begin(method string, h *head) {
+// setFraming sets the framing from the response head (RFC 9112, 6.3).
+func (b *body) setFraming(method string, h *head) {
 	switch {
 	case method == "HEAD", h.status == 101, h.status == 204, h.status == 304, h.hasLength && h.length == 0:
-		b.kind, b.done = bodyNone, true
-	case h.chunked:
+		b.kind, b.isDone = bodyNone, true
+	case h.isChunked:
 		b.kind = bodyChunked
 	case h.hasLength:
 		b.kind, b.left = bodySized, h.length
@@ -46,37 +46,37 @@ func (b *body) begin(method string, h *head) {
 
 // skipFraming skips framing at the start of p and returns the number of skipped bytes.
 func (b *body) skipFraming(p []byte) (n int, err error) {
-	if b.kind == bodyChunked && !b.done {
+	if b.kind == bodyChunked && !b.isDone {
 		n, err = b.chunks.SkipFraming(p, &replyRules)
-		b.done = b.chunks.Ended()
+		b.isDone = b.chunks.HasEnded()
 	}
 	return n, err
 }
 
-// available returns how many payload bytes precede the next framing.
-func (b *body) available() int64 {
+// payloadAvailable returns how many payload bytes precede the next framing.
+func (b *body) payloadAvailable() int64 {
 	if b.kind == bodyChunked {
-		return b.chunks.Payload()
+		return b.chunks.PayloadLeft()
 	}
 	return b.left
 }
 
-func (b *body) consumed(n int64) {
+func (b *body) consume(n int64) {
 	switch b.kind {
 	case bodyChunked:
-		b.chunks.Take(n)
+		b.chunks.Consume(n)
 	case bodySized:
 		b.left -= n
-		b.done = b.left == 0
+		b.isDone = b.left == 0
 	}
 }
 
-// payload returns the payload in p. If the payload spans more than one chunk, payload moves the
+// takePayload returns the payload in p. If the payload spans more than one chunk, payload moves the
 // parts next to each other. It handles the end of the body like unframe, but defers all errors to
 // the next read.
-func (b *body) payload(p []byte) []byte {
+func (b *body) takePayload(p []byte) []byte {
 	if b.kind == bodyChunked {
-		if whole := b.chunks.Whole(p); whole != nil {
+		if whole := b.chunks.SingleChunkPayload(p); whole != nil {
 			return whole
 		}
 	}
@@ -86,7 +86,7 @@ func (b *body) payload(p []byte) []byte {
 		n, err = b.unframe(p[start:])
 	}
 	if err != nil {
-		b.later = err
+		b.deferredErr = err
 	}
 	return p[start : start+n : start+n]
 }
@@ -96,15 +96,15 @@ func (b *body) payload(p []byte) []byte {
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))
-		b.surplus = n < len(p)
-		b.consumed(int64(n))
+		b.hasSurplus = n < len(p)
+		b.consume(int64(n))
 		return n, nil
 	}
 	n, read, err := b.chunks.Unframe(p, &replyRules)
-	b.done = b.chunks.Ended()
-	b.surplus = b.done && read < len(p)
+	b.isDone = b.chunks.HasEnded()
+	b.hasSurplus = b.isDone && read < len(p)
 	if err != nil && n > 0 {
-		b.later, err = err, nil // return the payload before the error first
+		b.deferredErr, err = err, nil // return the payload before the error first
 	}
 	return n, err
 }

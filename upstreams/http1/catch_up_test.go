@@ -33,7 +33,7 @@ func TestCatchUp(t *testing.T) {
 				<-next
 				p.Send(body)
 			})
-			x := transportTo(t, s.URL()).Exchange()
+			x := transportTo(t, s.URL()).NewExchange()
 			defer x.Close()
 			defer goOn()
 			if err := x.Send(post("q")); err != nil {
@@ -54,11 +54,11 @@ func TestCatchUp(t *testing.T) {
 			if n, err := x.Read(p, passed()); !errors.Is(err, ErrNotYet) {
 				t.Fatalf("before the body is sent: %d bytes, %v", n, err)
 			}
-			if !x.request.c.secured && x.Wait(passed()) {
+			if !x.delivery.c.isTLS && x.WaitReadable(passed()) {
 				t.Error("before the body is sent Wait says that something has come")
 			}
 			goOn()
-			waitFor(t, "Wait sees the body", func() bool { return x.Wait(passed()) })
+			waitFor(t, "Wait sees the body", func() bool { return x.WaitReadable(passed()) })
 			comes("the body", func() error { _, err := x.Read(p, passed()); return err })
 		})
 	}
@@ -68,7 +68,7 @@ func TestCatchUp(t *testing.T) {
 // slightly.
 func TestCatchUpEnds(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
-	var c catchUp
+	var c lateReadLimit
 	for _, step := range []struct {
 		until, now time.Time
 		want       bool
@@ -76,12 +76,12 @@ func TestCatchUpEnds(t *testing.T) {
 		{time.Time{}, begin, false},
 		{begin.Add(time.Second), begin, false},
 		{begin, begin.Add(time.Hour), true},
-		{begin, begin.Add(time.Hour + catchUpMost - 1), true},
-		{begin, begin.Add(time.Hour + catchUpMost), false},
+		{begin, begin.Add(time.Hour + maxLateRead - 1), true},
+		{begin, begin.Add(time.Hour + maxLateRead), false},
 		{begin.Add(time.Minute), begin.Add(2 * time.Hour), true}, // a different deadline
 	} {
-		c.until = step.until
-		if got := c.allowed(step.now); got != step.want {
+		c.deadline = step.until
+		if got := c.allowsRead(step.now); got != step.want {
 			t.Errorf("until %s, now %s: %t", step.until.Sub(begin), step.now.Sub(begin), got)
 		}
 	}

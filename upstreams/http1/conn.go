@@ -19,25 +19,25 @@ import (
 // timer. When a deadline fires, read and send compare the clock with the caller's limit. If the
 // deadline of an earlier exchange fires, this costs only one check.
 type conn struct {
-	nc      net.Conn        // connection to read and write: a plainConn, or TLS over it
-	sock    net.Conn        // the underlying socket
-	raw     syscall.RawConn // used for system calls; noSocket if there is no descriptor
-	secured bool            // nc is TLS
-	poll    poll
+	nc    net.Conn        // connection to read and write: a plainConn, or TLS over it
+	sock  net.Conn        // the underlying socket
+	raw   syscall.RawConn // used for system calls; noSocket if there is no descriptor
+	isTLS bool            // nc is TLS
+	poll  pollOps
 
-	catchUp catchUp   // applies to all reads, including those by the TLS layer
-	readBy  time.Time // current read deadline of the socket, or zero
-	writeBy time.Time // current write deadline of the socket, or zero
+	lateReads     lateReadLimit // applies to all reads, including those by the TLS layer
+	readDeadline  time.Time     // current read deadline of the socket, or zero
+	writeDeadline time.Time     // current write deadline of the socket, or zero
 
-	retires     time.Time // when reuse ends; set when the connection first becomes idle
-	expires     time.Time // while idle: when the idle time ends
-	kept        time.Time // while idle: when the connection became idle
-	unsolicited bool      // unsolicited bytes arrived right after a response
+	reuseUntil     time.Time // when reuse ends; set when the connection first becomes idle
+	idleUntil      time.Time // while idle: when the idle time ends
+	idleSince      time.Time // while idle: when the connection became idle
+	hasUnsolicited bool      // unsolicited bytes arrived right after a response
 
-	watch    *HostWatch    // HostWatch that tracks the connection until it is closed
-	addr     string        // the host's address in watch
-	vanished atomic.Bool   // watch closed the connection because its host has vanished
-	hangUp   socket.HangUp // in engineHangUps
+	watch        *HostWatch          // HostWatch that tracks the connection until it is closed
+	addr         string              // the host's address in watch
+	hostVanished atomic.Bool         // watch closed the connection because its host has vanished
+	hangUp       socket.HangUpHandle // in engineHangUps
 }
 
 // newConn wraps a connected socket. sock may also be a connection without a descriptor, such as
@@ -52,13 +52,13 @@ func newConn(sock net.Conn) (*conn, error) {
 		return nil, err
 	}
 	plain := &plainConn{Conn: sock}
-	if err := plain.stream.Open(described); err != nil {
+	if err := plain.stream.Attach(described); err != nil {
 		return nil, err
 	}
 	c := &conn{nc: plain, sock: sock, raw: raw}
-	plain.catchUp = &c.catchUp
-	c.poll.local = sock.LocalAddr().Network() == "unix"
-	c.poll.bind(raw)
+	plain.lateReads = &c.lateReads
+	c.poll.isUnixSocket = sock.LocalAddr().Network() == "unix"
+	c.poll.bindFuncs(raw)
 	return c, nil
 }
 
@@ -71,45 +71,45 @@ func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
 // plainConn reads with package socket. In an idle process, a read by package net wakes the
 // runtime's monitor thread at least once for each response above 4 KiB (see
-// requestWriter.pushAtOnce).
+// requestWriter.writeWithoutWaiting).
 type plainConn struct {
 	net.Conn
-	stream  socket.Stream
-	catchUp *catchUp // shared with conn
+	stream    socket.Stream
+	lateReads *lateReadLimit // shared with conn
 }
 
 // Read implements net.Conn. After its deadline, it still returns bytes that have already arrived.
 func (c *plainConn) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.catchUp.allowed(time.Now()) {
-		return c.stream.ReadNow(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.lateReads.allowsRead(time.Now()) {
+		return c.stream.TryRead(p)
 	}
 	return n, err
 }
 
-// catchUp decides whether a read after its deadline may still return bytes that have already
+// lateReadLimit decides whether a read after its deadline may still return bytes that have already
 // arrived. If the process was stopped or got no CPU, the deadline may pass while a complete
 // response is in the socket. The time for this is limited, because otherwise an engine that sends
 // continuously could outlast its deadline.
-type catchUp struct {
-	until time.Time // deadline of the current read, or zero
-	of    time.Time // the last expired deadline
-	since time.Time // when a read noticed that the deadline had passed
+type lateReadLimit struct {
+	deadline        time.Time // deadline of the current read, or zero
+	expiredDeadline time.Time // the last expired deadline
+	noticedAt       time.Time // when a read noticed that the deadline had passed
 }
 
-// catchUpMost is how long after a deadline reads still return bytes. That is ample time for the
+// maxLateRead is how long after a deadline reads still return bytes. That is ample time for the
 // bytes in the socket and in the network.
-const catchUpMost = time.Second
+const maxLateRead = time.Second
 
-// allowed reports whether to read from the socket once more.
-func (c *catchUp) allowed(now time.Time) bool {
-	if c.until.IsZero() || now.Before(c.until) {
+// allowsRead reports whether to read from the socket once more.
+func (c *lateReadLimit) allowsRead(now time.Time) bool {
+	if c.deadline.IsZero() || now.Before(c.deadline) {
 		return false // a deadline of an earlier exchange has fired, and the caller repeats the read
 	}
-	if c.of != c.until {
-		c.of, c.since = c.until, now
+	if c.expiredDeadline != c.deadline {
+		c.expiredDeadline, c.noticedAt = c.deadline, now
 	}
-	return now.Sub(c.since) < catchUpMost
+	return now.Sub(c.noticedAt) < maxLateRead
 }
 
 // close closes the socket immediately. It may be called from any goroutine, any number of times. It
@@ -118,7 +118,7 @@ func (c *conn) close() {
 	_ = c.sock.Close()
 	engineHangUps.Remove(&c.hangUp)
 	if c.watch != nil {
-		c.watch.closed(c)
+		c.watch.removeConn(c)
 	}
 }
 
@@ -134,8 +134,8 @@ func (c *conn) reset() {
 // no limit). If no byte has arrived by then, it returns ErrNotYet. It never returns both bytes and
 // an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
-	c.catchUp.until = until
-	c.armRead(until)
+	c.lateReads.deadline = until
+	c.limitReadDeadline(until)
 	for {
 		n, err := c.nc.Read(p)
 		if n > 0 {
@@ -144,44 +144,44 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 		if err == nil {
 			continue // TLS returns no bytes for an empty record
 		}
-		if err = c.late(err, until); err != nil {
+		if err = c.mapReadError(err, until); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// late translates the error of a read. If only a deadline of an earlier exchange has fired, it
+// mapReadError translates the error of a read. If only a deadline of an earlier exchange has fired, it
 // returns nil, and the caller must repeat the read.
-func (c *conn) late(err error, until time.Time) error {
+func (c *conn) mapReadError(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case !until.IsZero() && !time.Now().Before(until):
 		return ErrNotYet
 	}
-	c.readWithin(until)
+	c.setReadDeadline(until)
 	return nil
 }
 
-func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
+func (c *conn) canFetch() bool { return c.poll.fetchFunc != nil && !c.isTLS }
 
-// fetch is like read, but takes a buffer from readBuffers once bytes have arrived. If n > 0, the
+// fetch is like read, but takes a buffer from readBufferPool once bytes have arrived. If n > 0, the
 // caller owns the buffer; otherwise b is nil.
 //
 // If nothing has arrived yet, fetch first writes poll.unsent. The poller already watches the socket
 // when fetch writes, so it cannot miss the response. If fetch cannot write the whole request, it
 // returns errUnsent.
-func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
-	c.catchUp.until = until
-	c.armRead(until)
+func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error) {
+	c.lateReads.deadline = until
+	c.limitReadDeadline(until)
 	for {
-		if err = c.raw.Read(c.poll.grab); err == nil {
+		if err = c.raw.Read(c.poll.fetchFunc); err == nil {
 			b, c.poll.fetched = c.poll.fetched, nil
-			return b, c.poll.count, c.poll.err
+			return b, c.poll.fetchedBytes, c.poll.err
 		}
-		if err = c.late(err, until); errors.Is(err, ErrNotYet) && c.poll.unsent == nil && c.fetchNow() {
+		if err = c.mapReadError(err, until); errors.Is(err, ErrNotYet) && c.poll.unsentRequest == nil && c.fetchAvailable() {
 			b, c.poll.fetched = c.poll.fetched, nil
-			return b, c.poll.count, c.poll.err
+			return b, c.poll.fetchedBytes, c.poll.err
 		}
 		if err != nil {
 			return nil, 0, err
@@ -189,37 +189,37 @@ func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	}
 }
 
-// fetchNow fetches bytes that have already arrived even if the deadline has passed, like
+// fetchAvailable fetches bytes that have already arrived even if the deadline has passed, like
 // plainConn.Read.
-func (c *conn) fetchNow() (came bool) {
-	if !c.catchUp.allowed(time.Now()) {
+func (c *conn) fetchAvailable() (came bool) {
+	if !c.lateReads.allowsRead(time.Now()) {
 		return false
 	}
 	// fails only on a closed socket, which has no bytes
-	_ = c.raw.Control(func(fd uintptr) { came = c.poll.grab(fd) })
+	_ = c.raw.Control(func(fd uintptr) { came = c.poll.fetchFunc(fd) })
 	return came
 }
 
-// peeks reports whether peek works on this connection. If peek does not work, an early response is
+// canPeek reports whether peek works on this connection. If peek does not work, an early response is
 // noticed only when the write fails or times out.
-func (c *conn) peeks() bool { return c.poll.probe != nil }
+func (c *conn) canPeek() bool { return c.poll.probeFunc != nil }
 
 // peek checks the socket's receive queue. It neither waits nor consumes bytes. Where peek is not
-// supported, it returns peekedQuiet.
-func (c *conn) peek() peeked {
-	if !c.peeks() {
-		return peekedQuiet
+// supported, it returns queueEmpty.
+func (c *conn) peek() queueState {
+	if !c.canPeek() {
+		return queueEmpty
 	}
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes have arrived before the engine's host acknowledged any of the
+// hasLeftover reports whether bytes have arrived before the engine's host acknowledged any of the
 // first size bytes of a request. Such bytes cannot be the response. See also errLeftover.
-func (c *conn) leftover(size int) (yes bool) {
-	if c.peek() != peekedData {
+func (c *conn) hasLeftover(size int) (yes bool) {
+	if c.peek() != queueHasData {
 		return false
 	}
-	_ = c.raw.Control(func(fd uintptr) { yes = c.poll.unacked(fd, size) }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { yes = c.poll.isUnacked(fd, size) }) // fails on a closed socket only
 	return yes
 }
 
@@ -228,48 +228,48 @@ func (c *conn) leftover(size int) (yes bool) {
 // len(b) if the socket is full. The error is errNotQuiet if nothing was written, or errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
-	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
-	_ = c.raw.Control(p.begin) // fails only on a closed socket, and the next write reports that
+	p.head, p.sentBytes, p.peekResult, p.err = b, 0, queueEmpty, errUnsent
+	_ = c.raw.Control(p.sendHeadFunc) // fails only on a closed socket, and the next write reports that
 	p.head = nil
 	switch {
-	case errors.Is(p.err, errUnsent) && p.found != peekedQuiet:
+	case errors.Is(p.err, errUnsent) && p.peekResult != queueEmpty:
 		return 0, errNotQuiet
 	case errors.Is(p.err, errUnsent):
-		return max(p.left, 0), nil
+		return max(p.sentBytes, 0), nil
 	}
 	return len(b), p.err
 }
 
-// armRead makes the next read return at until or earlier.
-func (c *conn) armRead(until time.Time) {
-	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
-		c.readWithin(until)
+// limitReadDeadline makes the next read return at until or earlier.
+func (c *conn) limitReadDeadline(until time.Time) {
+	if !until.IsZero() && (c.readDeadline.IsZero() || until.Before(c.readDeadline)) {
+		c.setReadDeadline(until)
 	}
 }
 
-func (c *conn) readWithin(by time.Time) {
+func (c *conn) setReadDeadline(by time.Time) {
 	_ = c.nc.SetReadDeadline(by) // fails only on a closed socket, and the read reports that
-	c.readBy = by
+	c.readDeadline = by
 }
 
-func (c *conn) writeWithin(by time.Time) {
+func (c *conn) setWriteDeadline(by time.Time) {
 	_ = c.nc.SetWriteDeadline(by)
-	c.writeBy = by
+	c.writeDeadline = by
 }
 
-// sendPiece is the maximum size of one TLS write. Between two writes, push can observe progress.
-const sendPiece = 64 << 10
+// maxTLSWrite is the maximum size of one TLS write. Between two writes, push can observe progress.
+const maxTLSWrite = 64 << 10
 
 // send writes from the front of v and removes the written bytes. It makes a single attempt, so
 // bytes may remain in v even if err is nil.
 func (c *conn) send(v *net.Buffers) (int, error) {
-	if len(*v) > 1 && !c.secured {
+	if len(*v) > 1 && !c.isTLS {
 		n, err := v.WriteTo(c.sock)
 		return int(n), err
 	}
 	b := (*v)[0]
-	if c.secured && len(b) > sendPiece {
-		b = b[:sendPiece]
+	if c.isTLS && len(b) > maxTLSWrite {
+		b = b[:maxTLSWrite]
 	}
 	n, err := c.nc.Write(b)
 	if n == len((*v)[0]) {
@@ -295,7 +295,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 				return
 			case <-look.C:
 			}
-			if silence, _ := c.ask(socket.UnackedFor); silence >= patience {
+			if silence, _ := c.querySocket(socket.UnackedMillis); silence >= patience {
 				// fails only on a closed socket, which also ends the write
 				_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				return
@@ -305,73 +305,73 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, but no later than limit after last. If the
+// limitWriteDeadline makes the next write return after step, but no later than limit after last. If the
 // connection is not TLS, an earlier deadline does no harm, so an exchange can often use the
 // deadline of the previous one.
-func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
+func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
-		if !c.writeBy.IsZero() {
-			c.writeWithin(time.Time{})
+		if !c.writeDeadline.IsZero() {
+			c.setWriteDeadline(time.Time{})
 		}
 		return
 	}
 	by := now.Add(step)
 	if limit > 0 {
-		by = earlier(by, last.Add(limit))
+		by = earlierTime(by, last.Add(limit))
 	}
-	if c.secured || !c.writeBy.After(now) || c.writeBy.After(by) {
-		c.writeWithin(by)
+	if c.isTLS || !c.writeDeadline.After(now) || c.writeDeadline.After(by) {
+		c.setWriteDeadline(by)
 	}
 }
 
-// justKept reports whether the connection became idle less than a second ago. Bytes that arrive
+// becameIdleRecently reports whether the connection became idle less than a second ago. Bytes that arrive
 // within that second belong to the last response. Later bytes are usually a 408, which servers send
 // when they close an idle connection.
-func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
+func (c *conn) becameIdleRecently(now time.Time) bool { return now.Sub(c.idleSince) < time.Second }
 
-// stale reports whether an idle connection cannot be reused because it is closed or broken, or has
+// isStale reports whether an idle connection cannot be reused because it is closed or broken, or has
 // unsolicited bytes that would be parsed as the next response.
-func (c *conn) stale(now time.Time) bool {
-	if c.peek() != peekedQuiet {
-		c.unsolicited = c.poll.found == peekedData && !c.secured && c.justKept(now)
+func (c *conn) isStale(now time.Time) bool {
+	if c.peek() != queueEmpty {
+		c.hasUnsolicited = c.poll.peekResult == queueHasData && !c.isTLS && c.becameIdleRecently(now)
 		return true
 	}
-	if c.peeks() && !c.secured {
+	if c.canPeek() && !c.isTLS {
 		return false
 	}
 	// A peek misses bytes that TLS has already decrypted or buffered, and some systems cannot peek.
 	// The check therefore reads with a minimal deadline. On a healthy connection, the read times
 	// out without harming later TLS reads.
-	c.readWithin(time.Now().Add(stalePatience))
-	n, err := c.nc.Read(c.poll.one[:])
-	c.readWithin(time.Time{})
-	c.unsolicited = n > 0 && c.justKept(now)
+	c.setReadDeadline(time.Now().Add(staleCheckTimeout))
+	n, err := c.nc.Read(c.poll.probeBuf[:])
+	c.setReadDeadline(time.Time{})
+	c.hasUnsolicited = n > 0 && c.becameIdleRecently(now)
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask runs socket.UnackedFor or socket.SilentFor on the connection.
-func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
+// querySocket runs socket.UnackedMillis or socket.SilentMillis on the connection.
+func (c *conn) querySocket(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails only on a closed socket
 	return time.Duration(ms) * time.Millisecond, yes
 }
 
-// ended returns the reason why the connection ended: ErrHostVanished, or err.
-func (c *conn) ended(err error) error {
-	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
+// endReason returns the reason why the connection ended: ErrHostVanished, or err.
+func (c *conn) endReason(err error) error {
+	if c.hostVanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.isSilent(c.addr) {
 		return ErrHostVanished
 	}
 	return err
 }
 
-func (c *conn) reasonOf(err error) string {
+func (c *conn) failureReason(err error) string {
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), noRoute(err):
+	case errors.Is(err, errUnacked), errors.Is(err, syscall.ETIMEDOUT), isNoRoute(err):
 		return ReasonSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
-	case c != nil && c.secured && !errors.As(err, &errno):
+	case c != nil && c.isTLS && !errors.As(err, &errno):
 		// TLS 1.3 reports a rejected client certificate only as an alert in the first read
 		return ReasonTLS
 	default:

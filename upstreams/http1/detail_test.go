@@ -69,8 +69,8 @@ func TestDetail(t *testing.T) {
 func TestDetail_Bounded(t *testing.T) {
 	t.Parallel()
 	f := Failure{Reason: ReasonTLS, Err: errors.New("a" + strings.Repeat("é", 400))}
-	if got := f.Detail(); len(got) > longestDetail || !utf8.ValidString(got) {
-		t.Errorf("Detail = %d bytes: %q; want valid UTF-8 of at most %d", len(got), got, longestDetail)
+	if got := f.Detail(); len(got) > maxDetailLen || !utf8.ValidString(got) {
+		t.Errorf("Detail = %d bytes: %q; want valid UTF-8 of at most %d", len(got), got, maxDetailLen)
 	}
 }
 

@@ -18,7 +18,7 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := life.hold(nil, cancel); err != nil { // Abort was called before cancel was set
+	if err := life.setAbortable(nil, cancel); err != nil { // Abort was called before cancel was set
 		return nil, err
 	}
 	c, failure := t.connectOnce(ctx)
@@ -35,12 +35,12 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 // timeout.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
-		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
+		return nil, &Failure{Kind: KindUnreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
 		// A look-up that times out counts as a DNS failure, because nothing was sent.
-		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
+		return nil, &Failure{Kind: KindUnreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ""
 	for i, addr := range addrs {
@@ -58,9 +58,9 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	}
 	t.dns.expire()
 	if isTimeout(err) {
-		return nil, &Failure{Kind: Timeout, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
+		return nil, &Failure{Kind: KindTimeout, Clock: ClockConnect, Reason: ReasonTimeout, Err: err}
 	}
-	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
+	return nil, &Failure{Kind: KindUnreachable, Reason: reason, Err: err}
 }
 
 // dialOne connects to one address. left is the number of addresses still to try, including this
@@ -73,15 +73,15 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		defer cancel()
 	}
 	sock, err := t.dial(share, t.network, addr)
-	for wait := time.Millisecond; t.network == "unix" && errors.Is(err, syscall.EAGAIN); wait = min(2*wait, fullQueueWait) {
-		if !sleep(share, wait) {
+	for wait := time.Millisecond; t.network == "unix" && errors.Is(err, syscall.EAGAIN); wait = min(2*wait, maxQueueFullPause) {
+		if !sleepContext(share, wait) {
 			err = share.Err()
 			break
 		}
 		sock, err = t.dial(share, t.network, addr)
 	}
 	if err != nil {
-		t.hosts.refused(addr, err, time.Now())
+		t.hosts.recordDialError(addr, err, time.Now())
 		return nil, ReasonConnect, err
 	}
 	c, err := newConn(sock)
@@ -89,7 +89,7 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		_ = sock.Close()
 		return nil, ReasonConnect, err
 	}
-	t.hosts.connected(addr, c)
+	t.hosts.addConn(addr, c)
 	if t.tls == nil {
 		return c, "", nil
 	}
@@ -98,16 +98,16 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		c.close()
 		return nil, ReasonTLS, err
 	}
-	c.nc, c.secured = secured, true
+	c.nc, c.isTLS = secured, true
 	return c, "", nil
 }
 
-// fullQueueWait is the longest pause between two connects to a Unix socket whose accept queue is
+// maxQueueFullPause is the longest pause between two connects to a Unix socket whose accept queue is
 // full. The kernel refuses such connects immediately, whereas it retries TCP connects.
-const fullQueueWait = 50 * time.Millisecond
+const maxQueueFullPause = 50 * time.Millisecond
 
-// sleep waits for d, and returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepContext waits for d, and returns false if ctx ends first.
+func sleepContext(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

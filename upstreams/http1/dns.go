@@ -11,39 +11,39 @@ import (
 )
 
 const (
-	dnsFresh       = 30 * time.Second // how long a result is fresh; older ones are used during their renewal
-	dnsPause       = time.Second      // minimum interval between the starts of two look-ups
-	dnsTimeout     = 10 * time.Second // timeout of a look-up
-	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
+	dnsFresh         = 30 * time.Second // how long a result is fresh; older ones are used during their renewal
+	dnsMinInterval   = time.Second      // minimum interval between the starts of two look-ups
+	dnsTimeout       = 10 * time.Second // timeout of a look-up
+	addrDemotionTime = 5 * time.Minute  // how long an unreachable address is tried last
 )
 
 // dnsCache resolves an upstream's host to the addresses to dial. It keeps the last successful
 // result until a newer one arrives, so only the first requests wait for the resolver.
 type dnsCache struct {
 	host, port string
-	fixed      []string // addresses for an IP literal or localhost, which need no resolver
+	fixedAddrs []string // addresses for an IP literal or localhost, which need no resolver
 	guard      Guard
 	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	ctx        context.Context // cancels look-ups when the transport is closed
 
 	mu          sync.Mutex
-	known       []string             // last known addresses; replaced, never modified
+	knownAddrs  []string             // last known addresses; replaced, never modified
 	unreachable map[string]time.Time // time of each address's last failure
-	since       time.Time            // time of the last successful look-up
-	last        time.Time            // start of the last look-up
+	resolvedAt  time.Time            // time of the last successful look-up
+	lastLookup  time.Time            // start of the last look-up
 	lastErr     error                // why the last look-up failed, or nil
-	pending     chan struct{}
+	lookupDone  chan struct{}
 }
 
 func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 	n := &dnsCache{host: host, port: port, ctx: life, guard: g, lookup: net.DefaultResolver.LookupNetIP}
 	switch ip, err := netip.ParseAddr(host); {
 	case err == nil:
-		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
+		n.fixedAddrs = []string{net.JoinHostPort(ip.String(), port)}
 	case host == "localhost":
 		// RFC 6761, 6.3: localhost is always the loopback. An engine may listen on either address
 		// family.
-		n.fixed = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+		n.fixedAddrs = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
 	}
 	return n
 }
@@ -51,18 +51,18 @@ func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 // addresses returns the addresses to dial, in order of preference. The slice is shared and must not
 // be modified.
 func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
-	if n.fixed != nil {
-		return n.fixed, nil
+	if n.fixedAddrs != nil {
+		return n.fixedAddrs, nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if n.pending == nil && now.Sub(n.since) > dnsFresh && now.Sub(n.last) > dnsPause {
-		n.last, n.pending = now, make(chan struct{})
-		done := n.pending
+	if n.lookupDone == nil && now.Sub(n.resolvedAt) > dnsFresh && now.Sub(n.lastLookup) > dnsMinInterval {
+		n.lastLookup, n.lookupDone = now, make(chan struct{})
+		done := n.lookupDone
 		go n.guard.Once(guardDNS, func() { n.resolve(done) })
 	}
-	if pending := n.pending; n.known == nil && pending != nil {
+	if pending := n.lookupDone; n.knownAddrs == nil && pending != nil {
 		n.mu.Unlock()
 		select {
 		case <-pending:
@@ -71,8 +71,8 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 		n.mu.Lock()
 	}
 	switch {
-	case n.known != nil:
-		return n.known, nil
+	case n.knownAddrs != nil:
+		return n.knownAddrs, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
@@ -82,7 +82,7 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 // demote moves an unreachable address behind the others. Otherwise every dial would first wait for
 // that address: a second, for example, if IPv6 has no route.
 func (n *dnsCache) demote(addr string) {
-	if n.fixed != nil {
+	if n.fixedAddrs != nil {
 		return
 	}
 	n.mu.Lock()
@@ -91,14 +91,14 @@ func (n *dnsCache) demote(addr string) {
 		n.unreachable = map[string]time.Time{}
 	}
 	n.unreachable[addr] = time.Now()
-	n.known = n.ordered(slices.Clone(n.known))
+	n.knownAddrs = n.sortByReachability(slices.Clone(n.knownAddrs))
 }
 
-// ordered sorts reachable addresses in the resolver's order, followed by unreachable ones by time
+// sortByReachability sorts reachable addresses in the resolver's order, followed by unreachable ones by time
 // of failure. The caller holds mu.
-func (n *dnsCache) ordered(addrs []string) []string {
+func (n *dnsCache) sortByReachability(addrs []string) []string {
 	for addr, at := range n.unreachable {
-		if time.Since(at) > unreachableFor {
+		if time.Since(at) > addrDemotionTime {
 			delete(n.unreachable, addr)
 		}
 	}
@@ -109,11 +109,11 @@ func (n *dnsCache) ordered(addrs []string) []string {
 // expire makes the next dial look up the name again, because none of the known addresses was
 // reachable.
 func (n *dnsCache) expire() {
-	if n.fixed != nil {
+	if n.fixedAddrs != nil {
 		return
 	}
 	n.mu.Lock()
-	n.since = time.Time{}
+	n.resolvedAt = time.Time{}
 	n.mu.Unlock()
 }
 
@@ -129,9 +129,9 @@ func (n *dnsCache) resolve(done chan struct{}) {
 		defer close(done)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.pending, n.lastErr = nil, err
+		n.lookupDone, n.lastErr = nil, err
 		if err == nil {
-			n.known, n.since = n.ordered(addrs), time.Now()
+			n.knownAddrs, n.resolvedAt = n.sortByReachability(addrs), time.Now()
 		}
 	}()
 	n.guard.Point(guardDNS)

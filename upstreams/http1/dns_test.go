@@ -110,7 +110,7 @@ func TestNames(t *testing.T) {
 			n := begin(t, r)
 			_, _ = n.addresses(t.Context())
 			r.answer(two, nil)
-			time.Sleep(2 * dnsPause)
+			time.Sleep(2 * dnsMinInterval)
 			n.expire()
 			get(t, n, "10.0.0.1:8000")
 			synctest.Wait()
@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 				t.Errorf("%d lookups in an instant", n)
 			}
 			r.answer(one, nil)
-			time.Sleep(dnsPause + 1)
+			time.Sleep(dnsMinInterval + 1)
 			if got, err := n.addresses(t.Context()); err != nil || len(got) != 1 {
 				t.Fatal(got, err)
 			}
@@ -185,7 +185,7 @@ func TestUnresolvedUpstream(t *testing.T) {
 	tr := transportTo(t, "http://engine.invalid:1")
 	tr.dns.lookup = (&resolver{err: errors.New("no such host")}).lookup
 	_, _, _, err := roundTrip(tr, post("q"))
-	if f := wantFailure(t, err, Unreachable, ReasonDNS); f.Sent {
+	if f := wantFailure(t, err, KindUnreachable, ReasonDNS); f.Sent {
 		t.Error("Sent is true although nothing was")
 	}
 }
@@ -227,7 +227,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 		time.Sleep(time.Second)
 		n.demote(second)
 		want(first, second)
-		time.Sleep(unreachableFor + time.Second)
+		time.Sleep(addrDemotionTime + time.Second)
 		renewed()
 		want(first, second) // in the resolver's order
 	})

@@ -53,8 +53,8 @@
 // connection. This check finds surplus bytes in one of 30,000 calls: bytes that arrived between the
 // first check and the write.
 //
-// If the previous response ended less than unlookedFor ago, there is no check before the write.
-// Linux records when bytes arrive (socket.RecvStamped). Bytes that arrived before the write are
+// If the previous response ended less than uncheckedWindow ago, there is no check before the write.
+// Linux records when bytes arrive (socket.RecvTimestamped). Bytes that arrived before the write are
 // therefore recognized when they are read, even if the host has already acknowledged the request.
 // The check is skipped only on a connection for which the kernel recorded when the previous
 // response arrived.
@@ -90,7 +90,7 @@
 // consequences:
 //
 //   - The poller may report bytes and the end of the stream in one event. A separate epoll set
-//     (socket.HangUps) therefore detects that engines hang up, and wakes the exchange once more. It
+//     (socket.HangUpWatch) therefore detects that engines hang up, and wakes the exchange once more. It
 //     reports each connection once, because a connection may stay open in the idle pool.
 //   - Closing the socket blocks until a running step has returned. Abort therefore shuts the socket
 //     down, which the engine sees immediately, and the owner of the exchange closes the socket. A

@@ -11,19 +11,19 @@ import (
 // Exchange is one request and its response. Only the owner may call its methods, one at a time.
 // Abort is the exception. Call Begin before any other method.
 type Exchange struct {
-	life    lifetime // shared with Abort
-	request delivery
-	reply   reply
-	answers *AnswerWatch // records response bytes of calls; nil for other exchanges
+	life     lifetime // shared with Abort
+	delivery delivery
+	reply    reply
+	answers  *AnswerWatch // records response bytes of calls; nil for other exchanges
 }
 
 // Begin initialises x for an exchange over t, as Transport.Exchange does. x must be the zero value.
 // If w is not nil, it records response bytes.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
-	if x.request.t != nil {
+	if x.delivery.t != nil {
 		panic("BUG: an exchange is begun twice")
 	}
-	x.request.t, x.life.upstream, x.answers = t, t.upstream, w
+	x.delivery.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
 // Send sends r on an idle connection, or on a new one, and waits until the whole request is
@@ -35,44 +35,44 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 // The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Call
 // Send at most once.
 func (x *Exchange) Send(r *Request) error {
-	if x.request.c != nil || x.life.failure != nil {
+	if x.delivery.c != nil || x.life.failure != nil {
 		panic("BUG: an exchange is sent twice")
 	}
-	if err := x.life.check(); err != nil {
+	if err := x.life.checkOpen(); err != nil {
 		return err
 	}
 	if err := r.check(); err != nil {
-		return x.life.fail(&Failure{Kind: Aborted, Reason: ReasonRequest, Err: err})
+		return x.life.fail(&Failure{Kind: KindAborted, Reason: ReasonRequest, Err: err})
 	}
-	x.request.req = *r
-	return x.request.start(&x.life, &x.reply)
+	x.delivery.req = *r
+	return x.delivery.start(&x.life, &x.reply)
 }
 
 // Await waits for the response head until the given time (zero: no limit). It skips interim
 // responses. A response with status 101 has no body, and its connection is not reused.
 //
 // When the given time has passed, Await returns ErrNotYet and may be called again. Any other error
-// is a *Failure: BadResponse if the response is malformed or truncated, Unreachable if there is no
+// is a *Failure: KindBadResponse if the response is malformed or truncated, Unreachable if there is no
 // response, or Aborted. If a reused connection turns out to be dead, Await sends the request again.
 // This retry may take longer than the given time.
 func (x *Exchange) Await(until time.Time) error {
-	err := x.life.check()
-	if err == nil && x.request.c == nil {
+	err := x.life.checkOpen()
+	if err == nil && x.delivery.c == nil {
 		panic("BUG: Await before Send")
 	}
 	for err == nil {
 		var whole bool
-		whole, err = x.reply.advance()
+		whole, err = x.reply.parseHead()
 		switch {
 		case err != nil:
-			return x.broken(err)
+			return x.failInvalid(err)
 		case !whole:
 			err = x.awaitMore(until)
-		case x.request.answersAnother(&x.reply):
-			err = x.request.replace(&x.life, &x.reply, true)
+		case x.delivery.isAnswerToOther(&x.reply):
+			err = x.delivery.resendOnNewConn(&x.life, &x.reply, true)
 		default:
-			x.reply.beginBody(x.request.req.Method)
-			x.request.req = Request{}
+			x.reply.beginBody(x.delivery.req.Method)
+			x.delivery.req = Request{}
 			return nil
 		}
 	}
@@ -81,36 +81,36 @@ func (x *Exchange) Await(until time.Time) error {
 
 // awaitMore waits for more of the head, possibly on another connection.
 func (x *Exchange) awaitMore(until time.Time) error {
-	switch err := x.request.fill(&x.life, &x.reply, until); {
+	switch err := x.delivery.fillHead(&x.life, &x.reply, until); {
 	case err == nil:
 		return nil
 	case errors.Is(err, errUnsent):
-		return x.request.resume(&x.life, &x.reply)
+		return x.delivery.resumeWrite(&x.life, &x.reply)
 	case errors.Is(err, errLeftover):
-		return x.request.replace(&x.life, &x.reply, true)
+		return x.delivery.resendOnNewConn(&x.life, &x.reply, true)
 	case errors.Is(err, ErrNotYet):
-		return x.noReplyYet(until)
-	case x.reply.got:
-		return x.cutOff(err)
+		return x.handleWaitTimeout(until)
+	case x.reply.anyReceived:
+		return x.failTruncated(err)
 	default:
-		return x.request.lost(&x.life, &x.reply, err)
+		return x.delivery.handleLostConn(&x.life, &x.reply, err)
 	}
 }
 
-// noReplyYet handles a wait that ended without response bytes because the time limit has passed or
+// handleWaitTimeout handles a wait that ended without response bytes because the time limit has passed or
 // an acknowledgement check is due. It returns nil if the caller should continue to wait, because
 // the limit has not passed or the request was sent again.
-func (x *Exchange) noReplyYet(until time.Time) error {
-	if gone := x.life.check(); gone != nil {
+func (x *Exchange) handleWaitTimeout(until time.Time) error {
+	if gone := x.life.checkOpen(); gone != nil {
 		return gone
 	}
 	now := time.Now()
-	if r := &x.request; r.ack.due(now) && !r.ack.inTime(r.c, now, r.t.ackTimeout) {
-		if x.reply.got { // part of a head has arrived
+	if r := &x.delivery; r.ack.isDue(now) && !r.ack.isAckedInTime(r.c, now, r.t.ackTimeout) {
+		if x.reply.anyReceived { // part of a head has arrived
 			r.c.reset()
-			return x.cutOff(errUnacked)
+			return x.failTruncated(errUnacked)
 		}
-		return r.lost(&x.life, &x.reply, errUnacked)
+		return r.handleLostConn(&x.life, &x.reply, errUnacked)
 	}
 	if !until.IsZero() && !now.Before(until) {
 		return ErrNotYet
@@ -122,76 +122,76 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 // the given time (zero: no limit). Call it after Await has returned nil.
 //
 // Read returns io.EOF at the end of the body (see Framed). When the given time has passed, Read
-// returns ErrNotYet and may be called again. Any other error is a *Failure of kind BadResponse or
+// returns ErrNotYet and may be called again. Any other error is a *Failure of kind KindBadResponse or
 // Aborted. Read never returns bytes together with an error. Large reads bypass the buffer.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
-	if err := x.life.check(); err != nil {
+	if err := x.life.checkOpen(); err != nil {
 		return 0, err
 	}
 	if x.reply.body.kind == bodyUnknown {
 		panic("BUG: Read before Await")
 	}
-	n, err := x.reply.read(x.request.c, p, until)
+	n, err := x.reply.read(x.delivery.c, p, until)
 	switch {
 	case n > 0:
 		if x.answers != nil {
-			x.answers.Came(x.reply.head.status, p[:n])
+			x.answers.RecordBytes(x.reply.head.status, p[:n])
 		}
 		return n, nil
 	case err == nil:
 		return 0, nil
 	case errors.Is(err, ErrNotYet), errors.Is(err, io.EOF):
-		if gone := x.life.check(); gone != nil {
+		if gone := x.life.checkOpen(); gone != nil {
 			return 0, gone
 		}
 		return 0, err
-	case errors.Is(err, errCut):
-		return 0, x.cutOff(x.reply.ended)
+	case errors.Is(err, errConnEnded):
+		return 0, x.failTruncated(x.reply.readErr)
 	}
-	return 0, x.broken(err)
+	return 0, x.failInvalid(err)
 }
 
-// Take returns the unread payload that has arrived, without waiting or copying. It returns nil if
+// TakeBuffered returns the unread payload that has arrived, without waiting or copying. It returns nil if
 // no payload has arrived or if Read would return an error. The caller may modify the bytes. They
 // are valid until the next call of Read, Wait, Take or Close.
-func (x *Exchange) Take() []byte {
-	if x.life.check() != nil {
+func (x *Exchange) TakeBuffered() []byte {
+	if x.life.checkOpen() != nil {
 		return nil
 	}
-	p := x.reply.take()
+	p := x.reply.takeBuffered()
 	if len(p) > 0 && x.answers != nil {
-		x.answers.Came(x.reply.head.status, p)
+		x.answers.RecordBytes(x.reply.head.status, p)
 	}
 	return p
 }
 
-// Room returns the unused part of the buffer that contains the received bytes. It is for a step of
+// SpareBuffer returns the unused part of the buffer that contains the received bytes. It is for a step of
 // Stay: until the step returns, it may write there, for example the translation of what Take
 // returns.
-func (x *Exchange) Room() []byte { return x.reply.in.b[x.reply.in.end:] }
+func (x *Exchange) SpareBuffer() []byte { return x.reply.received.b[x.reply.received.end:] }
 
-// Wait waits until Read would return bytes, the end of the body or a failure, but at most until the
+// WaitReadable waits until Read would return bytes, the end of the body or a failure, but at most until the
 // given time (zero: no limit). If the caller allocates its buffer only after Wait, neither the
 // caller nor the exchange needs memory during the wait. Calling Wait is optional, and it may return
 // early. It returns false if the given time passes first.
-func (x *Exchange) Wait(until time.Time) bool {
-	return x.life.check() != nil || x.reply.wait(x.request.c, until)
+func (x *Exchange) WaitReadable(until time.Time) bool {
+	return x.life.checkOpen() != nil || x.reply.waitReadable(x.delivery.c, until)
 }
 
-// Stay is like Wait, but calls step as soon as bytes arrive, and continues to wait as long as step
+// StayInPoller is like Wait, but calls step as soon as bytes arrive, and continues to wait as long as step
 // returns true. This saves a read that would find nothing.
 //
 // step runs within the runtime's poller. It must not block, and must not call Wait, Stay or Close.
 // Within step, Read returns ErrNotYet instead of waiting. Some exchanges cannot stay in the poller.
 // For these, Stay is Wait, and step is not called.
-func (x *Exchange) Stay(until time.Time, step func() bool) bool {
-	x.life.staying.Store(true) // set before the check, so that an abort is either seen by the check or interrupts the stay
-	defer x.life.staying.Store(false)
-	return x.life.check() != nil || x.reply.stay(x.request.c, x.request.t.guard, until, step)
+func (x *Exchange) StayInPoller(until time.Time, step func() bool) bool {
+	x.life.inPoller.Store(true) // set before the check, so that an abort is either seen by the check or interrupts the stay
+	defer x.life.inPoller.Store(false)
+	return x.life.checkOpen() != nil || x.reply.stayInPoller(x.delivery.c, x.delivery.t.guard, until, step)
 }
 
-// broken fails the exchange because the engine sent an invalid response.
-func (x *Exchange) broken(err error) error {
+// failInvalid fails the exchange because the engine sent an invalid response.
+func (x *Exchange) failInvalid(err error) error {
 	reason := ReasonInvalid
 	wire, ours := errors.AsType[*wireError](err)
 	switch {
@@ -200,17 +200,17 @@ func (x *Exchange) broken(err error) error {
 	case errors.Is(err, chunked.ErrTooLarge):
 		reason = ReasonTooLarge
 	}
-	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
+	return x.life.fail(&Failure{Kind: KindBadResponse, Reason: reason, Err: err})
 }
 
-// cutOff fails the exchange because its connection ended in the middle of the response.
-func (x *Exchange) cutOff(err error) error {
-	err = x.request.c.ended(err)
-	reason := x.request.c.reasonOf(err)
+// failTruncated fails the exchange because its connection ended in the middle of the response.
+func (x *Exchange) failTruncated(err error) error {
+	err = x.delivery.c.endReason(err)
+	reason := x.delivery.c.failureReason(err)
 	if reason == ReasonEOF {
-		return x.broken(errTruncated)
+		return x.failInvalid(errTruncated)
 	}
-	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
+	return x.life.fail(&Failure{Kind: KindBadResponse, Reason: reason, Err: err})
 }
 
 // Abort aborts the exchange. It may be called from any goroutine, at any time, any number of times.
@@ -229,22 +229,22 @@ func (x *Exchange) CloseAt(now time.Time) {
 	if before == lifeClosed {
 		return
 	}
-	if c := x.request.c; c != nil {
-		if before == lifeOpen && x.reusable() {
-			x.request.t.idle.put(c, x.reply.head.idle, now)
+	if c := x.delivery.c; c != nil {
+		if before == lifeOpen && x.isReusable() {
+			x.delivery.t.idle.put(c, x.reply.head.idle, now)
 		} else {
-			c.unsolicited = x.reply.framed() && x.reply.surplus()
-			x.request.t.discard(c)
+			c.hasUnsolicited = x.reply.isFramedEnd() && x.reply.hasSurplus()
+			x.delivery.t.discard(c)
 		}
 	}
-	x.request.c, x.reply.head.names = nil, nil
-	x.request.req = Request{}
-	x.reply.in.release()
+	x.delivery.c, x.reply.head.valueBuf = nil, nil
+	x.delivery.req = Request{}
+	x.reply.received.release()
 }
 
-// reusable reports whether the connection can serve another exchange.
-func (x *Exchange) reusable() bool {
-	return x.life.failure == nil && !x.request.cut && x.reply.reusable()
+// isReusable reports whether the connection can serve another exchange.
+func (x *Exchange) isReusable() bool {
+	return x.life.failure == nil && !x.delivery.isIncomplete && x.reply.isReusable()
 }
 
 // Status returns the response status, or 0 before Await has returned nil.
@@ -273,23 +273,23 @@ func (x *Exchange) ContentLength() int64 {
 	return -1
 }
 
-// Framed reports whether the body's framing marks its end. If it returns false, the body ends when
+// IsFramed reports whether the body's framing marks its end. If it returns false, the body ends when
 // the engine closes the connection, so io.EOF does not prove that the body is complete.
-func (x *Exchange) Framed() bool {
+func (x *Exchange) IsFramed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns how many times the request was sent: 0 before Send, 1 normally, 2 after a retry on
+// SendCount returns how many times the request was sent: 0 before Send, 1 normally, 2 after a retry on
 // a new connection.
-func (x *Exchange) Sends() int { return int(x.request.sends) }
+func (x *Exchange) SendCount() int { return int(x.delivery.sendCount) }
 
-// AtOnce reports whether the request was sent without waiting, because it was small and an idle
+// WasSentAtOnce reports whether the request was sent without waiting, because it was small and an idle
 // connection was available.
-func (x *Exchange) AtOnce() bool {
-	return x.request.reused && x.request.sends <= 1 && x.request.small
+func (x *Exchange) WasSentAtOnce() bool {
+	return x.delivery.reusedConn && x.delivery.sendCount <= 1 && x.delivery.fitsOneWrite
 }
 
-// Fresh reports whether the last Read returned bytes that arrived during that Read, or during a
+// IsFresh reports whether the last Read returned bytes that arrived during that Read, or during a
 // Wait just before it. If it returns false, the bytes had arrived earlier, for example with the
 // head.
-func (x *Exchange) Fresh() bool { return x.reply.fresh }
+func (x *Exchange) IsFresh() bool { return x.reply.hasFreshBytes }

@@ -14,7 +14,7 @@ import (
 // streamed token allocates nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
-	reply := []byte(rawserver.Sized("0123456789"))
+	reply := []byte(rawserver.SizedResponse("0123456789"))
 	s := rawserver.Serve(t, func(p *rawserver.Peer) { // does not allocate, because its allocations would count
 		b := make([]byte, 4096)
 		for {
@@ -27,7 +27,7 @@ func TestExchangeAllocs(t *testing.T) {
 	tr := transportTo(t, s.URL())
 	r, p, until := post("question"), make([]byte, 4096), time.Now().Add(time.Hour)
 	exchange := func() {
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		if err := errors.Join(x.Send(r), x.Await(until)); err != nil {
 			t.Fatal(err)
 		}
@@ -56,15 +56,15 @@ func TestStreamAllocs(t *testing.T) {
 		}
 	})
 	defer close(next)
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
-	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+	if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
 	p := make([]byte, 4096)
 	if n := testing.AllocsPerRun(200, func() {
 		next <- true
-		x.Wait(time.Now().Add(time.Minute))
+		x.WaitReadable(time.Now().Add(time.Minute))
 		if n, err := x.Read(p, time.Now().Add(time.Minute)); n == 0 || err != nil {
 			t.Fatal(n, err)
 		}

@@ -17,7 +17,7 @@ func BenchmarkExchange(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer ln.Close()
-	reply := []byte(rawserver.Sized(strings.Repeat("a", 1024)))
+	reply := []byte(rawserver.SizedResponse(strings.Repeat("a", 1024)))
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -53,7 +53,7 @@ func BenchmarkExchange(b *testing.B) {
 	b.SetBytes(2048)
 	for b.Loop() {
 		until := time.Now().Add(time.Minute)
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		if err := x.Send(r); err != nil {
 			b.Fatal(err)
 		}

@@ -15,9 +15,9 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// pieces is a connection that delivers a response in given pieces and then ends. Before each piece,
+// pieceConn is a connection that delivers a response in given pieces and then ends. Before each piece,
 // one wait returns without data.
-type pieces struct {
+type pieceConn struct {
 	net.Conn
 	data   []byte
 	sizes  []byte // length of each piece minus one; if empty, there is a single piece
@@ -25,7 +25,7 @@ type pieces struct {
 	waited bool
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *pieceConn) Read(b []byte) (int, error) {
 	if len(p.data) == 0 {
 		return 0, io.EOF
 	}
@@ -42,7 +42,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *pieces) SetReadDeadline(time.Time) error { return nil }
+func (p *pieceConn) SetReadDeadline(time.Time) error { return nil }
 
 // outcome contains all properties of a response that the caller of an exchange can observe.
 type outcome struct {
@@ -64,9 +64,9 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	t.Helper()
 	x := &Exchange{}
 	hosts := NewHostWatch(nil)
-	x.Begin(&Transport{upstream: "gpu-a", hosts: hosts, idle: idlePool{closed: true, hosts: hosts}}, nil)
-	x.request.req, x.request.sends = Request{Method: method}, 1
-	x.request.c = &conn{nc: &pieces{data: reply, sizes: sizes}, sock: &net.TCPConn{}}
+	x.Begin(&Transport{upstream: "gpu-a", hosts: hosts, idle: idlePool{rejectsConns: true, hosts: hosts}}, nil)
+	x.delivery.req, x.delivery.sendCount = Request{Method: method}, 1
+	x.delivery.c = &conn{nc: &pieceConn{data: reply, sizes: sizes}, sock: &net.TCPConn{}}
 	defer x.Close()
 	past := time.Unix(1, 0)
 	var o outcome
@@ -84,18 +84,18 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 			return fail(err)
 		}
 	}
-	o = outcome{Status: x.Status(), Length: x.ContentLength(), Framed: x.Framed(), Headers: map[string]string{}, interim: int(x.reply.head.interim), minor: x.reply.head.minor, chunked: x.reply.head.chunked}
+	o = outcome{Status: x.Status(), Length: x.ContentLength(), Framed: x.IsFramed(), Headers: map[string]string{}, interim: int(x.reply.head.interim), minor: x.reply.head.minor, chunked: x.reply.head.isChunked}
 	for _, name := range []string{"Content-Type", "Retry-After", "X-Request-Id", "Content-Disposition"} {
 		o.Headers[name] = string(x.Header(name))
 	}
 	p := make([]byte, room)
 	for {
 		if r := &x.reply; takes {
-			if b := &r.body; r.in.empty() && !b.done && b.later == nil && r.ended == nil {
+			if b := &r.body; r.received.isEmpty() && !b.isDone && b.deferredErr == nil && r.readErr == nil {
 				r.release()
-				_ = r.fill(x.request.c, past) // like Wait; Read returns its error
+				_ = r.fillBuffer(x.delivery.c, past) // like Wait; Read returns its error
 			}
-			o.Body += string(x.Take())
+			o.Body += string(x.TakeBuffered())
 		}
 		n, err := x.Read(p, past)
 		o.Body += string(p[:n])
@@ -109,7 +109,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 			}
 		case ErrNotYet:
 		case io.EOF:
-			if x.reusable() && x.reply.in.end != x.reply.in.pos {
+			if x.isReusable() && x.reply.received.end != x.reply.received.pos {
 				t.Fatal("surplus bytes would be taken for the next reply")
 			}
 			return o
@@ -123,7 +123,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 // net/http also accepts the response, the results must agree.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
-		rawserver.Sized("hello"),
+		rawserver.SizedResponse("hello"),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n5\r\nhello\r\n6;x=\"y\"\r\n world\r\n0\r\nT: x\r\n\r\n",
 		"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\nno",
 		"HTTP/1.0 200 OK\r\nX-Request-Id: r\r\n\r\nuntil the end",

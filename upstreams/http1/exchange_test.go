@@ -29,8 +29,8 @@ func TestReplies(t *testing.T) {
 		keep   bool // the connection is reused for the next exchange
 	}
 	tests := []reply{
-		{name: "sized", reply: rawserver.Sized("hello"), hold: true, status: 200, body: "hello", keep: true},
-		{name: "sized, large", reply: rawserver.Sized(long), hold: true, status: 200, body: long, keep: true},
+		{name: "sized", reply: rawserver.SizedResponse("hello"), hold: true, status: 200, body: "hello", keep: true},
+		{name: "sized, large", reply: rawserver.SizedResponse(long), hold: true, status: 200, body: long, keep: true},
 		{name: "chunked", reply: ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n002;x=y\r\nde\r\n0\r\n\r\n", hold: true, status: 200, body: "abcde", keep: true},
 		{name: "chunked, trailers", reply: ok + "Transfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\nY: 2\r\n\r\n", hold: true, status: 200, body: "a", keep: true},
 		{name: "chunked, large", reply: ok + "Transfer-Encoding: chunked\r\n\r\n11800\r\n" + long + "\r\n0\r\n\r\n", hold: true, status: 200, body: long, keep: true},
@@ -44,8 +44,8 @@ func TestReplies(t *testing.T) {
 		{name: "304 with a length", reply: "HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n", hold: true, status: 304, keep: true},
 		{name: "redirect", reply: "HTTP/1.1 307 Away\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n", hold: true, status: 307, keep: true},
 		{name: "HEAD", method: "HEAD", reply: ok + "Content-Length: 10\r\n\r\n", hold: true, status: 200, keep: true},
-		{name: "8 interim replies", reply: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 7) + "HTTP/1.1 100 Continue\r\n\r\n" + rawserver.Sized("ok"), hold: true, status: 200, body: "ok", keep: true},
-		{name: "9 interim replies", reply: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 9) + rawserver.Sized("ok"), hold: true, kind: BadResponse, reason: ReasonInvalid},
+		{name: "8 interim replies", reply: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 7) + "HTTP/1.1 100 Continue\r\n\r\n" + rawserver.SizedResponse("ok"), hold: true, status: 200, body: "ok", keep: true},
+		{name: "9 interim replies", reply: strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 9) + rawserver.SizedResponse("ok"), hold: true, kind: KindBadResponse, reason: ReasonInvalid},
 		{name: "101", reply: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", hold: true, status: 101},
 		{name: "head of 20 KiB", reply: ok + "X-Long: " + strings.Repeat("y", 20<<10) + "\r\nContent-Length: 2\r\n\r\nok", hold: true, status: 200, body: "ok", keep: true},
 
@@ -56,60 +56,60 @@ func TestReplies(t *testing.T) {
 		{name: "HTTP/1.0 keep-alive", reply: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", hold: true, status: 200, body: "ok", keep: true},
 		{name: "HTTP/1.0 chunked", reply: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", hold: true, status: 200, body: "ok"},
 		{name: "until close", reply: ok + "\r\nall there is", status: 200, body: "all there is", until: true},
-		{name: "surplus after the body", reply: rawserver.Sized("ok") + "HTTP/1.1 200 OK\r\n", hold: true, status: 200, body: "ok"},
-		{name: "forged second reply", reply: rawserver.Sized("ok") + rawserver.Sized("forged"), hold: true, status: 200, body: "ok"},
-		{name: "surplus after chunks", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + rawserver.Sized("forged"), hold: true, status: 200},
+		{name: "surplus after the body", reply: rawserver.SizedResponse("ok") + "HTTP/1.1 200 OK\r\n", hold: true, status: 200, body: "ok"},
+		{name: "forged second reply", reply: rawserver.SizedResponse("ok") + rawserver.SizedResponse("forged"), hold: true, status: 200, body: "ok"},
+		{name: "surplus after chunks", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + rawserver.SizedResponse("forged"), hold: true, status: 200},
 		{name: "body after 204", reply: "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\nok", hold: true, status: 204},
-		{name: "body after HEAD", method: "HEAD", reply: rawserver.Sized("ok"), hold: true, status: 200},
+		{name: "body after HEAD", method: "HEAD", reply: rawserver.SizedResponse("ok"), hold: true, status: 200},
 
-		{name: "head cut", reply: "HTTP/1.1 200 OK\r\nContent-Le", kind: BadResponse, reason: ReasonTruncated},
-		{name: "status line cut", reply: "HT", kind: BadResponse, reason: ReasonTruncated},
-		{name: "interim only", reply: "HTTP/1.1 100 Continue\r\n\r\n", kind: BadResponse, reason: ReasonTruncated},
-		{name: "nothing", reply: "", kind: Unreachable, reason: ReasonEOF},
-		{name: "HTTP/0.9", reply: "hello, world", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "garbage", reply: "\x16\x03\x01\x02\x00", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "HTTP/2", reply: "HTTP/2 200\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "HTTP/1.2", reply: "HTTP/1.2 200 OK\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "status 999", reply: "HTTP/1.1 999 No\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "status 099", reply: "HTTP/1.1 099 No\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "status of four digits", reply: "HTTP/1.1 2000 No\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "status not a number", reply: "HTTP/1.1 2x0 No\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "NUL", reply: ok + "X: a\x00b\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "bare CR", reply: ok + "X: a\rb\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "folded line", reply: ok + "X: a\r\n b\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "blank before colon", reply: ok + "Content-Length : 2\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "no colon", reply: ok + "Content-Length\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "no name", reply: ok + ": x\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "lengths differ", reply: ok + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "lengths in a list", reply: ok + "Content-Length: 2, 2\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "signed length", reply: ok + "Content-Length: +2\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "empty length", reply: ok + "Content-Length:\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "huge length", reply: ok + "Content-Length: 9223372036854775808\r\n\r\nok", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "length and chunked", reply: ok + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "chunked twice", reply: ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "gzip, chunked", reply: ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "transfer identity", reply: ok + "Transfer-Encoding: identity\r\n\r\n", hold: true, kind: BadResponse, reason: ReasonInvalid},
-		{name: "gzip", reply: ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", hold: true, kind: BadResponse, reason: ReasonEncoding},
-		{name: "head of 300 KiB", reply: ok + "X: " + strings.Repeat("y", 300<<10), hold: true, kind: BadResponse, reason: ReasonTooLarge},
-		{name: "300 header lines", reply: ok + strings.Repeat("X: y\r\n", 300) + "\r\n", hold: true, kind: BadResponse, reason: ReasonTooLarge},
-		{name: "endless status line", reply: "HTTP/1.1 200 " + strings.Repeat("y", 70<<10), hold: true, kind: BadResponse, reason: ReasonTooLarge},
+		{name: "head cut", reply: "HTTP/1.1 200 OK\r\nContent-Le", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "status line cut", reply: "HT", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "interim only", reply: "HTTP/1.1 100 Continue\r\n\r\n", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "nothing", reply: "", kind: KindUnreachable, reason: ReasonEOF},
+		{name: "HTTP/0.9", reply: "hello, world", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "garbage", reply: "\x16\x03\x01\x02\x00", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "HTTP/2", reply: "HTTP/2 200\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "HTTP/1.2", reply: "HTTP/1.2 200 OK\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "status 999", reply: "HTTP/1.1 999 No\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "status 099", reply: "HTTP/1.1 099 No\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "status of four digits", reply: "HTTP/1.1 2000 No\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "status not a number", reply: "HTTP/1.1 2x0 No\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "NUL", reply: ok + "X: a\x00b\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "bare CR", reply: ok + "X: a\rb\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "folded line", reply: ok + "X: a\r\n b\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "blank before colon", reply: ok + "Content-Length : 2\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "no colon", reply: ok + "Content-Length\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "no name", reply: ok + ": x\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "lengths differ", reply: ok + "Content-Length: 2\r\nContent-Length: 3\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "lengths in a list", reply: ok + "Content-Length: 2, 2\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "signed length", reply: ok + "Content-Length: +2\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "empty length", reply: ok + "Content-Length:\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "huge length", reply: ok + "Content-Length: 9223372036854775808\r\n\r\nok", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "length and chunked", reply: ok + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "chunked twice", reply: ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "gzip, chunked", reply: ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "transfer identity", reply: ok + "Transfer-Encoding: identity\r\n\r\n", hold: true, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "gzip", reply: ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", hold: true, kind: KindBadResponse, reason: ReasonEncoding},
+		{name: "head of 300 KiB", reply: ok + "X: " + strings.Repeat("y", 300<<10), hold: true, kind: KindBadResponse, reason: ReasonTooLarge},
+		{name: "300 header lines", reply: ok + strings.Repeat("X: y\r\n", 300) + "\r\n", hold: true, kind: KindBadResponse, reason: ReasonTooLarge},
+		{name: "endless status line", reply: "HTTP/1.1 200 " + strings.Repeat("y", 70<<10), hold: true, kind: KindBadResponse, reason: ReasonTooLarge},
 
-		{name: "length too long", reply: ok + "Content-Length: 10\r\n\r\nhalf", status: 200, body: "half", kind: BadResponse, reason: ReasonTruncated},
-		{name: "chunk cut", reply: ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", status: 200, body: "ha", kind: BadResponse, reason: ReasonTruncated},
-		{name: "last chunk missing", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n", status: 200, body: "ha", kind: BadResponse, reason: ReasonTruncated},
-		{name: "last line missing", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n0\r\n", status: 200, body: "ha", kind: BadResponse, reason: ReasonTruncated},
-		{name: "bad chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\nzz\r\n", hold: true, status: 200, body: "ha", kind: BadResponse, reason: ReasonInvalid},
-		{name: "empty chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n\r\nha\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "negative chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n-1\r\nha\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "chunk size 0x", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0x2\r\nha\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "huge chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nha", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "17 digits", reply: ok + "Transfer-Encoding: chunked\r\n\r\n00000000000000002\r\nha", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "chunk without CRLF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhaha\r\n", hold: true, status: 200, body: "ha", kind: BadResponse, reason: ReasonInvalid},
-		{name: "chunk line with LF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "last chunk line with CR alone", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n0\r\r\n\r\n", hold: true, status: 200, body: "ha", kind: BadResponse, reason: ReasonInvalid},
-		{name: "control character in an extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;a=\x01\r\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: BadResponse, reason: ReasonInvalid},
-		{name: "endless extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("x", 2<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
-		{name: "endless trailers", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", 3<<10), hold: true, status: 200, kind: BadResponse, reason: ReasonTooLarge},
+		{name: "length too long", reply: ok + "Content-Length: 10\r\n\r\nhalf", status: 200, body: "half", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "chunk cut", reply: ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", status: 200, body: "ha", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "last chunk missing", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n", status: 200, body: "ha", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "last line missing", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n0\r\n", status: 200, body: "ha", kind: KindBadResponse, reason: ReasonTruncated},
+		{name: "bad chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\nzz\r\n", hold: true, status: 200, body: "ha", kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "empty chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n\r\nha\r\n", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "negative chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\n-1\r\nha\r\n", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "chunk size 0x", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0x2\r\nha\r\n", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "huge chunk size", reply: ok + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nha", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "17 digits", reply: ok + "Transfer-Encoding: chunked\r\n\r\n00000000000000002\r\nha", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "chunk without CRLF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nhaha\r\n", hold: true, status: 200, body: "ha", kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "chunk line with LF", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "last chunk line with CR alone", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nha\r\n0\r\r\n\r\n", hold: true, status: 200, body: "ha", kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "control character in an extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;a=\x01\r\nha\r\n0\r\n\r\n", hold: true, status: 200, kind: KindBadResponse, reason: ReasonInvalid},
+		{name: "endless extension", reply: ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("x", 2<<10), hold: true, status: 200, kind: KindBadResponse, reason: ReasonTooLarge},
+		{name: "endless trailers", reply: ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: y\r\n", 3<<10), hold: true, status: 200, kind: KindBadResponse, reason: ReasonTooLarge},
 	}
 	run := func(tt *reply, read func(*Exchange) (string, error)) func(t *testing.T) {
 		return func(t *testing.T) {
@@ -132,18 +132,18 @@ func TestReplies(t *testing.T) {
 			if tt.method != "" {
 				r.Method, r.Body = tt.method, nil
 			}
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			defer x.Close()
 			if err := x.Send(r); err != nil {
 				t.Fatal(err)
 			}
-			err := x.Await(soon())
+			err := x.Await(inThirtySeconds())
 			if tt.status == 0 {
 				f := wantFailure(t, err, tt.kind, tt.reason)
 				if !f.Sent {
 					t.Error("Sent is false although the request was sent")
 				}
-				if again := x.Await(soon()); again != err {
+				if again := x.Await(inThirtySeconds()); again != err {
 					t.Errorf("Await again: %v, want the same failure", again)
 				}
 			} else {
@@ -154,8 +154,8 @@ func TestReplies(t *testing.T) {
 				if x.Status() != tt.status || body != tt.body {
 					t.Fatalf("status %d, %d bytes of body %.40q; want %d, %d bytes", x.Status(), len(body), body, tt.status, len(tt.body))
 				}
-				if x.Framed() == tt.until {
-					t.Errorf("Framed %v, want %v", x.Framed(), !tt.until)
+				if x.IsFramed() == tt.until {
+					t.Errorf("Framed %v, want %v", x.IsFramed(), !tt.until)
 				}
 				if tt.kind != 0 {
 					wantFailure(t, err, tt.kind, tt.reason)
@@ -165,8 +165,8 @@ func TestReplies(t *testing.T) {
 			}
 			x.Close()
 			x.Close()
-			if next := mustEcho(t, tr, "next"); next.request.reused != tt.keep {
-				t.Errorf("the connection was reused: %v, want %v", next.request.reused, tt.keep)
+			if next := mustEcho(t, tr, "next"); next.delivery.reusedConn != tt.keep {
+				t.Errorf("the connection was reused: %v, want %v", next.delivery.reusedConn, tt.keep)
 			}
 		}
 	}
@@ -189,11 +189,11 @@ func TestHeaders(t *testing.T) {
 			p.ReadToEnd()
 		})
 		tr := transportTo(t, s.URL())
-		x := tr.Exchange()
-		if x.Status() != 0 || x.Header("Content-Type") != nil || x.ContentLength() != -1 || x.Framed() {
+		x := tr.NewExchange()
+		if x.Status() != 0 || x.Header("Content-Type") != nil || x.ContentLength() != -1 || x.IsFramed() {
 			t.Error("there is a reply before Await")
 		}
-		if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 			t.Fatal(err)
 		}
 		contentType := x.Header("CONTENT-type")
@@ -212,8 +212,8 @@ func TestHeaders(t *testing.T) {
 		if x.Status() != 429 || x.ContentLength() != 100000 {
 			t.Errorf("status %d, length %d", x.Status(), x.ContentLength())
 		}
-		if len(x.reply.in.b) != 0 {
-			t.Errorf("pad %d: the exchange holds a buffer of %d bytes, want none once the head is read", pad, len(x.reply.in.b))
+		if len(x.reply.received.b) != 0 {
+			t.Errorf("pad %d: the exchange holds a buffer of %d bytes, want none once the head is read", pad, len(x.reply.received.b))
 		}
 		x.Close()
 		if x.Header("Retry-After") != nil {
@@ -241,7 +241,7 @@ func TestResume(t *testing.T) {
 		})
 		defer close(step)
 		tr := transportTo(t, s.URL())
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		defer x.Close()
 		if err := x.Send(post("q")); err != nil {
 			t.Fatal(err)
@@ -280,10 +280,10 @@ func TestResume(t *testing.T) {
 		if body.String() != "hello world" || waits < len(reply)/2 {
 			t.Fatalf("body %q after %d waits", body.String(), waits)
 		}
-		if _, err := x.Read(make([]byte, 1), soon()); err != io.EOF {
+		if _, err := x.Read(make([]byte, 1), inThirtySeconds()); err != io.EOF {
 			t.Errorf("after the end: %v, want io.EOF", err)
 		}
-		if !x.reusable() {
+		if !x.isReusable() {
 			t.Error("the connection is not fit for another exchange")
 		}
 	}
@@ -300,13 +300,13 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n1\r\nf\r\n4\r\ngh")
 		p.ReadToEnd()
 	})
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
-	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+	if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
 	p := make([]byte, 100)
-	if n, err := x.Read(p, soon()); string(p[:n]) != "abcdefgh" || err != nil {
+	if n, err := x.Read(p, inThirtySeconds()); string(p[:n]) != "abcdefgh" || err != nil {
 		t.Fatalf("Read = %q, %v; want abcdefgh", p[:n], err)
 	}
 	begin := time.Now()
@@ -335,12 +335,12 @@ func TestDeadlines(t *testing.T) {
 				return
 			}
 			<-release
-			p.Send(rawserver.Sized("ok"))
+			p.Send(rawserver.SizedResponse("ok"))
 		}
 	})
 	tr := transportTo(t, s.URL())
 	for round := range 2 {
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		if err := x.Send(post("q")); err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +361,7 @@ func TestDeadlines(t *testing.T) {
 		if body, err := readAll(x); body != "ok" || err != nil {
 			t.Fatal(body, err)
 		}
-		armed := x.request.c.readBy
+		armed := x.delivery.c.readDeadline
 		x.Close()
 		time.Sleep(time.Millisecond)
 		if round == 1 && !armed.IsZero() && s.Accepted() != 1 {
@@ -377,12 +377,12 @@ func TestNoDeadlineMoves(t *testing.T) {
 	s := rawserver.Serve(t, rawserver.Echo)
 	tr := transportTo(t, s.URL())
 	mustEcho(t, tr, "q")
-	read, write := tr.idle.conns[0].readBy, tr.idle.conns[0].writeBy
+	read, write := tr.idle.conns[0].readDeadline, tr.idle.conns[0].writeDeadline
 	for range 5 {
 		mustEcho(t, tr, "q")
 	}
-	if c := tr.idle.conns[0]; !c.readBy.Equal(read) || !c.writeBy.Equal(write) {
-		t.Errorf("deadlines moved: read by %v, write by %v", c.readBy.Sub(read), c.writeBy.Sub(write))
+	if c := tr.idle.conns[0]; !c.readDeadline.Equal(read) || !c.writeDeadline.Equal(write) {
+		t.Errorf("deadlines moved: read by %v, write by %v", c.readDeadline.Sub(read), c.writeDeadline.Sub(write))
 	}
 }
 
@@ -392,11 +392,11 @@ func TestReset(t *testing.T) {
 		name, reply string
 		kind        Kind
 	}{
-		{"before the reply", "", Unreachable},
-		{"in the head", "HTTP/1.1 200 OK\r\nConte", BadResponse},
-		{"in a sized body", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", BadResponse},
-		{"in a body until close", "HTTP/1.1 200 OK\r\n\r\nabc", BadResponse},
-		{"in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", BadResponse},
+		{"before the reply", "", KindUnreachable},
+		{"in the head", "HTTP/1.1 200 OK\r\nConte", KindBadResponse},
+		{"in a sized body", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", KindBadResponse},
+		{"in a body until close", "HTTP/1.1 200 OK\r\n\r\nabc", KindBadResponse},
+		{"in a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", KindBadResponse},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkLeaks(t)
@@ -409,7 +409,7 @@ func TestReset(t *testing.T) {
 			})
 			defer close(taken)
 			tr := transportTo(t, s.URL())
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			defer x.Close()
 			if err := x.Send(post("q")); err != nil {
 				t.Fatal(err)
@@ -417,15 +417,15 @@ func TestReset(t *testing.T) {
 			err, body := x.Await(time.Now().Add(50*time.Millisecond)), ""
 			if err == nil {
 				p := make([]byte, 100)
-				n, rerr := x.Read(p, soon())
+				n, rerr := x.Read(p, inThirtySeconds())
 				body, err = string(p[:n]), rerr
 				taken <- true
 				if err == nil {
-					_, err = x.Read(p, soon())
+					_, err = x.Read(p, inThirtySeconds())
 				}
 			} else {
 				taken <- true
-				err = x.Await(soon())
+				err = x.Await(inThirtySeconds())
 			}
 			f := wantFailure(t, err, tt.kind, ReasonReset)
 			if !f.Sent || strings.Contains(tt.name, "body") && body != "abc" {
@@ -441,8 +441,8 @@ func TestTLS(t *testing.T) {
 		s := rawserver.ServeTLS(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
 		for i := range 5 {
-			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.request.reused != (i > 0) {
-				t.Errorf("exchange %d: reused %v", i, x.request.reused)
+			if x := mustEcho(t, tr, strings.Repeat("a", i*40000)); x.delivery.reusedConn != (i > 0) {
+				t.Errorf("exchange %d: reused %v", i, x.delivery.reusedConn)
 			}
 		}
 	})
@@ -454,24 +454,24 @@ func TestTLS(t *testing.T) {
 				return
 			}
 			_, _, _ = p.Request()
-			p.Send(rawserver.Sized(strings.Repeat("a", 8000)) + rawserver.Sized("forged")) // one record
+			p.Send(rawserver.SizedResponse(strings.Repeat("a", 8000)) + rawserver.SizedResponse("forged")) // one record
 			rawserver.Echo(p)
 		})
 		tr := transportTo(t, s.URL())
-		x := tr.Exchange()
-		if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+		x := tr.NewExchange()
+		if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 			t.Fatal(err)
 		}
 		got, p := 0, make([]byte, 8000)
 		for got < 8000 {
-			n, err := x.Read(p[got:], soon())
+			n, err := x.Read(p[got:], inThirtySeconds())
 			if err != nil {
 				t.Fatal(err)
 			}
 			got += n
 		}
 		x.Close()
-		if mustEcho(t, tr, "next").request.reused {
+		if mustEcho(t, tr, "next").delivery.reusedConn {
 			t.Error("a connection with surplus was used again")
 		}
 	})
@@ -483,7 +483,7 @@ func TestTLS(t *testing.T) {
 			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // six bytes of a 200-byte record
 		})
 		_, body, _, err := roundTrip(transportTo(t, s.URL()), post("q"))
-		wantFailure(t, err, BadResponse, ReasonTruncated)
+		wantFailure(t, err, KindBadResponse, ReasonTruncated)
 		if body != "half" {
 			t.Errorf("body = %q, want half", body)
 		}
@@ -497,7 +497,7 @@ func TestTLS(t *testing.T) {
 		s := rawserver.ServeTLS(t, rawserver.Echo)
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.TLS = nil })
 		_, _, _, err := roundTrip(tr, post("q"))
-		if f := wantFailure(t, err, Unreachable, ReasonTLS); f.Sent {
+		if f := wantFailure(t, err, KindUnreachable, ReasonTLS); f.Sent {
 			t.Error("Sent is true although there was no connection")
 		}
 	})
@@ -510,7 +510,7 @@ func TestTLS(t *testing.T) {
 			tr := transportTo(t, "https://engine.internal:"+port, func(o *TransportOptions) { o.TLS = nil })
 			tr.dns.lookup = (&resolver{ips: addrs}).lookup
 			_, _, _, err := roundTrip(tr, post("q"))
-			if f := wantFailure(t, err, Unreachable, ReasonTLS); !strings.Contains(f.Detail(), "certificate") {
+			if f := wantFailure(t, err, KindUnreachable, ReasonTLS); !strings.Contains(f.Detail(), "certificate") {
 				t.Errorf("%v: the detail is %q", addrs, f.Detail())
 			}
 		}
@@ -522,7 +522,7 @@ func TestTLS(t *testing.T) {
 		r := post("q")
 		r.ConnectTimeout = 50 * time.Millisecond
 		_, _, _, err := roundTrip(tr, r)
-		if f := wantFailure(t, err, Timeout, ReasonTimeout); f.Clock != ClockConnect || f.Sent {
+		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != ClockConnect || f.Sent {
 			t.Errorf("clock %q, sent %v", f.Clock, f.Sent)
 		}
 	})
@@ -534,8 +534,8 @@ func TestDialFailures(t *testing.T) {
 		tr := transportTo(t, "http://"+deadAddress(t))
 		begin := time.Now()
 		_, _, x, err := roundTrip(tr, post("q"))
-		if f := wantFailure(t, err, Unreachable, ReasonConnect); f.Sent || x.Sends() != 0 {
-			t.Errorf("sent %v, %d sends", f.Sent, x.Sends())
+		if f := wantFailure(t, err, KindUnreachable, ReasonConnect); f.Sent || x.SendCount() != 0 {
+			t.Errorf("sent %v, %d sends", f.Sent, x.SendCount())
 		}
 		if time.Since(begin) > 10*time.Second {
 			t.Error("a refused connection was waited for")
@@ -545,7 +545,7 @@ func TestDialFailures(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
-		tr.dns.fixed = []string{deadAddress(t), s.Listener.Addr().String()}
+		tr.dns.fixedAddrs = []string{deadAddress(t), s.Listener.Addr().String()}
 		mustEcho(t, tr, "q")
 	})
 	t.Run("closed at once", func(t *testing.T) {
@@ -553,18 +553,18 @@ func TestDialFailures(t *testing.T) {
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { p.ResetOnClose() })
 		_, _, x, err := roundTrip(transportTo(t, s.URL()), post("q"))
 		// On loopback the reset can arrive before connect has returned.
-		if f := failureOf(t, err); f.Kind != Unreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
+		if f := failureOf(t, err); f.Kind != KindUnreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
 			t.Errorf("failure = %v, want unreachable by a reset, an end or a failed connect", f)
 		}
-		if x.Sends() > 1 || s.Accepted() != 1 {
-			t.Errorf("%d sends on %d connections: a fresh connection that dies is not replaced", x.Sends(), s.Accepted())
+		if x.SendCount() > 1 || s.Accepted() != 1 {
+			t.Errorf("%d sends on %d connections: a fresh connection that dies is not replaced", x.SendCount(), s.Accepted())
 		}
 	})
 	t.Run("after Close", func(t *testing.T) {
 		tr := transportTo(t, "http://127.0.0.1:1")
 		tr.Close()
 		_, _, _, err := roundTrip(tr, post("q"))
-		wantFailure(t, err, Unreachable, ReasonClosed)
+		wantFailure(t, err, KindUnreachable, ReasonClosed)
 	})
 }
 
@@ -580,7 +580,7 @@ func deadAddress(t *testing.T) string {
 }
 
 func TestFailureText(t *testing.T) {
-	f := &Failure{Kind: Timeout, Upstream: "gpu-a", Clock: ClockWrite, Reason: ReasonTimeout, Err: errConnStalled}
+	f := &Failure{Kind: KindTimeout, Upstream: "gpu-a", Clock: ClockWrite, Reason: ReasonTimeout, Err: errConnStalled}
 	if got, want := f.Error(), "upstream gpu-a: timeout (timeout, write): the upstream does not read the request"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

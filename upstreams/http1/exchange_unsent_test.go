@@ -14,12 +14,12 @@ import (
 
 // These tests cover small requests on keep-alive connections, which Await writes.
 
-// unsent returns an exchange on a reused connection. Await is still to write its request "second".
-func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
+// newUnsentExchange returns an exchange on a reused connection. Await is still to write its request "second".
+func newUnsentExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
 	mustEcho(t, tr, "first")
-	x := tr.Exchange()
+	x := tr.NewExchange()
 	t.Cleanup(x.Close)
 	if err := x.Send(post("second")); err != nil {
 		t.Fatal(err)
@@ -29,18 +29,18 @@ func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 
 func TestUnsentWaitsForAwait(t *testing.T) {
 	checkLeaks(t)
-	x := unsent(t, rawserver.Echo)
-	if x.request.c.poll.unsent == nil || !x.AtOnce() {
+	x := newUnsentExchange(t, rawserver.Echo)
+	if x.delivery.c.poll.unsentRequest == nil || !x.WasSentAtOnce() {
 		t.Fatal("the request was written by Send: this test sees nothing")
 	}
 	if err := x.Await(time.Now().Add(-time.Second)); !errors.Is(err, ErrNotYet) {
 		t.Fatalf("an Await without patience: %v", err)
 	}
-	if err := x.Await(soon()); err != nil {
+	if err := x.Await(inThirtySeconds()); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 || !x.request.reused {
-		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.request.reused)
+	if body, err := readAll(x); err != nil || body != "second" || x.SendCount() != 1 || !x.delivery.reusedConn {
+		t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.SendCount(), x.delivery.reusedConn)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
-	x := unsent(t, func(p *rawserver.Peer) {
+	x := newUnsentExchange(t, func(p *rawserver.Peer) {
 		for first := true; ; first = false {
 			_, body, ok := p.Request()
 			if !ok {
@@ -58,27 +58,27 @@ func TestUnsentHoldsNothing(t *testing.T) {
 			if !first {
 				<-answer
 			}
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 		}
 	})
 	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
 		t.Fatalf("Await = %v, want %v", err, ErrNotYet)
 	}
-	if x.request.c.poll.unsent != nil || x.Sends() != 1 || x.reply.in.b != nil {
-		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.request.c.poll.unsent != nil, x.Sends(), x.reply.in.b != nil)
+	if x.delivery.c.poll.unsentRequest != nil || x.SendCount() != 1 || x.reply.received.b != nil {
+		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.delivery.c.poll.unsentRequest != nil, x.SendCount(), x.reply.received.b != nil)
 	}
 	close(answer)
-	if err := x.Await(soon()); err != nil {
+	if err := x.Await(inThirtySeconds()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestUnsentAborted(t *testing.T) {
 	checkLeaks(t)
-	x := unsent(t, rawserver.Echo)
+	x := newUnsentExchange(t, rawserver.Echo)
 	x.Abort(errTestCause)
-	if f := wantFailure(t, x.Await(soon()), Aborted, ReasonAborted); f.Sent || x.Sends() != 0 {
-		t.Errorf("sent %v, %d sends", f.Sent, x.Sends())
+	if f := wantFailure(t, x.Await(inThirtySeconds()), KindAborted, ReasonAborted); f.Sent || x.SendCount() != 0 {
+		t.Errorf("sent %v, %d sends", f.Sent, x.SendCount())
 	}
 }
 
@@ -89,21 +89,21 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	got, closed := make(chan bool), make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 		_, body, _ := p.Request()
-		p.Send(rawserver.Sized(body))
+		p.Send(rawserver.SizedResponse(body))
 		_, _, _ = p.Request()
 		got <- true
 		p.ReadToEnd()
 		close(closed)
 	}).URL())
 	mustEcho(t, tr, "first")
-	x := tr.Exchange()
+	x := tr.NewExchange()
 	defer x.Close()
 	result := make(chan error, 1)
-	go func() { result <- errors.Join(x.Send(post("second")), x.Await(soon())) }()
+	go func() { result <- errors.Join(x.Send(post("second")), x.Await(inThirtySeconds())) }()
 	<-got
 	x.Abort(errTestCause)
 	<-closed
-	if f := wantFailure(t, <-result, Aborted, ReasonAborted); !f.Sent {
+	if f := wantFailure(t, <-result, KindAborted, ReasonAborted); !f.Sent {
 		t.Error("not told that it was sent")
 	}
 }
@@ -115,7 +115,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	junk, read := make(chan int64, 1), make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 		_, body, _ := p.Request()
-		p.Send(rawserver.Sized(body))
+		p.Send(rawserver.SizedResponse(body))
 		<-read
 		_, _ = io.CopyN(io.Discard, p.Reader, <-junk)
 		rawserver.Echo(p)
@@ -138,24 +138,24 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	junk <- filled
 	time.AfterFunc(50*time.Millisecond, func() { close(read) })
 	want := strings.Repeat("s", 15<<10)
-	if x := mustEcho(t, tr, want); !x.request.reused || x.Sends() != 1 {
-		t.Errorf("reused %v, %d sends", x.request.reused, x.Sends())
+	if x := mustEcho(t, tr, want); !x.delivery.reusedConn || x.SendCount() != 1 {
+		t.Errorf("reused %v, %d sends", x.delivery.reusedConn, x.SendCount())
 	}
 }
 
 // TestUnsentInPart checks that bytes already accepted by the socket are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
-	x := unsent(t, rawserver.Echo)
+	x := newUnsentExchange(t, rawserver.Echo)
 	const taken = 10
-	if _, err := x.request.c.sock.Write(x.request.c.poll.unsent.b[:taken]); err != nil {
+	if _, err := x.delivery.c.sock.Write(x.delivery.c.poll.unsentRequest.b[:taken]); err != nil {
 		t.Fatal(err)
 	}
-	x.request.c.poll.left, x.request.c.poll.found = taken, peekedQuiet
-	if err := errors.Join(x.request.resume(&x.life, &x.reply), x.Await(soon())); err != nil {
+	x.delivery.c.poll.sentBytes, x.delivery.c.poll.peekResult = taken, queueEmpty
+	if err := errors.Join(x.delivery.resumeWrite(&x.life, &x.reply), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := readAll(x); err != nil || body != "second" || x.Sends() != 1 {
-		t.Errorf("body %q, %v, %d sends", body, err, x.Sends())
+	if body, err := readAll(x); err != nil || body != "second" || x.SendCount() != 1 {
+		t.Errorf("body %q, %v, %d sends", body, err, x.SendCount())
 	}
 }

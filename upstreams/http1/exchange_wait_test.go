@@ -16,8 +16,8 @@ func readWaiting(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
 	for {
-		x.Wait(soon())
-		n, err := x.Read(p, soon())
+		x.WaitReadable(inThirtySeconds())
+		n, err := x.Read(p, inThirtySeconds())
 		b.Write(p[:n])
 		if errors.Is(err, io.EOF) {
 			return b.String(), nil
@@ -43,7 +43,7 @@ func TestWait(t *testing.T) {
 			p.Send(piece)
 		}
 	})
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
 	if err := x.Send(post("q")); err != nil {
 		t.Fatal(err)
@@ -55,8 +55,8 @@ func TestWait(t *testing.T) {
 		if took := time.Since(begin); took < 30*time.Millisecond {
 			t.Errorf("back after %v, before the time", took)
 		}
-		if x.reply.in.b != nil || x.reply.in.small != nil {
-			t.Errorf("a buffer of %d bytes is held", len(x.reply.in.b))
+		if x.reply.received.b != nil || x.reply.received.pooledBuf != nil {
+			t.Errorf("a buffer of %d bytes is held", len(x.reply.received.b))
 		}
 	}
 	waitsInVain(func(until time.Time) {
@@ -65,20 +65,20 @@ func TestWait(t *testing.T) {
 		}
 	})
 	next <- "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-	if err := x.Await(soon()); err != nil {
+	if err := x.Await(inThirtySeconds()); err != nil {
 		t.Fatal(err)
 	}
 	p := make([]byte, 100)
 	past := time.Now()
 	for _, piece := range []string{"a", "bc", "def"} {
 		waitsInVain(func(until time.Time) {
-			if x.Wait(until) {
+			if x.WaitReadable(until) {
 				t.Error("something is said to have come")
 			}
 		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
-		x.Wait(soon())
-		x.Wait(soon()) // returns immediately after the end
+		x.WaitReadable(inThirtySeconds())
+		x.WaitReadable(inThirtySeconds()) // returns immediately after the end
 		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
 			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
 		}
@@ -87,12 +87,12 @@ func TestWait(t *testing.T) {
 		}
 	}
 	next <- "0\r\n\r\n"
-	x.Wait(soon())
+	x.WaitReadable(inThirtySeconds())
 	if n, err := x.Read(p, past); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
-	x.Wait(time.Time{}) // would block forever if it missed the end
-	if !x.reusable() {
+	x.WaitReadable(time.Time{}) // would block forever if it missed the end
+	if !x.isReusable() {
 		t.Error("the connection is not fit for another exchange")
 	}
 }
@@ -106,9 +106,9 @@ func TestWaitTLS(t *testing.T) {
 		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
 		p.ReadToEnd()
 	})
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
-	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+	if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := readWaiting(x); body != "abc" || err != nil {
@@ -129,34 +129,34 @@ func TestFresh(t *testing.T) {
 			p.Send(piece)
 		}
 	})
-	x := transportTo(t, s.URL()).Exchange()
+	x := transportTo(t, s.URL()).NewExchange()
 	defer x.Close()
-	if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+	if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 		t.Fatal(err)
 	}
 	read := func(want string, fresh bool) {
 		t.Helper()
 		var p [64]byte
-		n, err := x.Read(p[:], soon())
-		if string(p[:n]) != want || err != nil || x.Fresh() != fresh {
-			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.Fresh())
+		n, err := x.Read(p[:], inThirtySeconds())
+		if string(p[:n]) != want || err != nil || x.IsFresh() != fresh {
+			t.Errorf("read %q, %v, fresh %t", p[:n], err, x.IsFresh())
 		}
 	}
 	read("abc", false)
 	for _, wait := range []bool{false, true, true, false} {
 		next <- "3\r\ndef\r\n"
 		if wait {
-			x.Wait(soon())
+			x.WaitReadable(inThirtySeconds())
 		}
 		read("def", true)
 	}
 	for range 2 {
 		next <- "3\r\nghi\r\n1;x\r\nj\r\n2\r\nk"
-		x.Wait(soon())
-		if p := x.Take(); string(p) != "ghijk" || !x.Fresh() {
-			t.Errorf("took %q, fresh %t", p, x.Fresh())
+		x.WaitReadable(inThirtySeconds())
+		if p := x.TakeBuffered(); string(p) != "ghijk" || !x.IsFresh() {
+			t.Errorf("took %q, fresh %t", p, x.IsFresh())
 		}
-		if p := x.Take(); p != nil {
+		if p := x.TakeBuffered(); p != nil {
 			t.Errorf("took %q, too", p)
 		}
 		next <- "l\r\n"
@@ -171,9 +171,9 @@ func TestAnswerWatch(t *testing.T) {
 		reply string
 		want  bool
 	}{
-		"an answer":         {rawserver.Sized("abc"), true},
-		"an empty answer":   {rawserver.Sized(""), false},
-		"a comment":         {rawserver.Sized(": ping\n\n"), false},
+		"an answer":         {rawserver.SizedResponse("abc"), true},
+		"an empty answer":   {rawserver.SizedResponse(""), false},
+		"a comment":         {rawserver.SizedResponse(": ping\n\n"), false},
 		"an error":          {"HTTP/1.1 500 Oh\r\nContent-Length: 3\r\n\r\nabc", false},
 		"another good code": {"HTTP/1.1 202 Accepted\r\nContent-Length: 3\r\n\r\nabc", false},
 	} {
@@ -188,17 +188,17 @@ func TestAnswerWatch(t *testing.T) {
 			}).URL())
 			var w AnswerWatch
 			for range 2 {
-				before := w.Looks()
+				before := w.Observe()
 				x := &Exchange{}
 				x.Begin(tr, &w)
-				if err := errors.Join(x.Send(post("")), x.Await(soon())); err != nil {
+				if err := errors.Join(x.Send(post("")), x.Await(inThirtySeconds())); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := readAll(x); err != nil {
 					t.Fatal(err)
 				}
 				x.Close()
-				if got := w.Looks() != before; got != c.want {
+				if got := w.Observe() != before; got != c.want {
 					t.Errorf("an answer was seen: %v", got)
 				}
 			}

@@ -10,17 +10,17 @@ import (
 type Kind uint8
 
 const (
-	// Unreachable means that no connection could be made, or that the connection ended before the
+	// KindUnreachable means that no connection could be made, or that the connection ended before the
 	// first byte of a response.
-	Unreachable Kind = iota + 1
-	// Timeout means that the timeout named by Failure.Clock expired.
-	Timeout
-	// BadResponse means that the response is malformed, truncated, too large, or unsafely framed.
-	BadResponse
-	// Aborted means that the edge aborted the exchange. Failure.Err is the cause passed to Abort,
+	KindUnreachable Kind = iota + 1
+	// KindTimeout means that the timeout named by Failure.Clock expired.
+	KindTimeout
+	// KindBadResponse means that the response is malformed, truncated, too large, or unsafely framed.
+	KindBadResponse
+	// KindAborted means that the edge aborted the exchange. Failure.Err is the cause passed to Abort,
 	// or the error of the request's BodyReader. An aborted exchange says nothing about the
 	// upstream.
-	Aborted
+	KindAborted
 )
 
 // String returns the kind's label in metrics.
@@ -96,14 +96,14 @@ func (f *Failure) Detail() string {
 		return ""
 	case f.Reason == ReasonConnect, f.Reason == ReasonDNS, f.Reason == ReasonTLS, f.Clock == ClockConnect:
 		text := f.Err.Error()
-		return strings.ToValidUTF8(text[:min(len(text), longestDetail)], "")
+		return strings.ToValidUTF8(text[:min(len(text), maxDetailLen)], "")
 	}
 	return ""
 }
 
-// longestDetail limits the length of Detail. A certificate error lists all names in the
+// maxDetailLen limits the length of Detail. A certificate error lists all names in the
 // certificate, possibly a hundred.
-const longestDetail = 300
+const maxDetailLen = 300
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }

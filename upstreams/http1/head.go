@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	maxHead      = 64 << 10 // bytes of one head, including the final line end
-	maxHeadLines = 200      // number of lines, including the status line
-	maxInterim   = 8        // number of 1xx heads before the final response
-	maxKept      = 1 << 10  // bytes of a stored header value; longer values are dropped
+	maxHead        = 64 << 10 // bytes of one head, including the final line end
+	maxHeadLines   = 200      // number of lines, including the status line
+	maxInterim     = 8        // number of 1xx heads before the final response
+	maxStoredValue = 1 << 10  // bytes of a stored header value; longer values are dropped
 )
 
 // field is a response header that the edge uses. Other headers are validated and skipped.
@@ -28,17 +28,17 @@ const (
 	fieldContentEncoding
 	fieldRequestID
 	fieldDisposition
-	fields     // number of fields
-	fieldOther = fields
+	fieldCount // number of fields
+	fieldOther = fieldCount
 )
 
-var fieldNames = [fields]string{
+var fieldNames = [fieldCount]string{
 	"content-type", "content-length", "transfer-encoding", "connection", "keep-alive", "retry-after",
 	"content-encoding", "x-request-id", "content-disposition",
 }
 
-// fieldOf returns the field of a header name, ignoring case.
-func fieldOf[T string | []byte](name T) field {
+// lookUpField returns the field of a header name, ignoring case.
+func lookUpField[T string | []byte](name T) field {
 	for f, known := range fieldNames {
 		if len(name) == len(known) && httptoken.EqualFold(name, known) {
 			return field(f)
@@ -53,18 +53,18 @@ type wireError struct{ reason, text string }
 func (m *wireError) Error() string { return m.text }
 
 var (
-	errStatusLine  = &wireError{ReasonInvalid, "the reply does not start with an HTTP/1 status line"}
-	errFieldLine   = &wireError{ReasonInvalid, "malformed header line"}
-	errLength      = &wireError{ReasonInvalid, "malformed or contradicting Content-Length"}
-	errCoding      = &wireError{ReasonInvalid, "Transfer-Encoding is not exactly chunked"}
-	errFraming     = &wireError{ReasonInvalid, "both Content-Length and Transfer-Encoding"}
-	errInterim     = &wireError{ReasonInvalid, "too many interim replies"}
-	errHeadSize    = &wireError{ReasonTooLarge, "the head of the reply is too large"}
-	errEncoding    = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
-	errTruncated   = &wireError{ReasonTruncated, "the reply ended before it was complete"}
-	errUnfit       = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
-	errConnStalled = &wireError{ReasonTimeout, "the upstream does not read the request"}
-	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
+	errStatusLine      = &wireError{ReasonInvalid, "the reply does not start with an HTTP/1 status line"}
+	errFieldLine       = &wireError{ReasonInvalid, "malformed header line"}
+	errLength          = &wireError{ReasonInvalid, "malformed or contradicting Content-Length"}
+	errTransferCoding  = &wireError{ReasonInvalid, "Transfer-Encoding is not exactly chunked"}
+	errFraming         = &wireError{ReasonInvalid, "both Content-Length and Transfer-Encoding"}
+	errInterim         = &wireError{ReasonInvalid, "too many interim replies"}
+	errHeadSize        = &wireError{ReasonTooLarge, "the head of the reply is too large"}
+	errContentEncoding = &wireError{ReasonEncoding, "the reply has a content encoding that was not asked for"}
+	errTruncated       = &wireError{ReasonTruncated, "the reply ended before it was complete"}
+	errUnsendable      = &wireError{ReasonRequest, "the request holds a character that cannot be sent"}
+	errConnStalled     = &wireError{ReasonTimeout, "the upstream does not read the request"}
+	errUnacked         = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
 )
 
 // span is a byte range in the buffer of the head.
@@ -74,30 +74,30 @@ type span struct{ from, to uint32 }
 // except that it accepts a bare LF as a line end. Section 2.2 allows a bare LF, which is
 // unambiguous in a response. The zero value is ready to use.
 type head struct {
-	next      int // start of the first unparsed line
-	lines     int32
-	interim   int32 // skipped 1xx heads
-	status    int
-	minor     byte // the digit after "HTTP/1."
-	hasLength bool
-	chunked   bool
-	coded     bool // the content encoding is not identity
-	close     bool // Connection: close
-	keep      bool // Connection: keep-alive
-	brief     bool // Keep-Alive: timeout=0
-	length    int64
-	idle      time.Duration // how long the engine keeps the connection, from Keep-Alive; 0 if not set
-	values    [fields]span
+	nextLine      int // start of the first unparsed line
+	lines         int32
+	interim       int32 // skipped 1xx heads
+	status        int
+	minor         byte // the digit after "HTTP/1."
+	hasLength     bool
+	isChunked     bool
+	hasEncoding   bool // the content encoding is not identity
+	closesConn    bool // Connection: close
+	isKeepAlive   bool // Connection: keep-alive
+	zeroKeepAlive bool // Keep-Alive: timeout=0
+	length        int64
+	idle          time.Duration // how long the engine keeps the connection, from Keep-Alive; 0 if not set
+	values        [fieldCount]span
 
-	ready bool   // the final head is complete
-	err   error  // why the head is invalid
-	names []byte // buffer to which the spans in values refer, once ready
-	inBuf bool   // names is part of the read buffer
+	isComplete      bool   // the final head is complete
+	err             error  // why the head is invalid
+	valueBuf        []byte // buffer to which the spans in values refer, once ready
+	valuesInReadBuf bool   // names is part of the read buffer
 }
 
-// advance parses the received bytes. It reports whether the final head is complete.
-func (h *head) advance(in *received) (bool, error) {
-	for !h.ready && h.err == nil {
+// parseReceived parses the received bytes. It reports whether the final head is complete.
+func (h *head) parseReceived(in *received) (bool, error) {
+	for !h.isComplete && h.err == nil {
 		done, err := h.parse(in.b[:in.end])
 		switch {
 		case err != nil:
@@ -106,29 +106,29 @@ func (h *head) advance(in *received) (bool, error) {
 		case h.status >= 200 || h.status == 101:
 			err = h.check()
 		case h.interim < maxInterim:
-			in.end = copy(in.b, in.b[h.next:in.end])
+			in.end = copy(in.b, in.b[h.nextLine:in.end])
 			*h = head{interim: h.interim + 1}
 			continue
 		default:
 			err = errInterim
 		}
-		h.err, h.ready = err, err == nil
+		h.err, h.isComplete = err, err == nil
 	}
-	return h.ready, h.err
+	return h.isComplete, h.err
 }
 
-// keepNames leaves the values of a complete head at the start of the read buffer, if enough space
+// keepValues leaves the values of a complete head at the start of the read buffer, if enough space
 // for the body remains.
-func (h *head) keepNames(b []byte) {
-	h.names, h.inBuf = b[:h.next], true
-	if h.next > readBuffer/2 {
-		h.detachNames()
+func (h *head) keepValues(b []byte) {
+	h.valueBuf, h.valuesInReadBuf = b[:h.nextLine], true
+	if h.nextLine > readBufferSize/2 {
+		h.detachValues()
 	}
 }
 
-// detachNames copies the values out of the buffer, so that the body can use the whole buffer.
-func (h *head) detachNames() {
-	if !h.inBuf {
+// detachValues copies the values out of the buffer, so that the body can use the whole buffer.
+func (h *head) detachValues() {
+	if !h.valuesInReadBuf {
 		return
 	}
 	size := uint32(0)
@@ -142,27 +142,27 @@ func (h *head) detachNames() {
 			continue
 		}
 		from := len(kept)
-		kept = append(kept, h.names[v.from:v.to]...)
+		kept = append(kept, h.valueBuf[v.from:v.to]...)
 		*v = span{uint32(from), uint32(len(kept))}
 	}
-	h.names, h.inBuf = kept, false
+	h.valueBuf, h.valuesInReadBuf = kept, false
 }
 
 func (h *head) value(name string) []byte {
-	f := fieldOf(name)
-	if f == fieldOther || h.names == nil || h.values[f].to == 0 {
+	f := lookUpField(name)
+	if f == fieldOther || h.valueBuf == nil || h.values[f].to == 0 {
 		return nil
 	}
-	return h.names[h.values[f].from:h.values[f].to]
+	return h.valueBuf[h.values[f].from:h.values[f].to]
 }
 
 // parse resumes parsing a head. b starts with everything received so far, including the bytes
 // already parsed. After the empty line, parse returns true, and head.next is the size of the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
-		rest := b[h.next:]
+		rest := b[h.nextLine:]
 		end := bytes.IndexByte(rest, '\n')
-		if h.next+end >= maxHead || end < 0 && len(b) >= maxHead {
+		if h.nextLine+end >= maxHead || end < 0 && len(b) >= maxHead {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
@@ -182,18 +182,18 @@ func (h *head) parse(b []byte) (bool, error) {
 		}
 		switch {
 		case h.lines == 1:
-			if !h.statusLine(line) {
+			if !h.parseStatusLine(line) {
 				return false, errStatusLine
 			}
 		case len(line) == 0:
-			h.next += end + 1
+			h.nextLine += end + 1
 			return true, nil
 		default:
-			if err := h.fieldLine(line, h.next); err != nil {
+			if err := h.parseFieldLine(line, h.nextLine); err != nil {
 				return false, err
 			}
 		}
-		h.next += end + 1
+		h.nextLine += end + 1
 	}
 }
 
@@ -204,8 +204,8 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == httpPrefix[:n]
 }
 
-// statusLine parses "HTTP/1.x NNN", optionally followed by a space and a reason phrase.
-func (h *head) statusLine(line []byte) bool {
+// parseStatusLine parses "HTTP/1.x NNN", optionally followed by a space and a reason phrase.
+func (h *head) parseStatusLine(line []byte) bool {
 	const code = len(httpPrefix) + 2
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
 		return false
@@ -223,8 +223,8 @@ func (h *head) statusLine(line []byte) bool {
 	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }
 
-// fieldLine parses one header line. at is the line's offset in the buffer.
-func (h *head) fieldLine(line []byte, at int) error {
+// parseFieldLine parses one header line. at is the line's offset in the buffer.
+func (h *head) parseFieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
 	// also rejects a folded line, and a space before the colon
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
@@ -238,11 +238,11 @@ func (h *head) fieldLine(line []byte, at int) error {
 	if httptoken.HasControl(value) {
 		return errFieldLine
 	}
-	f := fieldOf(line[:colon])
+	f := lookUpField(line[:colon])
 	if f == fieldOther {
 		return nil
 	}
-	if v := &h.values[f]; v.to == 0 && len(value) <= maxKept {
+	if v := &h.values[f]; v.to == 0 && len(value) <= maxStoredValue {
 		*v = span{uint32(at + from), uint32(at + from + len(value))}
 	}
 	return h.interpret(f, value)
@@ -258,37 +258,37 @@ func (h *head) interpret(f field, value []byte) error {
 		}
 		h.hasLength, h.length = true, n
 	case fieldTransferEncoding:
-		if h.chunked || !httptoken.EqualFold(value, "chunked") {
-			return errCoding
+		if h.isChunked || !httptoken.EqualFold(value, "chunked") {
+			return errTransferCoding
 		}
-		h.chunked = true
+		h.isChunked = true
 	case fieldContentEncoding:
 		if len(value) > 0 && !httptoken.EqualFold(value, "identity") {
-			h.coded = true
+			h.hasEncoding = true
 		}
 	case fieldConnection:
 		for token := range bytes.SplitSeq(value, []byte{','}) {
 			token = httptoken.TrimBlanks(token)
-			h.close = h.close || httptoken.EqualFold(token, "close")
-			h.keep = h.keep || httptoken.EqualFold(token, "keep-alive")
+			h.closesConn = h.closesConn || httptoken.EqualFold(token, "close")
+			h.isKeepAlive = h.isKeepAlive || httptoken.EqualFold(token, "keep-alive")
 		}
 	case fieldKeepAlive:
-		h.keepAlive(value)
+		h.parseKeepAlive(value)
 	}
 	return nil
 }
 
-// keepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a safety margin,
+// parseKeepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a safety margin,
 // because the engine's timer starts before the edge's, and its close takes time to arrive. It
 // ignores invalid values, because the header is only a hint.
-func (h *head) keepAlive(value []byte) {
+func (h *head) parseKeepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
 		if !found || !httptoken.EqualFold(name, "timeout") {
 			continue
 		}
 		if n, ok := parseLength(number); ok {
-			h.brief = n == 0
+			h.zeroKeepAlive = n == 0
 			h.idle = time.Duration(min(n, 3600)) * time.Second * 4 / 5
 		}
 	}
@@ -297,21 +297,21 @@ func (h *head) keepAlive(value []byte) {
 // check validates a complete final head.
 func (h *head) check() error {
 	switch {
-	case h.chunked && h.hasLength:
+	case h.isChunked && h.hasLength:
 		return errFraming
-	case h.coded:
-		return errEncoding
+	case h.hasEncoding:
+		return errContentEncoding
 	}
 	return nil
 }
 
-// reusable reports whether both sides keep the connection alive. The connection of a chunked
+// isReusable reports whether both sides keep the connection alive. The connection of a chunked
 // HTTP/1.0 response is not reused (RFC 9112, 6.1).
-func (h *head) reusable() bool {
-	if h.close || h.brief || h.status == 101 {
+func (h *head) isReusable() bool {
+	if h.closesConn || h.zeroKeepAlive || h.status == 101 {
 		return false
 	}
-	return h.minor == 1 || h.keep && !h.chunked
+	return h.minor == 1 || h.isKeepAlive && !h.isChunked
 }
 
 func parseLength(b []byte) (int64, bool) {

@@ -14,13 +14,13 @@ func TestFieldOf(t *testing.T) {
 		"Content-Encoding": fieldContentEncoding, "X-Request-Id": fieldRequestID, "Content-Disposition": fieldDisposition,
 	} {
 		for _, spelled := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
-			if got := fieldOf(spelled); got != want {
+			if got := lookUpField(spelled); got != want {
 				t.Errorf("%s is field %d, want %d", spelled, got, want)
 			}
 		}
 		for i := range name {
 			for _, other := range []string{name[:i] + "!" + name[i+1:], name[:i] + string(name[i]^0x80) + name[i+1:], name[:i] + name[i+1:]} {
-				if got := fieldOf(other); got != fieldOther {
+				if got := lookUpField(other); got != fieldOther {
 					t.Errorf("%q is taken for field %d", other, got)
 				}
 			}

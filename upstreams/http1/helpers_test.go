@@ -43,14 +43,14 @@ func post(body string) *Request {
 	return &Request{Method: "POST", Path: "/v1/chat/completions", ContentType: "application/json", Body: [][]byte{[]byte(body)}, ConnectTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
 }
 
-func soon() time.Time { return time.Now().Add(30 * time.Second) }
+func inThirtySeconds() time.Time { return time.Now().Add(30 * time.Second) }
 
 // readAll reads the body to its end or first failure.
 func readAll(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
 	for {
-		n, err := x.Read(p, soon())
+		n, err := x.Read(p, inThirtySeconds())
 		b.Write(p[:n])
 		if err == io.EOF {
 			return b.String(), nil
@@ -62,12 +62,12 @@ func readAll(x *Exchange) (string, error) {
 }
 
 func roundTrip(tr *Transport, r *Request) (status int, body string, x *Exchange, err error) {
-	x = tr.Exchange()
+	x = tr.NewExchange()
 	defer x.Close()
 	if err = x.Send(r); err != nil {
 		return 0, "", x, err
 	}
-	if err = x.Await(soon()); err != nil {
+	if err = x.Await(inThirtySeconds()); err != nil {
 		return 0, "", x, err
 	}
 	body, err = readAll(x)
@@ -94,7 +94,7 @@ func failureOf(t *testing.T, err error) *Failure {
 	if f.Upstream != "gpu-a" {
 		t.Errorf("failure names upstream %q, want gpu-a", f.Upstream)
 	}
-	if (f.Clock != "") != (f.Kind == Timeout) {
+	if (f.Clock != "") != (f.Kind == KindTimeout) {
 		t.Errorf("failure of kind %v has clock %q", f.Kind, f.Clock)
 	}
 	return f
@@ -124,7 +124,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 
 // canPeek reports whether this system can peek into a socket.
 var canPeek = func() bool {
-	var p poll
-	p.bind(noSocket{})
-	return p.probe != nil
+	var p pollOps
+	p.bindFuncs(noSocket{})
+	return p.probeFunc != nil
 }()

@@ -27,7 +27,7 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // A host that disappears, for example after a power failure, closes no connections. If the host had
 // acknowledged everything, no acknowledgement is missing either. However, a new connect times out
 // or finds no route. From the first such failure on, the kernel probes the host's open connections
-// (socket.ProbeEverySecond). Once the upstream is down, EndVanished closes the connections that
+// (socket.ProbeEverySecond). Once the upstream is down, CloseVanished closes the connections that
 // have received nothing since that failure. It requires both a failed connect and a silent
 // connection. An engine with a full accept queue also leaves connects unanswered, but its host
 // still responds on open connections. A refused connect does not count, because a draining engine
@@ -35,13 +35,13 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 //
 // The watch costs nothing per request, and one map entry per connection.
 type HostWatch struct {
-	doubted atomic.Bool // some host does not accept connections
+	hasSilentHost atomic.Bool // some host does not accept connections
 
-	// surplus and noReuseUntil record unsolicited bytes; see distrust.
-	surplus      atomic.Int64              // how often unsolicited bytes have arrived
-	noReuseUntil atomic.Pointer[time.Time] // nil if never
-	noReuseFor   time.Duration
-	onDistrust   func(reuseEndsFor time.Duration)
+	// surplusCount and noReuseUntil record unsolicited bytes; see distrust.
+	surplusCount   atomic.Int64              // how often unsolicited bytes have arrived
+	noReuseUntil   atomic.Pointer[time.Time] // nil if never
+	noReuseFor     time.Duration
+	onReuseStopped func(reuseEndsFor time.Duration)
 
 	mu    sync.Mutex
 	hosts map[string]*host // by dialled address
@@ -54,41 +54,41 @@ type host struct {
 	conns       map[*conn]struct{}
 }
 
-// NewHostWatch returns a watch for the transports of an upstream. It calls onDistrust when
-// unsolicited bytes stop the reuse of connections. onDistrust may be nil.
+// NewHostWatch returns a watch for the transports of an upstream. It calls onReuseStopped when
+// unsolicited bytes stop the reuse of connections. onReuseStopped may be nil.
 func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	if onDistrust == nil {
 		onDistrust = func(time.Duration) {}
 	}
-	return &HostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: onDistrust}
+	return &HostWatch{hosts: map[string]*host{}, noReuseFor: reuseStopTime, onReuseStopped: onDistrust}
 }
 
-// noReuseFor is how long each connection carries only one request after unsolicited bytes have
+// reuseStopTime is how long each connection carries only one request after unsolicited bytes have
 // arrived.
-const noReuseFor = time.Minute
+const reuseStopTime = time.Minute
 
-// distrust records unsolicited bytes, and stops the reuse of connections for noReuseFor. An engine
+// stopReuse records unsolicited bytes, and stops the reuse of connections for reuseStopTime. An engine
 // that has sent a surplus response will do so again. If such a response arrives after the next
 // request, it cannot be distinguished from the correct response.
-func (w *HostWatch) distrust(now time.Time) {
-	w.surplus.Add(1)
+func (w *HostWatch) stopReuse(now time.Time) {
+	w.surplusCount.Add(1)
 	until := now.Add(w.noReuseFor)
 	if before := w.noReuseUntil.Swap(&until); before == nil || !before.After(now) {
-		w.onDistrust(w.noReuseFor)
+		w.onReuseStopped(w.noReuseFor)
 	}
 }
 
-// Surplus returns how often unsolicited bytes have arrived.
-func (w *HostWatch) Surplus() int64 { return w.surplus.Load() }
+// SurplusCount returns how often unsolicited bytes have arrived.
+func (w *HostWatch) SurplusCount() int64 { return w.surplusCount.Load() }
 
-// distrusted reports whether each connection currently carries only one request.
-func (w *HostWatch) distrusted(now time.Time) bool {
+// isReuseStopped reports whether each connection currently carries only one request.
+func (w *HostWatch) isReuseStopped(now time.Time) bool {
 	until := w.noReuseUntil.Load()
 	return until != nil && now.Before(*until)
 }
 
-// connected adds a new connection, which proves that the host is reachable.
-func (w *HostWatch) connected(addr string, c *conn) {
+// addConn adds a new connection, which proves that the host is reachable.
+func (w *HostWatch) addConn(addr string, c *conn) {
 	c.watch, c.addr = w, addr
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,20 +98,20 @@ func (w *HostWatch) connected(addr string, c *conn) {
 		w.hosts[addr] = h
 	}
 	h.conns[c] = struct{}{}
-	w.found(h)
+	w.markReachable(h)
 }
 
-func (w *HostWatch) refused(addr string, err error, now time.Time) {
+func (w *HostWatch) recordDialError(addr string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[addr]
 	switch {
 	case h == nil: // no open connections to this host
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
-		w.found(h)
-	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a host that has disappeared
+		w.markReachable(h)
+	case h.silentSince.IsZero() && (isTimeout(err) || isNoRoute(err)): // the errors of a host that has disappeared
 		h.silentSince = now
-		w.doubted.Store(true)
+		w.hasSilentHost.Store(true)
 		for c := range h.conns {
 			// if this fails, the ordinary TCP keep-alives detect the silence later
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
@@ -119,20 +119,20 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	}
 }
 
-func noRoute(err error) bool {
+func isNoRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connects to an address currently time out or find no route.
-func (w *HostWatch) silent(addr string) bool {
+// isSilent reports whether connects to an address currently time out or find no route.
+func (w *HostWatch) isSilent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[addr]
 	return h != nil && !h.silentSince.IsZero()
 }
 
-// found records that a host accepts connections. The caller holds mu.
-func (w *HostWatch) found(h *host) {
+// markReachable records that a host accepts connections. The caller holds mu.
+func (w *HostWatch) markReachable(h *host) {
 	if h.silentSince.IsZero() {
 		return
 	}
@@ -142,10 +142,10 @@ func (w *HostWatch) found(h *host) {
 			return
 		}
 	}
-	w.doubted.Store(false)
+	w.hasSilentHost.Store(false)
 }
 
-func (w *HostWatch) closed(c *conn) {
+func (w *HostWatch) removeConn(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[c.addr]
@@ -154,16 +154,16 @@ func (w *HostWatch) closed(c *conn) {
 	}
 	delete(h.conns, c)
 	if len(h.conns) == 0 {
-		w.found(h)
+		w.markReachable(h)
 		delete(w.hosts, c.addr)
 	}
 }
 
-// EndVanished closes connections to hosts that accept no new connections. It closes a connection if
+// CloseVanished closes connections to hosts that accept no new connections. It closes a connection if
 // the host owes an acknowledgement and nothing has arrived on the connection since connects began
 // to fail. It returns the number of closed connections. Call it only while the upstream is down.
-func (w *HostWatch) EndVanished() (ended int) {
-	if !w.doubted.Load() {
+func (w *HostWatch) CloseVanished() (ended int) {
+	if !w.hasSilentHost.Load() {
 		return 0
 	}
 	var gone []*conn
@@ -173,7 +173,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 			continue
 		}
 		for c := range h.conns {
-			silence, owed := c.ask(socket.SilentFor)
+			silence, owed := c.querySocket(socket.SilentMillis)
 			// The clock is read after ask. A pause between the two can therefore only make the last
 			// sign of life look later.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
@@ -183,7 +183,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 	}
 	w.mu.Unlock()
 	for _, c := range gone {
-		c.vanished.Store(true)
+		c.hostVanished.Store(true)
 		c.reset() // otherwise the kernel would deliver unsent bytes when the host is back
 		c.close()
 	}

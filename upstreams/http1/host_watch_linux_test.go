@@ -12,10 +12,10 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch checks that failed connects reveal a silent host, and that EndVanished then closes
+// TestHostWatch checks that failed connects reveal a silent host, and that CloseVanished then closes
 // the silent connections.
 func TestHostWatch(t *testing.T) {
-	fastset.LeaveOut(t, "hosts that fall silent")
+	fastset.SkipIfShort(t, "hosts that fall silent")
 	t.Parallel()
 	timeout := &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
@@ -62,26 +62,26 @@ func TestHostWatch(t *testing.T) {
 				other.close()
 				continue
 			}
-			tr.hosts.refused(conn.addr, err, time.Now())
+			tr.hosts.recordDialError(conn.addr, err, time.Now())
 		}
 		rows.Go(func() { // in parallel, because the watch waits two seconds for an acknowledgement
 			if c.late {
 				time.Sleep(50 * time.Millisecond) // longer than a tick of the kernel's clock
 				p.Send("x")
 			}
-			p.Vanish()
+			p.DropPackets()
 			ended, patience := 0, 4*time.Second
 			if c.ends > 0 { // on a busy machine, the acknowledgement may become overdue later
 				patience = 30 * time.Second
 			}
 			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-				ended = tr.hosts.EndVanished()
+				ended = tr.hosts.CloseVanished()
 			}
 			if ended != c.ends {
 				t.Errorf("%s: %d connections were ended, want %d", c.name, ended, c.ends)
 			}
 			conn.close()
-			if len(tr.hosts.hosts) != 0 || tr.hosts.doubted.Load() {
+			if len(tr.hosts.hosts) != 0 || tr.hosts.hasSilentHost.Load() {
 				t.Errorf("%s: %d hosts are left without a connection", c.name, len(tr.hosts.hosts))
 			}
 		})

@@ -6,22 +6,22 @@ import (
 )
 
 type idlePool struct {
-	max   int           // maximum number of connections
-	keep  time.Duration // maximum idle time
-	hosts *HostWatch
-	guard Guard
+	maxConns    int           // maximum number of connections
+	idleTimeout time.Duration // maximum idle time
+	hosts       *HostWatch
+	guard       Guard
 
-	mu       sync.Mutex
-	conns    []*conn // ordered by last use; the last connection is reused first
-	closed   bool
-	sweeper  *time.Timer
-	sweeping bool // the sweeper timer is set
+	mu             sync.Mutex
+	conns          []*conn // ordered by last use; the last connection is reused first
+	rejectsConns   bool
+	sweeper        *time.Timer
+	sweepScheduled bool // the sweeper timer is set
 }
 
-// longestKept is how long a connection is reused after its first exchange. Without this limit, a
+// maxReuseTime is how long a connection is reused after its first exchange. Without this limit, a
 // busy connection would be reused forever, and the edge would not notice that the engine's name has
 // a new address.
-const longestKept = 5 * time.Minute
+const maxReuseTime = 5 * time.Minute
 
 // take removes and returns the most recently used connection. It returns nil if the pool is empty
 // or that connection is too old. The caller must check the connection (conn.stale).
@@ -38,7 +38,7 @@ func (p *idlePool) take(now time.Time) *conn {
 		p.conns = p.conns[:n-1]
 		p.mu.Unlock()
 
-		if now.Before(c.expires) && !c.vanished.Load() && !p.hosts.distrusted(now) {
+		if now.Before(c.idleUntil) && !c.hostVanished.Load() && !p.hosts.isReuseStopped(now) {
 			return c
 		}
 		c.close()
@@ -48,26 +48,26 @@ func (p *idlePool) take(now time.Time) *conn {
 // put adds c to the pool. keep is the idle time that the engine announced, or zero. It applies only
 // if it is shorter than the pool's limit.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
-	if keep == 0 || keep > p.keep {
-		keep = p.keep
+	if keep == 0 || keep > p.idleTimeout {
+		keep = p.idleTimeout
 	}
-	if c.retires.IsZero() {
-		c.retires = now.Add(longestKept)
+	if c.reuseUntil.IsZero() {
+		c.reuseUntil = now.Add(maxReuseTime)
 	}
-	c.kept, c.expires = now, now.Add(keep)
-	if c.retires.Before(c.expires) {
-		c.expires = c.retires
+	c.idleSince, c.idleUntil = now, now.Add(keep)
+	if c.reuseUntil.Before(c.idleUntil) {
+		c.idleUntil = c.reuseUntil
 	}
 
 	p.mu.Lock()
-	if p.closed || !now.Before(c.expires) || len(p.conns) >= p.max || p.hosts.distrusted(now) {
+	if p.rejectsConns || !now.Before(c.idleUntil) || len(p.conns) >= p.maxConns || p.hosts.isReuseStopped(now) {
 		p.mu.Unlock()
 		c.close()
 		return
 	}
 	p.conns = append(p.conns, c)
-	if !p.sweeping {
-		p.sweeping = true
+	if !p.sweepScheduled {
+		p.sweepScheduled = true
 		if p.sweeper == nil {
 			p.sweeper = time.AfterFunc(keep, p.sweep)
 		} else {
@@ -81,21 +81,21 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 // transport. Under load, the timer fires once per idle time rather than once per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
-	for _, c := range p.overdue(time.Now()) {
+	for _, c := range p.removeExpired(time.Now()) {
 		c.close()
 	}
 }
 
-// overdue removes connections that have been idle for too long, and sets the timer for the
+// removeExpired removes connections that have been idle for too long, and sets the timer for the
 // remaining ones.
-func (p *idlePool) overdue(now time.Time) (old []*conn) {
+func (p *idlePool) removeExpired(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweeping = false // ensures that, after a panic, the next put sets the timer again
+	p.sweepScheduled = false // ensures that, after a panic, the next put sets the timer again
 	p.guard.Point(guardEngines)
-	kept, next := p.conns[:0], p.keep
+	kept, next := p.conns[:0], p.idleTimeout
 	for _, c := range p.conns {
-		left := c.expires.Sub(now)
+		left := c.idleUntil.Sub(now)
 		if left <= 0 {
 			old = append(old, c)
 			continue
@@ -105,13 +105,13 @@ func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	}
 	clear(p.conns[len(kept):])
 	p.conns = kept
-	if p.sweeping = len(kept) > 0 && !p.closed; p.sweeping {
+	if p.sweepScheduled = len(kept) > 0 && !p.rejectsConns; p.sweepScheduled {
 		p.sweeper.Reset(next)
 	}
 	return old
 }
 
-func (p *idlePool) empty() {
+func (p *idlePool) closeAll() {
 	p.mu.Lock()
 	idle := p.conns
 	p.conns = nil
@@ -124,16 +124,16 @@ func (p *idlePool) empty() {
 // close empties the pool and makes it reject connections.
 func (p *idlePool) close() {
 	p.mu.Lock()
-	p.closed = true
+	p.rejectsConns = true
 	if p.sweeper != nil {
 		p.sweeper.Stop()
 	}
 	p.mu.Unlock()
-	p.empty()
+	p.closeAll()
 }
 
 func (p *idlePool) isClosed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.closed
+	return p.rejectsConns
 }

@@ -14,19 +14,19 @@ import (
 // TestKeptConnectionRetires checks that even a connection in constant use is closed after five
 // minutes, so that the edge notices when the engine's name has a new address.
 func TestKeptConnectionRetires(t *testing.T) {
-	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
+	p := idlePool{maxConns: 4, idleTimeout: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
 	near, far := net.Pipe()
 	defer far.Close()
 	c, now := &conn{nc: near, sock: &net.TCPConn{}}, time.Now()
 	p.put(c, 0, now)
-	for used := time.Duration(0); used < longestKept; used += 30 * time.Second {
+	for used := time.Duration(0); used < maxReuseTime; used += 30 * time.Second {
 		if got := p.take(now.Add(used)); got != c {
 			t.Fatalf("gone after %v", used)
 		}
 		p.put(c, 0, now.Add(used))
 	}
-	if p.take(now.Add(longestKept)) != nil {
+	if p.take(now.Add(maxReuseTime)) != nil {
 		t.Error("kept for longer than five minutes")
 	}
 }
@@ -41,7 +41,7 @@ func TestStaleConnections(t *testing.T) {
 	}{
 		{"closed while idle", func(*rawserver.Peer) {}, 1},
 		{"reset while idle", func(p *rawserver.Peer) { p.ResetOnClose() }, 1},
-		{"unasked bytes", func(p *rawserver.Peer) { p.Send(rawserver.Sized("forged")); p.ReadToEnd() }, 1},
+		{"unasked bytes", func(p *rawserver.Peer) { p.Send(rawserver.SizedResponse("forged")); p.ReadToEnd() }, 1},
 		{"unasked timeout reply", func(p *rawserver.Peer) { p.Send("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n") }, 1},
 		{"closed as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request() }, 2},
 		{"reset as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request(); p.ResetOnClose() }, 2},
@@ -51,7 +51,7 @@ func TestStaleConnections(t *testing.T) {
 		for _, tt := range tests {
 			name, secure, second := tt.name+way, way == ", TLS", "second"
 			if way == ", large" {
-				second = strings.Repeat("second", smallRequest)
+				second = strings.Repeat("second", maxSmallBody)
 			}
 			t.Run(name, func(t *testing.T) {
 				checkLeaks(t)
@@ -62,7 +62,7 @@ func TestStaleConnections(t *testing.T) {
 						return
 					}
 					_, body, _ := p.Request()
-					p.Send(rawserver.Sized(body))
+					p.Send(rawserver.SizedResponse(body))
 					if tt.sends == 1 {
 						<-spoiled // the response has been read
 					}
@@ -80,10 +80,10 @@ func TestStaleConnections(t *testing.T) {
 					waitUnquiet(t, tr)
 				}
 				x := mustEcho(t, tr, second)
-				if x.Sends() != tt.sends || x.request.reused {
-					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.request.reused, tt.sends)
+				if x.SendCount() != tt.sends || x.delivery.reusedConn {
+					t.Errorf("%d sends, reused %v; want %d on a new connection", x.SendCount(), x.delivery.reusedConn, tt.sends)
 				}
-				if !mustEcho(t, tr, "third").request.reused {
+				if !mustEcho(t, tr, "third").delivery.reusedConn {
 					t.Error("the new connection was not kept")
 				}
 			})
@@ -98,7 +98,7 @@ func waitUnquiet(t *testing.T, tr *Transport) {
 		time.Sleep(30 * time.Millisecond)
 		return
 	}
-	waitFor(t, "the idle connection has bytes, or has ended", func() bool { return tr.idle.conns[0].peek() != peekedQuiet })
+	waitFor(t, "the idle connection has bytes, or has ended", func() bool { return tr.idle.conns[0].peek() != queueEmpty })
 }
 
 func TestReplayLimits(t *testing.T) {
@@ -106,22 +106,22 @@ func TestReplayLimits(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			if _, body, ok := p.Request(); ok && p.N == 0 {
-				p.Send(rawserver.Sized(body))
+				p.Send(rawserver.SizedResponse(body))
 				_, _, _ = p.Request()
 			}
 		})
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		_, _, x, err := roundTrip(tr, post("second"))
-		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 2 || s.Accepted() != 2 {
-			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.Accepted())
+		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 2 || s.Accepted() != 2 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.Accepted())
 		}
 	})
 	t.Run("not after the engine had time to work", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			_, body, _ := p.Request()
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 			if _, _, ok := p.Request(); ok {
 				time.Sleep(resendWithin + 200*time.Millisecond)
 			}
@@ -129,13 +129,13 @@ func TestReplayLimits(t *testing.T) {
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		_, _, x, err := roundTrip(tr, post("second"))
-		if f := wantFailure(t, err, Unreachable, ReasonEOF); !f.Sent || x.Sends() != 1 || s.Accepted() != 1 {
-			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.Sends(), s.Accepted())
+		if f := wantFailure(t, err, KindUnreachable, ReasonEOF); !f.Sent || x.SendCount() != 1 || s.Accepted() != 1 {
+			t.Errorf("sent %v, %d sends, %d connections", f.Sent, x.SendCount(), s.Accepted())
 		}
 	})
 	dying := func(p *rawserver.Peer) {
 		if _, body, ok := p.Request(); ok {
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 			_, _ = p.Reader.Peek(1)
 			if p.N > 0 {
 				rawserver.Echo(p)
@@ -150,8 +150,8 @@ func TestReplayLimits(t *testing.T) {
 		r := post("second")
 		r.NoReplay = true
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.request.reused || x.Sends() != 1 {
-			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.Sends(), x.request.reused)
+		if err != nil || body != "second" || x.delivery.reusedConn || x.SendCount() != 1 {
+			t.Errorf("body %q, %v, %d sends, reused %v", body, err, x.SendCount(), x.delivery.reusedConn)
 		}
 	})
 	t.Run("a body reader gets a new connection", func(t *testing.T) {
@@ -162,24 +162,24 @@ func TestReplayLimits(t *testing.T) {
 		r := post("")
 		r.Body, r.BodyReader = nil, strings.NewReader("second")
 		_, body, x, err := roundTrip(tr, r)
-		if err != nil || body != "second" || x.request.reused || x.Sends() != 1 {
-			t.Errorf("body %q, %v, reused %v", body, err, x.request.reused)
+		if err != nil || body != "second" || x.delivery.reusedConn || x.SendCount() != 1 {
+			t.Errorf("body %q, %v, reused %v", body, err, x.delivery.reusedConn)
 		}
 	})
 	t.Run("not after a byte of the reply", func(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			_, body, _ := p.Request()
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 			_, _, _ = p.Request()
 			p.Send("H")
 		})
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
 		_, _, x, err := roundTrip(tr, post("second"))
-		wantFailure(t, err, BadResponse, ReasonTruncated)
-		if x.Sends() != 1 {
-			t.Errorf("%d sends, want 1", x.Sends())
+		wantFailure(t, err, KindBadResponse, ReasonTruncated)
+		if x.SendCount() != 1 {
+			t.Errorf("%d sends, want 1", x.SendCount())
 		}
 	})
 	t.Run("a large body dies half-way", func(t *testing.T) {
@@ -190,14 +190,14 @@ func TestReplayLimits(t *testing.T) {
 				return
 			}
 			_, body, _ := p.Request()
-			p.Send(rawserver.Sized(body))
+			p.Send(rawserver.SizedResponse(body))
 			_, _ = io.CopyN(io.Discard, p.Reader, 100000)
 			p.ResetOnClose()
 		})
 		tr := transportTo(t, s.URL())
 		mustEcho(t, tr, "first")
-		if x := mustEcho(t, tr, strings.Repeat("large", 1<<20)); x.Sends() != 2 {
-			t.Errorf("%d sends, want 2", x.Sends())
+		if x := mustEcho(t, tr, strings.Repeat("large", 1<<20)); x.SendCount() != 2 {
+			t.Errorf("%d sends, want 2", x.SendCount())
 		}
 	})
 }
@@ -207,16 +207,16 @@ func TestIdleConnections(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
-		a, b := tr.Exchange(), tr.Exchange()
+		a, b := tr.NewExchange(), tr.NewExchange()
 		for _, x := range []*Exchange{a, b} {
-			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+			if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := readAll(x); err != nil {
 				t.Fatal(err)
 			}
 		}
-		of := b.request.c
+		of := b.delivery.c
 		a.Close()
 		b.Close()
 		if got := tr.idle.take(time.Now()); got != of {
@@ -254,7 +254,7 @@ func TestIdleConnections(t *testing.T) {
 		if _, _, _, err := roundTrip(tr, post("q")); err != nil {
 			t.Fatal(err)
 		}
-		if left := time.Until(tr.idle.conns[0].expires); left > 1600*time.Millisecond || left < time.Second {
+		if left := time.Until(tr.idle.conns[0].idleUntil); left > 1600*time.Millisecond || left < time.Second {
 			t.Errorf("the connection is kept for %v, want 1.6 s", left)
 		}
 		if c := tr.idle.take(time.Now().Add(2 * time.Second)); c != nil {
@@ -267,8 +267,8 @@ func TestIdleConnections(t *testing.T) {
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.MaxIdle = 2 })
 		var xs []*Exchange
 		for range 4 {
-			x := tr.Exchange()
-			if err := errors.Join(x.Send(post("q")), x.Await(soon())); err != nil {
+			x := tr.NewExchange()
+			if err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds())); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := readAll(x); err != nil {
@@ -291,13 +291,13 @@ func TestIdleConnections(t *testing.T) {
 		mustEcho(t, tr, "q")
 		tr.CloseIdle()
 		<-closed
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		if err := x.Send(post("still")); err != nil {
 			t.Fatal(err)
 		}
 		tr.Close()
 		tr.Close()
-		if err := x.Await(soon()); err != nil {
+		if err := x.Await(inThirtySeconds()); err != nil {
 			t.Fatal(err)
 		}
 		if body, err := readAll(x); body != "still" || err != nil {
@@ -318,35 +318,35 @@ func TestDistrust(t *testing.T) {
 			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
 				if p.N == 0 {
 					_, body, _ := p.Request()
-					p.Send(rawserver.Sized(body))
+					p.Send(rawserver.SizedResponse(body))
 					<-spoiled
-					p.Send(rawserver.Sized("forged"))
+					p.Send(rawserver.SizedResponse("forged"))
 				}
 				rawserver.Echo(p)
 			}).URL())
 			told := 0
-			tr.hosts.onDistrust = func(time.Duration) { told++ }
+			tr.hosts.onReuseStopped = func(time.Duration) { told++ }
 			mustEcho(t, tr, "first")
 			spoiled <- true
 			waitUnquiet(t, tr)
 			if late {
-				tr.idle.conns[0].kept = time.Now().Add(-2 * time.Second)
+				tr.idle.conns[0].idleSince = time.Now().Add(-2 * time.Second)
 			}
 			mustEcho(t, tr, "second")
-			if reused := mustEcho(t, tr, "third").request.reused; reused != late {
+			if reused := mustEcho(t, tr, "third").delivery.reusedConn; reused != late {
 				t.Errorf("the connection of the call before is used again: %v", reused)
 			}
 			want := 1
 			if late {
 				want = 0
 			}
-			if n := tr.hosts.surplus.Load(); n != int64(want) || told != want {
+			if n := tr.hosts.surplusCount.Load(); n != int64(want) || told != want {
 				t.Errorf("counted %d times, told %d times", n, told)
 			}
 			now := time.Now()
 			tr.hosts.noReuseUntil.Store(&now) // the pause is over
 			mustEcho(t, tr, "fourth")
-			if !mustEcho(t, tr, "fifth").request.reused {
+			if !mustEcho(t, tr, "fifth").delivery.reusedConn {
 				t.Error("connections are not used again")
 			}
 		})

@@ -17,18 +17,18 @@ const (
 // lifetime is the state that an exchange's owner shares with Abort. The mutex serialises abort and
 // the return of the connection to the idle pool. The second of the two then has no connection.
 type lifetime struct {
-	state   atomic.Uint32 // changed under mu
-	writing atomic.Bool   // the request is being written
-	staying atomic.Bool   // the owner is in Exchange.Stay
-	mu      sync.Mutex
-	live    *conn              // closed by abort
-	cancel  context.CancelFunc // called by abort while connecting
-	cause   error              // the argument passed to abort
+	state     atomic.Uint32 // changed under mu
+	isWriting atomic.Bool   // the request is being written
+	inPoller  atomic.Bool   // the owner is in Exchange.Stay
+	mu        sync.Mutex
+	liveConn  *conn              // closed by abort
+	cancel    context.CancelFunc // called by abort while connecting
+	cause     error              // the argument passed to abort
 
 	// Only the owner accesses the following fields.
-	upstream string
-	sent     bool  // bytes of the request may have been sent
-	failure  error // the first failure, returned by all later calls
+	upstream    string
+	mayHaveSent bool  // bytes of the request may have been sent
+	failure     error // the first failure, returned by all later calls
 }
 
 func (l *lifetime) abort(cause error) {
@@ -42,17 +42,17 @@ func (l *lifetime) abort(cause error) {
 	}
 	l.cause = cause
 	l.state.Store(lifeAborted)
-	c, cancel := l.live, l.cancel
-	l.live, l.cancel = nil, nil
+	c, cancel := l.liveConn, l.cancel
+	l.liveConn, l.cancel = nil, nil
 	l.mu.Unlock()
 	if cancel != nil {
 		cancel()
 	}
 	if c != nil {
-		if l.writing.Load() {
+		if l.isWriting.Load() {
 			c.reset()
 		}
-		if l.staying.Load() {
+		if l.inPoller.Load() {
 			c.interrupt() // the owner then closes the connection
 		} else {
 			c.close()
@@ -66,23 +66,23 @@ func (l *lifetime) close() (before uint32) {
 	defer l.mu.Unlock()
 	before = l.state.Load()
 	l.state.Store(lifeClosed)
-	l.live, l.cancel = nil, nil
+	l.liveConn, l.cancel = nil, nil
 	return before
 }
 
-// hold sets the connection that abort closes and the function that abort calls; either may be nil.
+// setAbortable sets the connection that abort closes and the function that abort calls; either may be nil.
 // If the exchange cannot continue, hold returns the reason and sets nothing.
-func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
+func (l *lifetime) setAbortable(c *conn, cancel context.CancelFunc) error {
 	l.mu.Lock()
 	if l.state.Load() == lifeOpen {
-		l.live, l.cancel = c, cancel
+		l.liveConn, l.cancel = c, cancel
 	}
 	l.mu.Unlock()
-	return l.check()
+	return l.checkOpen()
 }
 
-// check returns the reason why the exchange cannot continue, or nil.
-func (l *lifetime) check() error {
+// checkOpen returns the reason why the exchange cannot continue, or nil.
+func (l *lifetime) checkOpen() error {
 	if l.state.Load() == lifeOpen || l.failure != nil {
 		return l.failure
 	}
@@ -92,24 +92,24 @@ func (l *lifetime) check() error {
 	if cause == nil {
 		cause, reason = net.ErrClosed, ReasonClosed
 	}
-	l.failure = &Failure{Kind: Aborted, Upstream: l.upstream, Reason: reason, Sent: l.sent, Err: cause}
+	l.failure = &Failure{Kind: KindAborted, Upstream: l.upstream, Reason: reason, Sent: l.mayHaveSent, Err: cause}
 	return l.failure
 }
 
 // fail records a failure and closes the connection. It does nothing if the exchange was aborted or
 // has already failed.
 func (l *lifetime) fail(f *Failure) error {
-	if err := l.check(); err != nil {
+	if err := l.checkOpen(); err != nil {
 		return err
 	}
-	f.Upstream, f.Sent = l.upstream, l.sent
+	f.Upstream, f.Sent = l.upstream, l.mayHaveSent
 	l.failure = f
 	l.mu.Lock()
-	c := l.live
+	c := l.liveConn
 	l.mu.Unlock()
 	switch {
 	case c == nil:
-	case l.staying.Load():
+	case l.inPoller.Load():
 		c.interrupt() // close would wait for the step that calls it
 	default:
 		c.close()

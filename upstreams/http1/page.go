@@ -26,12 +26,12 @@ const maxPage = 4 << 20
 // ErrPageTooLarge is returned for a page larger than maxPage.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// Pages returns a GetPage over the transport. Only one goroutine at a time may use it, because it
+// PageFetcher returns a GetPage over the transport. Only one goroutine at a time may use it, because it
 // reuses a buffer.
-func (t *Transport) Pages() GetPage {
+func (t *Transport) PageFetcher() GetPage {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {
-		x, end := t.ExchangeWhile(ctx)
+		x, end := t.ExchangeWithContext(ctx)
 		defer end()
 		p := Page{}
 		err := x.Send(&Request{Method: "GET", Path: path, Accept: "*/*", ConnectTimeout: timeout, WriteTimeout: timeout})
@@ -45,7 +45,7 @@ func (t *Transport) Pages() GetPage {
 			p.Body = buf
 		}
 		if errors.Is(err, ErrNotYet) {
-			err = &Failure{Kind: Timeout, Upstream: t.upstream, Clock: ClockAnswer, Reason: ReasonTimeout, Sent: true}
+			err = &Failure{Kind: KindTimeout, Upstream: t.upstream, Clock: ClockAnswer, Reason: ReasonTimeout, Sent: true}
 		}
 		return p, err
 	}

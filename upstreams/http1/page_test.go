@@ -41,7 +41,7 @@ func TestPageGetter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer transport.Close()
-	get := transport.Pages()
+	get := transport.PageFetcher()
 	for _, c := range []struct {
 		path         string
 		status, size int
@@ -57,7 +57,7 @@ func TestPageGetter(t *testing.T) {
 	waitFor(t, "the kept connection is closed", func() bool { return open.Load() == 0 })
 
 	var f *Failure
-	if _, err := get(t.Context(), "/hangs", 50*time.Millisecond); !errors.As(err, &f) || f.Kind != Timeout || f.Reason != ReasonTimeout || f.Clock != ClockAnswer || !f.Sent {
+	if _, err := get(t.Context(), "/hangs", 50*time.Millisecond); !errors.As(err, &f) || f.Kind != KindTimeout || f.Reason != ReasonTimeout || f.Clock != ClockAnswer || !f.Sent {
 		t.Errorf("a page that does not come: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestPageGetter(t *testing.T) {
 // TestPageOverASlowConnection checks that the response timeout starts when the connection is
 // established.
 func TestPageOverASlowConnection(t *testing.T) {
-	fastset.LeaveOut(t, "a slow connection")
+	fastset.SkipIfShort(t, "a slow connection")
 	checkLeaks(t)
 	// each part takes less than the timeout, but both together take longer
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
@@ -83,10 +83,10 @@ func TestPageOverASlowConnection(t *testing.T) {
 		time.Sleep(part) // before the handshake
 		if _, _, ok := p.Request(); ok {
 			time.Sleep(part)
-			p.Send(rawserver.Sized("ok"))
+			p.Send(rawserver.SizedResponse("ok"))
 		}
 	}).URL())
-	p, err := tr.Pages()(t.Context(), "/health", timeout)
+	p, err := tr.PageFetcher()(t.Context(), "/health", timeout)
 	if err != nil || p.Status != 200 || string(p.Body) != "ok" {
 		t.Errorf("page: status %d, %q, %v; want status 200, ok", p.Status, p.Body, err)
 	}

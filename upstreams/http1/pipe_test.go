@@ -52,7 +52,7 @@ func TestPipe(t *testing.T) {
 			tr := overPipe(t, func(at net.Conn) { dialled++; answerAll(at) })
 			defer tr.Close()
 			for range 3 {
-				x := tr.Exchange()
+				x := tr.NewExchange()
 				if err := x.Send(&Request{Method: "POST", Path: "/", Body: [][]byte{[]byte("hello")}}); err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ func TestPipe(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tr := overPipe(t, func(at net.Conn) { _, _ = io.Copy(io.Discard, at) })
 			defer tr.Close()
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			defer x.Close()
 			if err := x.Send(&Request{Method: "POST", Path: "/"}); err != nil {
 				t.Fatal(err)
@@ -91,7 +91,7 @@ func TestPipe(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tr := overPipe(t, func(at net.Conn) { _, _ = http.ReadRequest(bufio.NewReader(at)) })
 			defer tr.Close()
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			defer x.Close()
 			err := x.Send(&Request{Method: "POST", Path: "/"})
 			if err == nil {

@@ -6,57 +6,57 @@ import (
 	"time"
 )
 
-// peeked is the state of a socket's receive queue.
-type peeked uint8
+// queueState is the state of a socket's receive queue.
+type queueState uint8
 
 const (
-	peekedQuiet  peeked = iota // nothing has arrived
-	peekedData                 // bytes are waiting
-	peekedEOF                  // the peer has closed the connection
-	peekedBroken               // the connection is broken; the error is in poll.err
+	queueEmpty   queueState = iota // nothing has arrived
+	queueHasData                   // bytes are waiting
+	queueEOF                       // the peer has closed the connection
+	queueBroken                    // the connection is broken; the error is in poll.err
 )
 
-// poll contains the functions that run on a connection's descriptor, and their results. Some of
+// pollOps contains the functions that run on a connection's descriptor, and their results. Some of
 // them run inside the runtime's poller. The functions are bound once, so that calls do not
 // allocate.
-type poll struct {
-	probe func(fd uintptr)      // checks the socket, for peek
-	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil if not supported
-	begin func(fd uintptr)      // sendHead, for conn.sendHead
-	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
+type pollOps struct {
+	probeFunc      func(fd uintptr)      // checks the socket, for peek
+	fetchFunc      func(fd uintptr) bool // tryFetch, for conn.fetch; nil if not supported
+	sendHeadFunc   func(fd uintptr)      // sendHead, for conn.sendHead
+	sendPiecesFunc func(fd uintptr)      // sendPieces, for requestWriter.writeWithoutWaiting
 
-	found   peeked            // result of the last check
-	err     error             // error of the last check or fetch
-	one     [1]byte           // buffer for a check
-	fetched *[readBuffer]byte // buffer with count bytes that tryFetch has read
-	count   int
-	spare   *[readBuffer]byte // buffer for the next tryFetch, which sets the field to nil
-	unsent  *outgoing         // complete request that tryFetch writes and releases before it reads
-	head    []byte            // argument of sendHead
-	left    int               // number of bytes sent: from unsent or head if err is errUnsent, otherwise from pieces
-	pieces  [][]byte          // argument of sendPieces
+	peekResult    queueState            // result of the last check
+	err           error                 // error of the last check or fetch
+	probeBuf      [1]byte               // buffer for a check
+	fetched       *[readBufferSize]byte // buffer with count bytes that tryFetch has read
+	fetchedBytes  int
+	spare         *[readBufferSize]byte // buffer for the next tryFetch, which sets the field to nil
+	unsentRequest *writeBuffers         // complete request that tryFetch writes and releases before it reads
+	head          []byte                // argument of sendHead
+	sentBytes     int                   // number of bytes sent: from unsent or head if err is errUnsent, otherwise from pieces
+	pieces        [][]byte              // argument of sendPieces
 
-	step   func() bool // handles the bytes in fetched and reports whether to wait for more; may be nil
-	inside bool        // step is running
-	hungUp atomic.Bool // the engine has hung up, and no report of the poller will follow
+	onFetched    func() bool // handles the bytes in fetched and reports whether to wait for more; may be nil
+	isInStep     bool        // step is running
+	engineHungUp atomic.Bool // the engine has hung up, and no report of the poller will follow
 
-	local    bool      // a Unix socket, for which the kernel does not count unacknowledged bytes
-	stamped  bool      // the kernel recorded when the last response arrived
-	kept     time.Time // when the last response ended
-	sentAt   time.Time // time just before the request was written
-	size     int       // size of the request's first write; 0 once response bytes have arrived
-	unlooked bool      // the request was written without checking the socket
+	isUnixSocket    bool      // a Unix socket, for which the kernel does not count unacknowledged bytes
+	hasTimestamps   bool      // the kernel recorded when the last response arrived
+	lastResponseEnd time.Time // when the last response ended
+	sentAt          time.Time // time just before the request was written
+	firstWriteSize  int       // size of the request's first write; 0 once response bytes have arrived
+	uncheckedWrite  bool      // the request was written without checking the socket
 }
 
-func (p *poll) releaseSpare() {
+func (p *pollOps) releaseSpare() {
 	if p.spare != nil {
-		readBuffers.Put(p.spare)
+		readBufferPool.Put(p.spare)
 		p.spare = nil
 	}
 }
 
 // errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If
-// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
+// poll.found is not queueEmpty, the connection is unusable. Otherwise poll.left is the number of
 // bytes sent.
 var errUnsent = errors.New("the request has yet to be written")
 

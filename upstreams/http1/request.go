@@ -9,9 +9,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// smallRequest is the maximum body size of a request that is copied into one buffer and sent in one
+// maxSmallBody is the maximum body size of a request that is copied into one buffer and sent in one
 // write.
-const smallRequest = 16 << 10
+const maxSmallBody = 16 << 10
 
 // Request is a request to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
 // if configured, Authorization. It adds no other headers.
@@ -43,8 +43,8 @@ type Request struct {
 	NoReplay bool
 }
 
-// appendFixed appends the header lines that all requests of a transport share.
-func appendFixed(dst []byte, host, agent, authorization string) []byte {
+// appendFixedHeaders appends the header lines that all requests of a transport share.
+func appendFixedHeaders(dst []byte, host, agent, authorization string) []byte {
 	dst = appendField(dst, "Host", host)
 	dst = appendField(dst, "User-Agent", agent)
 	dst = appendField(dst, "Accept-Encoding", "identity")
@@ -71,7 +71,7 @@ func (r *Request) check() error {
 		fit = r.Path[i] > ' ' && r.Path[i] != 0x7f
 	}
 	if !fit {
-		return errUnfit
+		return errUnsendable
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, t.base...)
 	dst = append(dst, r.Path...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	dst = append(dst, t.fixed...)
+	dst = append(dst, t.fixedHeaders...)
 	dst = appendField(dst, "Content-Type", r.ContentType)
 	switch {
 	case length < 0:
@@ -107,7 +107,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	return append(dst, "\r\n"...)
 }
 
-func (t *Transport) copyWhole(o *outgoing, r *Request) {
+func (t *Transport) appendFullRequest(o *writeBuffers, r *Request) {
 	o.b = t.appendHead(o.b[:0], r, r.size())
 	for _, b := range r.Body {
 		o.b = append(o.b, b...)

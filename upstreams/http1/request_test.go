@@ -102,21 +102,21 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	for _, size := range []int{0, 1000, 15 << 10} {
 		s := rawserver.Serve(t, rawserver.Echo)
 		tr := transportTo(t, s.URL())
-		x := tr.Exchange()
+		x := tr.NewExchange()
 		c, failure := tr.connectOnce(t.Context())
 		if failure != nil {
 			t.Fatal(failure)
 		}
 		counter := &countingConn{Conn: c.nc}
 		c.nc = counter
-		if part := c.poll.part; part != nil {
-			c.poll.part = func(fd uintptr) { counter.writes++; part(fd) }
+		if part := c.poll.sendPiecesFunc; part != nil {
+			c.poll.sendPiecesFunc = func(fd uintptr) { counter.writes++; part(fd) }
 		}
-		if err := x.request.attach(&x.life, c, false); err != nil {
+		if err := x.delivery.attach(&x.life, c, false); err != nil {
 			t.Fatal(err)
 		}
-		x.request.req = *post(strings.Repeat("a", size))
-		if err := errors.Join(x.request.write(&x.life, &x.reply), x.Await(soon())); err != nil {
+		x.delivery.req = *post(strings.Repeat("a", size))
+		if err := errors.Join(x.delivery.write(&x.life, &x.reply), x.Await(inThirtySeconds())); err != nil {
 			t.Fatal(err)
 		}
 		if counter.writes != 1 {
@@ -133,19 +133,19 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
 	mustEcho(t, tr, "first")
 	c := tr.idle.conns[0]
-	if c.poll.part == nil || raced.On {
+	if c.poll.sendPiecesFunc == nil || raced.On {
 		t.Skip("pieces are not written at once here")
 	}
 	counter := &countingConn{Conn: c.nc}
-	c.nc, c.writeBy = counter, time.Time{}
+	c.nc, c.writeDeadline = counter, time.Time{}
 	text := strings.Repeat("0123456789abcdef", 6<<10)
 	r := post("")
 	r.Body = [][]byte{[]byte(text[:10]), nil, []byte(text[10:20]), []byte(text[20:])}
-	if _, got, x, err := roundTrip(tr, r); err != nil || got != text || !x.request.reused {
-		t.Fatalf("%d bytes came back, %v, reused %v", len(got), err, x.request.reused)
+	if _, got, x, err := roundTrip(tr, r); err != nil || got != text || !x.delivery.reusedConn {
+		t.Fatalf("%d bytes came back, %v, reused %v", len(got), err, x.delivery.reusedConn)
 	}
-	if counter.writes > 0 || !c.writeBy.IsZero() {
-		t.Errorf("%d writes that may wait, deadline %v", counter.writes, c.writeBy)
+	if counter.writes > 0 || !c.writeDeadline.IsZero() {
+		t.Errorf("%d writes that may wait, deadline %v", counter.writes, c.writeDeadline)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestEarlyAnswer(t *testing.T) {
 			time.Sleep(120 * time.Millisecond)
 			p.Send("HTTP/1.1 102 Processing\r\n\r\n")
 			if n, _ := io.CopyN(io.Discard, p.Reader, size-1000); n == size-1000 {
-				p.Send(rawserver.Sized("done"))
+				p.Send(rawserver.SizedResponse("done"))
 			}
 			p.ReadToEnd()
 		}},
@@ -253,13 +253,13 @@ func TestEarlyAnswer(t *testing.T) {
 				piece := bytes.Repeat([]byte("a"), size/8)
 				r.Body = [][]byte{piece, piece, piece, piece, piece, piece, piece, piece}
 				if mode == "reader" {
-					r.BodyReader, r.Body = io.LimitReader(endless{}, size), nil
+					r.BodyReader, r.Body = io.LimitReader(endlessReader{}, size), nil
 				}
-				x := tr.Exchange()
+				x := tr.NewExchange()
 				begin := time.Now()
 				err := x.Send(r)
 				if err == nil {
-					err = x.Await(soon())
+					err = x.Await(inThirtySeconds())
 				}
 				took := time.Since(begin)
 				body := ""
@@ -285,9 +285,9 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-type endless struct{}
+type endlessReader struct{}
 
-func (endless) Read(p []byte) (int, error) {
+func (endlessReader) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = 'a'
 	}
@@ -312,14 +312,14 @@ func TestWriteTimeout(t *testing.T) {
 		r := post(strings.Repeat("a", 16<<20))
 		r.WriteTimeout = 150 * time.Millisecond
 		if reader {
-			r.BodyReader, r.Body = endless{}, nil
+			r.BodyReader, r.Body = endlessReader{}, nil
 		}
 		begin := time.Now()
-		x := transportTo(t, s.URL()).Exchange()
+		x := transportTo(t, s.URL()).NewExchange()
 		defer x.Close()
 		err := x.Send(r)
 		took := time.Since(begin)
-		if f := wantFailure(t, err, Timeout, ReasonTimeout); f.Clock != ClockWrite || !f.Sent {
+		if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f.Clock != ClockWrite || !f.Sent {
 			t.Errorf("clock %q, sent %v", f.Clock, f.Sent)
 		}
 		if took < 140*time.Millisecond || took > 20*time.Second {
@@ -346,7 +346,7 @@ func TestSlowEngineIsServed(t *testing.T) {
 				return
 			}
 		}
-		p.Send(rawserver.Sized("took my time"))
+		p.Send(rawserver.SizedResponse("took my time"))
 	})
 	r := post(strings.Repeat("a", size))
 	r.WriteTimeout = 1500 * time.Millisecond
@@ -380,10 +380,10 @@ func TestBodyReaderFails(t *testing.T) {
 			})
 			r := post("")
 			r.Body, r.BodyReader = nil, tt.reader
-			x := transportTo(t, s.URL()).Exchange()
+			x := transportTo(t, s.URL()).NewExchange()
 			defer x.Close()
 			err := x.Send(r)
-			wantFailure(t, err, Aborted, ReasonBody)
+			wantFailure(t, err, KindAborted, ReasonBody)
 			if !errors.Is(err, tt.want) {
 				t.Errorf("the cause is %v, want %v", err, tt.want)
 			}
@@ -404,7 +404,7 @@ func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
 	tr := transportTo(t, s.URL())
-	for _, size := range []int{smallRequest - 1, smallRequest, smallRequest + 1, streamPiece, streamPiece + 1, 300 << 10} {
+	for _, size := range []int{maxSmallBody - 1, maxSmallBody, maxSmallBody + 1, maxStreamPiece, maxStreamPiece + 1, 300 << 10} {
 		body := strings.Repeat("0123456789abcdef!", size/17+1)[:size]
 		mustEcho(t, tr, body)
 		r := post("")
@@ -447,7 +447,7 @@ func TestUnfitRequests(t *testing.T) {
 		r := post("q")
 		change(r)
 		_, _, _, err := roundTrip(tr, r)
-		if f := wantFailure(t, err, Aborted, ReasonRequest); f.Sent {
+		if f := wantFailure(t, err, KindAborted, ReasonRequest); f.Sent {
 			t.Errorf("%s: the request was sent, want a refusal before that", name)
 		}
 	}
@@ -482,8 +482,8 @@ func TestTransportOptions(t *testing.T) {
 		"https://[fe80::1%25eth0]":     "Host: [fe80::1]\r\n",
 	} {
 		tr := transportTo(t, url)
-		if !bytes.HasPrefix(tr.fixed, []byte(want)) {
-			t.Errorf("%s: fixed lines = %q, want them to begin with %q", url, tr.fixed, want)
+		if !bytes.HasPrefix(tr.fixedHeaders, []byte(want)) {
+			t.Errorf("%s: fixed lines = %q, want them to begin with %q", url, tr.fixedHeaders, want)
 		}
 	}
 }
@@ -517,11 +517,11 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 				return copy(p, "a piece!"), nil
 			})
 			tr := transportTo(t, s.URL())
-			x := tr.Exchange()
+			x := tr.NewExchange()
 			defer x.Close()
 			err := x.Send(r)
 			if err == nil {
-				err = x.Await(soon())
+				err = x.Await(inThirtySeconds())
 			}
 			if reads > 3 {
 				t.Errorf("%d pieces were read for an engine that is gone", reads)
@@ -533,12 +533,12 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 				if _, err := readAll(x); err != nil {
 					t.Fatal(err)
 				}
-				if x.reusable() {
+				if x.isReusable() {
 					t.Error("a connection with half a request on it would be kept")
 				}
 				return
 			}
-			if f := wantFailure(t, err, Unreachable, tt.reason); !f.Sent {
+			if f := wantFailure(t, err, KindUnreachable, tt.reason); !f.Sent {
 				t.Error("Sent is false")
 			}
 		})

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// streamPiece is the maximum size of a piece that is read from a BodyReader and then written.
+	// maxStreamPiece is the maximum size of a piece that is read from a BodyReader and then written.
 	// In hexadecimal, this size has four digits.
-	streamPiece = 32 << 10
-	// answerCheck is the interval at which a blocked write checks for an early response.
-	answerCheck = 50 * time.Millisecond
+	maxStreamPiece = 32 << 10
+	// answerCheckInterval is the interval at which a blocked write checks for an early response.
+	answerCheckInterval = 50 * time.Millisecond
 )
 
 // errAnswered stops the write of a request because the response has arrived. It is not a failure.
@@ -26,17 +26,17 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// outgoing contains the buffers of a request while it is written.
-type outgoing struct {
+// writeBuffers contains the buffers of a request while it is written.
+type writeBuffers struct {
 	b    []byte
 	list [][]byte
 	vec  net.Buffers // shrinks during the write
 }
 
-var outgoingPool = sync.Pool{New: func() any { return &outgoing{b: make([]byte, 0, 4<<10)} }}
+var outgoingPool = sync.Pool{New: func() any { return &writeBuffers{b: make([]byte, 0, 4<<10)} }}
 
-func (o *outgoing) release() {
-	if cap(o.b) > streamPiece+8<<10 {
+func (o *writeBuffers) release() {
+	if cap(o.b) > maxStreamPiece+8<<10 {
 		o.b = nil
 	}
 	clear(o.list[:cap(o.list)]) // otherwise the pool would keep a prompt in memory
@@ -44,28 +44,28 @@ func (o *outgoing) release() {
 	outgoingPool.Put(o)
 }
 
-// one returns a vector that contains only b.
-func (o *outgoing) one(b []byte) *net.Buffers {
+// single returns a vector that contains only b.
+func (o *writeBuffers) single(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
 	return &o.vec
 }
 
 type requestWriter struct {
-	t     *Transport
-	c     *conn
-	req   *Request
-	reply *reply // receives an early response
-	ack   *ackWatch
-	sent  *bool // bytes may have been sent
-	kept  bool  // the connection has served an earlier exchange
+	t          *Transport
+	c          *conn
+	req        *Request
+	reply      *reply // receives an early response
+	ack        *ackWatch
+	sentFlag   *bool // bytes may have been sent
+	reusedConn bool  // the connection has served an earlier exchange
 }
 
 func (w *requestWriter) write() error {
-	if w.c.secured && (w.req.BodyReader != nil || w.req.size() > smallRequest) {
+	if w.c.isTLS && (w.req.BodyReader != nil || w.req.size() > maxSmallBody) {
 		defer w.c.interruptUnacked(w.t.ackTimeout, w.t.guard)()
 	}
-	o := outgoingPool.Get().(*outgoing)
+	o := outgoingPool.Get().(*writeBuffers)
 	defer o.release()
 	if w.req.BodyReader != nil {
 		return w.writeStream(o)
@@ -74,15 +74,15 @@ func (w *requestWriter) write() error {
 }
 
 // writePieces sends the head and Body.
-func (w *requestWriter) writePieces(o *outgoing) error {
-	if w.req.size() <= smallRequest {
-		w.t.copyWhole(o, w.req)
-		return w.first(o)
+func (w *requestWriter) writePieces(o *writeBuffers) error {
+	if w.req.size() <= maxSmallBody {
+		w.t.appendFullRequest(o, w.req)
+		return w.writeFirst(o)
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.kept { // send the head separately, so that no response to the whole request can arrive yet
-		if err := w.first(o); err != nil {
+	if w.reusedConn { // send the head separately, so that no response to the whole request can arrive yet
+		if err := w.writeFirst(o); err != nil {
 			return err
 		}
 		o.list = o.list[:0]
@@ -93,46 +93,46 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 		}
 	}
 	o.vec = o.list
-	return w.push(&o.vec, true)
+	return w.writeAll(&o.vec, true)
 }
 
-// first writes o.b, the start of the request. It also checks for bytes that have arrived and cannot
+// writeFirst writes o.b, the start of the request. It also checks for bytes that have arrived and cannot
 // be the response.
-func (w *requestWriter) first(o *outgoing) error {
+func (w *requestWriter) writeFirst(o *writeBuffers) error {
 	rest := o.b
-	if w.kept && w.c.fetches() {
+	if w.reusedConn && w.c.canFetch() {
 		n, err := w.c.sendHead(o.b)
-		*w.sent = *w.sent || !errors.Is(err, errNotQuiet)
+		*w.sentFlag = *w.sentFlag || !errors.Is(err, errNotQuiet)
 		if err != nil || n == len(o.b) {
 			return err
 		}
 		rest = o.b[n:]
 	}
-	if err := w.push(o.one(rest), false); err != nil {
+	if err := w.writeAll(o.single(rest), false); err != nil {
 		return err
 	}
-	if w.kept && w.c.leftover(len(o.b)) {
+	if w.reusedConn && w.c.hasLeftover(len(o.b)) {
 		return errLeftover
 	}
 	return nil
 }
 
 // writeStream sends the head, and then pieces of BodyReader as it yields them.
-func (w *requestWriter) writeStream(o *outgoing) error {
+func (w *requestWriter) writeStream(o *writeBuffers) error {
 	if u, ok := w.req.BodyReader.(*Upgrade); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
-		return w.push(o.one(o.b), false)
+		return w.writeAll(o.single(o.b), false)
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, -1)
 	for first, done := true, false; !done; first = false {
-		if !first && w.reply.answers(w.c) {
+		if !first && w.reply.hasAnswered(w.c) {
 			return errAnswered
 		}
 		size := len(o.b)
 		o.b = append(o.b, "0000\r\n"...)
 		data := len(o.b)
-		o.b = slices.Grow(o.b, streamPiece+len("\r\n0\r\n\r\n"))
-		n, err := readSome(w.req.BodyReader, o.b[data:data+streamPiece])
+		o.b = slices.Grow(o.b, maxStreamPiece+len("\r\n0\r\n\r\n"))
+		n, err := readSome(w.req.BodyReader, o.b[data:data+maxStreamPiece])
 		if o.b = o.b[:size]; n > 0 {
 			hex.Encode(o.b[size:data], []byte{byte(n >> 8), byte(n)})
 			o.b = append(o.b[:data+n], "\r\n"...)
@@ -142,7 +142,7 @@ func (w *requestWriter) writeStream(o *outgoing) error {
 		} else if err != nil {
 			return &bodyError{err}
 		}
-		if err := w.push(o.one(o.b), true); err != nil {
+		if err := w.writeAll(o.single(o.b), true); err != nil {
 			return err
 		}
 		o.b = o.b[:0]
@@ -159,22 +159,22 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. It first writes as much as the socket accepts without waiting, which needs no
+// writeAll writes v. It first writes as much as the socket accepts without waiting, which needs no
 // deadline. The write timeout restarts whenever the engine accepts bytes. While a large write is
 // blocked, push checks for a response, because an engine that rejects a request may not read all of
 // it.
-func (w *requestWriter) push(v *net.Buffers, large bool) error {
+func (w *requestWriter) writeAll(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
-	if c.fetches() {
-		if err := w.pushAtOnce(v); err != nil || len(*v) == 0 {
+	if c.canFetch() {
+		if err := w.writeWithoutWaiting(v); err != nil || len(*v) == 0 {
 			return err
 		}
 	}
 	step := limit
-	if c.peeks() && !c.secured {
+	if c.canPeek() && !c.isTLS {
 		look := w.t.ackTimeout
 		if large {
-			look = min(look, answerCheck)
+			look = min(look, answerCheckInterval)
 		}
 		if limit <= 0 || limit > look {
 			step = look
@@ -185,8 +185,8 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 		last = time.Now()
 	}
 	for now := last; len(*v) > 0; {
-		c.armWrite(now, last, step, limit)
-		*w.sent = true
+		c.limitWriteDeadline(now, last, step, limit)
+		*w.sentFlag = true
 		n, err := c.send(v)
 		if err == nil && len(*v) == 0 {
 			return nil
@@ -198,30 +198,30 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if (err != nil || large) && w.reply.answers(c) {
+		if (err != nil || large) && w.reply.hasAnswered(c) {
 			return errAnswered
 		}
-		if err != nil && (c.secured || now.Sub(last) >= w.t.ackTimeout) && !w.ack.inTime(c, now, w.t.ackTimeout) {
+		if err != nil && (c.isTLS || now.Sub(last) >= w.t.ackTimeout) && !w.ack.isAckedInTime(c, now, w.t.ackTimeout) {
 			return errUnacked
 		}
-		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
+		if err != nil && (c.isTLS || limit > 0 && now.Sub(last) >= limit) {
 			return errConnStalled // a TLS write cannot continue after a timeout
 		}
 	}
 	return nil
 }
 
-// pushAtOnce writes as many bytes from the front of v as the socket accepts without waiting, at
+// writeWithoutWaiting writes as many bytes from the front of v as the socket accepts without waiting, at
 // most 256 KiB, and removes them from v. The write needs no deadline, and the scheduler does not
 // prepare for a blocking system call. In an idle process, such preparation wakes the runtime's
 // monitor thread three times, which costs a quarter of the CPU time for a 100 KB prompt.
-func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
-	*w.sent = true
+func (w *requestWriter) writeWithoutWaiting(v *net.Buffers) error {
+	*w.sentFlag = true
 	p := &w.c.poll
-	p.pieces, p.left, p.err = *v, 0, nil
-	_ = w.c.raw.Control(p.part) // fails only on a closed socket, and the next write reports that
+	p.pieces, p.sentBytes, p.err = *v, 0, nil
+	_ = w.c.raw.Control(p.sendPiecesFunc) // fails only on a closed socket, and the next write reports that
 	p.pieces = nil
-	n := p.left
+	n := p.sentBytes
 	for len(*v) > 0 && n >= len((*v)[0]) {
 		n -= len((*v)[0])
 		(*v)[0] = nil

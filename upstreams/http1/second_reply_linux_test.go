@@ -44,7 +44,7 @@ func (s *secondReplies) serve(p *rawserver.Peer) {
 
 func (s *secondReplies) reply(p *rawserver.Peer, text string) {
 	n := s.sent.Add(1)
-	wire := rawserver.Sized
+	wire := rawserver.SizedResponse
 	if n%2 == 0 {
 		wire = wholeInChunks
 	}
@@ -70,7 +70,7 @@ func wholeInChunks(body string) string { return chunkedHead + chunk(body) + "0\r
 // TestFollowedReply checks that a response is not taken from a kept connection if another one
 // arrives together with it.
 func TestFollowedReply(t *testing.T) {
-	for name, wire := range map[string]func(body string) string{"sized": rawserver.Sized, "chunked": wholeInChunks} {
+	for name, wire := range map[string]func(body string) string{"sized": rawserver.SizedResponse, "chunked": wholeInChunks} {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
 			tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -87,8 +87,8 @@ func TestFollowedReply(t *testing.T) {
 				}
 			}).URL())
 			mustEcho(t, tr, "first")
-			if x := mustEcho(t, tr, "second"); x.Sends() != 2 {
-				t.Errorf("%d sends, want a second one on a new connection", x.Sends())
+			if x := mustEcho(t, tr, "second"); x.SendCount() != 2 {
+				t.Errorf("%d sends, want a second one on a new connection", x.SendCount())
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestFollowedReply(t *testing.T) {
 // TestSecondReply checks that bytes that arrived before a request are never mistaken for its
 // response. It makes 20,000 calls, 64 at a time.
 func TestSecondReply(t *testing.T) {
-	fastset.LeaveOut(t, "replies that nobody asked for")
+	fastset.SkipIfShort(t, "replies that nobody asked for")
 	for _, c := range []struct {
 		name  string
 		reuse bool // reuse connections despite unsolicited bytes
@@ -105,7 +105,7 @@ func TestSecondReply(t *testing.T) {
 		calls int
 	}{
 		{"small", true, 10, 20_000},
-		{"large", true, smallRequest + 10, 4_000},
+		{"large", true, maxSmallBody + 10, 4_000},
 		{"as it is", false, 10, 20_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSecondReply(t *testing.T) {
 					for n := calls.Add(1); n <= int64(c.calls); n = calls.Add(1) {
 						sent := fmt.Sprintf("%0*d", c.size, n)
 						_, got, x, err := roundTrip(tr, post(sent))
-						if x.request.reused {
+						if x.delivery.reusedConn {
 							reused.Add(1)
 						}
 						text, number, _ := strings.Cut(got, " ")
@@ -153,7 +153,7 @@ func TestSecondReply(t *testing.T) {
 			unseen := 0
 			// accounts for forged responses that the kernel delivers between the last peek and the
 			// acknowledgement
-			if raced.On && c.size > smallRequest {
+			if raced.On && c.size > maxSmallBody {
 				unseen = c.calls / 2000
 			}
 			if early > unseen {

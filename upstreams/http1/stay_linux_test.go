@@ -16,9 +16,9 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrans
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// staying returns an exchange whose response head has arrived. The script runs after the head was
+// newStayingExchange returns an exchange whose response head has arrived. The script runs after the head was
 // sent.
-func staying(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
+func newStayingExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	headed := make(chan bool)
 	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -28,9 +28,9 @@ func staying(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 			script(p)
 		}
 	}).URL())
-	x := tr.Exchange()
+	x := tr.NewExchange()
 	t.Cleanup(x.Close)
-	err := errors.Join(x.Send(post("q")), x.Await(soon()))
+	err := errors.Join(x.Send(post("q")), x.Await(inThirtySeconds()))
 	close(headed)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 	step := func() bool {
 		steps++
 		for {
-			n, err := x.Read(p, soon())
+			n, err := x.Read(p, inThirtySeconds())
 			b.Write(p[:n])
 			if err != nil {
 				return errors.Is(err, ErrNotYet)
@@ -53,8 +53,8 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 		}
 	}
 	for {
-		x.Stay(soon(), step)
-		n, err := x.Read(p, soon())
+		x.StayInPoller(inThirtySeconds(), step)
+		n, err := x.Read(p, inThirtySeconds())
 		b.Write(p[:n])
 		if err != nil {
 			return b.String(), steps, err
@@ -66,7 +66,7 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 func TestStay(t *testing.T) {
 	checkLeaks(t)
 	var want strings.Builder
-	x := staying(t, func(p *rawserver.Peer) {
+	x := newStayingExchange(t, func(p *rawserver.Peer) {
 		var wire strings.Builder
 		for i := range 2000 {
 			text := strings.Repeat(fmt.Sprint(i), rand.IntN(20)+1)
@@ -77,7 +77,7 @@ func TestStay(t *testing.T) {
 		for rest := wire.String(); rest != ""; {
 			n := min(rand.IntN(200)+1, len(rest))
 			if rand.IntN(20) == 0 {
-				n = min(3*readBuffer, len(rest))
+				n = min(3*readBufferSize, len(rest))
 			}
 			p.Send(rest[:n])
 			rest = rest[n:]
@@ -101,18 +101,18 @@ func TestStay(t *testing.T) {
 // during the step, not even if the step reads more.
 func TestStayRoom(t *testing.T) {
 	checkLeaks(t)
-	x := staying(t, func(p *rawserver.Peer) {
+	x := newStayingExchange(t, func(p *rawserver.Peer) {
 		p.Send(chunk("token"))
 		p.ReadToEnd()
 	})
 	ran := false
 	step := func() bool {
 		ran = true
-		text, room := x.Take(), x.Room()
-		if n, err := x.Read(make([]byte, 1), soon()); n != 0 || !errors.Is(err, ErrNotYet) {
+		text, room := x.TakeBuffered(), x.SpareBuffer()
+		if n, err := x.Read(make([]byte, 1), inThirtySeconds()); n != 0 || !errors.Is(err, ErrNotYet) {
 			t.Errorf("a read in the step: %d, %v; want ErrNotYet", n, err)
 		}
-		if len(room) == 0 || len(room) > readBuffer-len(text) {
+		if len(room) == 0 || len(room) > readBufferSize-len(text) {
 			t.Fatalf("%d bytes of room", len(room))
 		}
 		for i := range room {
@@ -122,13 +122,13 @@ func TestStayRoom(t *testing.T) {
 			t.Errorf("took %q", text)
 		}
 		for range 10 {
-			if pooled := readBuffers.Get().(*[readBuffer]byte); &pooled[readBuffer-1] == &room[len(room)-1] {
+			if pooled := readBufferPool.Get().(*[readBufferSize]byte); &pooled[readBufferSize-1] == &room[len(room)-1] {
 				t.Error("the buffer is in its pool")
 			}
 		}
 		return false
 	}
-	if x.Stay(soon(), step); !ran {
+	if x.StayInPoller(inThirtySeconds(), step); !ran {
 		t.Error("no step")
 	}
 }
@@ -144,7 +144,7 @@ func TestStayEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
 			for range 200 {
-				x := staying(t, func(p *rawserver.Peer) {
+				x := newStayingExchange(t, func(p *rawserver.Peer) {
 					p.Send(chunk("one"))
 					if rand.IntN(2) == 0 {
 						time.Sleep(time.Duration(rand.IntN(int(time.Millisecond))))
@@ -154,7 +154,7 @@ func TestStayEnds(t *testing.T) {
 				})
 				begun := time.Now()
 				got, _, err := readStaying(x)
-				if f := (*Failure)(nil); !errors.As(err, &f) || f.Kind != BadResponse {
+				if f := (*Failure)(nil); !errors.As(err, &f) || f.Kind != KindBadResponse {
 					t.Fatalf("%q, %v; want a failure", got, err)
 				}
 				if name != "reset" && got != "onetwo" {
@@ -174,23 +174,23 @@ func TestStayEnds(t *testing.T) {
 func TestStayAfterHangUp(t *testing.T) {
 	checkLeaks(t)
 	last := make(chan bool)
-	x := staying(t, func(p *rawserver.Peer) {
+	x := newStayingExchange(t, func(p *rawserver.Peer) {
 		p.Send(chunk("one"))
 		<-last
 		p.Send(chunk("two"))
 	})
 	read := func() bool {
-		_, err := x.Read(make([]byte, 10), soon())
+		_, err := x.Read(make([]byte, 10), inThirtySeconds())
 		return err == nil
 	}
-	x.Stay(time.Now().Add(20*time.Millisecond), read)
+	x.StayInPoller(time.Now().Add(20*time.Millisecond), read)
 	close(last)
-	waitFor(t, "the hang-up was noticed", x.request.c.poll.hungUp.Load)
+	waitFor(t, "the hang-up was noticed", x.delivery.c.poll.engineHungUp.Load)
 	begun := time.Now()
-	if !x.Stay(soon(), read) || time.Since(begun) > 20*time.Second {
+	if !x.StayInPoller(inThirtySeconds(), read) || time.Since(begun) > 20*time.Second {
 		t.Error("the hang-up was seen only at the deadline")
 	}
-	if _, err := x.Read(make([]byte, 10), soon()); err == nil {
+	if _, err := x.Read(make([]byte, 10), inThirtySeconds()); err == nil {
 		t.Error("no failure")
 	}
 }
@@ -200,38 +200,38 @@ func TestStayAborted(t *testing.T) {
 	t.Run("while it waits", func(t *testing.T) {
 		checkLeaks(t)
 		closed := make(chan bool)
-		x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
+		x := newStayingExchange(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
 		step := func() bool {
-			_, err := x.Read(make([]byte, 10), soon())
+			_, err := x.Read(make([]byte, 10), inThirtySeconds())
 			go x.Abort(errTestCause)
 			return err == nil
 		}
-		x.Stay(soon(), step)
-		_, err := x.Read(make([]byte, 10), soon())
-		wantFailure(t, err, Aborted, ReasonAborted)
+		x.StayInPoller(inThirtySeconds(), step)
+		_, err := x.Read(make([]byte, 10), inThirtySeconds())
+		wantFailure(t, err, KindAborted, ReasonAborted)
 		x.Close()
 		<-closed
 	})
 	t.Run("while a step runs", func(t *testing.T) {
 		checkLeaks(t)
-		x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd() })
+		x := newStayingExchange(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd() })
 		aborted := make(chan bool)
 		step := func() bool {
 			go func() { x.Abort(errTestCause); close(aborted) }()
 			<-aborted
-			_, err := x.Read(make([]byte, 10), soon())
-			wantFailure(t, err, Aborted, ReasonAborted)
+			_, err := x.Read(make([]byte, 10), inThirtySeconds())
+			wantFailure(t, err, KindAborted, ReasonAborted)
 			return true
 		}
-		x.Stay(soon(), step)
-		_, err := x.Read(make([]byte, 10), soon())
-		wantFailure(t, err, Aborted, ReasonAborted)
+		x.StayInPoller(inThirtySeconds(), step)
+		_, err := x.Read(make([]byte, 10), inThirtySeconds())
+		wantFailure(t, err, KindAborted, ReasonAborted)
 	})
 	t.Run("before", func(t *testing.T) {
 		checkLeaks(t)
-		x := staying(t, func(p *rawserver.Peer) { p.ReadToEnd() })
+		x := newStayingExchange(t, func(p *rawserver.Peer) { p.ReadToEnd() })
 		x.Abort(errTestCause)
-		if !x.Stay(soon(), func() bool { return true }) {
+		if !x.StayInPoller(inThirtySeconds(), func() bool { return true }) {
 			t.Error("an aborted exchange stays")
 		}
 	})
@@ -241,14 +241,14 @@ func TestStayAborted(t *testing.T) {
 func TestStayPanics(t *testing.T) {
 	checkLeaks(t)
 	closed := make(chan bool)
-	x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
+	x := newStayingExchange(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("no panic")
 			}
 		}()
-		x.Stay(soon(), func() bool { panic("test") })
+		x.StayInPoller(inThirtySeconds(), func() bool { panic("test") })
 	}()
 	x.Close()
 	<-closed
@@ -259,12 +259,12 @@ func TestStayPanics(t *testing.T) {
 func TestStayTimesOut(t *testing.T) {
 	checkLeaks(t)
 	more := make(chan bool)
-	x := staying(t, func(p *rawserver.Peer) {
+	x := newStayingExchange(t, func(p *rawserver.Peer) {
 		<-more
 		p.Send(chunk("one") + "0\r\n\r\n")
 		p.ReadToEnd()
 	})
-	if x.Stay(time.Now().Add(20*time.Millisecond), func() bool { return true }) {
+	if x.StayInPoller(time.Now().Add(20*time.Millisecond), func() bool { return true }) {
 		t.Error("something has arrived")
 	}
 	close(more)
@@ -279,7 +279,7 @@ func TestStayBadFraming(t *testing.T) {
 	for _, junk := range []string{"zz\r\n", "HTTP/1.1 502 Bad Gateway\r\n\r\n", chunk("two") + "zz\r\n"} {
 		checkLeaks(t)
 		closed, read := make(chan bool), make(chan bool)
-		x := staying(t, func(p *rawserver.Peer) {
+		x := newStayingExchange(t, func(p *rawserver.Peer) {
 			p.Send(chunk("one"))
 			<-read
 			p.Send(junk)
@@ -288,9 +288,9 @@ func TestStayBadFraming(t *testing.T) {
 		})
 		buf := make([]byte, 10)
 		var failed error
-		x.Stay(soon(), func() bool {
+		x.StayInPoller(inThirtySeconds(), func() bool {
 			for {
-				n, err := x.Read(buf, soon())
+				n, err := x.Read(buf, inThirtySeconds())
 				if string(buf[:n]) == "one" {
 					close(read)
 				}
@@ -300,7 +300,7 @@ func TestStayBadFraming(t *testing.T) {
 				}
 			}
 		})
-		wantFailure(t, failed, BadResponse, ReasonInvalid)
+		wantFailure(t, failed, KindBadResponse, ReasonInvalid)
 		x.Close()
 		<-closed
 	}

@@ -42,9 +42,9 @@ type TransportOptions struct {
 // Dialer connects to an address, as net.Dialer.DialContext does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ForProbes returns the options of a small transport for probes. Probes must not use the
+// ProbeOptions returns the options of a small transport for probes. Probes must not use the
 // connections of calls or wait for them.
-func (o TransportOptions) ForProbes() TransportOptions {
+func (o TransportOptions) ProbeOptions() TransportOptions {
 	o.IdleTimeout, o.MaxIdle, o.UserAgent = defaultIdleTimeout, 1, probeAgent
 	return o
 }
@@ -52,21 +52,21 @@ func (o TransportOptions) ForProbes() TransportOptions {
 // Transport is an HTTP/1.1 client for one upstream. It is safe for concurrent use. It starts
 // goroutines only to look up names and, briefly, to close idle connections.
 type Transport struct {
-	upstream   string // name in a Failure
-	base       string // prefix of every request path, without a final slash
-	fixed      []byte // header lines that all requests share
-	tls        *tls.Config
-	network    string // "tcp" or "unix"
-	dns        *dnsCache
-	ackTimeout time.Duration // maximum time for which a request may stay unacknowledged
-	endLife    context.CancelFunc
-	dial       Dialer
-	guard      Guard
-	hosts      *HostWatch
-	idle       idlePool
+	upstream     string // name in a Failure
+	base         string // prefix of every request path, without a final slash
+	fixedHeaders []byte // header lines that all requests share
+	tls          *tls.Config
+	network      string // "tcp" or "unix"
+	dns          *dnsCache
+	ackTimeout   time.Duration // maximum time for which a request may stay unacknowledged
+	cancelLife   context.CancelFunc
+	dial         Dialer
+	guard        Guard
+	hosts        *HostWatch
+	idle         idlePool
 }
 
-// keepAlive detects after 35 s that a host has disappeared. HostWatch usually detects this earlier.
+// parseKeepAlive detects after 35 s that a host has disappeared. HostWatch usually detects this earlier.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
@@ -107,23 +107,23 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if t.guard == nil {
 		t.guard = Unguarded{}
 	}
-	t.idle = idlePool{max: o.MaxIdle, keep: o.IdleTimeout, hosts: t.hosts, guard: t.guard}
-	if t.idle.keep <= 0 {
-		t.idle.keep = defaultIdleTimeout
+	t.idle = idlePool{maxConns: o.MaxIdle, idleTimeout: o.IdleTimeout, hosts: t.hosts, guard: t.guard}
+	if t.idle.idleTimeout <= 0 {
+		t.idle.idleTimeout = defaultIdleTimeout
 	}
-	if t.idle.max <= 0 {
-		t.idle.max = defaultMaxIdle
+	if t.idle.maxConns <= 0 {
+		t.idle.maxConns = defaultMaxIdle
 	}
-	t.fixed = appendFixed(nil, host, agent, authorization)
+	t.fixedHeaders = appendFixedHeaders(nil, host, agent, authorization)
 	if u.Scheme == "https" {
 		t.tls = clientTLS(o.TLS, u.Hostname())
 	}
 	life, endLife := context.WithCancel(context.Background())
-	t.endLife = endLife
+	t.cancelLife = endLife
 	if t.network = "tcp"; socket == "" {
 		t.dns = newDNSCache(life, u.Hostname(), port, t.guard)
 	} else {
-		t.network, t.dns = "unix", &dnsCache{fixed: []string{socket}}
+		t.network, t.dns = "unix", &dnsCache{fixedAddrs: []string{socket}}
 	}
 	return t, nil
 }
@@ -139,17 +139,17 @@ func authority(u *url.URL) string {
 	return name + "]" + port
 }
 
-// Exchange returns a new exchange. The exchange may be aborted even before Send.
-func (t *Transport) Exchange() *Exchange {
+// NewExchange returns a new exchange. The exchange may be aborted even before Send.
+func (t *Transport) NewExchange() *Exchange {
 	x := &Exchange{}
 	x.Begin(t, nil)
 	return x
 }
 
-// ExchangeWhile returns a new exchange that is aborted when ctx ends. The owner must call end
+// ExchangeWithContext returns a new exchange that is aborted when ctx ends. The owner must call end
 // instead of Close.
-func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func()) {
-	x = t.Exchange()
+func (t *Transport) ExchangeWithContext(ctx context.Context) (x *Exchange, end func()) {
+	x = t.NewExchange()
 	stop := context.AfterFunc(ctx, func() {
 		defer t.guard.Catch(guardEngines, nil)
 		x.Abort(ctx.Err())
@@ -161,20 +161,20 @@ func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func())
 }
 
 // CloseIdle closes the idle connections.
-func (t *Transport) CloseIdle() { t.idle.empty() }
+func (t *Transport) CloseIdle() { t.idle.closeAll() }
 
 // Close closes the idle connections and stops the background goroutines. Running exchanges
 // continue, and their connections are closed when they end. A Send after Close fails. A second call
 // does nothing.
 func (t *Transport) Close() {
 	t.idle.close()
-	t.endLife()
+	t.cancelLife()
 }
 
 // discard closes a connection that cannot be reused. It reports unsolicited bytes to the watch.
 func (t *Transport) discard(c *conn) {
-	if c.unsolicited {
-		t.hosts.distrust(time.Now())
+	if c.hasUnsolicited {
+		t.hosts.stopReuse(time.Now())
 	}
 	c.close()
 }

@@ -24,7 +24,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 		}
-		time.Sleep(2 * dnsPause)
+		time.Sleep(2 * dnsMinInterval)
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("addresses = %v, %v; want 1", addrs, err)
 		}
@@ -35,7 +35,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
 		}
-		if c := g.Panics(guardDNS); c != 2 {
+		if c := g.PanicCount(guardDNS); c != 2 {
 			t.Errorf("%d panics counted, want 2", c)
 		}
 	})
@@ -50,11 +50,11 @@ func TestPanicOfTheSweep(t *testing.T) {
 	}
 	defer tr.Close()
 	tr.idle.put(&conn{}, 0, time.Now()) // closing this conn panics, because it has no socket
-	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 1 })
+	waitFor(t, "a panic that is caught", func() bool { return g.PanicCount(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	tr.idle.put(&conn{nc: ours}, 0, time.Now())
-	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 2 || closedPipe(theirs) })
+	waitFor(t, "a panic that is caught", func() bool { return g.PanicCount(guardEngines) == 2 || closedPipe(theirs) })
 }
 
 func closedPipe(c net.Conn) bool {

@@ -46,7 +46,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 	tr := transportTo(t, "unix:"+socket+".missing")
 	_, _, _, err := roundTrip(tr, &Request{Method: http.MethodGet, Path: "/"})
-	wantFailure(t, err, Unreachable, ReasonConnect)
+	wantFailure(t, err, KindUnreachable, ReasonConnect)
 }
 
 func TestNormalizeURL_UnixSocket(t *testing.T) {
@@ -92,10 +92,10 @@ func TestUnixSocket_FullQueue(t *testing.T) {
 		waiting = append(waiting, c)
 	}
 	tr := transportTo(t, "unix:"+socket)
-	x := tr.Exchange()
+	x := tr.NewExchange()
 	defer x.Close()
 	err = x.Send(&Request{Method: http.MethodGet, Path: "/", ConnectTimeout: 50 * time.Millisecond})
-	if f := wantFailure(t, err, Timeout, ReasonTimeout); f != nil && f.Clock != ClockConnect {
+	if f := wantFailure(t, err, KindTimeout, ReasonTimeout); f != nil && f.Clock != ClockConnect {
 		t.Errorf("clock %v", f.Clock)
 	}
 	go func() {

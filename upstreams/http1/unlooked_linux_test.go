@@ -19,7 +19,7 @@ func TestUnlooked(t *testing.T) {
 		sends int // expected number of sends if the socket is not checked
 	}{
 		{"nothing", nil, 1},
-		{"second reply", func(p *rawserver.Peer) { p.Send(rawserver.Sized("forged")); p.ReadToEnd() }, 2},
+		{"second reply", func(p *rawserver.Peer) { p.Send(rawserver.SizedResponse("forged")); p.ReadToEnd() }, 2},
 		{"start of a second reply", func(p *rawserver.Peer) { p.Send("HTTP/1.1 200 OK\r\n"); p.ReadToEnd() }, 2},
 		{"closed", func(*rawserver.Peer) {}, 2},
 		{"half closed", func(p *rawserver.Peer) { _ = p.TCP.CloseWrite(); p.ReadToEnd() }, 2},
@@ -29,7 +29,7 @@ func TestUnlooked(t *testing.T) {
 		for _, tt := range tests {
 			name, unlooked, after := tt.name+way, way != "", "after"
 			if way == ", large, unlooked" {
-				after = strings.Repeat("after", smallRequest)
+				after = strings.Repeat("after", maxSmallBody)
 			}
 			t.Run(name, func(t *testing.T) {
 				checkLeaks(t)
@@ -41,7 +41,7 @@ func TestUnlooked(t *testing.T) {
 					}
 					for body := ""; body != "last"; {
 						_, body, _ = p.Request()
-						p.Send(rawserver.Sized(body))
+						p.Send(rawserver.SizedResponse(body))
 					}
 					<-read
 					tt.spoil(p)
@@ -51,25 +51,25 @@ func TestUnlooked(t *testing.T) {
 				c := tr.idle.conns[0]
 				waitFor(t, "the kernel notes when bytes arrive", func() bool {
 					mustEcho(t, tr, "next")
-					return raced.On || c.poll.stamped
+					return raced.On || c.poll.hasTimestamps
 				})
 				mustEcho(t, tr, "last")
 				if tt.spoil != nil {
 					read <- true
 					waitUnquiet(t, tr)
 				}
-				c.poll.local = true // disables the acknowledgement check
-				c.kept = time.Now().Add(-unlookedFor)
+				c.poll.isUnixSocket = true // disables the acknowledgement check
+				c.idleSince = time.Now().Add(-uncheckedWindow)
 				want := 1
 				if unlooked {
-					c.kept = time.Now().Add(time.Minute)
+					c.idleSince = time.Now().Add(time.Minute)
 				}
 				if unlooked && !raced.On {
 					want = tt.sends
 				}
 				x := mustEcho(t, tr, after)
-				if x.Sends() != want || x.request.reused != (tt.spoil == nil) {
-					t.Errorf("%d sends, want %d; reused %v", x.Sends(), want, x.request.reused)
+				if x.SendCount() != want || x.delivery.reusedConn != (tt.spoil == nil) {
+					t.Errorf("%d sends, want %d; reused %v", x.SendCount(), want, x.delivery.reusedConn)
 				}
 			})
 		}

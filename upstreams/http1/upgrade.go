@@ -31,15 +31,15 @@ func (*Upgrade) Read([]byte) (int, error) { return 0, io.EOF }
 // websocketGUID is defined in RFC 6455, 1.3.
 const websocketGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-// AcceptOf returns the value of Sec-WebSocket-Accept for a key.
-func AcceptOf(key string) string {
+// AcceptKey returns the value of Sec-WebSocket-Accept for a key.
+func AcceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + websocketGUID)) //nolint:gosec // see the import
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
 	dst = append(append(append(append(dst, "GET "...), t.base...), r.Path...), " HTTP/1.1\r\n"...)
-	dst = append(dst, t.fixed...)
+	dst = append(dst, t.fixedHeaders...)
 	dst = appendField(dst, "Connection", "Upgrade")
 	dst = appendField(dst, "Upgrade", "websocket")
 	dst = appendField(dst, "Sec-WebSocket-Version", "13")
@@ -52,26 +52,26 @@ func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
 
 var errHandshake = &wireError{ReasonInvalid, "the answer to the WebSocket handshake is malformed"}
 
-// Upgraded returns the connection after a response with status 101. The exchange still owns the
+// UpgradedConn returns the connection after a response with status 101. The exchange still owns the
 // connection: Abort and Close close it. The caller must not use it after Close. If the response
 // does not accept the handshake u, Upgraded fails the exchange.
-func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
-	if err := x.life.check(); err != nil {
+func (x *Exchange) UpgradedConn(u *Upgrade) (net.Conn, error) {
+	if err := x.life.checkOpen(); err != nil {
 		return nil, err
 	}
-	in := &x.reply.in
-	rest := bytes.Clone(in.unread())
+	in := &x.reply.received
+	rest := bytes.Clone(in.unreadBytes())
 	in.pos = in.end // marks the bytes as read; otherwise they would count as unsolicited
-	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
-		return nil, x.broken(errHandshake)
+	if x.reply.head.status != 101 || x.reply.head.nextLine > len(in.b) || !isAcceptedHandshake(in.b[:x.reply.head.nextLine], AcceptKey(u.key)) {
+		return nil, x.failInvalid(errHandshake)
 	}
-	c := x.request.c
+	c := x.delivery.c
 	_ = c.nc.SetDeadline(time.Time{}) // fails only on a closed socket, and the next read reports that
-	return &upgraded{Conn: c.nc, c: c, rest: rest}, nil
+	return &upgradedConn{Conn: c.nc, c: c, buffered: rest}, nil
 }
 
-// accepts reports whether a response head accepts a handshake (RFC 6455, 4.1).
-func accepts(head []byte, want string) bool {
+// isAcceptedHandshake reports whether a response head accepts a handshake (RFC 6455, 4.1).
+func isAcceptedHandshake(head []byte, want string) bool {
 	upgrades, accepted, connected := false, false, false
 	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
 		name, value, found := bytes.Cut(line, []byte{':'})
@@ -93,34 +93,34 @@ func accepts(head []byte, want string) bool {
 	return upgrades && accepted && connected
 }
 
-// upgraded is the connection after an upgrade.
-type upgraded struct {
+// upgradedConn is the connection after an upgrade.
+type upgradedConn struct {
 	net.Conn
-	c    *conn
-	rest []byte // bytes of the new protocol that arrived with the head
+	c        *conn
+	buffered []byte // bytes of the new protocol that arrived with the head
 }
 
 // Read implements net.Conn.
-func (u *upgraded) Read(p []byte) (int, error) {
-	if len(u.rest) > 0 {
-		n := copy(p, u.rest)
-		u.rest = u.rest[n:]
+func (u *upgradedConn) Read(p []byte) (int, error) {
+	if len(u.buffered) > 0 {
+		n := copy(p, u.buffered)
+		u.buffered = u.buffered[n:]
 		return n, nil
 	}
 	return u.Conn.Read(p)
 }
 
 // Close implements net.Conn. The caller must still close the exchange.
-func (u *upgraded) Close() error {
+func (u *upgradedConn) Close() error {
 	u.c.close()
 	return nil
 }
 
-// Failure converts an error of the upgraded connection to the failure of the exchange. Only the
+// ConvertFailure converts an error of the upgraded connection to the failure of the exchange. Only the
 // exchange's owner may call Failure, and only while no read or write is running.
-func (x *Exchange) Failure(err error) error {
-	if gone := x.life.check(); gone != nil {
+func (x *Exchange) ConvertFailure(err error) error {
+	if gone := x.life.checkOpen(); gone != nil {
 		return gone
 	}
-	return x.cutOff(err)
+	return x.failTruncated(err)
 }

@@ -41,19 +41,19 @@ func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(
 	return "http://" + ln.Addr().String() + "/base"
 }
 
-func accepted(r *http.Request) string {
+func switchingProtocols(r *http.Request) string {
 	return fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nupgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n",
-		AcceptOf(r.Header.Get("Sec-WebSocket-Key")))
+		AcceptKey(r.Header.Get("Sec-WebSocket-Key")))
 }
 
 func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *Upgrade) {
 	t.Helper()
-	x, u := tr.Exchange(), NewUpgrade()
+	x, u := tr.NewExchange(), NewUpgrade()
 	t.Cleanup(x.Close)
 	if err := x.Send(&Request{Method: "POST", Path: "/v1/realtime?a=b", BodyReader: u, RequestID: []byte("req_1")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Await(soon()); err != nil {
+	if err := x.Await(inThirtySeconds()); err != nil {
 		t.Fatal(err)
 	}
 	return x, u
@@ -66,7 +66,7 @@ func TestUpgrade(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	url := upgradeServer(t, func(r *http.Request) string {
 		asked <- r
-		return accepted(r) + "early"
+		return switchingProtocols(r) + "early"
 	}, func(c net.Conn, in *bufio.Reader) {
 		_, _ = io.Copy(c, in)
 	})
@@ -76,7 +76,7 @@ func TestUpgrade(t *testing.T) {
 		r.Header.Get("Sec-WebSocket-Version") != "13" || r.Header.Get("X-Request-Id") != "req_1" || r.ContentLength != 0 {
 		t.Errorf("%+v", r)
 	}
-	conn, err := x.Upgraded(u)
+	conn, err := x.UpgradedConn(u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestUpgrade(t *testing.T) {
 	defer timer.Stop()
 	_, err = conn.Read(got)
 	var f *Failure
-	if err == nil || !errors.As(x.Failure(err), &f) || f.Kind != Aborted || !errors.Is(f.Err, why) {
+	if err == nil || !errors.As(x.ConvertFailure(err), &f) || f.Kind != KindAborted || !errors.Is(f.Err, why) {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
@@ -112,9 +112,9 @@ func TestUpgradeRefused(t *testing.T) {
 		x, u := sendUpgrade(t, transportTo(t, url, func(o *TransportOptions) {
 			o.Hosts = NewHostWatch(func(time.Duration) { distrusted = true })
 		}))
-		_, err := x.Upgraded(u)
+		_, err := x.UpgradedConn(u)
 		var f *Failure
-		if !errors.As(err, &f) || f.Kind != BadResponse || f.Reason != ReasonInvalid {
+		if !errors.As(err, &f) || f.Kind != KindBadResponse || f.Reason != ReasonInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 		x.Close()
@@ -127,15 +127,15 @@ func TestUpgradeRefused(t *testing.T) {
 // TestUpgradeLost checks the failure when an engine closes an upgraded connection.
 func TestUpgradeLost(t *testing.T) {
 	checkLeaks(t)
-	url := upgradeServer(t, accepted, func(net.Conn, *bufio.Reader) {})
+	url := upgradeServer(t, switchingProtocols, func(net.Conn, *bufio.Reader) {})
 	x, u := sendUpgrade(t, transportTo(t, url))
-	conn, err := x.Upgraded(u)
+	conn, err := x.UpgradedConn(u)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = conn.Read(make([]byte, 1))
 	var f *Failure
-	if !errors.As(x.Failure(err), &f) || f.Kind != BadResponse || !f.Sent {
+	if !errors.As(x.ConvertFailure(err), &f) || f.Kind != KindBadResponse || !f.Sent {
 		t.Errorf("%v, %+v", err, f)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // URL used in requests. Its errors contain no credentials.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.Is(raw) {
-		socket, base, err := unixsocket.URL(raw)
+		socket, base, err := unixsocket.ParseURL(raw)
 		if err != nil {
 			return nil, "", fmt.Errorf("url: %w", err)
 		}

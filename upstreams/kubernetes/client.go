@@ -22,12 +22,12 @@ const (
 )
 
 const (
-	maxSecret = 64 << 10 // maximum bytes of a file in the account's folder
-	maxPage   = 16 << 20 // maximum bytes of one response, such as a page of a list
+	maxSecretBytes = 64 << 10 // maximum bytes of a file in the account's folder
+	maxPageBytes   = 16 << 20 // maximum bytes of one response, such as a page of a list
 )
 
-// account describes how to reach an API server, and which credentials to use.
-type account struct {
+// apiAccess describes how to reach an API server, and which credentials to use.
+type apiAccess struct {
 	server string // if empty, the cluster that the edge runs in
 	folder string // folder with the files token, ca.crt and namespace
 	guard  http1.Guard
@@ -35,8 +35,8 @@ type account struct {
 
 type client struct{ transport *http1.Transport }
 
-// open returns a client with the current contents of the account's folder. It does not connect.
-func (a *account) open() (*client, error) {
+// openClient returns a client with the current contents of the account's folder. It does not connect.
+func (a *apiAccess) openClient() (*client, error) {
 	server := a.server
 	if server == "" {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
@@ -53,7 +53,7 @@ func (a *account) open() (*client, error) {
 		Upstream: "kubernetes", URL: server, MaxIdle: 1, IdleTimeout: connectTimeout, Guard: a.guard,
 	}
 	if u.Scheme == "https" { // never send a token unencrypted
-		if o.APIKey, err = a.read("token"); err != nil {
+		if o.APIKey, err = a.readFile("token"); err != nil {
 			return nil, fmt.Errorf("the token of the service account cannot be read: %s", filepath.Join(a.folder, "token"))
 		}
 		files := http1.TLSFiles{CA: filepath.Join(a.folder, "ca.crt")}
@@ -71,14 +71,14 @@ func (a *account) open() (*client, error) {
 	return &client{t}, nil
 }
 
-// read returns the text of a file in the account's folder.
-func (a *account) read(name string) (string, error) {
+// readFile returns the text of a file in the account's folder.
+func (a *apiAccess) readFile(name string) (string, error) {
 	f, err := os.Open(filepath.Join(a.folder, name))
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretBytes))
 	return strings.TrimSpace(string(text)), err
 }
 
@@ -104,15 +104,15 @@ func (e statusError) Error() string {
 
 // body reads a response body.
 type body struct {
-	exchange *http1.Exchange
-	end      func()
-	until    time.Time
-	left     int // remaining byte limit; a watch raises it with every event
+	exchange  *http1.Exchange
+	end       func()
+	deadline  time.Time
+	bytesLeft int // remaining byte limit; a watch raises it with every event
 }
 
 // get requests a path. The caller must read the whole body before until.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
-	x, end := c.transport.ExchangeWhile(ctx)
+	x, end := c.transport.ExchangeWithContext(ctx)
 	err := x.Send(&http1.Request{
 		Method: "GET", Path: path, Accept: "application/json",
 		ConnectTimeout: connectTimeout, WriteTimeout: connectTimeout,
@@ -125,14 +125,14 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	}
 	if err != nil {
 		end()
-		return nil, plain(err)
+		return nil, plainError(err)
 	}
-	return &body{exchange: x, end: end, until: until, left: maxPage}, nil
+	return &body{exchange: x, end: end, deadline: until, bytesLeft: maxPageBytes}, nil
 }
 
-// plain shortens an error for the operator. http1's errors contain addresses and system errors, but
+// plainError shortens an error for the operator. http1's errors contain addresses and system errors, but
 // no token.
-func plain(err error) error {
+func plainError(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {
 	case errors.Is(err, http1.ErrNotYet):
@@ -150,20 +150,20 @@ var errTooLarge = errors.New("the API server's answer is too large")
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
-	if len(p) > b.left {
-		p = p[:b.left]
+	if len(p) > b.bytesLeft {
+		p = p[:b.bytesLeft]
 	}
 	if len(p) == 0 {
 		return 0, errTooLarge
 	}
 	for {
-		n, err := b.exchange.Read(p, b.until)
-		b.left -= n
+		n, err := b.exchange.Read(p, b.deadline)
+		b.bytesLeft -= n
 		if n > 0 || errors.Is(err, io.EOF) {
 			return n, err
 		}
 		if err != nil {
-			return 0, plain(err)
+			return 0, plainError(err)
 		}
 	}
 }

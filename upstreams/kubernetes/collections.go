@@ -6,45 +6,45 @@ import (
 	"net/url"
 )
 
-// pods is the collection of pods that belong to an upstream.
-type pods struct{ w *Watcher }
+// podCollection is the collection of pods that belong to an upstream.
+type podCollection struct{ w *Watcher }
 
-func (c pods) request() (string, url.Values, error) {
+func (c podCollection) request() (string, url.Values, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	if c.w.wanted == nil {
+	if c.w.selection == nil {
 		return "", nil, errNoPool
 	}
-	return "/api/v1/namespaces/" + c.w.namespace + "/pods", url.Values{"labelSelector": {c.w.wanted.selector}}, nil
+	return "/api/v1/namespaces/" + c.w.namespace + "/pods", url.Values{"labelSelector": {c.w.selection.selector}}, nil
 }
 
-func (c pods) replace(items []json.RawMessage) error {
+func (c podCollection) replace(items []json.RawMessage) error {
 	if len(items) > maxPods {
 		return errTooMany
 	}
-	next := make(map[string]known, len(items))
+	next := make(map[string]podState, len(items))
 	ports := c.w.ports()
 	for _, item := range items {
 		p, err := readPod(item)
 		if err != nil {
 			return err
 		}
-		next[p.Metadata.UID] = c.w.derive(p, ports)
+		next[p.Metadata.UID] = c.w.derivePodState(p, ports)
 	}
 	c.w.replacePods(next)
 	return nil
 }
 
-func (c pods) apply(event string, object json.RawMessage) error {
+func (c podCollection) apply(event string, object json.RawMessage) error {
 	p, err := readPod(object)
 	if err != nil {
 		return err
 	}
 	if event == "DELETED" {
-		c.w.setPod(p.Metadata.UID, known{}, true)
+		c.w.setPod(p.Metadata.UID, podState{}, true)
 		return nil
 	}
-	if n := c.w.setPod(p.Metadata.UID, c.w.derive(p, c.w.ports()), false); n > maxPods {
+	if n := c.w.setPod(p.Metadata.UID, c.w.derivePodState(p, c.w.ports()), false); n > maxPods {
 		return errTooMany
 	}
 	return nil
@@ -54,28 +54,28 @@ func (c pods) apply(event string, object json.RawMessage) error {
 // listed.
 var errNoPool = errors.New("the InferencePool is not known yet")
 
-// pools is the collection whose only element is the InferencePool of an upstream.
-type pools struct{ w *Watcher }
+// poolCollection is the collection whose only element is the InferencePool of an upstream.
+type poolCollection struct{ w *Watcher }
 
-func (c pools) request() (string, url.Values, error) {
+func (c poolCollection) request() (string, url.Values, error) {
 	return "/apis/inference.networking.k8s.io/v1/namespaces/" + c.w.namespace + "/inferencepools",
 		url.Values{"fieldSelector": {"metadata.name=" + c.w.spec.Pool}}, nil
 }
 
 // replace stores the pool. If the pool does not exist, the last known selector and ports remain.
-func (c pools) replace(items []json.RawMessage) error {
+func (c poolCollection) replace(items []json.RawMessage) error {
 	for _, item := range items {
 		if err := c.apply("MODIFIED", item); err != nil {
 			return err
 		}
 	}
-	if !c.w.wants() {
+	if !c.w.hasSelection() {
 		return errors.New("there is no InferencePool of that name")
 	}
 	return nil
 }
 
-func (c pools) apply(event string, object json.RawMessage) error {
+func (c poolCollection) apply(event string, object json.RawMessage) error {
 	var p pool
 	if json.Unmarshal(object, &p) != nil {
 		return errNotAPI
@@ -83,9 +83,9 @@ func (c pools) apply(event string, object json.RawMessage) error {
 	if event == "DELETED" || p.Metadata.Name != c.w.spec.Pool {
 		return nil
 	}
-	next, err := p.wanted()
+	next, err := p.selection()
 	if err == nil {
-		c.w.want(next)
+		c.w.setSelection(next)
 	}
 	return err
 }

@@ -20,9 +20,9 @@ const maxPods = 2000
 
 // Limits of the API server's responses.
 const (
-	pageItems = 100
-	maxPages  = maxPods/pageItems + 1
-	maxEvent  = 4 << 20 // etcd stores no object above 1.5 MiB
+	pageItems     = 100
+	maxPages      = maxPods/pageItems + 1
+	maxEventBytes = 4 << 20 // etcd stores no object above 1.5 MiB
 
 	maxEventsPerSecond = 500
 )
@@ -36,9 +36,9 @@ const (
 
 // Bounds of the pause between a watch and the next list.
 const (
-	firstPause   = 200 * time.Millisecond
-	maxPause     = 10 * time.Second
-	steadyBeyond = 5 * time.Second // a watch that lasts this long shows a healthy server
+	initialPause    = 200 * time.Millisecond
+	maxPause        = 10 * time.Second
+	steadyWatchTime = 5 * time.Second // a watch that lasts this long shows a healthy server
 )
 
 // collection defines what to list and watch, and stores the results.
@@ -51,41 +51,41 @@ type collection interface {
 	apply(event string, object json.RawMessage) error
 }
 
-// follower lists and watches one collection.
-type follower struct {
+// reflector lists and watches one collection.
+type reflector struct {
 	name    fmt.Stringer // describes the collection in the log
-	account *account
+	account *apiAccess
 	log     *zap.Logger
-	again   chan struct{} // requests a new list immediately
+	relist  chan struct{} // requests a new list immediately
 
-	mu      sync.Mutex
-	contact time.Time          // time of the API server's last useful response, or of the start
-	trouble string             // why the watch fails; empty while it works
-	failed  uint64             // number of failed sessions
-	end     context.CancelFunc // cancels the session; nil until the first session
+	mu             sync.Mutex
+	lastContact    time.Time          // time of the API server's last useful response, or of the start
+	failureText    string             // why the watch fails; empty while it works
+	failedSessions uint64             // number of failed sessions
+	cancelSession  context.CancelFunc // cancels the session; nil until the first session
 }
 
-func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {
-	return &follower{name: name, account: a, log: log, again: make(chan struct{}, 1), contact: time.Now()}
+func newReflector(name fmt.Stringer, a *apiAccess, log *zap.Logger) *reflector {
+	return &reflector{name: name, account: a, log: log, relist: make(chan struct{}, 1), lastContact: time.Now()}
 }
 
 // run lists and watches until ctx ends.
-func (f *follower) run(ctx context.Context, c collection) {
-	for pause := firstPause; ctx.Err() == nil; {
+func (f *reflector) run(ctx context.Context, c collection) {
+	for pause := initialPause; ctx.Err() == nil; {
 		session, end := context.WithCancel(ctx)
 		f.mu.Lock()
-		f.end = end
+		f.cancelSession = end
 		f.mu.Unlock()
 		began := time.Now()
-		f.ended(f.session(session, c))
+		f.recordEnd(f.runSession(session, c))
 		end()
-		if time.Since(began) > steadyBeyond {
-			pause = firstPause
+		if time.Since(began) > steadyWatchTime {
+			pause = initialPause
 		}
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
 		case <-ctx.Done():
-		case <-f.again:
+		case <-f.relist:
 		case <-wait.C:
 			pause = min(2*pause, maxPause)
 		}
@@ -94,34 +94,34 @@ func (f *follower) run(ctx context.Context, c collection) {
 }
 
 // restart ends the session and starts a new one immediately.
-func (f *follower) restart() {
+func (f *reflector) restart() {
 	f.mu.Lock()
-	if f.end != nil {
-		f.end()
+	if f.cancelSession != nil {
+		f.cancelSession()
 	}
 	f.mu.Unlock()
 	select {
-	case f.again <- struct{}{}:
+	case f.relist <- struct{}{}:
 	default:
 	}
 }
 
-// heard records a useful response from the API server.
-func (f *follower) heard() {
+// recordContact records a useful response from the API server.
+func (f *reflector) recordContact() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.contact, f.trouble = time.Now(), ""
+	f.lastContact, f.failureText = time.Now(), ""
 }
 
-// ended records the end of a session. It logs the error if it differs from the previous one.
-func (f *follower) ended(err error) {
+// recordEnd records the end of a session. It logs the error if it differs from the previous one.
+func (f *reflector) recordEnd(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
 	f.mu.Lock()
-	before := f.trouble
-	f.trouble = err.Error()
-	f.failed++
+	before := f.failureText
+	f.failureText = err.Error()
+	f.failedSessions++
 	f.mu.Unlock()
 	if before != err.Error() {
 		f.log.Warn("Kubernetes cannot be watched: known pods, if any, stay in use",
@@ -131,16 +131,16 @@ func (f *follower) ended(err error) {
 
 // state returns the reason why the watch fails, the time of the last useful response, and the
 // number of failed sessions.
-func (f *follower) state() (trouble string, since time.Time, failed uint64) {
+func (f *reflector) state() (trouble string, since time.Time, failed uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.trouble, f.contact, f.failed
+	return f.failureText, f.lastContact, f.failedSessions
 }
 
-// session runs one list and the watch that follows it. It returns the error that ended the watch,
+// runSession runs one list and the watch that follows it. It returns the error that ended the watch,
 // or nil if the server ended it at its time limit.
-func (f *follower) session(ctx context.Context, c collection) error {
-	api, err := f.account.open()
+func (f *reflector) runSession(ctx context.Context, c collection) error {
+	api, err := f.account.openClient()
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (f *follower) session(ctx context.Context, c collection) error {
 }
 
 // list reads all pages, stores them as one list and returns the list's version.
-func (f *follower) list(ctx context.Context, api *client, c collection) (version string, err error) {
+func (f *reflector) list(ctx context.Context, api *client, c collection) (version string, err error) {
 	path, query, err := c.request()
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func (f *follower) list(ctx context.Context, api *client, c collection) (version
 			if err := c.replace(items); err != nil {
 				return "", err
 			}
-			f.heard()
+			f.recordContact()
 			return l.Metadata.ResourceVersion, nil
 		}
 		query.Set("continue", l.Metadata.Continue)
@@ -205,7 +205,7 @@ var (
 )
 
 // watch applies events until the watch ends.
-func (f *follower) watch(ctx context.Context, api *client, c collection, version string) error {
+func (f *reflector) watch(ctx context.Context, api *client, c collection, version string) error {
 	path, query, err := c.request()
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (f *follower) watch(ctx context.Context, api *client, c collection, version
 			Type   string
 			Object json.RawMessage
 		}
-		b.left = maxEvent
+		b.bytesLeft = maxEventBytes
 		if err := events.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && syntax != nil {
@@ -234,10 +234,10 @@ func (f *follower) watch(ctx context.Context, api *client, c collection, version
 		} else if err != nil {
 			return err
 		}
-		if err := take(c, e.Type, e.Object); err != nil {
+		if err := applyWatchEvent(c, e.Type, e.Object); err != nil {
 			return err
 		}
-		f.heard()
+		f.recordContact()
 		if taken++; taken == maxEventsPerSecond {
 			sleep(ctx, time.Second-time.Since(began))
 			began, taken = time.Now(), 0
@@ -245,7 +245,7 @@ func (f *follower) watch(ctx context.Context, api *client, c collection, version
 	}
 }
 
-func take(c collection, event string, object json.RawMessage) error {
+func applyWatchEvent(c collection, event string, object json.RawMessage) error {
 	switch event {
 	case "ADDED", "MODIFIED", "DELETED":
 		return c.apply(event, object)

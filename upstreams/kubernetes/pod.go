@@ -14,13 +14,13 @@ const (
 	labelRole             = "llm-d.ai/role"
 	labelEngine           = "llm-d.ai/engine-type"
 	annotationPorts       = "llm-d.ai/active-ports"
-	annotationPortsBefore = "inference.networking.k8s.io/active-ports"
+	oldAnnotationPorts    = "inference.networking.k8s.io/active-ports"
 	annotationWeight      = "penstock/weight"
 	annotationConcurrency = "penstock/concurrency"
 )
 
-// noDecode lists pod roles that cannot serve a call alone.
-var noDecode = []string{"prefill", "encode", "encode-prefill"}
+// nonDecodeRoles lists pod roles that cannot serve a call alone.
+var nonDecodeRoles = []string{"prefill", "encode", "encode-prefill"}
 
 // Endpoint is one port of one pod.
 type Endpoint struct {
@@ -48,8 +48,8 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known is what the watcher stores about a pod.
-type known struct {
+// podState is what the watcher stores about a pod.
+type podState struct {
 	endpoints []Endpoint
 	problem   string // problem with the pod's annotations
 }
@@ -62,15 +62,15 @@ func readPod(object json.RawMessage) (*pod, error) {
 	return p, nil
 }
 
-func (p *pod) endpoints(ports []int) known {
+func (p *pod) endpoints(ports []int) podState {
 	m, s := &p.Metadata, &p.Status
 	ip, err := netip.ParseAddr(s.PodIP)
 	if err != nil || ip.IsUnspecified() || ip.IsMulticast() || m.DeletionTimestamp != "" ||
-		s.Phase == "Succeeded" || s.Phase == "Failed" || slices.Contains(noDecode, m.Labels[labelRole]) {
-		return known{}
+		s.Phase == "Succeeded" || s.Phase == "Failed" || slices.Contains(nonDecodeRoles, m.Labels[labelRole]) {
+		return podState{}
 	}
-	var k known
-	e := Endpoint{Engine: m.Labels[labelEngine], Ready: p.ready()}
+	var k podState
+	e := Endpoint{Engine: m.Labels[labelEngine], Ready: p.isReady()}
 	if text, given := m.Annotations[annotationWeight]; given {
 		weight, err := strconv.ParseFloat(text, 64)
 		if err == nil && weight > 0 && weight <= 1000 {
@@ -102,7 +102,7 @@ func (p *pod) endpoints(ports []int) known {
 	return k
 }
 
-func (p *pod) ready() bool {
+func (p *pod) isReady() bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" {
 			return c.Status == "True"
@@ -115,7 +115,7 @@ func (p *pod) ready() bool {
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {
-		text, given = m.Annotations[annotationPortsBefore]
+		text, given = m.Annotations[oldAnnotationPorts]
 	}
 	for word := range strings.SplitSeq(text, ",") {
 		if port, err := strconv.Atoi(strings.TrimSpace(word)); err == nil {

@@ -34,8 +34,8 @@ func TestPodEndpoints(t *testing.T) {
 	}{
 		{"one port", running, []int{8000}, []Endpoint{one}, false},
 		{"several ports", running, []int{8000, 8001}, []Endpoint{at("8000"), at("8001")}, false},
-		{"not ready: still an endpoint, for probes judge", kubeapi.Unready(running), []int{8000}, but(func(e *Endpoint) { e.Ready = false }), false},
-		{"being deleted", kubeapi.Deleting(running), []int{8000}, nil, false},
+		{"not ready: still an endpoint, for probes judge", kubeapi.UnreadyPod(running), []int{8000}, but(func(e *Endpoint) { e.Ready = false }), false},
+		{"being deleted", kubeapi.DeletingPod(running), []int{8000}, nil, false},
 		{"IPv6", status("Running", "fd00::1"), []int{8000}, but(func(e *Endpoint) { e.Address = "[fd00::1]:8000" }), false},
 		{"no address yet", status("Pending", ""), []int{8000}, nil, false},
 		{"no address", status("Running", "10.0.0.1:80"), []int{8000}, nil, false},
@@ -92,7 +92,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var p pool
 		if json.Unmarshal(text, &p) == nil {
-			if w, err := p.wanted(); err == nil && (w.selector == "" || len(w.ports) == 0) {
+			if w, err := p.selection(); err == nil && (w.selector == "" || len(w.ports) == 0) {
 				t.Errorf("wanted = %+v, want a selector and ports", w)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 // maxPorts is the maximum number of ports in the schema of an InferencePool.
 const maxPorts = 8
 
-// wanted contains the selector and the ports of an upstream's pods.
-type wanted struct {
+// podSelection contains the selector and the ports of an upstream's pods.
+type podSelection struct {
 	selector string
 	ports    []int
 }
@@ -25,8 +25,8 @@ type pool struct {
 	}
 }
 
-func (p *pool) wanted() (*wanted, error) {
-	var out wanted
+func (p *pool) selection() (*podSelection, error) {
+	var out podSelection
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {
 		out.selector += "," + name + "=" + p.Spec.Selector.MatchLabels[name]
 	}

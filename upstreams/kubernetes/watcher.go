@@ -26,16 +26,16 @@ type Options struct {
 type Watcher struct {
 	log       *zap.Logger
 	spec      config.Kubernetes
-	account   *account
+	account   *apiAccess
 	namespace string
-	podFeed   *follower
-	poolFeed  *follower
+	podFeed   *reflector
+	poolFeed  *reflector
 
-	mu      sync.Mutex
-	wanted  *wanted          // nil while the pool is unknown
-	pods    map[string]known // by UID
-	listed  time.Time        // time of the last complete list of pods, or zero
-	changed func()           // set by Run
+	mu         sync.Mutex
+	selection  *podSelection       // nil while the pool is unknown
+	pods       map[string]podState // by UID
+	lastListed time.Time           // time of the last complete list of pods, or zero
+	onChange   func()              // set by Run
 }
 
 // Status is the state of a Watcher.
@@ -50,21 +50,21 @@ type Status struct {
 // configuration or the pool sets a different one. New sends no request.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
-		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
-		account: &account{spec.Server, cmp.Or(spec.Account, config.MountedAccount), o.Guard},
+		log: o.Log, spec: *spec, pods: map[string]podState{}, onChange: func() {},
+		account: &apiAccess{spec.Server, cmp.Or(spec.Account, config.MountedAccount), o.Guard},
 	}
-	w.podFeed, w.poolFeed = newFollower(w, w.account, o.Log), newFollower(w, w.account, o.Log)
+	w.podFeed, w.poolFeed = newReflector(w, w.account, o.Log), newReflector(w, w.account, o.Log)
 	w.namespace = spec.Namespace
 	if w.namespace == "" {
-		own, err := w.account.read("namespace")
+		own, err := w.account.readFile("namespace")
 		if w.namespace = own; err != nil || !config.IsObjectName(own) {
 			w.namespace = "default"
 		}
 	}
 	if spec.Pool == "" {
-		w.wanted = &wanted{selector: spec.Selector, ports: spec.Ports}
+		w.selection = &podSelection{selector: spec.Selector, ports: spec.Ports}
 		if len(spec.Ports) == 0 {
-			w.wanted.ports = []int{port}
+			w.selection.ports = []int{port}
 		}
 	}
 	return w
@@ -84,33 +84,33 @@ func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/"
 
 // Sync lists the pods once. If there is a pool, Sync reads the pool first.
 func (w *Watcher) Sync(ctx context.Context) error {
-	api, err := w.account.open()
+	api, err := w.account.openClient()
 	if err == nil {
 		defer api.close()
 		if w.spec.Pool != "" {
-			_, err = w.poolFeed.list(ctx, api, pools{w})
+			_, err = w.poolFeed.list(ctx, api, poolCollection{w})
 		}
 		if err == nil {
-			_, err = w.podFeed.list(ctx, api, pods{w})
+			_, err = w.podFeed.list(ctx, api, podCollection{w})
 		}
 	}
-	w.podFeed.ended(err)
+	w.podFeed.recordEnd(err)
 	return err
 }
 
 // Run watches the pods until ctx ends. It calls changed after every change of the endpoints.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	w.mu.Lock()
-	w.changed = changed
+	w.onChange = changed
 	w.mu.Unlock()
-	w.podFeed.run(ctx, pods{w})
+	w.podFeed.run(ctx, podCollection{w})
 }
 
-// Pooled reports whether the Watcher watches an InferencePool.
-func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
+// HasPool reports whether the Watcher watches an InferencePool.
+func (w *Watcher) HasPool() bool { return w.spec.Pool != "" }
 
 // RunPool watches the pool until ctx ends, concurrently with Run.
-func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
+func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, poolCollection{w}) }
 
 // Endpoints returns the endpoints according to the last complete list and later events, ordered by
 // pod and port. listed is false before the first list.
@@ -123,7 +123,7 @@ func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	slices.SortFunc(out, func(a, b Endpoint) int {
 		return cmp.Or(strings.Compare(a.Pod, b.Pod), strings.Compare(a.Key, b.Key))
 	})
-	return out, !w.listed.IsZero()
+	return out, !w.lastListed.IsZero()
 }
 
 // Status returns the current state.
@@ -135,39 +135,39 @@ func (w *Watcher) Status() Status {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Status{Listed: w.listed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
+	return Status{Listed: w.lastListed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
 }
 
 func (w *Watcher) ports() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.wanted == nil {
+	if w.selection == nil {
 		return nil
 	}
-	return w.wanted.ports
+	return w.selection.ports
 }
 
-// wants reports whether the pods' selector is known.
-func (w *Watcher) wants() bool {
+// hasSelection reports whether the pods' selector is known.
+func (w *Watcher) hasSelection() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wanted != nil
+	return w.selection != nil
 }
 
-// want sets the selector and the ports of the pods. If they have changed, the watcher lists the
+// setSelection sets the selector and the ports of the pods. If they have changed, the watcher lists the
 // pods again.
-func (w *Watcher) want(next *wanted) {
+func (w *Watcher) setSelection(next *podSelection) {
 	w.mu.Lock()
-	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
-	w.wanted = next
+	same := w.selection != nil && w.selection.selector == next.selector && slices.Equal(w.selection.ports, next.ports)
+	w.selection = next
 	w.mu.Unlock()
 	if !same {
 		w.podFeed.restart()
 	}
 }
 
-// derive returns the endpoints of a pod. It logs each new problem found in the pod's annotations.
-func (w *Watcher) derive(p *pod, ports []int) known {
+// derivePodState returns the endpoints of a pod. It logs each new problem found in the pod's annotations.
+func (w *Watcher) derivePodState(p *pod, ports []int) podState {
 	next := p.endpoints(ports)
 	w.mu.Lock()
 	before := w.pods[p.Metadata.UID].problem
@@ -180,11 +180,11 @@ func (w *Watcher) derive(p *pod, ports []int) known {
 }
 
 // replacePods stores a complete list.
-func (w *Watcher) replacePods(next map[string]known) {
+func (w *Watcher) replacePods(next map[string]podState) {
 	w.mu.Lock()
-	same := !w.listed.IsZero() && maps.EqualFunc(w.pods, next, known.same)
-	w.pods, w.listed = next, time.Now()
-	changed := w.changed
+	same := !w.lastListed.IsZero() && maps.EqualFunc(w.pods, next, podState.sameEndpoints)
+	w.pods, w.lastListed = next, time.Now()
+	changed := w.onChange
 	w.mu.Unlock()
 	if !same {
 		changed()
@@ -192,13 +192,13 @@ func (w *Watcher) replacePods(next map[string]known) {
 }
 
 // setPod stores one pod, or removes it if gone is true. It returns the number of pods.
-func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
+func (w *Watcher) setPod(uid string, next podState, gone bool) (count int) {
 	w.mu.Lock()
-	same := w.pods[uid].same(next)
+	same := w.pods[uid].sameEndpoints(next)
 	if w.pods[uid] = next; gone {
 		delete(w.pods, uid)
 	}
-	changed, count := w.changed, len(w.pods)
+	changed, count := w.onChange, len(w.pods)
 	w.mu.Unlock()
 	if !same {
 		changed()
@@ -206,4 +206,6 @@ func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	return count
 }
 
-func (k known) same(other known) bool { return slices.Equal(k.endpoints, other.endpoints) }
+func (k podState) sameEndpoints(other podState) bool {
+	return slices.Equal(k.endpoints, other.endpoints)
+}

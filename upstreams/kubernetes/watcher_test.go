@@ -47,7 +47,7 @@ func run(t *testing.T, w *Watcher) (changes *atomic.Int64) {
 		done <- struct{}{}
 	}()
 	go func() {
-		if w.Pooled() {
+		if w.HasPool() {
 			w.RunPool(ctx)
 		}
 		done <- struct{}{}
@@ -86,8 +86,8 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// watching waits for a new watch: one that the server received after the first before requests.
-func watching(t *testing.T, api *kubeapi.Server, before int) {
+// waitForWatch waits for a new watch: one that the server received after the first before requests.
+func waitForWatch(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
 }
@@ -118,7 +118,7 @@ func TestEvents(t *testing.T) {
 	w := newWatcher(api, config.Kubernetes{})
 	changes := run(t, w)
 	waitKeys(t, w, "")
-	watching(t, api, 0)
+	waitForWatch(t, api, 0)
 	if changes.Load() == 0 {
 		t.Error("the first list is no change, although it has no pods")
 	}
@@ -129,12 +129,12 @@ func TestEvents(t *testing.T) {
 	so := changes.Load()
 	api.Put(kubeapi.Pods, a)
 	api.Bookmark()
-	api.Put(kubeapi.Pods, kubeapi.Unready(b))
+	api.Put(kubeapi.Pods, kubeapi.UnreadyPod(b))
 	waitFor(t, "not ready", func() bool { e, _ := w.Endpoints(); return len(e) == 2 && !e[1].Ready })
 	if n := changes.Load(); n != so+1 {
 		t.Errorf("%d changes: a pod that is as before counts", n-so)
 	}
-	api.Put(kubeapi.Pods, kubeapi.Deleting(a))
+	api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
 	waitKeys(t, w, "ub:8000")
 	api.Delete(kubeapi.Pods, "a")
 	api.Put(kubeapi.Pods, kubeapi.Pod("b", "ub", "10.0.0.2", "app=other"))
@@ -155,7 +155,7 @@ func TestGap(t *testing.T) {
 		want   string
 	}{
 		"a pod is gone":           {func(s *kubeapi.Server) { s.Delete(kubeapi.Pods, "a") }, "ub:8000"},
-		"a pod is being deleted":  {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.Deleting(kubeapi.Pod("a", "ua", "10.0.0.1"))) }, "ub:8000"},
+		"a pod is being deleted":  {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.DeletingPod(kubeapi.Pod("a", "ua", "10.0.0.1"))) }, "ub:8000"},
 		"a pod has another label": {func(s *kubeapi.Server) { s.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1", "app=other")) }, "ub:8000"},
 		"a pod was replaced under its name": {func(s *kubeapi.Server) {
 			s.Delete(kubeapi.Pods, "a")
@@ -176,17 +176,17 @@ func TestGap(t *testing.T) {
 			w := newWatcher(api, config.Kubernetes{})
 			run(t, w)
 			waitKeys(t, w, "ua:8000 ub:8000")
-			watching(t, api, 0)
-			api.Away(true)
+			waitForWatch(t, api, 0)
+			api.SetUnavailable(true)
 			waitFor(t, "trouble", func() bool { return w.Status().Trouble != "" })
 			if got := keys(w); got != "ua:8000 ub:8000" {
 				t.Errorf("without an API server there is %s", got)
 			}
 			lists, watches := len(api.Requests("limit=")), len(api.Requests("watch=1"))
 			gap.change(api)
-			api.Away(false)
+			api.SetUnavailable(false)
 			waitKeys(t, w, gap.want)
-			watching(t, api, watches)
+			waitForWatch(t, api, watches)
 			if len(api.Requests("limit=")) == lists {
 				t.Error("a watch was opened again without a list")
 			}
@@ -204,7 +204,7 @@ func TestWatchExpires(t *testing.T) {
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
 	w := newWatcher(api, config.Kubernetes{})
 	var late atomic.Bool
-	api.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+	api.SetHandler(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") != "" && !late.Swap(true) { // between the first list and its watch
 			api.Delete(kubeapi.Pods, "a")
 			api.Compact()
@@ -213,7 +213,7 @@ func TestWatchExpires(t *testing.T) {
 	})
 	run(t, w)
 	waitKeys(t, w, "")
-	watching(t, api, 1)
+	waitForWatch(t, api, 1)
 	if st := w.Status(); st.Failed != 1 {
 		t.Errorf("Status = %+v, want 1 failure", st)
 	}
@@ -224,10 +224,10 @@ func TestTokenRotates(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
 	run(t, w)
-	watching(t, api, 0)
+	waitForWatch(t, api, 0)
 	api.RotateToken("second", false)
-	api.Away(true)
-	api.Away(false)
+	api.SetUnavailable(true)
+	api.SetUnavailable(false)
 	waitFor(t, "the token is refused", func() bool { return w.Status().Trouble == statusError(401).Error() })
 	api.RotateToken("second", true)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -243,7 +243,7 @@ func TestHostileServer(t *testing.T) {
 	w := newWatcher(api, config.Kubernetes{})
 	run(t, w)
 	waitKeys(t, w, "ua:8000")
-	watching(t, api, 0)
+	waitForWatch(t, api, 0)
 	text := func(body string) func(http.ResponseWriter, *http.Request) bool {
 		return func(rw http.ResponseWriter, _ *http.Request) bool {
 			io.WriteString(rw, body)
@@ -255,7 +255,7 @@ func TestHostileServer(t *testing.T) {
 			return r.URL.Query().Get("watch") != "" && f(rw, r)
 		}
 	}
-	large := `{"a":"` + strings.Repeat("x", maxPage)
+	large := `{"a":"` + strings.Repeat("x", maxPageBytes)
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"a page of another server": text("<html>welcome</html>"),
 		"an empty object":          text("{}"),
@@ -278,7 +278,7 @@ func TestHostileServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			failed := w.Status().Failed
-			api.Answer(answer)
+			api.SetHandler(answer)
 			api.CloseClientConnections()
 			seen := failed
 			waitFor(t, "two failures", func() bool {
@@ -294,8 +294,8 @@ func TestHostileServer(t *testing.T) {
 			}
 		})
 	}
-	api.Answer(nil)
-	api.Put(kubeapi.Pods, kubeapi.Deleting(a))
+	api.SetHandler(nil)
+	api.Put(kubeapi.Pods, kubeapi.DeletingPod(a))
 	waitKeys(t, w, "")
 }
 
@@ -306,7 +306,7 @@ func TestFastEvents(t *testing.T) {
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
 	api.Put(kubeapi.Pods, a)
 	began := make(chan time.Time, 100)
-	api.Answer(func(rw http.ResponseWriter, r *http.Request) bool {
+	api.SetHandler(func(rw http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" {
 			return false
 		}
@@ -333,7 +333,7 @@ func TestFastEvents(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
-	api.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+	api.SetHandler(func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
 		case <-release:
 		case <-r.Context().Done():
@@ -380,7 +380,7 @@ func TestPool(t *testing.T) {
 	waitKeys(t, w, "ub:9000")
 	api.Put(kubeapi.Pools, kubeapi.Pool("llama", "app", "next"))
 	api.Delete(kubeapi.Pools, "llama")
-	api.Put(kubeapi.Pods, kubeapi.Deleting(kubeapi.Pod("b", "ub", "10.0.0.2", "app=next")))
+	api.Put(kubeapi.Pods, kubeapi.DeletingPod(kubeapi.Pod("b", "ub", "10.0.0.2", "app=next")))
 	waitKeys(t, w, "")
 	if w.String() != "InferencePool llm/llama" {
 		t.Error(w)

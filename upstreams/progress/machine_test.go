@@ -7,39 +7,39 @@ import (
 	"pgregory.net/rapid"
 )
 
-// play simulates an engine with calls, second by second.
-type play struct {
+// simulation simulates an engine with calls, second by second.
+type simulation struct {
 	m   machine
 	now time.Time
 	s   Sample
 }
 
-func newPlay() *play { return &play{now: time.Unix(1000, 0)} }
+func newSimulation() *simulation { return &simulation{now: time.Unix(1000, 0)} }
 
 // seconds lets n seconds pass. moves sets whether responses make progress. sum is the counter sum,
 // or nil if the engine has no counters. seconds returns the second in which the engine stalls, or
 // 0.
-func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
+func (p *simulation) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	for i := range n {
 		p.now = p.now.Add(time.Second)
 		p.s.At = p.now
 		if moves {
 			p.s.Reads++
 		}
-		p.m.sample(p.s)
+		p.m.recordSample(p.s)
 		if sum != nil && i%2 == 0 {
-			p.m.count(p.now, *sum)
+			p.m.recordCount(p.now, *sum)
 		}
-		if p.m.stalled(p.now) {
+		if p.m.isStalled(p.now) {
 			return i + 1
 		}
 	}
 	return 0
 }
 
-// learned returns an engine that has worked on one call for some seconds.
-func learned() *play {
-	p := newPlay()
+// warmSimulation returns an engine that has worked on one call for some seconds.
+func warmSimulation() *simulation {
+	p := newSimulation()
 	p.seconds(1, false, nil)
 	p.s.Held = 1
 	p.seconds(10, true, nil)
@@ -50,7 +50,7 @@ func learned() *play {
 // TestSlowChunks simulates an engine on a slow and busy machine. The steps of a long prompt take
 // longer and longer, and the last one never ends.
 func TestSlowChunks(t *testing.T) {
-	p, sum := newPlay(), 100.0
+	p, sum := newSimulation(), 100.0
 	p.seconds(1, false, &sum)
 	p.s.Held, p.s.Waiting, p.s.Unread = 1, 1, 30_000
 	for gap := 10; gap <= 300; gap += gap / 2 {
@@ -71,15 +71,15 @@ func TestStall(t *testing.T) {
 		play func() int
 		want int // second in which the engine stalls; 0 means never
 	}{
-		"known step": {func() int { return learned().seconds(60, false, nil) }, 10},
+		"known step": {func() int { return warmSimulation().seconds(60, false, nil) }, 10},
 		"unknown step": {func() int {
-			p := newPlay()
+			p := newSimulation()
 			p.s.Held, p.s.Waiting = 1, 1
 			return p.seconds(60, false, nil)
 		}, 31},
-		"counters stand still": {func() int { return learned().seconds(60, false, &fixed) }, 10},
+		"counters stand still": {func() int { return warmSimulation().seconds(60, false, &fixed) }, 10},
 		"counters move": {func() int {
-			p, sum := learned(), 100.0
+			p, sum := warmSimulation(), 100.0
 			for range 100 {
 				sum++
 				if at := p.seconds(4, false, &sum); at != 0 {
@@ -89,7 +89,7 @@ func TestStall(t *testing.T) {
 			return 0
 		}, 0},
 		"counters move at the end of a chunk of 20 s": {func() int {
-			p, sum := learned(), 100.0
+			p, sum := warmSimulation(), 100.0
 			p.s.Unread = 30000
 			for range 20 {
 				if at := p.seconds(20, false, &sum); at != 0 {
@@ -100,24 +100,24 @@ func TestStall(t *testing.T) {
 			return 0
 		}, 0},
 		"a prompt of 3,000 tokens": {func() int {
-			p := learned()
+			p := warmSimulation()
 			p.s.Unread = 3000
 			return p.seconds(100, false, nil)
 		}, 40},
 		"the same, read fast before": {func() int {
-			p := learned()
-			p.m.firstToken(time.Second, 1000)
+			p := warmSimulation()
+			p.m.recordFirstToken(time.Second, 1000)
 			p.s.Unread = 3000
 			return p.seconds(100, false, nil)
 		}, 19},
 		"30,000 tokens, of which a chunk counts": {func() int {
-			p := learned()
-			p.m.firstToken(time.Second, 1000)
+			p := warmSimulation()
+			p.m.recordFirstToken(time.Second, 1000)
 			p.s.Unread = 30000
 			return p.seconds(100, false, &fixed)
 		}, 35},
 		"slow steps": {func() int {
-			p := learned()
+			p := warmSimulation()
 			for range 5 {
 				p.s.Waiting = 0
 				p.seconds(9, false, nil)
@@ -127,22 +127,22 @@ func TestStall(t *testing.T) {
 			return p.seconds(100, false, nil)
 		}, 30},
 		"nobody waits": {func() int {
-			p := learned()
+			p := warmSimulation()
 			p.s.Waiting = 0 // no call waits for the engine: a slow client delays the response
 			return p.seconds(100, false, nil)
 		}, 0},
 		"no work": {func() int {
-			p := learned()
+			p := warmSimulation()
 			p.s.Held, p.s.Waiting = 0, 0
 			return p.seconds(100, false, nil)
 		}, 0},
 		"a call that is held back": {func() int {
-			p := learned()
+			p := warmSimulation()
 			p.s.Buffers = 1
 			return p.seconds(1000, false, nil)
 		}, 900},
 		"a call that is held back, by an engine that counts": {func() int {
-			p := learned()
+			p := warmSimulation()
 			p.s.Buffers = 1
 			return p.seconds(100, false, &fixed)
 		}, 10},
@@ -157,20 +157,20 @@ func TestStall(t *testing.T) {
 
 // TestRestart checks that falling counters are not progress, but prevent a stall for 10 s.
 func TestRestart(t *testing.T) {
-	p, high, low := learned(), 100.0, 1.0
+	p, high, low := warmSimulation(), 100.0, 1.0
 	if p.seconds(8, false, &high) != 0 {
 		t.Fatal("too early")
 	}
-	since := p.m.since
-	if at := p.seconds(20, false, &low); at != 11 || p.m.since != since { // the counters are read in the first second
-		t.Errorf("stalled at second %d, moved %v", at, p.m.since != since)
+	since := p.m.stillSince
+	if at := p.seconds(20, false, &low); at != 11 || p.m.stillSince != since { // the counters are read in the first second
+		t.Errorf("stalled at second %d, moved %v", at, p.m.stillSince != since)
 	}
 }
 
 // TestOldCount checks that the first sum read after progress does not count as progress, because it
 // may count work from before the stall.
 func TestOldCount(t *testing.T) {
-	p, sum := newPlay(), 100.0
+	p, sum := newSimulation(), 100.0
 	p.seconds(2, false, &sum)
 	p.s.Held = 1
 	p.seconds(10, true, nil)
@@ -184,16 +184,16 @@ func TestOldCount(t *testing.T) {
 
 // TestBack checks that only progress ends a stall, and that a stall does not change the usual step.
 func TestBack(t *testing.T) {
-	p := learned()
+	p := warmSimulation()
 	p.seconds(10, false, nil)
-	p.m.out = true
+	p.m.outOfService = true
 	p.s.Held, p.s.Waiting = 0, 0
 	if p.seconds(100, false, nil) != 1 {
 		t.Error("it is back without a sign of work")
 	}
-	p.m.move(p.now, 0)
-	if p.m.stalled(p.now) || p.m.step > 2*time.Second {
-		t.Errorf("stalled %v, step %v", p.m.stalled(p.now), p.m.step)
+	p.m.recordMove(p.now, 0)
+	if p.m.isStalled(p.now) || p.m.usualStep > 2*time.Second {
+		t.Errorf("stalled %v, step %v", p.m.isStalled(p.now), p.m.usualStep)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestLost(t *testing.T) {
 		"two that wait, all others on them": {2, 2, 2, 0, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay()
+			p := newSimulation()
 			p.s.Held = c.held
 			p.seconds(5, true, nil)
 			silent := p.now
@@ -234,9 +234,9 @@ func TestLost(t *testing.T) {
 					if c.young < 0 && i == 8 {
 						requests = c.held
 					}
-					p.m.report(p.now, requests, c.held)
+					p.m.recordReport(p.now, requests, c.held)
 				}
-				if at := p.m.lost(silent, c.waiting, p.now); at && i < 10 {
+				if at := p.m.isLost(silent, c.waiting, p.now); at && i < 10 {
 					t.Errorf("lost after %d s", i+1)
 				} else {
 					lost = at
@@ -245,7 +245,7 @@ func TestLost(t *testing.T) {
 			if lost != c.want {
 				t.Errorf("lost %v, want %v", lost, c.want)
 			}
-			if p.m.lost(p.now, c.waiting, p.now) {
+			if p.m.isLost(p.now, c.waiting, p.now) {
 				t.Error("a call that has just moved is lost")
 			}
 		})
@@ -256,7 +256,7 @@ func TestLost(t *testing.T) {
 // seconds or has no work.
 func TestNeverStalledWhileMoving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, quiet, sum := newPlay(), 0, 0.0
+		p, quiet, sum := newSimulation(), 0, 0.0
 		for range rapid.IntRange(1, 300).Draw(t, "seconds") {
 			p.s.Held = rapid.IntRange(0, 3).Draw(t, "held")
 			p.s.Waiting = rapid.IntRange(0, p.s.Held).Draw(t, "waiting")

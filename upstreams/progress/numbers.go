@@ -5,57 +5,59 @@ import (
 	"time"
 )
 
-// numbers contains the recent counter sums, newest first. If there is one engine, these are the
+// sumHistory contains the recent counter sums, newest first. If there is one engine, these are the
 // last sum and the higher sums before a restart. If there are several engines, these are all recent
 // sums.
-type numbers struct {
-	seen     []float64
-	returned time.Time // when the sum last went back up to a value seen before
+type sumHistory struct {
+	sums       []float64
+	returnedAt time.Time // when the sum last went back up to a value seen before
 }
 
 const (
-	numbersKept = 16          // maximum number of engines that can be distinguished
-	severalFor  = time.Minute // how long a sum that was seen before indicates more than one engine
+	maxSums            = 16          // maximum number of engines that can be distinguished
+	severalEnginesTime = time.Minute // how long a sum that was seen before indicates more than one engine
 )
 
-// change describes how a sum relates to the earlier sums.
-type change uint8
+// sumChange describes how a sum relates to the earlier sums.
+type sumChange uint8
 
 const (
-	numberStood change = iota // no progress
-	numberRose
-	numberFell
+	sumUnchanged sumChange = iota // no progress
+	sumRose
+	sumFell
 )
 
-// several reports whether a higher sum has been seen again, which shows that the sums come from
+// hasSeveralEngines reports whether a higher sum has been seen again, which shows that the sums come from
 // more than one engine.
-func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
+func (n *sumHistory) hasSeveralEngines(at time.Time) bool {
+	return at.Sub(n.returnedAt) < severalEnginesTime
+}
 
-// take records a sum. If there is more than one engine, a new sum counts as a rise from the next
+// record records a sum. If there is more than one engine, a new sum counts as a rise from the next
 // lower sum.
-func (n *numbers) take(number float64, at time.Time) change {
-	if len(n.seen) == 0 {
-		n.seen = append(make([]float64, 0, numbersKept), number)
-		return numberStood
+func (n *sumHistory) record(number float64, at time.Time) sumChange {
+	if len(n.sums) == 0 {
+		n.sums = append(make([]float64, 0, maxSums), number)
+		return sumUnchanged
 	}
-	place, newest := slices.Index(n.seen, number), n.seen[0]
-	is := numberStood
+	place, newest := slices.Index(n.sums, number), n.sums[0]
+	is := sumUnchanged
 	switch {
 	case place > 0 && number > newest:
-		n.returned = at
-	case number > newest, place < 0 && n.several(at) && number > slices.Min(n.seen):
-		is = numberRose
-	case number < newest && (place < 0 || !n.several(at)):
-		is = numberFell
+		n.returnedAt = at
+	case number > newest, place < 0 && n.hasSeveralEngines(at) && number > slices.Min(n.sums):
+		is = sumRose
+	case number < newest && (place < 0 || !n.hasSeveralEngines(at)):
+		is = sumFell
 	}
 	switch {
 	case place >= 0:
-		n.seen = slices.Delete(n.seen, place, place+1)
-	case is == numberRose && !n.several(at):
-		n.seen = slices.Delete(n.seen, 0, 1)
-	case len(n.seen) == numbersKept:
-		n.seen = n.seen[:numbersKept-1]
+		n.sums = slices.Delete(n.sums, place, place+1)
+	case is == sumRose && !n.hasSeveralEngines(at):
+		n.sums = slices.Delete(n.sums, 0, 1)
+	case len(n.sums) == maxSums:
+		n.sums = n.sums[:maxSums-1]
 	}
-	n.seen = slices.Insert(n.seen, 0, number)
+	n.sums = slices.Insert(n.sums, 0, number)
 	return is
 }

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// balanced is a balancer with several engines behind it. Each read of the counters goes to the next
+// balancedEngines is a balancer with several engines behind it. Each read of the counters goes to the next
 // engine.
-type balanced struct {
+type balancedEngines struct {
 	counts []float64
 	step   float64 // progress of a working engine per second; 0 means 1
 	reads  int
 }
 
 // seconds lets time pass while some of the engines work, and reads the counters every other second.
-func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
+func (b *balancedEngines) seconds(p *simulation, n int, moving ...int) (stalledAt int) {
 	for i := range n {
 		for _, e := range moving {
 			b.counts[e] += max(1, b.step)
@@ -53,7 +53,7 @@ func TestSeveralEngines(t *testing.T) {
 		"one moves past another, and back":    {[]float64{40, 5}, []int{1}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, p := balanced{counts: c.counts}, learned()
+			b, p := balancedEngines{counts: c.counts}, warmSimulation()
 			if at := b.seconds(p, 300, c.moving...); at < c.least || at > c.most {
 				t.Errorf("stalled at second %d, want %d to %d", at, c.least, c.most)
 			}
@@ -64,16 +64,16 @@ func TestSeveralEngines(t *testing.T) {
 // TestSeveralEnginesFall restarts one of two engines while the other makes no progress. For 10 s,
 // the restart counts as neither progress nor a stall. After that, the restarted engine works.
 func TestSeveralEnginesFall(t *testing.T) {
-	b, p := balanced{counts: []float64{1000, 500}}, learned()
+	b, p := balancedEngines{counts: []float64{1000, 500}}, warmSimulation()
 	if b.seconds(p, 8) != 0 {
 		t.Fatal("too early")
 	}
-	since := p.m.since
+	since := p.m.stillSince
 	b.counts[0] = 0
-	if at := b.seconds(p, 8); at != 0 || p.m.since != since {
-		t.Errorf("stalled at second %d, moved %v", at, p.m.since != since)
+	if at := b.seconds(p, 8); at != 0 || p.m.stillSince != since {
+		t.Errorf("stalled at second %d, moved %v", at, p.m.stillSince != since)
 	}
-	if at := b.seconds(p, 300, 0); at != 0 || !p.m.moved.After(since) {
+	if at := b.seconds(p, 300, 0); at != 0 || !p.m.lastMove.After(since) {
 		t.Errorf("stalled at second %d", at)
 	}
 }
@@ -81,11 +81,11 @@ func TestSeveralEnginesFall(t *testing.T) {
 // TestSeveralEnginesBack checks that stalled engines stay out of service while reads only alternate
 // between them, and return once one of them makes progress.
 func TestSeveralEnginesBack(t *testing.T) {
-	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
+	b, p := balancedEngines{counts: []float64{1000, 5, 400}}, warmSimulation()
 	if b.seconds(p, 60) == 0 {
 		t.Fatal("not stalled")
 	}
-	p.m.out = true
+	p.m.outOfService = true
 	p.s.Held, p.s.Waiting = 0, 0
 	for range 100 {
 		if b.seconds(p, 1) != 1 {
@@ -106,17 +106,17 @@ func TestSeveralEnginesBack(t *testing.T) {
 // TestNumbersReturn checks a restarted engine whose counters reach their earlier values again. The
 // edge mistakes it for two engines, but only for a short time.
 func TestNumbersReturn(t *testing.T) {
-	var n numbers
+	var n sumHistory
 	now := time.Unix(1000, 0)
-	var got []change
+	var got []sumChange
 	for _, number := range []float64{0, 12, 50, 0, 12, 30, 50, 60, 5} {
-		got = append(got, n.take(number, now))
+		got = append(got, n.record(number, now))
 		now = now.Add(40 * time.Second)
 	}
-	if want := []change{numberStood, numberRose, numberRose, numberFell, numberRose, numberRose, numberStood, numberRose, numberFell}; !slices.Equal(got, want) {
+	if want := []sumChange{sumUnchanged, sumRose, sumRose, sumFell, sumRose, sumRose, sumUnchanged, sumRose, sumFell}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if n.several(now.Add(severalFor)) || len(n.seen) > numbersKept {
+	if n.hasSeveralEngines(now.Add(severalEnginesTime)) || len(n.sums) > maxSums {
 		t.Error("it is taken for several engines for ever")
 	}
 }
@@ -125,11 +125,11 @@ func TestNumbersReturn(t *testing.T) {
 // none of them works, they stall, and reading a different engine's counters does not end the stall.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
+		b := balancedEngines{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
 		for i := range b.counts {
 			b.counts[i] = float64(int(b.counts[i]))
 		}
-		p := learned()
+		p := warmSimulation()
 		for phase := range rapid.IntRange(0, 20).Draw(t, "phases") {
 			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
 			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
@@ -143,7 +143,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 		if at := b.seconds(p, 60); at == 0 {
 			t.Fatalf("%v stand still and have not stalled", b.counts)
 		}
-		p.m.out = true
+		p.m.outOfService = true
 		for range 100 {
 			if b.seconds(p, 1) != 1 {
 				t.Fatalf("%v stand still and are back", b.counts)
@@ -161,7 +161,7 @@ func TestPartialReports(t *testing.T) {
 		want   bool
 	}{"seen before": {30, false}, "one engine": {0, true}} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlay()
+			p := newSimulation()
 			p.s.Held = 8
 			p.seconds(5, true, nil)
 			play := func(seconds int) (lost bool) {
@@ -169,9 +169,9 @@ func TestPartialReports(t *testing.T) {
 				for i := range seconds {
 					p.seconds(1, true, nil)
 					if i%2 == 0 {
-						p.m.report(p.now, 4, 8)
+						p.m.recordReport(p.now, 4, 8)
 					}
-					lost = lost || p.m.lost(silent, p.s.Waiting, p.now)
+					lost = lost || p.m.isLost(silent, p.s.Waiting, p.now)
 				}
 				return lost
 			}

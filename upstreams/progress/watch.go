@@ -17,133 +17,133 @@ type Watch struct {
 	m  machine
 }
 
-// Waits adds n to the number of calls that have been silent for Patience.
-func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
+// AddWaiting adds n to the number of calls that have been silent for Patience.
+func (w *Watch) AddWaiting(n int64) { w.waiting.Add(n) }
 
-// Buffers adds n to the number of calls whose responses the engine may buffer.
-func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
+// AddBuffering adds n to the number of calls whose responses the engine may buffer.
+func (w *Watch) AddBuffering(n int64) { w.buffers.Add(n) }
 
-// Unread adds tokens to the prompt tokens of calls that have no first token yet. The number
+// AddUnread adds tokens to the prompt tokens of calls that have no first token yet. The number
 // includes tokens that are probably cached. Otherwise, if the cache is gone, a prefill could look
 // like a stall.
-func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
+func (w *Watch) AddUnread(tokens int64) { w.unread.Add(tokens) }
 
-// FirstToken records a call's time to first token and its prompt tokens.
-func (w *Watch) FirstToken(took time.Duration, tokens int64) {
-	if tokens < learnFrom {
+// RecordFirstToken records a call's time to first token and its prompt tokens.
+func (w *Watch) RecordFirstToken(took time.Duration, tokens int64) {
+	if tokens < minMeasuredTokens {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.firstToken(took, tokens)
+	w.m.recordFirstToken(took, tokens)
 }
 
-// Sample records a sample. It fills in Waiting, Buffers and Unread.
-func (w *Watch) Sample(s Sample) {
+// RecordSample records a sample. It fills in Waiting, Buffers and Unread.
+func (w *Watch) RecordSample(s Sample) {
 	s.Waiting, s.Buffers, s.Unread = int(w.waiting.Load()), int(w.buffers.Load()), w.unread.Load()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.sample(s)
+	w.m.recordSample(s)
 }
 
-// Count records the sum of the engine's counters. It reports whether the sum indicates a restart of
+// RecordCount records the sum of the engine's counters. It reports whether the sum indicates a restart of
 // the engine.
-func (w *Watch) Count(at time.Time, sum float64) (restarted bool) {
+func (w *Watch) RecordCount(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.count(at, sum)
+	return w.m.recordCount(at, sum)
 }
 
-// Counts reports whether the engine has counters.
-func (w *Watch) Counts() bool {
+// HasCounters reports whether the engine has counters.
+func (w *Watch) HasCounters() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.counts
+	return w.m.hasCounters
 }
 
-// Uncounted records that the engine has no counters.
-func (w *Watch) Uncounted() {
+// SetNoCounters records that the engine has no counters.
+func (w *Watch) SetNoCounters() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.counts = false
+	w.m.hasCounters = false
 }
 
-// Moved records progress from a source other than calls and counters.
-func (w *Watch) Moved(at time.Time) {
+// RecordProgress records progress from a source other than calls and counters.
+func (w *Watch) RecordProgress(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.move(at, w.m.last.Unread)
+	w.m.recordMove(at, w.m.last.Unread)
 }
 
-// Report records the requests that the engine reports, and the number of this edge's calls.
-func (w *Watch) Report(at time.Time, requests, held int) {
+// RecordReport records the requests that the engine reports, and the number of this edge's calls.
+func (w *Watch) RecordReport(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.report(at, requests, held)
+	w.m.recordReport(at, requests, held)
 }
 
-// WantsCount reports whether to read the counters now.
-func (w *Watch) WantsCount(now time.Time) bool {
+// ShouldReadCounters reports whether to read the counters now.
+func (w *Watch) ShouldReadCounters(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.wantsCount(now)
+	return w.m.shouldReadCounters(now)
 }
 
-// Stalled reports whether the engine has stalled.
-func (w *Watch) Stalled(now time.Time) bool {
+// IsStalled reports whether the engine has stalled.
+func (w *Watch) IsStalled(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.stalled(now)
+	return w.m.isStalled(now)
 }
 
-// StandsStill reports whether the engine's counters prove a stall.
-func (w *Watch) StandsStill(now time.Time) bool {
+// IsProvenStalled reports whether the engine's counters prove a stall.
+func (w *Watch) IsProvenStalled(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.standsStill(now)
+	return w.m.isProvenStalled(now)
 }
 
-// TakeOut records that the upstream is out of service. It then counts as stalled until something
+// MarkOutOfService records that the upstream is out of service. It then counts as stalled until something
 // moves.
-func (w *Watch) TakeOut() {
+func (w *Watch) MarkOutOfService() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.out = true
+	w.m.outOfService = true
 }
 
-// Forget resets the Watch, because a different engine may now use the address.
-func (w *Watch) Forget(now time.Time) {
+// Reset resets the Watch, because a different engine may now use the address.
+func (w *Watch) Reset(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m = machine{last: w.m.last, since: now, ours: now}
+	w.m = machine{last: w.m.last, stillSince: now, ownStillSince: now}
 }
 
 // Resume records that the engine was busy and is up again. The time without progress starts again.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.since, w.m.ours = now, now
+	w.m.stillSince, w.m.ownStillSince = now, now
 }
 
-// MovedSince reports whether the engine has made progress since the given time.
-func (w *Watch) MovedSince(then time.Time) bool {
+// ProgressedSince reports whether the engine has made progress since the given time.
+func (w *Watch) ProgressedSince(then time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.moved.After(then)
+	return w.m.lastMove.After(then)
 }
 
-// Works reports whether the engine has counters and makes progress.
-func (w *Watch) Works(now time.Time) bool {
+// IsProgressing reports whether the engine has counters and makes progress.
+func (w *Watch) IsProgressing(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.counts && !w.m.out && !w.m.still(now)
+	return w.m.hasCounters && !w.m.outOfService && !w.m.isStill(now)
 }
 
-// Lost reports whether a call that has been silent since silentSince is lost.
-func (w *Watch) Lost(silentSince, now time.Time) bool {
+// IsCallLost reports whether a call that has been silent since silentSince is lost.
+func (w *Watch) IsCallLost(silentSince, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m.lost(silentSince, int(w.waiting.Load()), now)
+	return w.m.isLost(silentSince, int(w.waiting.Load()), now)
 }
 
 // Facts describes a Watch for the status page.
@@ -159,12 +159,12 @@ type Facts struct {
 func (w *Watch) Facts(now time.Time) Facts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := Facts{Counts: w.m.counts, Held: w.m.last.Held > 0, Bound: w.m.bound()}
-	if f.Held || w.m.out {
-		f.Still = max(0, now.Sub(w.m.since))
+	f := Facts{Counts: w.m.hasCounters, Held: w.m.last.Held > 0, Bound: w.m.bound()}
+	if f.Held || w.m.outOfService {
+		f.Still = max(0, now.Sub(w.m.stillSince))
 	}
-	if w.m.moves >= stepsNeeded {
-		f.Step = w.m.step
+	if w.m.moves >= minMoves {
+		f.Step = w.m.usualStep
 	}
 	return f
 }

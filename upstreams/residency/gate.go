@@ -8,37 +8,37 @@ import (
 )
 
 const (
-	// A fair share is shareLoads times the duration of a load, between shareMin and shareMax. Loads
+	// A fair share is turnLoads times the duration of a load, between minTurnTime and maxTurnTime. Loads
 	// therefore take at most about a tenth of the time.
-	shareLoads = 10
-	shareMin   = 2 * time.Second
-	shareMax   = 2 * time.Minute
-	// holdMax limits how long an idle model keeps its place while other models wait.
-	holdMax = 2 * time.Second
+	turnLoads   = 10
+	minTurnTime = 2 * time.Second
+	maxTurnTime = 2 * time.Minute
+	// maxIdleHold limits how long an idle model keeps its place while other models wait.
+	maxIdleHold = 2 * time.Second
 	// claimTime is how long a place is reserved for the next model.
 	claimTime = time.Second
-	// forfeitTime is how long a model is skipped after an unused turn.
-	forfeitTime = 5 * time.Second
+	// skipTime is how long a model is skipped after an unused turn.
+	skipTime = 5 * time.Second
 )
 
 // Gate manages the places for models at one engine. It is safe for concurrent use.
 type Gate struct {
-	mu     sync.Mutex
-	places int
-	models map[string]*Model
-	order  []*Model      // by name, so that ties always resolve the same way
-	calls  uint64        // calls admitted so far
-	load   time.Duration // usual duration of a load, or 0 if unknown
+	mu            sync.Mutex
+	capacity      int
+	models        map[string]*Model
+	order         []*Model      // by name, so that ties always resolve the same way
+	admittedCalls uint64        // calls admitted so far
+	usualLoadTime time.Duration // usual duration of a load, or 0 if unknown
 
 	// The following fields are recomputed by renew.
-	waiting   []*Model // models that have waiting calls and no place, next first
-	residents []*Model // models with a place, least recently used first
-	yielding  []*Model // residents that get no new calls because other models wait
-	idle      int      // number of residents at the front of residents that can be evicted
+	waiting          []*Model // models that have waiting calls and no place, next first
+	residents        []*Model // models with a place, least recently used first
+	blockedResidents []*Model // residents that get no new calls because other models wait
+	evictableCount   int      // number of residents at the front of residents that can be evicted
 }
 
 // New returns a gate for an engine that keeps places models loaded.
-func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
+func New(places int) *Gate { return &Gate{capacity: max(1, places), models: map[string]*Model{}} }
 
 // Model holds one model's state at a gate.
 type Model struct {
@@ -46,17 +46,17 @@ type Model struct {
 	name string
 
 	// The gate's lock guards the following fields.
-	absent   bool // the engine does not currently serve the model, so its calls do not get a turn
-	resident bool
-	cold     bool      // the model is resident, but no call has shown yet that it is loaded
-	changed  time.Time // when the model got or lost its place
-	used     uint64    // sequence number of the model's last call
-	endedAt  time.Time // when the model's last call ended
-	running  int
-	waiters  int
-	since    time.Time // since when the model has waited for a turn
-	offered  time.Time // when this turn was first offered, or zero
-	forfeit  time.Time // after the model leaves a turn unused, it is skipped until this time
+	absent           bool // the engine does not currently serve the model, so its calls do not get a turn
+	resident         bool
+	mayBeUnloaded    bool      // the model is resident, but no call has shown yet that it is loaded
+	residencyChanged time.Time // when the model got or lost its place
+	lastCallNumber   uint64    // sequence number of the model's last call
+	endedAt          time.Time // when the model's last call ended
+	running          int
+	waiters          int
+	waitingSince     time.Time // since when the model has waited for a turn
+	offeredAt        time.Time // when this turn was first offered, or zero
+	skippedUntil     time.Time // after the model leaves a turn unused, it is skipped until this time
 }
 
 // Model returns the state of a model. Until Keep removes the model, the same name returns the same
@@ -74,8 +74,8 @@ func (g *Gate) Model(name string) *Model {
 	return m
 }
 
-// Keep removes models that are not in names, unless they have a place or waiting calls.
-func (g *Gate) Keep(names []string) {
+// RetainModels removes models that are not in names, unless they have a place or waiting calls.
+func (g *Gate) RetainModels(names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.order = slices.DeleteFunc(g.order, func(m *Model) bool {
@@ -87,14 +87,14 @@ func (g *Gate) Keep(names []string) {
 	})
 }
 
-// Passes reports whether a call for the model may be sent now, and whether the engine would have to
+// CanEnter reports whether a call for the model may be sent now, and whether the engine would have to
 // load the model.
-func (m *Model) Passes(now time.Time) (ok, cold bool) {
+func (m *Model) CanEnter(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.renew(now)
-	return g.passes(m), !m.resident
+	g.updateTurns(now)
+	return g.canEnter(m), !m.resident
 }
 
 // Enter admits a call for the model. ok reports whether the call may be sent. If so, the caller
@@ -104,19 +104,19 @@ func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.renew(now)
-	if !g.passes(m) {
+	g.updateTurns(now)
+	if !g.canEnter(m) {
 		return false, false
 	}
 	if !m.resident {
-		g.place(m, now)
+		g.makeResident(m, now)
 	}
 	m.running++
-	g.calls++
-	m.used, m.offered, m.forfeit = g.calls, time.Time{}, time.Time{}
-	before := g.available()
-	g.renew(now)
-	return true, g.available() > before
+	g.admittedCalls++
+	m.lastCallNumber, m.offeredAt, m.skippedUntil = g.admittedCalls, time.Time{}, time.Time{}
+	before := g.freePlaces()
+	g.updateTurns(now)
+	return true, g.freePlaces() > before
 }
 
 // Leave ends an admitted call. On a nil model it does nothing.
@@ -131,57 +131,57 @@ func (m *Model) Leave(now time.Time) {
 	m.endedAt = now
 }
 
-// Cold reports whether the model may not be loaded yet.
-func (m *Model) Cold() bool {
+// IsCold reports whether the model may not be loaded yet.
+func (m *Model) IsCold() bool {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
-	return !m.resident || m.cold
+	return !m.resident || m.mayBeUnloaded
 }
 
-// Loaded records that a cold model has responded. took is the time since the request was sent, or 0
+// RecordLoaded records that a cold model has responded. took is the time since the request was sent, or 0
 // if unknown.
-func (m *Model) Loaded(took time.Duration) {
+func (m *Model) RecordLoaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !m.cold {
+	if !m.mayBeUnloaded {
 		return
 	}
-	m.cold = false
+	m.mayBeUnloaded = false
 	switch {
 	case took <= 0:
-	case g.load == 0:
-		g.load = took
+	case g.usualLoadTime == 0:
+		g.usualLoadTime = took
 	default:
-		g.load = (g.load + took) / 2
+		g.usualLoadTime = (g.usualLoadTime + took) / 2
 	}
 }
 
-// Wait registers a waiting call for the model. The caller must call Quit when the wait ends. opens
+// BeginWait registers a waiting call for the model. The caller must call Quit when the wait ends. opens
 // reports whether registering the call made the turns admit the model, so that its calls may now be
 // sent.
-func (m *Model) Wait(now time.Time) (opens bool) {
+func (m *Model) BeginWait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.renew(now)
-	before := g.passes(m)
+	g.updateTurns(now)
+	before := g.canEnter(m)
 	if m.waiters++; m.waiters == 1 {
-		m.since = now
+		m.waitingSince = now
 	}
-	m.forfeit = time.Time{}
-	g.renew(now)
-	return !before && g.passes(m)
+	m.skippedUntil = time.Time{}
+	g.updateTurns(now)
+	return !before && g.canEnter(m)
 }
 
-// Quit ends a call's wait, and reports whether it was the model's last waiting call. If a turn was
+// EndWait ends a call's wait, and reports whether it was the model's last waiting call. If a turn was
 // offered, claimTime starts again for the next waiting call.
-func (m *Model) Quit() (last bool) {
+func (m *Model) EndWait() (last bool) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.waiters--
-	m.offered = time.Time{}
+	m.offeredAt = time.Time{}
 	return m.waiters == 0
 }
 
@@ -192,18 +192,18 @@ func (m *Model) SetAbsent(absent bool) {
 	m.absent = absent
 }
 
-// SetPlaces changes the number of models that the engine keeps. Surplus models keep their places
+// SetCapacity changes the number of models that the engine keeps. Surplus models keep their places
 // until other models need them.
-func (g *Gate) SetPlaces(n int) {
+func (g *Gate) SetCapacity(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.places = max(1, n)
+	g.capacity = max(1, n)
 }
 
-// Observe updates the resident models from the engine's list of loaded models. begun is when the
+// UpdateResidents updates the resident models from the engine's list of loaded models. begun is when the
 // edge started to read the list. Observe skips models that have running calls or whose place has
 // changed since begun. It reports whether a place has changed.
-func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
+func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	residents := 0
@@ -219,9 +219,9 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 		}
 	}
 	for _, m := range g.order {
-		if !m.resident && residents < g.places && m.changed.Before(begun) {
+		if !m.resident && residents < g.capacity && m.residencyChanged.Before(begun) {
 			if is, ok := loaded(m.name); ok && is {
-				m.resident, m.changed, m.cold = true, begun, false
+				m.resident, m.residencyChanged, m.mayBeUnloaded = true, begun, false
 				residents++
 				changed = true
 			}
@@ -235,7 +235,7 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.renew(now)
+	g.updateTurns(now)
 	soonest := time.Time{}
 	at := func(t time.Time) {
 		if t.After(now) && (soonest.IsZero() || t.Before(soonest)) {
@@ -245,17 +245,17 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	for _, m := range g.order {
 		switch {
 		case m.waiters == 0, m.absent:
-		case m.forfeit.After(now):
-			at(m.forfeit)
-		case !m.offered.IsZero():
-			at(m.offered.Add(claimTime))
+		case m.skippedUntil.After(now):
+			at(m.skippedUntil)
+		case !m.offeredAt.IsZero():
+			at(m.offeredAt.Add(claimTime))
 		}
 	}
 	if len(g.waiting) > 0 {
 		for _, m := range g.order {
 			if m.resident && m.running == 0 {
-				at(m.endedAt.Add(g.hold()))
-				at(m.changed.Add(g.share()))
+				at(m.endedAt.Add(g.idleHoldTime()))
+				at(m.residencyChanged.Add(g.turnTime()))
 			}
 		}
 	}
@@ -283,104 +283,106 @@ type Snapshot struct {
 func (g *Gate) Snapshot(now time.Time) *Snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &Snapshot{Places: g.places, LoadSeconds: g.load.Seconds()}
+	s := &Snapshot{Places: g.capacity, LoadSeconds: g.usualLoadTime.Seconds()}
 	for _, m := range g.order {
-		if m.changed.IsZero() && m.waiters == 0 {
+		if m.residencyChanged.IsZero() && m.waiters == 0 {
 			continue
 		}
-		r := Resident{Model: m.name, Resident: m.resident, Loading: m.loading(), Running: m.running, Waiting: m.waiters}
-		if !m.changed.IsZero() {
-			r.Seconds = now.Sub(m.changed).Seconds()
+		r := Resident{Model: m.name, Resident: m.resident, Loading: m.isLoading(), Running: m.running, Waiting: m.waiters}
+		if !m.residencyChanged.IsZero() {
+			r.Seconds = now.Sub(m.residencyChanged).Seconds()
 		}
 		s.Models = append(s.Models, r)
 	}
 	return s
 }
 
-// Loading reports whether the engine may be loading a model.
-func (g *Gate) Loading() bool {
+// IsLoading reports whether the engine may be loading a model.
+func (g *Gate) IsLoading() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.order, (*Model).loading)
+	return slices.ContainsFunc(g.order, (*Model).isLoading)
 }
 
-func (m *Model) loading() bool { return m.resident && m.cold && m.running > 0 }
+func (m *Model) isLoading() bool { return m.resident && m.mayBeUnloaded && m.running > 0 }
 
-func (g *Gate) share() time.Duration { return min(max(shareLoads*g.load, shareMin), shareMax) }
+func (g *Gate) turnTime() time.Duration {
+	return min(max(turnLoads*g.usualLoadTime, minTurnTime), maxTurnTime)
+}
 
-// hold returns how long an idle model keeps its place.
-func (g *Gate) hold() time.Duration { return min(g.load, holdMax) }
+// idleHoldTime returns how long an idle model keeps its place.
+func (g *Gate) idleHoldTime() time.Duration { return min(g.usualLoadTime, maxIdleHold) }
 
-// renew updates the turns. The caller holds mu.
-func (g *Gate) renew(now time.Time) {
-	g.waiting, g.residents, g.yielding = g.waiting[:0], g.residents[:0], g.yielding[:0]
+// updateTurns updates the turns. The caller holds mu.
+func (g *Gate) updateTurns(now time.Time) {
+	g.waiting, g.residents, g.blockedResidents = g.waiting[:0], g.residents[:0], g.blockedResidents[:0]
 	for _, m := range g.order {
-		m.expire(now)
+		m.expireOffer(now)
 		switch {
 		case m.resident:
 			g.residents = append(g.residents, m)
-		case m.waiters > 0 && !m.absent && !m.forfeit.After(now):
+		case m.waiters > 0 && !m.absent && !m.skippedUntil.After(now):
 			g.waiting = append(g.waiting, m)
 		}
 	}
-	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
+	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.waitingSince.Compare(b.waitingSince) })
 	// Engines evict the least recently used model, and some do so even if that model has running
 	// requests. A place can therefore be taken away only if its model is the next in that order and
 	// all of the edge's calls for the model have ended.
-	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
-	g.idle = 0
-	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
-		g.idle++
+	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.lastCallNumber, b.lastCallNumber) })
+	g.evictableCount = 0
+	for g.evictableCount < len(g.residents) && g.isEvictable(g.residents[g.evictableCount], now) {
+		g.evictableCount++
 	}
-	wanted := len(g.waiting) - max(0, g.places-len(g.residents))
+	wanted := len(g.waiting) - max(0, g.capacity-len(g.residents))
 	for i, m := range g.residents {
-		if len(g.yielding) < wanted && (i < g.idle || now.Sub(m.changed) >= g.share()) {
-			g.yielding = append(g.yielding, m)
+		if len(g.blockedResidents) < wanted && (i < g.evictableCount || now.Sub(m.residencyChanged) >= g.turnTime()) {
+			g.blockedResidents = append(g.blockedResidents, m)
 		}
 	}
 	for i, m := range g.waiting {
-		if i < g.available() && m.offered.IsZero() {
-			m.offered = now
+		if i < g.freePlaces() && m.offeredAt.IsZero() {
+			m.offeredAt = now
 		}
 	}
 }
 
-func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
+func (g *Gate) freePlaces() int { return g.capacity - len(g.residents) + g.evictableCount }
 
-// evictable reports whether a resident has no running calls, and is idle or has had its share.
-func (g *Gate) evictable(m *Model, now time.Time) bool {
+// isEvictable reports whether a resident has no running calls, and is idle or has had its share.
+func (g *Gate) isEvictable(m *Model, now time.Time) bool {
 	return m.running == 0 &&
-		(now.Sub(m.changed) >= g.share() || m.waiters == 0 && now.Sub(m.endedAt) >= g.hold())
+		(now.Sub(m.residencyChanged) >= g.turnTime() || m.waiters == 0 && now.Sub(m.endedAt) >= g.idleHoldTime())
 }
 
-func (m *Model) expire(now time.Time) {
-	if !m.offered.IsZero() && now.Sub(m.offered) >= claimTime {
-		m.offered, m.forfeit, m.since = time.Time{}, now.Add(forfeitTime), now
+func (m *Model) expireOffer(now time.Time) {
+	if !m.offeredAt.IsZero() && now.Sub(m.offeredAt) >= claimTime {
+		m.offeredAt, m.skippedUntil, m.waitingSince = time.Time{}, now.Add(skipTime), now
 	}
 }
 
-// passes reports whether a call for m may be sent. The caller must have called renew before.
-func (g *Gate) passes(m *Model) bool {
+// canEnter reports whether a call for m may be sent. The caller must have called renew before.
+func (g *Gate) canEnter(m *Model) bool {
 	if m.resident {
-		return !slices.Contains(g.yielding, m)
+		return !slices.Contains(g.blockedResidents, m)
 	}
 	turn := slices.Index(g.waiting, m)
 	if turn < 0 {
 		turn = len(g.waiting)
 	}
-	return turn < g.available()
+	return turn < g.freePlaces()
 }
 
-// place gives m a free place, or takes the place of the least recently used model. The caller must
+// makeResident gives m a free place, or takes the place of the least recently used model. The caller must
 // have called passes before.
-func (g *Gate) place(m *Model, now time.Time) {
-	for i := 0; i < g.idle && len(g.residents)-i >= g.places; i++ {
+func (g *Gate) makeResident(m *Model, now time.Time) {
+	for i := 0; i < g.evictableCount && len(g.residents)-i >= g.capacity; i++ {
 		g.residents[i].evict(now)
 	}
-	m.resident, m.cold, m.changed = true, true, now
+	m.resident, m.mayBeUnloaded, m.residencyChanged = true, true, now
 }
 
 // evict takes the model's place away. Calls for this model then wait for a turn.
 func (m *Model) evict(now time.Time) {
-	m.resident, m.cold, m.changed, m.since, m.offered = false, false, now, now, time.Time{}
+	m.resident, m.mayBeUnloaded, m.residencyChanged, m.waitingSince, m.offeredAt = false, false, now, now, time.Time{}
 }

@@ -11,9 +11,9 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// engine is a simulated engine behind a gate. It runs calls in slots and takes time to load models.
+// simulatedEngine is a simulated engine behind a gate. It runs calls in slots and takes time to load models.
 // Waiting calls try to enter after every event, and whenever NextChange predicts a change.
-type engine struct {
+type simulatedEngine struct {
 	t     rapid.TB
 	gate  *Gate
 	now   time.Time
@@ -38,21 +38,21 @@ type call struct {
 	then       func() // called after the call has ended
 }
 
-func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
-	return &engine{
+func newEngine(t rapid.TB, places, slots int, load time.Duration) *simulatedEngine {
+	return &simulatedEngine{
 		t: t, gate: New(places), now: t0, slots: slots, load: load, places: places, longest: map[string]time.Duration{},
 	}
 }
 
-func (e *engine) ask(model string, takes time.Duration, then func()) {
+func (e *simulatedEngine) startCall(model string, takes time.Duration, then func()) {
 	c := &call{model: model, takes: takes, asked: e.now, then: then}
-	e.gate.Model(model).Wait(e.now)
+	e.gate.Model(model).BeginWait(e.now)
 	e.queue = append(e.queue, c)
-	e.offer()
+	e.admitWaiting()
 }
 
-// offer lets the waiting calls try to enter, the oldest call first.
-func (e *engine) offer() {
+// admitWaiting lets the waiting calls try to enter, the oldest call first.
+func (e *simulatedEngine) admitWaiting() {
 	for i := 0; i < len(e.queue); {
 		c := e.queue[i]
 		if len(e.running) >= e.slots {
@@ -65,20 +65,20 @@ func (e *engine) offer() {
 			continue
 		}
 		e.queue = slices.Delete(e.queue, i, i+1)
-		m.Quit()
-		c.cold, c.begun, c.end = m.Cold(), e.now, e.now.Add(c.takes)
+		m.EndWait()
+		c.cold, c.begun, c.end = m.IsCold(), e.now, e.now.Add(c.takes)
 		if c.cold {
 			c.end = c.end.Add(e.load)
 		}
-		e.touch(c.model)
+		e.loadModel(c.model)
 		e.longest[c.model] = max(e.longest[c.model], e.now.Sub(c.asked))
 		e.running = append(e.running, c)
 	}
 }
 
-// touch makes the engine load a model. Like real engines, it evicts the least recently used model
+// loadModel makes the engine load a model. Like real engines, it evicts the least recently used model
 // even while calls use that model.
-func (e *engine) touch(model string) {
+func (e *simulatedEngine) loadModel(model string) {
 	if i := slices.Index(e.loaded, model); i >= 0 {
 		e.loaded = append(slices.Delete(e.loaded, i, i+1), model)
 		return
@@ -96,7 +96,7 @@ func (e *engine) touch(model string) {
 }
 
 // step moves to the next event, and reports whether there was one.
-func (e *engine) step() bool {
+func (e *simulatedEngine) step() bool {
 	var next *call
 	for _, c := range e.running {
 		if next == nil || c.end.Before(next.end) {
@@ -106,7 +106,7 @@ func (e *engine) step() bool {
 	in, timed := e.gate.NextChange(e.now)
 	if timed && (next == nil || e.now.Add(in).Before(next.end)) {
 		e.now = e.now.Add(in)
-		e.offer()
+		e.admitWaiting()
 		return true
 	}
 	if next == nil {
@@ -115,7 +115,7 @@ func (e *engine) step() bool {
 	e.now = next.end
 	m := e.gate.Model(next.model)
 	if next.cold {
-		m.Loaded(e.load)
+		m.RecordLoaded(e.load)
 	}
 	m.Leave(e.now)
 	e.running = slices.DeleteFunc(e.running, func(c *call) bool { return c == next })
@@ -123,7 +123,7 @@ func (e *engine) step() bool {
 	if next.then != nil {
 		next.then()
 	}
-	e.offer()
+	e.admitWaiting()
 	return true
 }
 
@@ -139,7 +139,7 @@ func TestRandomModels(t *testing.T) {
 				again = func() {
 					seed = seed*1664525 + 1013904223
 					if e.done < 2000 {
-						e.ask(string(rune('a'+seed>>16%3)), 200*time.Millisecond+time.Duration(seed>>20%300)*time.Millisecond, again)
+						e.startCall(string(rune('a'+seed>>16%3)), 200*time.Millisecond+time.Duration(seed>>20%300)*time.Millisecond, again)
 					}
 				}
 				for range callers {
@@ -167,7 +167,7 @@ func TestTwoInTurn(t *testing.T) {
 		var again func()
 		again = func() {
 			if e.done < 1000 {
-				e.ask(model, 100*time.Millisecond, again)
+				e.startCall(model, 100*time.Millisecond, again)
 			}
 		}
 		again()
@@ -188,7 +188,7 @@ func TestFairShare(t *testing.T) {
 	again = func() {
 		if e.now.Sub(t0) < 20*time.Minute {
 			flood++
-			e.ask("flood", 700*time.Millisecond, again)
+			e.startCall("flood", 700*time.Millisecond, again)
 		}
 	}
 	for range 16 {
@@ -198,11 +198,11 @@ func TestFairShare(t *testing.T) {
 	for e.step() {
 		if !e.now.Before(next) && e.now.Sub(t0) < 20*time.Minute {
 			rare++
-			e.ask("rare", time.Second, nil)
+			e.startCall("rare", time.Second, nil)
 			next = next.Add(time.Minute)
 		}
 	}
-	if bound := 2 * e.gate.share(); rare < 19 || e.longest["rare"] > bound {
+	if bound := 2 * e.gate.turnTime(); rare < 19 || e.longest["rare"] > bound {
 		t.Errorf("of %d calls the longest wait was %v, two shares are %v", rare, e.longest["rare"], bound)
 	}
 	if perMinute := flood / 20; perMinute < 4*60*1000/700/2 {
@@ -215,7 +215,7 @@ func TestForfeit(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
 	enter(t, a, t0, true)
-	b.Wait(t0)
+	b.BeginWait(t0)
 	a.Leave(t0.Add(time.Second))
 	now := t0.Add(time.Second)
 	enter(t, a, now, false) // b's turn
@@ -227,11 +227,11 @@ func TestForfeit(t *testing.T) {
 	enter(t, a, now, true)
 	a.Leave(now)
 	in, ok = g.NextChange(now)
-	if !ok || in > forfeitTime {
+	if !ok || in > skipTime {
 		t.Fatalf("the next change is in %v, %v", in, ok)
 	}
 	enter(t, b, now.Add(in), true)
-	b.Quit()
+	b.EndWait()
 }
 
 // TestVanishedWaiters checks that a turn is not forfeited while waiting calls claim it one after
@@ -245,9 +245,9 @@ func TestVanishedWaiters(t *testing.T) {
 		}
 		waiters := rapid.IntRange(1, 8).Draw(t, "waiters")
 		for range waiters {
-			b.Wait(now)
+			b.BeginWait(now)
 		}
-		rival.Wait(now.Add(time.Millisecond))
+		rival.BeginWait(now.Add(time.Millisecond))
 		a.Leave(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
@@ -255,12 +255,12 @@ func TestVanishedWaiters(t *testing.T) {
 			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
-				if ok, _ := rival.Passes(now); ok {
+				if ok, _ := rival.CanEnter(now); ok {
 					t.Fatalf("the turn is another's with %d waiters left", waiters)
 				}
 			}
 			if waiters > 1 && rapid.Bool().Draw(t, "vanishes") {
-				b.Quit()
+				b.EndWait()
 				continue
 			}
 			if ok, _ := b.Enter(now); !ok {
@@ -279,7 +279,7 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, busy, t0, true)
 	enter(t, idle, t0, true)
 	idle.Leave(t0)
-	waits.Wait(t0)
+	waits.BeginWait(t0)
 	enter(t, waits, t0, false) // the engine would evict the busy model
 	if ok, opens := busy.Enter(t0); !ok || !opens {
 		t.Errorf("it enters: %v, and opens: %v", ok, opens)
@@ -293,24 +293,24 @@ func TestEnterOpens(t *testing.T) {
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
-	if b.Wait(t0) {
+	if b.BeginWait(t0) {
 		t.Error("a place that was free is said to come free")
 	}
 	now := t0.Add(claimTime)
-	if ok, _ := c.Passes(now); !ok {
+	if ok, _ := c.CanEnter(now); !ok {
 		t.Fatal("the turn was not taken up, and is kept")
 	}
-	if now = now.Add(time.Millisecond); c.Wait(now) {
+	if now = now.Add(time.Millisecond); c.BeginWait(now) {
 		t.Error("a turn that the call had is said to come")
 	}
-	if now = now.Add(time.Millisecond); !b.Wait(now) {
+	if now = now.Add(time.Millisecond); !b.BeginWait(now) {
 		t.Error("the call that ends the forfeit is not told")
 	}
-	b.Quit()
-	b.Quit()
-	c.Quit()
-	c.Wait(now)
-	if !a.Wait(now) {
+	b.EndWait()
+	b.EndWait()
+	c.EndWait()
+	c.BeginWait(now)
+	if !a.BeginWait(now) {
 		t.Error("the call that comes at the same moment is not told")
 	}
 }
@@ -322,24 +322,24 @@ func TestObserve(t *testing.T) {
 	lists := func(names ...string) func(string) (bool, bool) {
 		return func(name string) (bool, bool) { return slices.Contains(names, name), true }
 	}
-	g.Observe(lists("b"), t0)
-	if ok, cold := b.Passes(t0); !ok || cold {
+	g.UpdateResidents(lists("b"), t0)
+	if ok, cold := b.CanEnter(t0); !ok || cold {
 		t.Error("a model that the engine lists as loaded is cold")
 	}
 	now := t0.Add(time.Minute)
 	enter(t, a, now, true)
-	g.Observe(lists("b"), now.Add(-time.Second)) // list read before the change
-	g.Observe(lists("b"), now.Add(time.Second))  // the model has a running call
-	if _, cold := a.Passes(now); cold {
+	g.UpdateResidents(lists("b"), now.Add(-time.Second)) // list read before the change
+	g.UpdateResidents(lists("b"), now.Add(time.Second))  // the model has a running call
+	if _, cold := a.CanEnter(now); cold {
 		t.Error("a list took away the place of a model that has a call")
 	}
 	a.Leave(now.Add(2 * time.Second))
-	g.Observe(lists(), now.Add(time.Second))
-	if _, cold := a.Passes(now); cold {
+	g.UpdateResidents(lists(), now.Add(time.Second))
+	if _, cold := a.CanEnter(now); cold {
 		t.Error("a list that was read before the call ended took the place away")
 	}
-	g.Observe(lists(), now.Add(3*time.Second))
-	if _, cold := a.Passes(now); !cold {
+	g.UpdateResidents(lists(), now.Add(3*time.Second))
+	if _, cold := a.CanEnter(now); !cold {
 		t.Error("a model that the engine has unloaded is not cold")
 	}
 }
@@ -365,19 +365,19 @@ func TestGateProperties(t *testing.T) {
 			model := rapid.SampledFrom(models).Draw(t, "model")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
 			case 0, 1, 2:
-				e.ask(model, time.Duration(rapid.IntRange(1, 20_000).Draw(t, "takes"))*time.Millisecond, nil)
+				e.startCall(model, time.Duration(rapid.IntRange(1, 20_000).Draw(t, "takes"))*time.Millisecond, nil)
 			case 3:
 				e.step()
 			case 4:
 				if len(absent) < 2 {
 					absent = append(absent, e.gate.Model(model))
-					e.gate.Model(model).Wait(e.now)
+					e.gate.Model(model).BeginWait(e.now)
 				}
 			case 5: // a waiting client disconnects
 				if n := len(e.queue); n > 0 {
 					c := e.queue[n-1]
 					e.queue = e.queue[:n-1]
-					e.gate.Model(c.model).Quit()
+					e.gate.Model(c.model).EndWait()
 				}
 			}
 			busy := map[string]bool{}
@@ -394,7 +394,7 @@ func TestGateProperties(t *testing.T) {
 			}
 		}
 		for _, m := range absent {
-			m.Quit()
+			m.EndWait()
 		}
 		for _, m := range e.gate.order {
 			if m.running != 0 || m.waiters != 0 {
@@ -414,8 +414,8 @@ func TestKeep(t *testing.T) {
 		g.Model(name)
 	}
 	g.Model("placed").Enter(t0)
-	g.Model("awaited").Wait(t0)
-	g.Keep([]string{"named"})
+	g.Model("awaited").BeginWait(t0)
+	g.RetainModels([]string{"named"})
 	var names []string
 	for _, m := range g.order {
 		names = append(names, m.name)

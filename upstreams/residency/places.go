@@ -5,27 +5,27 @@ import (
 	"sync/atomic"
 )
 
-// Places contains an upstream's gate, if it has one. The gate has the configured number of places,
+// OptionalGate contains an upstream's gate, if it has one. The gate has the configured number of places,
 // or the reported number if that is smaller. It is safe for concurrent use.
-type Places struct {
+type OptionalGate struct {
 	gate atomic.Pointer[Gate] // nil if there are no turns
 
-	mu               sync.Mutex
-	configured, told int // 0 if there is no such number
+	mu                   sync.Mutex
+	configured, reported int // 0 if there is no such number
 }
 
 // Gate returns the gate, or nil if there is none.
-func (p *Places) Gate() *Gate { return p.gate.Load() }
+func (p *OptionalGate) Gate() *Gate { return p.gate.Load() }
 
-// Configure sets the configured number of places. If n is 0, there are no turns. It reports whether
+// SetConfigured sets the configured number of places. If n is 0, there are no turns. It reports whether
 // the gate changed.
-func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
+func (p *OptionalGate) SetConfigured(n int) (changed bool) { return p.rebuild(&p.configured, n) }
 
-// Tell sets the number of places that the engine reports. n is 0 if it reports none. It reports
+// SetReported sets the number of places that the engine reports. n is 0 if it reports none. It reports
 // whether the gate changed.
-func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
+func (p *OptionalGate) SetReported(n int) (changed bool) { return p.rebuild(&p.reported, n) }
 
-func (p *Places) renew(which *int, n int) (changed bool) {
+func (p *OptionalGate) rebuild(which *int, n int) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *which == n {
@@ -33,8 +33,8 @@ func (p *Places) renew(which *int, n int) (changed bool) {
 	}
 	*which = n
 	g := p.gate.Load()
-	if n = p.configured; p.told > 0 {
-		n = min(n, p.told)
+	if n = p.configured; p.reported > 0 {
+		n = min(n, p.reported)
 	}
 	switch {
 	case n <= 0:
@@ -42,7 +42,7 @@ func (p *Places) renew(which *int, n int) (changed bool) {
 	case g == nil:
 		p.gate.Store(New(n))
 	default:
-		g.SetPlaces(n)
+		g.SetCapacity(n)
 	}
 	return true
 }

@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// assumedStart is the assumed duration of a start until one was measured.
-	assumedStart = 30 * time.Second
-	// A start may take startsMax times as long as the last one, but startMin is always allowed.
-	startsMax = 3
-	startMin  = 2 * time.Minute
-	// failedPause is the pause after a failed request.
-	failedPause = 10 * time.Second
+	// assumedStartTime is the assumed duration of a start until one was measured.
+	assumedStartTime = 30 * time.Second
+	// A start may take maxStartFactor times as long as the last one, but minStartTimeout is always allowed.
+	maxStartFactor  = 3
+	minStartTimeout = 2 * time.Minute
+	// failurePause is the pause after a failed request.
+	failurePause = 10 * time.Second
 )
 
 // Waker tracks whether an engine is away, and when to wake it. It is safe for concurrent use.
 type Waker struct {
-	start func(Run)
+	sendWake func(StartRequest)
 
-	mu     sync.Mutex
-	spec   config.Wake
-	away   time.Time     // when the engine went away; zero while it is here
-	begun  time.Time     // start of the current attempt, or zero
-	failed time.Time     // time of the last failed request
-	took   time.Duration // duration of the last start, or 0 if unknown
-	over   chan struct{} // closed at the end of the current start; nil if no start is running
+	mu            sync.Mutex
+	spec          config.Wake
+	awaySince     time.Time     // when the engine went away; zero while it is here
+	startBegun    time.Time     // start of the current attempt, or zero
+	lastFailure   time.Time     // time of the last failed request
+	lastStartTime time.Duration // duration of the last start, or 0 if unknown
+	startDone     chan struct{} // closed at the end of the current start; nil if no start is running
 }
 
-// Run describes one start to the function that sends its request.
-type Run struct {
+// StartRequest describes one start to the function that sends its request.
+type StartRequest struct {
 	Spec     config.Wake
 	Wait     time.Duration   // delay before the request
 	Patience time.Duration   // time limit for the whole start
@@ -49,7 +49,7 @@ type Run struct {
 
 // Init sets the function that sends the request. That function must not block, and must call Failed
 // if the request fails.
-func (w *Waker) Init(start func(Run)) { w.start = start }
+func (w *Waker) Init(start func(StartRequest)) { w.sendWake = start }
 
 // Configure applies the settings.
 func (w *Waker) Configure(spec config.Wake) {
@@ -58,100 +58,100 @@ func (w *Waker) Configure(spec config.Wake) {
 	w.spec = spec
 }
 
-// Configured reports whether a wake request is configured.
-func (w *Waker) Configured() bool {
+// IsConfigured reports whether a wake request is configured.
+func (w *Waker) IsConfigured() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.spec.URL != ""
 }
 
-// Away records that the engine is down or asleep.
-func (w *Waker) Away(now time.Time) {
+// RecordAway records that the engine is down or asleep.
+func (w *Waker) RecordAway(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.away.IsZero() {
-		w.away = now
+	if w.awaySince.IsZero() {
+		w.awaySince = now
 	}
 }
 
-// Here records that the engine is up again.
-func (w *Waker) Here(now time.Time) {
+// RecordReady records that the engine is up again.
+func (w *Waker) RecordReady(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.begun.IsZero() {
-		w.took = now.Sub(w.begun)
+	if !w.startBegun.IsZero() {
+		w.lastStartTime = now.Sub(w.startBegun)
 	}
-	w.away, w.failed = time.Time{}, time.Time{}
+	w.awaySince, w.lastFailure = time.Time{}, time.Time{}
 	w.endStart()
 }
 
 func (w *Waker) endStart() {
-	if w.begun = (time.Time{}); w.over != nil {
-		close(w.over)
-		w.over = nil
+	if w.startBegun = (time.Time{}); w.startDone != nil {
+		close(w.startDone)
+		w.startDone = nil
 	}
 }
 
-// Possible reports whether the engine is away and a start is running or may be requested.
-func (w *Waker) Possible(now time.Time) bool {
+// CanWake reports whether the engine is away and a start is running or may be requested.
+func (w *Waker) CanWake(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.starting(now) || w.startable(now)
+	return w.isStarting(now) || w.canStart(now)
 }
 
-// Starting reports whether a start is running.
-func (w *Waker) Starting(now time.Time) bool {
+// IsStarting reports whether a start is running.
+func (w *Waker) IsStarting(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.starting(now)
+	return w.isStarting(now)
 }
 
-// Ask requests a start, unless one is running or not allowed yet.
-func (w *Waker) Ask(now time.Time) {
+// RequestStart requests a start, unless one is running or not allowed yet.
+func (w *Waker) RequestStart(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.starting(now) || !w.startable(now) {
+	if w.isStarting(now) || !w.canStart(now) {
 		return
 	}
 	w.endStart()
-	w.begun, w.over = now, make(chan struct{})
-	wait := max(0, w.away.Add(w.spec.After.D()).Sub(now))
-	w.start(Run{Spec: w.spec, Wait: wait, Patience: w.patience(), Over: w.over})
+	w.startBegun, w.startDone = now, make(chan struct{})
+	wait := max(0, w.awaySince.Add(w.spec.After.D()).Sub(now))
+	w.sendWake(StartRequest{Spec: w.spec, Wait: wait, Patience: w.startTimeout(), Over: w.startDone})
 }
 
-// Failed records a failed request.
-func (w *Waker) Failed(now time.Time) {
+// RecordFailure records a failed request.
+func (w *Waker) RecordFailure(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.begun.IsZero() {
-		w.failed = now
+	if !w.startBegun.IsZero() {
+		w.lastFailure = now
 		w.endStart()
 	}
 }
 
-// Cancel records that the request will not be sent, so that the next call may request a start.
-func (w *Waker) Cancel() {
+// CancelStart records that the request will not be sent, so that the next call may request a start.
+func (w *Waker) CancelStart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.endStart()
 }
 
-// Expected estimates from the last start how long the engine will still be away. It returns 0 if
+// ExpectedWait estimates from the last start how long the engine will still be away. It returns 0 if
 // the engine is not away.
-func (w *Waker) Expected(now time.Time) time.Duration {
+func (w *Waker) ExpectedWait(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	start := w.took
+	start := w.lastStartTime
 	if start == 0 {
-		start = assumedStart
+		start = assumedStartTime
 	}
 	switch {
-	case w.away.IsZero():
+	case w.awaySince.IsZero():
 		return 0
-	case w.starting(now):
-		return max(time.Second, start-now.Sub(w.begun))
+	case w.isStarting(now):
+		return max(time.Second, start-now.Sub(w.startBegun))
 	}
-	return start + max(0, w.failed.Add(failedPause).Sub(now))
+	return start + max(0, w.lastFailure.Add(failurePause).Sub(now))
 }
 
 // Status is a snapshot of a Waker.
@@ -168,22 +168,24 @@ func (w *Waker) Status(now time.Time) *Status {
 	if w.spec.URL == "" {
 		return nil
 	}
-	s := &Status{Away: -1, Starting: -1, Took: w.took.Seconds()}
-	if !w.away.IsZero() {
-		s.Away = now.Sub(w.away).Seconds()
+	s := &Status{Away: -1, Starting: -1, Took: w.lastStartTime.Seconds()}
+	if !w.awaySince.IsZero() {
+		s.Away = now.Sub(w.awaySince).Seconds()
 	}
-	if w.starting(now) {
-		s.Starting = now.Sub(w.begun).Seconds()
+	if w.isStarting(now) {
+		s.Starting = now.Sub(w.startBegun).Seconds()
 	}
 	return s
 }
 
-func (w *Waker) patience() time.Duration { return max(startsMax*w.took, startMin) + w.spec.After.D() }
-
-func (w *Waker) starting(now time.Time) bool {
-	return !w.away.IsZero() && !w.begun.IsZero() && now.Sub(w.begun) < w.patience()
+func (w *Waker) startTimeout() time.Duration {
+	return max(maxStartFactor*w.lastStartTime, minStartTimeout) + w.spec.After.D()
 }
 
-func (w *Waker) startable(now time.Time) bool {
-	return w.spec.URL != "" && !w.away.IsZero() && (w.failed.IsZero() || now.Sub(w.failed) >= failedPause)
+func (w *Waker) isStarting(now time.Time) bool {
+	return !w.awaySince.IsZero() && !w.startBegun.IsZero() && now.Sub(w.startBegun) < w.startTimeout()
+}
+
+func (w *Waker) canStart(now time.Time) bool {
+	return w.spec.URL != "" && !w.awaySince.IsZero() && (w.lastFailure.IsZero() || now.Sub(w.lastFailure) >= failurePause)
 }

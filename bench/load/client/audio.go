@@ -25,13 +25,13 @@ func transcriptionBody(dst []byte, q *Request) []byte {
 
 // transcriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chat chunks
 // that vLLM sends instead.
-func transcriptionEvent(p *Reply, ev sse.Event) pieces {
+func transcriptionEvent(p *Reply, ev sse.Event) contentKinds {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
 		return 0
 	}
 	if root.Get("choices").IsArray() && !root.Get("type").Exists() {
-		return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
+		return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.delta(choice.Get("delta")) })
 	}
 	if p.ended {
 		p.faults.Add(result.FaultAfterEnd)
@@ -39,38 +39,38 @@ func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	kind := root.Get("type")
 	switch {
 	case root.Get("error").IsObject():
-		p.fail(root.Get("error"))
+		p.readError(root.Get("error"))
 	case kind.EqualText("transcript.text.delta"):
-		return p.say(root.Get("delta"))
+		return p.addText(root.Get("delta"))
 	case kind.EqualText("transcript.text.done"):
 		p.ended, p.done, p.finish = true, true, "stop"
 		p.usage(root.Get("usage"), &responsesUsage)
 		if p.Size == 0 { // the whole text arrived in one event, without deltas
-			return p.say(root.Get("text"))
+			return p.addText(root.Get("text"))
 		}
 	}
 	return 0
 }
 
-func transcriptionWhole(p *Reply, body []byte) bool {
+func readTranscriptionResponse(p *Reply, body []byte) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil || !p.doc.Root().Get("text").IsString() {
 		return false
 	}
-	p.say(p.doc.Root().Get("text"))
+	p.addText(p.doc.Root().Get("text"))
 	p.usage(p.doc.Root().Get("usage"), &responsesUsage)
 	p.ended = true
 	return true
 }
 
 func speechBody(dst []byte, q *Request) []byte {
-	return put(q.appendModel(dst), `,"voice":"alloy","input":%s%r}`, q.Prompt(), q.Extra)
+	return appendFormat(q.appendModel(dst), `,"voice":"alloy","input":%s%r}`, q.Prompt(), q.Extra)
 }
 
 func embeddingsBody(dst []byte, q *Request) []byte {
-	return put(q.appendModel(dst), `,"input":%s%r}`, q.Prompt(), q.Extra)
+	return appendFormat(q.appendModel(dst), `,"input":%s%r}`, q.Prompt(), q.Extra)
 }
 
-func embeddingsWhole(p *Reply, body []byte) bool {
+func readEmbeddingsResponse(p *Reply, body []byte) bool {
 	if p.doc.Parse(body, jsonx.Options{Record: 3}) != nil {
 		return false
 	}

@@ -11,7 +11,7 @@ func chatBody(dst []byte, q *Request) []byte {
 	for i := range q.Messages {
 		dst = appendChatMessage(dst, &q.Messages[i])
 	}
-	return q.appendRest(append(dst, ']'), "max_tokens", true)
+	return q.appendCommonMembers(append(dst, ']'), "max_tokens", true)
 }
 
 func appendChatMessage(dst []byte, m *Message) []byte {
@@ -24,7 +24,7 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 	dst = putNext(dst, `{"role":"%r","content":`, []byte(m.Role))
 	switch {
 	case len(m.Images) > 0:
-		dst = put(dst, `[{"type":"text","text":%s}`, m.Text)
+		dst = appendFormat(dst, `[{"type":"text","text":%s}`, m.Text)
 		for _, url := range m.Images {
 			dst = putNext(dst, `{"type":"image_url","image_url":{"url":"%r"}}`, url)
 		}
@@ -46,17 +46,17 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 
 // Members that the client reads.
 var (
-	chunkNames = jsonx.NewNames("choices", "usage", "error")
-	deltaNames = jsonx.NewNames("content", "reasoning", "reasoning_content", "tool_calls")
+	chunkNames = jsonx.NewNameIndex("choices", "usage", "error")
+	deltaNames = jsonx.NewNameIndex("content", "reasoning", "reasoning_content", "tool_calls")
 )
 
-func chatEvent(p *Reply, ev sse.Event) pieces {
-	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
+func chatEvent(p *Reply, ev sse.Event) contentKinds {
+	return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.delta(choice.Get("delta")) })
 }
 
 // chunk reads an event of chat or completions. take reads a choice, whose format differs between
 // the two dialects.
-func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
+func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) contentKinds) contentKinds {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
 		return 0
@@ -67,15 +67,15 @@ func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces
 		return 0
 	}
 	if members[2].IsObject() {
-		p.fail(members[2])
+		p.readError(members[2])
 		return 0
 	}
-	var got pieces
+	var got contentKinds
 	for it := members[0].Iter(); it.Next(); {
 		choice := it.Value()
 		got |= take(choice)
 		if f := choice.Get("finish_reason"); f.IsString() {
-			p.ended, p.finish = true, textWord(f)
+			p.ended, p.finish = true, identifierValue(f)
 		}
 	}
 	p.usage(members[1], &chatUsage)
@@ -86,17 +86,17 @@ func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces
 }
 
 // delta reads the delta of a choice, or the message of a response that was not streamed.
-func (p *Reply) delta(v jsonx.Value) pieces {
+func (p *Reply) delta(v jsonx.Value) contentKinds {
 	var members [4]jsonx.Value
 	if deltaNames.Fields(v, members[:]) != nil {
 		p.faults.Add(result.FaultUnparsed)
 		return 0
 	}
-	got := p.say(members[0]) | p.think(members[1]) | p.think(members[2])
+	got := p.addText(members[0]) | p.reasoningKind(members[1]) | p.reasoningKind(members[2])
 	for it := members[3].Iter(); it.Next(); {
 		at := it.Index()
 		setInt(it.Value().Get("index"), &at)
-		c := p.call(at)
+		c := p.getOrAddCall(at)
 		if c == nil {
 			break
 		}
@@ -109,9 +109,9 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice reads a response of chat or completions that was not streamed. take reads the first
+// readFirstChoice reads a response of chat or completions that was not streamed. take reads the first
 // choice and reports whether it is valid.
-func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
+func (p *Reply) readFirstChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false
 	}
@@ -119,15 +119,15 @@ func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) boo
 	if !take(choice) {
 		return false
 	}
-	p.finish = textWord(choice.Get("finish_reason"))
+	p.finish = identifierValue(choice.Get("finish_reason"))
 	p.usage(p.doc.Root().Get("usage"), &chatUsage)
 	p.ended = true
-	toolEnd(p)
+	checkToolArguments(p)
 	return true
 }
 
-func chatWhole(p *Reply, body []byte) bool {
-	return p.wholeChoice(body, func(choice jsonx.Value) bool {
+func readChatResponse(p *Reply, body []byte) bool {
+	return p.readFirstChoice(body, func(choice jsonx.Value) bool {
 		m := choice.Get("message")
 		if m.IsObject() {
 			p.delta(m)
@@ -140,7 +140,7 @@ func chatEnd(p *Reply) {
 	if p.ended && !p.done {
 		p.faults.Add(result.FaultNoDone)
 	}
-	toolEnd(p)
+	checkToolArguments(p)
 }
 
 func completionsBody(dst []byte, q *Request) []byte {
@@ -151,16 +151,16 @@ func completionsBody(dst []byte, q *Request) []byte {
 		}
 		dst = jsonx.AppendEscaped(dst, q.Messages[i].Text)
 	}
-	return q.appendRest(append(dst, '"'), "max_tokens", true)
+	return q.appendCommonMembers(append(dst, '"'), "max_tokens", true)
 }
 
-func completionsEvent(p *Reply, ev sse.Event) pieces {
-	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.say(choice.Get("text")) })
+func completionsEvent(p *Reply, ev sse.Event) contentKinds {
+	return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.addText(choice.Get("text")) })
 }
 
-func completionsWhole(p *Reply, body []byte) bool {
-	return p.wholeChoice(body, func(choice jsonx.Value) bool {
-		p.say(choice.Get("text"))
+func readCompletionsResponse(p *Reply, body []byte) bool {
+	return p.readFirstChoice(body, func(choice jsonx.Value) bool {
+		p.addText(choice.Get("text"))
 		return choice.Get("text").IsString()
 	})
 }

@@ -94,11 +94,11 @@ type conn struct {
 	out    []byte       // head and body of the request
 	buf    bytes.Buffer // body of a response that is not streamed
 
-	readAt int64 // time of the last read that returned bytes
-	reads  int   // number of reads that returned bytes
-	bytes  int64 // number of bytes that reads have returned
-	used   bool  // the connection has carried a request
-	late   error // error from a read whose deadline had passed
+	readAt      int64 // time of the last read that returned bytes
+	reads       int   // number of reads that returned bytes
+	bytes       int64 // number of bytes that reads have returned
+	used        bool  // the connection has carried a request
+	deadlineErr error // error from a read whose deadline had passed
 }
 
 // Read reads from the socket and records the time.
@@ -110,7 +110,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.bytes += int64(n)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.late = err
+		c.deadlineErr = err
 	}
 	return n, err
 }
@@ -121,8 +121,8 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection. If there is none, or fresh is true, it opens a new one.
-func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
+// acquireConn returns an idle connection. If there is none, or fresh is true, it opens a new one.
+func (t *Target) acquireConn(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
 		c := t.idle[n-1]
@@ -190,10 +190,10 @@ func (t *Target) Connections() int {
 // readHead reads the response head, skipping interim responses.
 func (c *conn) readHead() error {
 	for {
-		c.late = nil
+		c.deadlineErr = nil
 		if err := c.head.Read(c.br); err != nil {
-			if c.late != nil {
-				return c.late // the parser would report only that the head is incomplete
+			if c.deadlineErr != nil {
+				return c.deadlineErr // the parser would report only that the head is incomplete
 			}
 			return err
 		}
@@ -202,12 +202,12 @@ func (c *conn) readHead() error {
 		}
 	}
 	n := int64(c.head.ContentLength()) // -1 means chunked, -2 until the connection closes
-	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, open: n < -1, done: n == 0}
+	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, untilClose: n < -1, done: n == 0}
 	return nil
 }
 
 // reusable reports whether the connection can carry another request.
-func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
+func (c *conn) reusable() bool { return c.body.done && !c.body.untilClose && !c.head.ConnectionClose() }
 
 // readAll reads the remaining body into the connection's buffer. The bytes are valid until the next
 // request.
@@ -224,28 +224,28 @@ func (c *conn) readAll() ([]byte, error) {
 // body reads a response body. The body has a known length, is chunked, or ends when the connection
 // closes.
 type body struct {
-	br            *bufio.Reader
-	left          int64 // remaining bytes in the body or chunk
-	frames        chunked.Decoder
-	chunked, open bool
-	done          bool
+	br                  *bufio.Reader
+	left                int64 // remaining bytes in the body or chunk
+	frames              chunked.Decoder
+	chunked, untilClose bool
+	done                bool
 }
 
-// rules are the limits for chunked responses. They are more tolerant than those of the edge.
-var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
+// chunkLimits are the limits for chunked responses. They are more tolerant than those of the edge.
+var chunkLimits = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
 // Read returns available bytes from at most one chunk. It returns io.EOF at the end of the body,
 // and io.ErrUnexpectedEOF if the connection ends earlier.
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {
-			return 0, unexpected(err)
+			return 0, unexpectedEOF(err)
 		}
 	}
 	switch {
 	case b.done:
 		return 0, io.EOF
-	case b.open:
+	case b.untilClose:
 		n, err := b.br.Read(p)
 		b.done = err == io.EOF
 		return n, err
@@ -253,31 +253,31 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.br.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	if b.chunked {
-		b.frames.Take(int64(n))
+		b.frames.Consume(int64(n))
 	} else {
 		b.done = b.left == 0
 	}
-	return n, unexpected(err)
+	return n, unexpectedEOF(err)
 }
 
 // nextChunk skips the framing that precedes the next payload or the end of the body.
 func (b *body) nextChunk() error {
-	for b.frames.Payload() == 0 && !b.frames.Ended() {
+	for b.frames.PayloadLeft() == 0 && !b.frames.HasEnded() {
 		if _, err := b.br.Peek(1); err != nil {
 			return err
 		}
 		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail, because the bytes are buffered
-		n, err := b.frames.SkipFraming(buffered, &rules)
+		n, err := b.frames.SkipFraming(buffered, &chunkLimits)
 		_, _ = b.br.Discard(n) // cannot fail either
 		if err != nil {
 			return err
 		}
 	}
-	b.left, b.done = b.frames.Payload(), b.frames.Ended()
+	b.left, b.done = b.frames.PayloadLeft(), b.frames.HasEnded()
 	return nil
 }
 
-func unexpected(err error) error {
+func unexpectedEOF(err error) error {
 	if err == io.EOF { //nolint:errorlint // io.Reader's contract is io.EOF itself
 		return io.ErrUnexpectedEOF
 	}

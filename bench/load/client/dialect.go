@@ -16,33 +16,33 @@ type Dialect struct {
 	Streams bool   // responses can be streamed
 	Tokens  bool   // responses consist of tokens, so TTFT, ITL and TPOT are meaningful
 	Prompt  bool   // the input is counted in tokens
-	sound   bool   // responses are audio, sent while it is generated; TTFT is the time to the first audio byte
+	isAudio bool   // responses are audio, sent while it is generated; TTFT is the time to the first audio byte
 	Mime    string // Content-Type of the request; for transcription, it includes the boundary
 
 	// Body appends the body of a request.
 	Body func(dst []byte, q *Request) []byte
 	// event reads a stream event and returns the kinds of content in it.
-	event func(p *Reply, ev sse.Event) pieces
-	// whole reads a response that is not streamed, and reports whether it has the dialect's format.
+	event func(p *Reply, ev sse.Event) contentKinds
+	// readResponse reads a response that is not streamed, and reports whether it has the dialect's format.
 	// It is nil if sound is true.
-	whole func(p *Reply, body []byte) bool
+	readResponse func(p *Reply, body []byte) bool
 	// end is called after the last event and checks the whole stream.
 	end func(p *Reply)
 }
 
-// pieces is a set of kinds of content.
-type pieces uint8
+// contentKinds is a set of kinds of content.
+type contentKinds uint8
 
 const (
-	pieceText pieces = 1 << iota
+	pieceText contentKinds = 1 << iota
 	pieceReasoning
 	pieceTool
 )
 
-// token reports whether an event contains content that counts as a token. visible reports whether a
+// hasToken reports whether an event contains content that counts as a token. visible reports whether a
 // user would see any of this content.
-func (p pieces) token() bool   { return p != 0 }
-func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
+func (p contentKinds) hasToken() bool   { return p != 0 }
+func (p contentKinds) hasVisible() bool { return p&(pieceText|pieceTool) != 0 }
 
 // faultSet is a set of faults, as a bit mask.
 type faultSet uint16
@@ -62,9 +62,9 @@ func (s faultSet) Names() []string {
 	return out
 }
 
-// fails reports whether any fault in the set makes a response useless. Other faults are only
+// isFatal reports whether any fault in the set makes a response useless. Other faults are only
 // counted.
-func (s faultSet) fails() bool {
+func (s faultSet) isFatal() bool {
 	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
 		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)
 }

@@ -15,10 +15,10 @@ import (
 	"penstock/translate/sse"
 )
 
-func read(d *Dialect, stream string) (*Reply, pieces) {
+func readStream(d *Dialect, stream string) (*Reply, contentKinds) {
 	p := &Reply{doc: new(jsonx.Doc)}
 	p.reset(true)
-	var all pieces
+	var all contentKinds
 	for r := sse.NewReader(strings.NewReader(stream), maxEvent); ; {
 		ev, err := r.Next()
 		if err != nil {
@@ -60,7 +60,7 @@ data: {"type":"response.function_call_arguments.delta","sequence_number":2,"delt
 	for name, c := range map[string]struct {
 		dialect, stream string
 		want            Reply
-		pieces          pieces
+		pieces          contentKinds
 		faults          string
 	}{
 		"chat": {"chat", `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
@@ -95,7 +95,7 @@ data: [DONE]
 		"responses failed":   {"responses", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n", Reply{failed: true, code: "server_error", in: -1, out: -1, cached: -1}, 0, result.FaultOrder},
 		"no json":            {"completions", "data: {\"choices\":\n\n", Reply{in: -1, out: -1, cached: -1}, 0, result.FaultUnparsed},
 	} {
-		got, all := read(FindDialect(c.dialect), c.stream)
+		got, all := readStream(FindDialect(c.dialect), c.stream)
 		if got.ended != c.want.ended || got.finish != c.want.finish || got.failed != c.want.failed || got.code != c.want.code ||
 			got.in != c.want.in || got.out != c.want.out || got.cached != c.want.cached || string(got.Text) != string(c.want.Text) || all != c.pieces {
 			t.Errorf("%s: got %+v with %v", name, got, all)
@@ -114,7 +114,7 @@ func FuzzStreams(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, d := range dialects {
 			if d.Streams {
-				p, _ := read(d, string(text))
+				p, _ := readStream(d, string(text))
 				for _, w := range []string{p.code, p.finish} {
 					if len(w) > 64 || strings.ContainsAny(w, " \n<>\"") {
 						t.Fatalf("%s: %q is no word", d.Name, w)
@@ -123,10 +123,10 @@ func FuzzStreams(f *testing.F) {
 			}
 			p := &Reply{doc: new(jsonx.Doc)}
 			p.reset(true)
-			if d.whole != nil {
-				d.whole(p, text)
+			if d.readResponse != nil {
+				d.readResponse(p, text)
 			}
-			if head := new(soundHead); head.take(text) && len(text) == 0 {
+			if head := new(audioStartFinder); head.addPiece(text) && len(text) == 0 {
 				t.Fatal("nothing is sound")
 			}
 		}

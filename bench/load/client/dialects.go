@@ -5,30 +5,30 @@ import "fmt"
 var dialects = []*Dialect{
 	{
 		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
-		Body: chatBody, event: chatEvent, whole: chatWhole, end: chatEnd,
+		Body: chatBody, event: chatEvent, readResponse: readChatResponse, end: chatEnd,
 	},
 	{
 		Name: "messages", Backend: "messages", path: "/messages", Streams: true, Tokens: true, Prompt: true,
-		Body: messagesBody, event: messagesEvent, whole: messagesWhole, end: toolEnd,
+		Body: messagesBody, event: messagesEvent, readResponse: readMessagesResponse, end: checkToolArguments,
 	},
 	{
 		Name: "responses", Backend: "responses", path: "/responses", Streams: true, Tokens: true, Prompt: true,
-		Body: responsesBody, event: responsesEvent, whole: responsesWhole, end: toolEnd,
+		Body: responsesBody, event: responsesEvent, readResponse: readResponsesResponse, end: checkToolArguments,
 	},
 	{
 		Name: "completions", Backend: "openai", path: "/completions", Streams: true, Tokens: true, Prompt: true,
-		Body: completionsBody, event: completionsEvent, whole: completionsWhole, end: chatEnd,
+		Body: completionsBody, event: completionsEvent, readResponse: readCompletionsResponse, end: chatEnd,
 	},
 	{
 		Name: "embeddings", Backend: "openai-embeddings", path: "/embeddings", Prompt: true, Body: embeddingsBody,
-		whole: embeddingsWhole,
+		readResponse: readEmbeddingsResponse,
 	},
 	{
 		Name: "transcription", Backend: "openai-audio", path: "/audio/transcriptions", Streams: true,
 		Mime: "multipart/form-data; boundary=" + boundary, Body: transcriptionBody, event: transcriptionEvent,
-		whole: transcriptionWhole, end: func(*Reply) {},
+		readResponse: readTranscriptionResponse, end: func(*Reply) {},
 	},
-	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
+	{Name: "speech", Backend: "speech", path: "/audio/speech", isAudio: true, Body: speechBody},
 }
 
 // FindDialect returns the dialect that has this name, or nil. It also accepts vLLM's name for a

@@ -28,18 +28,18 @@ type Sender struct {
 	Gaps    bool // whether to record every gap
 	Watch   observer
 
-	heads sync.Map // maps headKey to []byte
-	mu    sync.Mutex
-	words map[string]string // upstream names, each stored only once
+	heads         sync.Map // maps headKey to []byte
+	mu            sync.Mutex
+	upstreamNames map[string]string // upstream names, each stored only once
 }
 
 // observer receives tokens as they arrive. Its methods are called on the goroutine of the request.
 type observer interface {
-	// FirstToken returns the GapCell that counts the request's gaps.
-	FirstToken(s *Sample) *GapCell
-	// Token is called for every token event. gap is None for the first event, and for events in the
+	// RecordFirstToken returns the GapCell that counts the request's gaps.
+	RecordFirstToken(s *Sample) *GapCell
+	// RecordToken is called for every token event. gap is None for the first event, and for events in the
 	// same read as an earlier one.
-	Token(s *Sample, at, gap int64)
+	RecordToken(s *Sample, at, gap int64)
 }
 
 // GapCell counts the gaps in a group of requests.
@@ -61,7 +61,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
 	for fresh := false; ; fresh = true {
-		nc, err := t.open(ctx, fresh)
+		nc, err := t.acquireConn(ctx, fresh)
 		if err != nil {
 			s.At.End = c.Clock.Now()
 			s.Err = failureKind(ctx, err, result.ErrConnect)
@@ -71,7 +71,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 			s.At.Connect = c.Clock.Now() - s.At.Sent
 		}
 		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
-		stale := x.carry(ctx, wire)
+		stale := x.sendAndReceive(ctx, wire)
 		if stale && !fresh {
 			nc.release(false) // not a fault: the server closed the connection while it was idle
 			s.Err, s.At.End = "", None
@@ -108,13 +108,13 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 func (c *Sender) intern(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v, ok := c.words[string(b)]
+	v, ok := c.upstreamNames[string(b)]
 	if !ok {
-		if c.words == nil {
-			c.words = map[string]string{}
+		if c.upstreamNames == nil {
+			c.upstreamNames = map[string]string{}
 		}
-		v = Word(b)
-		c.words[string(b)] = v
+		v = Identifier(b)
+		c.upstreamNames[string(b)] = v
 	}
 	return v
 }
@@ -132,9 +132,9 @@ type transfer struct {
 	cell     *GapCell
 }
 
-// carry sends the request and reads the response. It reports whether the connection was stale, that
+// sendAndReceive sends the request and reads the response. It reports whether the connection was stale, that
 // is, it was reused and the server closed it before sending a byte.
-func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
+func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
 	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
@@ -156,43 +156,43 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c.out = x.sender.appendHead(c.out[:0], x.q, len(wire))
 	c.out = append(c.out, wire...)
 	if _, err := c.Write(c.out); err != nil {
-		x.fail(ctx, err, result.ErrSend)
+		x.recordError(ctx, err, result.ErrSend)
 		return c.used && s.Err == result.ErrSend
 	}
 	if err := c.readHead(); err != nil {
-		x.fail(ctx, err, result.ErrHTTP)
+		x.recordError(ctx, err, result.ErrHTTP)
 		return c.used && c.reads == x.reads && s.Err == result.ErrClosed
 	}
 	s.Status = c.head.StatusCode()
 	x.headers()
 	switch {
 	case s.Status != 200:
-		x.refused(result.ErrStatus)
-	case x.q.D.sound:
-		x.sound(ctx)
+		x.readRefusal(result.ErrStatus)
+	case x.q.D.isAudio:
+		x.readAudio(ctx)
 	case x.q.Stream && x.json() && !x.q.D.Tokens: // engines may ignore `stream`, as whisper-1 does
 		s.Stream = false
-		x.whole(ctx)
+		x.readFullResponse(ctx)
 	case x.q.Stream && x.json():
 		s.Err = result.ErrBody // a stream was requested, but the response is not a stream
 		if _, err := c.readAll(); err != nil {
-			x.fail(ctx, err, result.ErrBody)
+			x.recordError(ctx, err, result.ErrBody)
 		}
 	case x.q.Stream:
-		x.stream(ctx)
+		x.readStream(ctx)
 	default:
-		x.whole(ctx)
+		x.readFullResponse(ctx)
 	}
 	if s.At.End == None {
 		s.At.End = max(c.readAt, s.At.Sent)
 	}
 	s.Flow.bytes = c.bytes - x.bytes
-	x.counts()
+	x.recordCounts()
 	return false
 }
 
-// fail records a connection error, unless the client left on purpose.
-func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
+// recordError records a connection error, unless the client left on purpose.
+func (x *transfer) recordError(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
 	s.Flow.bytes = x.c.bytes - x.bytes
@@ -241,22 +241,22 @@ func (x *transfer) headers() {
 	}
 }
 
-// maxRetry is the longest Retry-After that is obeyed.
-const maxRetry = 10 * time.Minute
+// maxRetryAfter is the longest Retry-After that is obeyed.
+const maxRetryAfter = 10 * time.Minute
 
 // retryAfter parses a Retry-After header. It returns 0 if the value is invalid or in the past.
 func retryAfter(v []byte, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(string(v), 10, 31); err == nil {
-		return min(time.Duration(n)*time.Second, maxRetry)
+		return min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
 	if at, err := fasthttp.ParseHTTPDate(v); err == nil {
-		return min(max(0, at.Sub(now)), maxRetry)
+		return min(max(0, at.Sub(now)), maxRetryAfter)
 	}
 	return 0
 }
 
-// refused reads the error object of a refused request.
-func (x *transfer) refused(kind string) {
+// readRefusal reads the error object of a refused request.
+func (x *transfer) readRefusal(kind string) {
 	x.s.Err = kind
 	body, err := x.c.readAll()
 	if err == nil && x.c.doc.Parse(body, jsonx.Options{Record: 4}) == nil {
@@ -273,18 +273,18 @@ func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads an audio response, and records only the time of its first audio byte.
-func (x *transfer) sound(ctx context.Context) {
+// readAudio reads an audio response, and records only the time of its first audio byte.
+func (x *transfer) readAudio(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
-		x.refused(result.ErrBody)
+		x.readRefusal(result.ErrBody)
 		return
 	}
-	var head soundHead
+	var head audioStartFinder
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := c.body.Read(piece)
-		if n > 0 && s.At.FirstToken == None && head.take(piece[:n]) {
+		if n > 0 && s.At.FirstToken == None && head.addPiece(piece[:n]) {
 			s.At.FirstToken = c.readAt
 		}
 		switch {
@@ -295,18 +295,18 @@ func (x *transfer) sound(ctx context.Context) {
 			c.reply.ended = true
 			return
 		case err != nil:
-			x.fail(ctx, err, result.ErrBody)
+			x.recordError(ctx, err, result.ErrBody)
 			return
 		}
 	}
 }
 
-func (x *transfer) whole(ctx context.Context) {
+func (x *transfer) readFullResponse(ctx context.Context) {
 	body, err := x.c.readAll()
 	switch {
 	case err != nil:
-		x.fail(ctx, err, result.ErrBody)
-	case !x.q.D.whole(&x.c.reply, body):
+		x.recordError(ctx, err, result.ErrBody)
+	case !x.q.D.readResponse(&x.c.reply, body):
 		x.s.Err = result.ErrBody
 		if x.c.doc.Parse(body, jsonx.Options{Record: 4}) == nil {
 			x.s.Code = errorCode(x.c.doc.Root().Get("error"))
@@ -316,7 +316,7 @@ func (x *transfer) whole(ctx context.Context) {
 	}
 }
 
-func (x *transfer) stream(ctx context.Context) {
+func (x *transfer) readStream(ctx context.Context) {
 	c, s, p := x.c, x.s, &x.c.reply
 	c.events.Reset(&c.body, maxEvent)
 	for {
@@ -329,15 +329,15 @@ func (x *transfer) stream(ctx context.Context) {
 			break
 		}
 		if err != nil {
-			x.fail(ctx, err, result.ErrHTTP)
+			x.recordError(ctx, err, result.ErrHTTP)
 			if s.Err == result.ErrClosed {
 				p.faults.Add(result.FaultNoEnd)
 			}
 			s.Faults = p.faults
 			return
 		}
-		if got := x.q.D.event(p, ev); got.token() {
-			x.token(got)
+		if got := x.q.D.event(p, ev); got.hasToken() {
+			x.recordToken(got)
 			if x.q.Leave != nil && x.q.Leave.Tokens > 0 && s.Flow.Chunks >= x.q.Leave.Tokens {
 				s.Left, s.At.End = true, x.sender.Clock.Now()
 				return
@@ -357,25 +357,25 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 	x.q.D.end(p)
 	s.Faults = p.faults
-	if s.Err == "" && s.Faults.fails() {
+	if s.Err == "" && s.Faults.isFatal() {
 		s.Err = result.ErrStream
 	}
 }
 
-// token records an event that contains a token. If one read returns more than one such event, only
+// recordToken records an event that contains a token. If one read returns more than one such event, only
 // the first gets a time.
-func (x *transfer) token(got pieces) {
+func (x *transfer) recordToken(got contentKinds) {
 	c, s := x.c, x.s
 	at := c.readAt
 	s.Flow.Chunks++
-	if got.visible() && s.At.firstVisible == None {
+	if got.hasVisible() && s.At.firstVisible == None {
 		s.At.firstVisible = at
 	}
 	gap := int64(None)
 	switch {
 	case s.At.FirstToken == None:
 		s.At.FirstToken = at
-		x.cell = x.sender.Watch.FirstToken(s)
+		x.cell = x.sender.Watch.RecordFirstToken(s)
 	case c.reads == x.lastRead:
 		s.Flow.Coalesced++
 	default:
@@ -386,12 +386,12 @@ func (x *transfer) token(got pieces) {
 			s.Flow.Gaps = append(s.Flow.Gaps, gap)
 		}
 	}
-	x.sender.Watch.Token(s, at, gap)
+	x.sender.Watch.RecordToken(s, at, gap)
 	s.At.lastToken, x.lastRead = at, c.reads
 }
 
-// counts reads the token counts from the server's usage.
-func (x *transfer) counts() {
+// recordCounts reads the token counts from the server's usage.
+func (x *transfer) recordCounts() {
 	s, p := x.s, &x.c.reply
 	s.Finish = p.finish
 	if s.Err != "" || s.Left {

@@ -14,7 +14,7 @@ func messagesBody(dst []byte, q *Request) []byte {
 	for i := range list {
 		dst = appendMessagesMessage(dst, &list[i])
 	}
-	return q.appendRest(append(dst, ']'), "max_tokens", false)
+	return q.appendCommonMembers(append(dst, ']'), "max_tokens", false)
 }
 
 func appendMessagesMessage(dst []byte, m *Message) []byte {
@@ -38,7 +38,7 @@ func appendMessagesMessage(dst []byte, m *Message) []byte {
 	return append(dst, "]}"...)
 }
 
-func messagesEvent(p *Reply, ev sse.Event) pieces {
+func messagesEvent(p *Reply, ev sse.Event) contentKinds {
 	root, ok := p.parse(ev.Data)
 	if !ok {
 		return 0
@@ -47,16 +47,16 @@ func messagesEvent(p *Reply, ev sse.Event) pieces {
 	if p.ended {
 		p.faults.Add(result.FaultAfterEnd)
 	}
-	if !p.begun && string(kind) != "message_start" && string(kind) != "ping" && string(kind) != "error" {
+	if !p.startSeen && string(kind) != "message_start" && string(kind) != "ping" && string(kind) != "error" {
 		p.faults.Add(result.FaultOrder)
 	}
-	var got pieces
+	var got contentKinds
 	switch string(kind) {
 	case "message_start":
-		if p.begun {
+		if p.startSeen {
 			p.faults.Add(result.FaultOrder)
 		}
-		p.begun = true
+		p.startSeen = true
 		p.messagesUsage(root.Get("message").Get("usage"))
 	case "content_block_start":
 		if p.block {
@@ -64,22 +64,22 @@ func messagesEvent(p *Reply, ev sse.Event) pieces {
 		}
 		p.block = true
 		if b := root.Get("content_block"); b.Get("type").EqualText("tool_use") {
-			got = p.begin(b.Get("id"), b.Get("name"))
+			got = p.beginToolCall(b.Get("id"), b.Get("name"))
 		}
 	case "content_block_delta":
 		if !p.block {
 			p.faults.Add(result.FaultOrder)
 		}
 		d := root.Get("delta")
-		got = p.say(d.Get("text")) | p.think(d.Get("thinking"))
-		got |= p.argue(d.Get("partial_json"))
+		got = p.addText(d.Get("text")) | p.reasoningKind(d.Get("thinking"))
+		got |= p.addArguments(d.Get("partial_json"))
 	case "content_block_stop":
 		if !p.block {
 			p.faults.Add(result.FaultOrder)
 		}
 		p.block = false
 	case "message_delta":
-		p.finish = textWord(root.Get("delta").Get("stop_reason"))
+		p.finish = identifierValue(root.Get("delta").Get("stop_reason"))
 		p.messagesUsage(root.Get("usage"))
 	case "message_stop":
 		if p.block || p.finish == "" {
@@ -87,7 +87,7 @@ func messagesEvent(p *Reply, ev sse.Event) pieces {
 		}
 		p.ended, p.done = true, true
 	case "error":
-		p.fail(root.Get("error"))
+		p.readError(root.Get("error"))
 	}
 	return got
 }
@@ -109,7 +109,7 @@ func (p *Reply) messagesUsage(v jsonx.Value) {
 	p.in = in + max(p.cached, 0) + written
 }
 
-func messagesWhole(p *Reply, body []byte) bool {
+func readMessagesResponse(p *Reply, body []byte) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false
 	}
@@ -119,15 +119,15 @@ func messagesWhole(p *Reply, body []byte) bool {
 	}
 	for it := root.Get("content").Iter(); it.Next(); {
 		b := it.Value()
-		p.say(b.Get("text"))
+		p.addText(b.Get("text"))
 		if b.Get("type").EqualText("tool_use") {
-			if p.begin(b.Get("id"), b.Get("name")) != 0 {
+			if p.beginToolCall(b.Get("id"), b.Get("name")) != 0 {
 				c := &p.Calls[len(p.Calls)-1]
 				c.Args = append(c.Args, b.Get("input").Raw()...)
 			}
 		}
 	}
-	p.finish = textWord(root.Get("stop_reason"))
+	p.finish = identifierValue(root.Get("stop_reason"))
 	p.messagesUsage(root.Get("usage"))
 	p.ended = true
 	return true

@@ -29,12 +29,12 @@ type page struct {
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return t.Ask(ctx, path, body, headers)
+	return t.FetchWithoutTimeout(ctx, path, body, headers)
 }
 
-// Ask is like Fetch, but has no timeout.
-func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
-	c, err := t.open(ctx, true)
+// FetchWithoutTimeout is like Fetch, but has no timeout.
+func (t *Target) FetchWithoutTimeout(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
+	c, err := t.acquireConn(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// pages identify engines by the first page that answers 200.
-var pages = []struct{ path, engine string }{
+// enginePages identify engines by the first page that answers 200.
+var enginePages = []struct{ path, engine string }{
 	{"/sim/stats", "sim"},
 	{"/props", "llamacpp"},
 	{"/get_server_info", "sglang"},
@@ -121,14 +121,14 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine identifies the kind of server at a target by pages that only one kind of server has. If
+// DetectEngine identifies the kind of server at a target by pages that only one kind of server has. If
 // the target has none of these pages, it returns "".
-func (t *Target) Engine(ctx context.Context) string {
+func (t *Target) DetectEngine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {
 		return "edge"
 	}
-	for _, x := range pages {
+	for _, x := range enginePages {
 		if p, err := t.Fetch(ctx, t.Path+x.path, nil, t.Headers); err == nil && p.Status == 200 {
 			return x.engine
 		}

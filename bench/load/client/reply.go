@@ -23,18 +23,18 @@ type Reply struct {
 
 	in, out, cached int // -1 if not reported
 
-	keep  bool // whether to keep the text, for the next turn or to count its tokens
-	Text  []byte
-	Size  int // bytes of visible text
-	Calls []ToolCall
+	keepText bool // whether to keep the text, for the next turn or to count its tokens
+	Text     []byte
+	Size     int // bytes of visible text
+	Calls    []ToolCall
 
-	begun bool  // message_start (messages) or response.created (responses) was received
-	block bool  // a content block is open (messages)
-	seq   int64 // last sequence_number (responses)
+	startSeen bool  // message_start (messages) or response.created (responses) was received
+	block     bool  // a content block is open (messages)
+	seq       int64 // last sequence_number (responses)
 }
 
 func (p *Reply) reset(keep bool) {
-	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keep: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
+	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keepText: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
 }
 
 // parseOrDone is like parse, for dialects whose streams end with [DONE].
@@ -58,28 +58,28 @@ func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	return p.doc.Root(), true
 }
 
-// say records visible text, and returns pieceText if the text is not empty.
-func (p *Reply) say(v jsonx.Value) pieces {
+// addText records visible text, and returns pieceText if the text is not empty.
+func (p *Reply) addText(v jsonx.Value) contentKinds {
 	n := len(v.Raw()) - 2
 	if !v.IsString() || n <= 0 {
 		return 0
 	}
-	if p.Size += n; p.keep {
+	if p.Size += n; p.keepText {
 		p.Text = v.AppendText(p.Text)
 	}
 	return pieceText
 }
 
-// think returns pieceReasoning if the text is not empty.
-func (p *Reply) think(v jsonx.Value) pieces {
+// reasoningKind returns pieceReasoning if the text is not empty.
+func (p *Reply) reasoningKind(v jsonx.Value) contentKinds {
 	if !v.IsString() || len(v.Raw()) <= 2 {
 		return 0
 	}
 	return pieceReasoning
 }
 
-// call returns the i-th tool call, and creates it if necessary. It returns nil if i is implausible.
-func (p *Reply) call(i int) *ToolCall {
+// getOrAddCall returns the i-th tool call, and creates it if necessary. It returns nil if i is implausible.
+func (p *Reply) getOrAddCall(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)
 		return nil
@@ -96,8 +96,8 @@ func (p *Reply) call(i int) *ToolCall {
 	return &p.Calls[i]
 }
 
-func (p *Reply) begin(id, name jsonx.Value) pieces {
-	c := p.call(len(p.Calls))
+func (p *Reply) beginToolCall(id, name jsonx.Value) contentKinds {
+	c := p.getOrAddCall(len(p.Calls))
 	if c == nil {
 		return 0
 	}
@@ -105,8 +105,8 @@ func (p *Reply) begin(id, name jsonx.Value) pieces {
 	return pieceTool
 }
 
-// argue records a piece of the arguments of the last tool call.
-func (p *Reply) argue(v jsonx.Value) pieces {
+// addArguments records a piece of the arguments of the last tool call.
+func (p *Reply) addArguments(v jsonx.Value) contentKinds {
 	if len(v.Raw()) <= 2 || len(p.Calls) == 0 {
 		return 0
 	}
@@ -132,8 +132,8 @@ func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
 	setInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
 }
 
-// fail reads an error object.
-func (p *Reply) fail(v jsonx.Value) {
+// readError reads an error object.
+func (p *Reply) readError(v jsonx.Value) {
 	p.failed = true
 	p.code = errorCode(v)
 }
@@ -141,7 +141,7 @@ func (p *Reply) fail(v jsonx.Value) {
 func errorCode(v jsonx.Value) string {
 	for _, name := range []string{"code", "type"} {
 		if c := v.Get(name); c.IsString() {
-			if w := Word(c.AppendText(nil)); w != "" {
+			if w := Identifier(c.AppendText(nil)); w != "" {
 				return w
 			}
 		}
@@ -149,16 +149,16 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words contains frequent identifiers, for which Word does not allocate.
-var words = []string{
+// commonIdentifiers contains frequent identifiers, for which Word does not allocate.
+var commonIdentifiers = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Word returns b if it is an identifier of at most 64 characters, and "" otherwise. Results contain
+// Identifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results contain
 // no other text from a server.
-func Word(b []byte) string {
-	for _, w := range words {
+func Identifier(b []byte) string {
+	for _, w := range commonIdentifiers {
 		if string(b) == w {
 			return w
 		}
@@ -174,9 +174,9 @@ func Word(b []byte) string {
 	return string(b)
 }
 
-func textWord(v jsonx.Value) string {
+func identifierValue(v jsonx.Value) string {
 	if t, ok := v.Text(); ok {
-		return Word(t)
+		return Identifier(t)
 	}
 	return ""
 }
@@ -187,9 +187,9 @@ func setInt(v jsonx.Value, out *int) {
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON, unless the response was truncated
+// checkToolArguments checks that the arguments of every tool call are JSON, unless the response was truncated
 // at its token limit.
-func toolEnd(p *Reply) {
+func checkToolArguments(p *Reply) {
 	switch p.finish {
 	case "length", "max_tokens", "incomplete":
 		return

@@ -62,9 +62,9 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// put appends format. It replaces %s with the argument as a JSON string, and %r with the unchanged
+// appendFormat appends format. It replaces %s with the argument as a JSON string, and %r with the unchanged
 // argument.
-func put(dst []byte, format string, args ...[]byte) []byte {
+func appendFormat(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
 			dst = append(dst, format[i])
@@ -86,7 +86,7 @@ func putNext(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
 	}
-	return put(dst, format, args...)
+	return appendFormat(dst, format, args...)
 }
 
 // appendModel starts a body with its model.
@@ -104,10 +104,10 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the token limit, as the member bound, and the members that all bodies share.
+// appendCommonMembers appends the token limit, as the member bound, and the members that all bodies share.
 // It then closes the object. If askUsage is true, it also requests usage, which streams of chat and
 // completions do not contain by default.
-func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
+func (q *Request) appendCommonMembers(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
 	if q.Stream {

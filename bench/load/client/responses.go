@@ -14,7 +14,7 @@ func responsesBody(dst []byte, q *Request) []byte {
 	for i := range list {
 		dst = appendResponsesItems(dst, &list[i])
 	}
-	return q.appendRest(append(dst, `],"store":false`...), "max_output_tokens", false)
+	return q.appendCommonMembers(append(dst, `],"store":false`...), "max_output_tokens", false)
 }
 
 func appendResponsesItems(dst []byte, m *Message) []byte {
@@ -38,7 +38,7 @@ func appendResponsesItems(dst []byte, m *Message) []byte {
 	return dst
 }
 
-func responsesEvent(p *Reply, ev sse.Event) pieces {
+func responsesEvent(p *Reply, ev sse.Event) contentKinds {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
 		return 0
@@ -54,41 +54,41 @@ func responsesEvent(p *Reply, ev sse.Event) pieces {
 	if p.ended {
 		p.faults.Add(result.FaultAfterEnd)
 	}
-	if !p.begun && kind != "response.created" && kind != "error" && strings.HasPrefix(kind, "response.") {
+	if !p.startSeen && kind != "response.created" && kind != "error" && strings.HasPrefix(kind, "response.") {
 		p.faults.Add(result.FaultOrder)
 	}
-	var got pieces
+	var got contentKinds
 	switch kind {
 	case "response.created":
-		p.begun = true
+		p.startSeen = true
 	case "response.output_item.added":
 		if item := root.Get("item"); item.Get("type").EqualText("function_call") {
-			got = p.begin(item.Get("call_id"), item.Get("name"))
+			got = p.beginToolCall(item.Get("call_id"), item.Get("name"))
 		}
 	case "response.output_text.delta", "response.refusal.delta":
-		got = p.say(root.Get("delta"))
+		got = p.addText(root.Get("delta"))
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		got = p.think(root.Get("delta"))
+		got = p.reasoningKind(root.Get("delta"))
 	case "response.function_call_arguments.delta":
-		got = p.argue(root.Get("delta"))
+		got = p.addArguments(root.Get("delta"))
 	case "response.completed", "response.incomplete":
 		r := root.Get("response")
 		p.ended = true
-		p.finish = textWord(r.Get("status"))
+		p.finish = identifierValue(r.Get("status"))
 		p.usage(r.Get("usage"), &responsesUsage)
 	case "response.failed":
-		p.fail(root.Get("response").Get("error"))
+		p.readError(root.Get("response").Get("error"))
 	case "error":
 		e := root
 		if root.Get("error").IsObject() {
 			e = root.Get("error")
 		}
-		p.fail(e)
+		p.readError(e)
 	}
 	return got
 }
 
-func responsesWhole(p *Reply, body []byte) bool {
+func readResponsesResponse(p *Reply, body []byte) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false
 	}
@@ -97,14 +97,14 @@ func responsesWhole(p *Reply, body []byte) bool {
 		return false
 	}
 	if root.Get("status").EqualText("failed") {
-		p.fail(root.Get("error"))
+		p.readError(root.Get("error"))
 		return true
 	}
 	for it := root.Get("output").Iter(); it.Next(); {
 		item := it.Value()
 		if item.Get("type").EqualText("function_call") {
-			if p.begin(item.Get("call_id"), item.Get("name")) != 0 {
-				p.argue(item.Get("arguments"))
+			if p.beginToolCall(item.Get("call_id"), item.Get("name")) != 0 {
+				p.addArguments(item.Get("arguments"))
 			}
 			continue
 		}
@@ -112,12 +112,12 @@ func responsesWhole(p *Reply, body []byte) bool {
 			continue
 		}
 		for parts := item.Get("content").Iter(); parts.Next(); {
-			p.say(parts.Value().Get("text"))
+			p.addText(parts.Value().Get("text"))
 		}
 	}
-	p.finish = textWord(root.Get("status"))
+	p.finish = identifierValue(root.Get("status"))
 	p.usage(root.Get("usage"), &responsesUsage)
 	p.ended = true
-	toolEnd(p)
+	checkToolArguments(p)
 	return true
 }

@@ -20,21 +20,21 @@ type Sample struct {
 	Stream          bool // the response was a stream
 	Left            bool // the client left on purpose
 
-	At     moments
+	At     timestamps
 	Status int
 	Err    string // one of result.Kinds, or empty
 	Code   string
 	Finish string
 	Faults faultSet
 	Tokens tokenCounts
-	Flow   flow
+	Flow   tokenFlow
 	Edge   edgeReport
 	Audio  float64       // seconds of audio sent
 	Retry  time.Duration // Retry-After of a refusal, or 0
 }
 
-// moments are in nanoseconds since the start of the run, or None.
-type moments struct {
+// timestamps are in nanoseconds since the start of the run, or None.
+type timestamps struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
 	Connect                                                              int64 // duration of the connect
 }
@@ -46,8 +46,8 @@ type tokenCounts struct {
 	InSource, OutSource                  string
 }
 
-// flow describes how the tokens arrived.
-type flow struct {
+// tokenFlow describes how the tokens arrived.
+type tokenFlow struct {
 	Chunks, Coalesced int // Coalesced counts those token events that were in the same read as an earlier one
 	bytes             int64
 	Gaps              []int64 // set only if an output file contains a line per request
@@ -66,7 +66,7 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 	s := Sample{
 		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream,
 		Audio:  q.AudioS,
-		At:     moments{None, None, None, None, None, None, None, None},
+		At:     timestamps{None, None, None, None, None, None, None, None},
 		Tokens: tokenCounts{inWanted: q.InWanted, outWanted: q.OutWanted, In: None, Out: None, Cached: None},
 		Edge:   edgeReport{attempts: None, queue: None},
 	}
@@ -119,10 +119,10 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// Good reports whether a request met all objectives. If an objective's measure does not exist for a
+// MeetsObjectives reports whether a request met all objectives. If an objective's measure does not exist for a
 // completed request, the objective counts as met. For example, a response of one token has no TPOT.
 // vLLM's tool does the same.
-func (s *Sample) Good(objectives []result.Objective) bool {
+func (s *Sample) MeetsObjectives(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false
 	}
@@ -137,40 +137,40 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 	return true
 }
 
-// Record returns the sample in the format of the result file.
-func (s *Sample) Record(objectives []result.Objective) *result.Record {
+// ToRecord returns the sample in the format of the result file.
+func (s *Sample) ToRecord(objectives []result.Objective) *result.Record {
 	r := &result.Record{
 		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID,
 		Turn:        s.Turn,
-		ScheduledNS: s.At.Scheduled, SentNS: some64(s.At.Sent), FirstByteNS: some64(s.At.firstByte),
-		FirstTokenNS:   some64(s.At.FirstToken),
-		FirstVisibleNS: some64(s.At.firstVisible), LastTokenNS: some64(s.At.lastToken), EndNS: s.At.End,
-		ConnectNS: some64(s.At.Connect),
+		ScheduledNS: s.At.Scheduled, SentNS: optionalInt64(s.At.Sent), FirstByteNS: optionalInt64(s.At.firstByte),
+		FirstTokenNS:   optionalInt64(s.At.FirstToken),
+		FirstVisibleNS: optionalInt64(s.At.firstVisible), LastTokenNS: optionalInt64(s.At.lastToken), EndNS: s.At.End,
+		ConnectNS: optionalInt64(s.At.Connect),
 		Status:    s.Status, Error: s.Err, Code: s.Code, Faults: s.Faults.Names(), Left: s.Left,
-		InputWanted: s.Tokens.inWanted, OutputWanted: s.Tokens.outWanted, InputTokens: Some(s.Tokens.In),
-		OutputTokens: Some(s.Tokens.Out), CachedTokens: Some(s.Tokens.Cached),
+		InputWanted: s.Tokens.inWanted, OutputWanted: s.Tokens.outWanted, InputTokens: OptionalInt(s.Tokens.In),
+		OutputTokens: OptionalInt(s.Tokens.Out), CachedTokens: OptionalInt(s.Tokens.Cached),
 		InputSource: s.Tokens.InSource, OutputSource: s.Tokens.OutSource, FinishReason: s.Finish,
 		Chunks: s.Flow.Chunks, Coalesced: s.Flow.Coalesced, BytesIn: s.Flow.bytes, GapsNS: s.Flow.Gaps,
-		Upstream: s.Edge.Upstream, Attempts: Some(s.Edge.attempts), QueueNS: some64(s.Edge.queue),
+		Upstream: s.Edge.Upstream, Attempts: OptionalInt(s.Edge.attempts), QueueNS: optionalInt64(s.Edge.queue),
 	}
 	if s.Audio > 0 {
 		r.AudioSeconds = &s.Audio
 	}
 	if slices.ContainsFunc(objectives, func(o result.Objective) bool { return o.Measure != "error_rate" }) {
-		r.Good = new(s.Good(objectives))
+		r.Good = new(s.MeetsObjectives(objectives))
 	}
 	return r
 }
 
-func some64(v int64) *int64 {
+func optionalInt64(v int64) *int64 {
 	if v == None {
 		return nil
 	}
 	return &v
 }
 
-// Some returns a pointer to a count, or nil for None.
-func Some(v int) *int {
+// OptionalInt returns a pointer to a count, or nil for None.
+func OptionalInt(v int) *int {
 	if v == None {
 		return nil
 	}

@@ -19,12 +19,12 @@ func TestSoundHead(t *testing.T) {
 	}{
 		"wav": {wav, 45}, "wav with a list": {list, 57}, "wav of unknown length": {open, 45}, "wav without samples": {wav[:44], 0},
 		"mp3": {[]byte("\xff\xfb\x90\xc4"), 1}, "pcm that begins like it": {[]byte("RIFA"), 4}, "nothing": {nil, 0},
-		"endless head": {append(endless, make([]byte, maxSoundHead)...), maxSoundHead + 1},
+		"endless head": {append(endless, make([]byte, maxWAVHeader)...), maxWAVHeader + 1},
 	} {
 		for _, size := range []int{1, 7, 100000} {
-			h, got := new(soundHead), 0
+			h, got := new(audioStartFinder), 0
 			for at := 0; at < len(c.file) && got == 0; at += size {
-				if end := min(at+size, len(c.file)); h.take(c.file[at:end]) {
+				if end := min(at+size, len(c.file)); h.addPiece(c.file[at:end]) {
 					got = end
 				}
 			}

@@ -28,18 +28,18 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// soundHead finds where the audio starts in a response. In a WAV file, the audio follows the
+// audioStartFinder finds where the audio starts in a response. In a WAV file, the audio follows the
 // header, which is often sent before there is any audio. In other formats, the audio starts at the
 // first byte. The zero value is ready to use.
-type soundHead struct {
+type audioStartFinder struct {
 	head []byte // the bytes received so far
 }
 
-// maxSoundHead is the maximum length of a WAV header. Bytes after this length count as audio.
-const maxSoundHead = 64 << 10
+// maxWAVHeader is the maximum length of a WAV header. Bytes after this length count as audio.
+const maxWAVHeader = 64 << 10
 
-// take reads the next piece and reports whether any audio has arrived so far.
-func (h *soundHead) take(piece []byte) bool {
+// addPiece reads the next piece and reports whether any audio has arrived so far.
+func (h *audioStartFinder) addPiece(piece []byte) bool {
 	h.head = append(h.head, piece...)
 	riff := []byte("RIFF")
 	if n := min(len(h.head), len(riff)); !bytes.Equal(h.head[:n], riff[:n]) {
@@ -53,5 +53,5 @@ func (h *soundHead) take(piece []byte) bool {
 		}
 		at += 8 + size + size&1
 	}
-	return have > maxSoundHead
+	return have > maxWAVHeader
 }

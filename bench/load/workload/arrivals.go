@@ -57,9 +57,9 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	case math.IsInf(p.shape, 1):
 		p.at += 1 / p.rate
 	default:
-		p.at += Gamma(p.rng, p.shape) / (p.rate * p.shape)
+		p.at += GammaVariate(p.rng, p.shape) / (p.rate * p.shape)
 	}
-	return seconds(p.at * p.scale), true
+	return secondsDuration(p.at * p.scale), true
 }
 
 // Ramp is a Pacer whose rate changes linearly during a given time and then stays constant. The
@@ -83,13 +83,13 @@ func (p *Ramp) Next() (time.Duration, bool) {
 	if math.IsInf(p.Shape, 1) {
 		p.sum++
 	} else {
-		p.sum += Gamma(p.Rng, p.Shape) / p.Shape
+		p.sum += GammaVariate(p.Rng, p.Shape) / p.Shape
 	}
-	return seconds(p.when(p.sum)), true
+	return secondsDuration(p.arrivalTime(p.sum)), true
 }
 
-// when returns the time by which n arrivals are expected.
-func (p *Ramp) when(n float64) float64 {
+// arrivalTime returns the time by which n arrivals are expected.
+func (p *Ramp) arrivalTime(n float64) float64 {
 	whole := p.Over * (p.From + p.To) / 2 // number of arrivals during the ramp
 	switch {
 	case n > whole:
@@ -101,11 +101,11 @@ func (p *Ramp) when(n float64) float64 {
 	return (math.Sqrt(p.From*p.From+2*slope*n) - p.From) / slope
 }
 
-// Trace is a Pacer that replays recorded times.
-type Trace struct{ times []time.Duration }
+// ReplayPacer is a Pacer that replays recorded times.
+type ReplayPacer struct{ times []time.Duration }
 
 // Next implements Pacer.
-func (p *Trace) Next() (time.Duration, bool) {
+func (p *ReplayPacer) Next() (time.Duration, bool) {
 	if len(p.times) == 0 {
 		return 0, false
 	}
@@ -114,14 +114,14 @@ func (p *Trace) Next() (time.Duration, bool) {
 	return at, true
 }
 
-// Gamma returns a gamma-distributed value with the given shape and scale 1, using the method of
+// GammaVariate returns a gamma-distributed value with the given shape and scale 1, using the method of
 // Marsaglia and Tsang.
-func Gamma(rng *rand.Rand, shape float64) float64 {
+func GammaVariate(rng *rand.Rand, shape float64) float64 {
 	if shape == 1 {
 		return rng.ExpFloat64()
 	}
 	if shape < 1 {
-		return Gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+		return GammaVariate(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
 	}
 	d := shape - 1.0/3
 	c := 1 / math.Sqrt(9*d)
@@ -139,4 +139,4 @@ func Gamma(rng *rand.Rand, shape float64) float64 {
 	}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+func secondsDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// arrivals returns the first n arrival times of a pacer, or fewer if it ends.
-func arrivals(p Pacer, n int) []time.Duration {
+// firstArrivals returns the first n arrival times of a pacer, or fewer if it ends.
+func firstArrivals(p Pacer, n int) []time.Duration {
 	var out []time.Duration
 	for at, ok := p.Next(); ok && len(out) < n; at, ok = p.Next() {
 		out = append(out, at)
@@ -19,7 +19,7 @@ func arrivals(p Pacer, n int) []time.Duration {
 func TestGammaPacer(t *testing.T) {
 	const rate, n = 100.0, 20000
 	for _, shape := range []float64{0.25, 1, 4, math.Inf(1)} {
-		times := arrivals(NewGamma(1, rate, shape, n), n+1)
+		times := firstArrivals(NewGamma(1, rate, shape, n), n+1)
 		if len(times) != n {
 			t.Fatalf("shape %v: %d arrivals", shape, len(times))
 		}
@@ -41,14 +41,14 @@ func TestGammaPacer(t *testing.T) {
 			t.Errorf("shape %v: variation of gaps %v, want %v", shape, variation, want)
 		}
 	}
-	if times := arrivals(NewGamma(1, math.Inf(1), 1, 5), 10); len(times) != 5 || times[4] != 0 {
+	if times := firstArrivals(NewGamma(1, math.Inf(1), 1, 5), 10); len(times) != 5 || times[4] != 0 {
 		t.Errorf("infinite rate: %v", times)
 	}
 }
 
 func TestRampPacer(t *testing.T) {
 	p := &Ramp{Rng: rand.New(rand.NewPCG(1, 1)), Shape: math.Inf(1), From: 10, To: 100, Over: 20, Left: -1}
-	times := arrivals(p, 3000)
+	times := firstArrivals(p, 3000)
 	in := func(from, to float64) (n float64) {
 		for _, at := range times {
 			if s := at.Seconds(); s >= from && s < to {
@@ -66,7 +66,7 @@ func TestRampPacer(t *testing.T) {
 
 func TestTracePacer(t *testing.T) {
 	times := []time.Duration{0, time.Second, 5 * time.Second}
-	if got := arrivals(&Trace{times}, 9); len(got) != 3 || got[2] != times[2] {
+	if got := firstArrivals(&ReplayPacer{times}, 9); len(got) != 3 || got[2] != times[2] {
 		t.Errorf("arrivals = %v, want the 3 of the trace", got)
 	}
 }

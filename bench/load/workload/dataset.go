@@ -16,8 +16,8 @@ type dataset struct{ entries []entry }
 
 // entry is one element of a dataset.
 type entry struct {
-	human [][]byte // the user's text in each turn; nil for a trace
-	Call           // set for a trace; otherwise only Out is set, in tokens (0 if unknown)
+	human     [][]byte // the user's text in each turn; nil for a trace
+	TraceCall          // set for a trace; otherwise only Out is set, in tokens (0 if unknown)
 }
 
 // readDataset reads a file. Its errors contain the line number.
@@ -81,7 +81,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 	if len(d.entries) == 0 {
 		return nil, fmt.Errorf("no %s entry that can be used", kind)
 	}
-	trace.finish(d.entries)
+	trace.assignStartTimes(d.entries)
 	first := d.entries[0].At
 	for i := range d.entries {
 		d.entries[i].At -= first
@@ -126,5 +126,5 @@ func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	if in.Prompt == nil || *in.Prompt == "" || in.OutputLen < 0 || in.OutputLen > maxTraceTokens {
 		return e, false, errors.New(`want {"prompt":TEXT} and perhaps "output_len" from 0`)
 	}
-	return entry{human: [][]byte{[]byte(*in.Prompt)}, Call: Call{Out: in.OutputLen}}, true, nil
+	return entry{human: [][]byte{[]byte(*in.Prompt)}, TraceCall: TraceCall{Out: in.OutputLen}}, true, nil
 }

@@ -20,15 +20,15 @@ type media struct {
 }
 
 const (
-	imageKinds  = 8
-	toneSeconds = 5
+	distinctImages = 8
+	toneSeconds    = 5
 )
 
 func newMedia(s *Spec) (*media, error) {
 	m := &media{}
 	if s.Images > 0 {
-		for i := range imageKinds {
-			url, err := dataURL(rand.New(rand.NewPCG(s.Seed, uint64(i))))
+		for i := range distinctImages {
+			url, err := randomImageURL(rand.New(rand.NewPCG(s.Seed, uint64(i))))
 			if err != nil {
 				return nil, err
 			}
@@ -51,9 +51,9 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// dataURL returns an image with soft colours and some grain, as a data URL. The image has about as
+// randomImageURL returns an image with soft colours and some grain, as a data URL. The image has about as
 // many bytes as a photograph of the same size.
-func dataURL(rng *rand.Rand) ([]byte, error) {
+func randomImageURL(rng *rand.Rand) ([]byte, error) {
 	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	a, b := rng.Float64()*6, rng.Float64()*6

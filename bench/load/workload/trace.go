@@ -17,15 +17,15 @@ const agentBlock = 64
 
 // Limits for a trace.
 const (
-	maxTraceTime   = 366 * 24 * time.Hour // longest replay
-	maxTraceStamp  = 9e12                 // largest timestamp in ms; it may be Unix time
-	maxTraceTokens = 10_000_000           // tokens in a prompt, some 50 MB
-	maxTracePause  = 5 * time.Minute      // longest pause for a person or a tool
-	traceSpread    = time.Minute          // sessions without recorded times start within this time
+	maxTraceTime       = 366 * 24 * time.Hour // longest replay
+	maxTraceStamp      = 9e12                 // largest timestamp in ms; it may be Unix time
+	maxTraceTokens     = 10_000_000           // tokens in a prompt, some 50 MB
+	maxTracePause      = 5 * time.Minute      // longest pause for a person or a tool
+	sessionStartSpread = time.Minute          // sessions without recorded times start within this time
 )
 
-// Call is a request in a trace.
-type Call struct {
+// TraceCall is a request in a trace.
+type TraceCall struct {
 	// At is the time of the call, measured from the first call. For a call that follows another
 	// call in its session, At is meaningless. Such a call is due Think after the response to the
 	// call with index After.
@@ -40,14 +40,14 @@ type Call struct {
 }
 
 // ReadTrace reads a trace. Its errors are usage errors.
-func ReadTrace(path string) ([]Call, error) {
+func ReadTrace(path string) ([]TraceCall, error) {
 	d, err := readDataset("trace", path)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Call, len(d.entries))
+	out := make([]TraceCall, len(d.entries))
 	for i := range d.entries {
-		out[i] = d.entries[i].Call
+		out[i] = d.entries[i].TraceCall
 	}
 	return out, nil
 }
@@ -55,13 +55,13 @@ func ReadTrace(path string) ([]Call, error) {
 // traceReader reads the lines of a trace in one of two formats: calls with times, or sessions in
 // which one call follows another.
 type traceReader struct {
-	calls    int
-	headed   bool                     // the first line described the format
-	sessions map[string]*agentSession // sessions in the second format; nil if none has been read
-	roots    []int                    // indices of the first calls of sessions that are not sub-agents
-	ids      int64                    // number of assigned block ids
-	last     time.Duration
-	lines    map[string]string // maps a prompt to its session
+	calls      int
+	headerSeen bool                     // the first line described the format
+	sessions   map[string]*agentSession // sessions in the second format; nil if none has been read
+	roots      []int                    // indices of the first calls of sessions that are not sub-agents
+	ids        int64                    // number of assigned block ids
+	last       time.Duration
+	lines      map[string]string // maps a prompt to its session
 }
 
 // agentSession is a recorded session, as far as it has been read.
@@ -89,18 +89,18 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	case in.S != nil && in.Timestamp != nil, in.S != nil && r.sessions == nil && r.calls > 0, in.S == nil && r.sessions != nil:
 		return e, false, errors.New("a trace has one form: timestamp, input_length and output_length, or s, i, t, in and out")
 	case in.S != nil:
-		e.Call, err = r.agent(&in.agentCall)
-	case in.Timestamp == nil && in.InputLength == nil && in.OutputLength == nil && r.calls == 0 && !r.headed:
-		r.headed = true
+		e.TraceCall, err = r.agent(&in.agentCall)
+	case in.Timestamp == nil && in.InputLength == nil && in.OutputLength == nil && r.calls == 0 && !r.headerSeen:
+		r.headerSeen = true
 		return e, false, nil
 	default:
 		if in.Timestamp == nil || in.InputLength == nil || in.OutputLength == nil {
 			return e, false, errors.New("want timestamp (ms), input_length and output_length, or of a recorded session s, i, t, in and out")
 		}
-		if *in.Timestamp < 0 || *in.Timestamp > maxTraceStamp || !lengths(*in.InputLength, *in.OutputLength) {
+		if *in.Timestamp < 0 || *in.Timestamp > maxTraceStamp || !areValidLengths(*in.InputLength, *in.OutputLength) {
 			return e, false, fmt.Errorf("want a timestamp from 0 and lengths of 1 to %d tokens", maxTraceTokens)
 		}
-		e.Call = Call{
+		e.TraceCall = TraceCall{
 			At: time.Duration(*in.Timestamp * float64(time.Millisecond)), After: -1,
 			In: *in.InputLength, Out: *in.OutputLength, Blocks: in.HashIDs, Session: in.SessionID,
 		}
@@ -109,7 +109,7 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 		}
 		r.last = e.At
 		if e.Session == "" {
-			e.Session = r.continued(&e.Call)
+			e.Session = r.continuedSession(&e.TraceCall)
 		} else if !sessionOK(e.Session) {
 			return e, false, errSession
 		}
@@ -125,15 +125,15 @@ func sessionOK(name string) bool {
 
 var errSession = errors.New("want a session name of 1 to 128 letters of ASCII, without spaces")
 
-func lengths(in, out int) bool {
+func areValidLengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continued returns the session of a call that names none. It is the session of the last call whose
+// continuedSession returns the session of a call that names none. It is the session of the last call whose
 // full blocks are a prefix of this prompt. There must be at least two full blocks, because a single
 // block may be a preamble that all calls share. If there is no such call, it returns a new session.
 // If the prompt is too short to decide, it returns "".
-func (r *traceReader) continued(c *Call) string {
+func (r *traceReader) continuedSession(c *TraceCall) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
 		return ""
@@ -174,7 +174,7 @@ type agentCall struct {
 
 // agent schedules a call of a recorded session so that it follows the session's previous call. A
 // sub-agent's first call follows the last of the parent's calls that started earlier.
-func (r *traceReader) agent(in *agentCall) (Call, error) {
+func (r *traceReader) agent(in *agentCall) (TraceCall, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
 	}
@@ -188,22 +188,22 @@ func (r *traceReader) agent(in *agentCall) (Call, error) {
 		from = *in.From
 	}
 	switch n := len(s.entries); {
-	case *in.S == "" || in.T == nil || !spanOK(*in.T) || !spanOK(in.API) || !spanOK(in.Think) || !lengths(in.In, in.Out):
-		return Call{}, fmt.Errorf("want a session s, times t, api and think from 0 s, and lengths of 1 to %d tokens", maxTraceTokens)
+	case *in.S == "" || in.T == nil || !spanOK(*in.T) || !spanOK(in.API) || !spanOK(in.Think) || !areValidLengths(in.In, in.Out):
+		return TraceCall{}, fmt.Errorf("want a session s, times t, api and think from 0 s, and lengths of 1 to %d tokens", maxTraceTokens)
 	case !sessionOK(*in.S):
-		return Call{}, errSession
+		return TraceCall{}, errSession
 	case in.I != n:
-		return Call{}, fmt.Errorf("call %d of session %q: want %d, the next one", in.I, *in.S, n)
+		return TraceCall{}, fmt.Errorf("call %d of session %q: want %d, the next one", in.I, *in.S, n)
 	case from >= n || from < -1 || in.Keep < 0 || from < 0 && in.Keep > 0 || from >= 0 && in.Keep > (s.tokens[from]+agentBlock-1)/agentBlock:
-		return Call{}, fmt.Errorf("it keeps %d blocks of call %d, which is not before it or has fewer", in.Keep, from)
+		return TraceCall{}, fmt.Errorf("it keeps %d blocks of call %d, which is not before it or has fewer", in.Keep, from)
 	case in.Sys < 0 || in.Sys > maxTraceTokens:
-		return Call{}, errors.New("want sys from 0")
+		return TraceCall{}, errors.New("want sys from 0")
 	}
-	c := Call{
+	c := TraceCall{
 		In: in.In, Out: in.Out, Session: *in.S, After: -1,
-		Think: min(span(in.Think), maxTracePause), Blocks: r.agentBlocks(s, in, from),
+		Think: min(roundedDuration(in.Think), maxTracePause), Blocks: r.agentBlocks(s, in, from),
 	}
-	at := span(*in.T)
+	at := roundedDuration(*in.T)
 	parent, _, isSub := strings.Cut(*in.S, "/")
 	if p := r.sessions[parent]; len(s.entries) > 0 {
 		c.After = s.entries[len(s.entries)-1]
@@ -217,14 +217,16 @@ func (r *traceReader) agent(in *agentCall) (Call, error) {
 		r.roots = append(r.roots, r.calls)
 	}
 	s.entries, s.tokens = append(s.entries, r.calls), append(s.tokens, in.In)
-	s.at, s.end = append(s.at, at), append(s.end, at+span(in.API))
+	s.at, s.end = append(s.at, at), append(s.end, at+roundedDuration(in.API))
 	s.blocks = append(s.blocks, c.Blocks)
 	return c, nil
 }
 
 func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
-func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
+func roundedDuration(s float64) time.Duration {
+	return time.Duration(math.Round(s * float64(time.Second)))
+}
 
 // systemBlocks is the number of block ids reserved for the prefix shared by all recorded sessions.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
@@ -249,8 +251,8 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// length returns the duration of a trace, based on the calls that have times.
-func (d *dataset) length() time.Duration {
+// duration returns the duration of a trace, based on the calls that have times.
+func (d *dataset) duration() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {
 		last = max(last, d.entries[i].At)
@@ -258,9 +260,9 @@ func (d *dataset) length() time.Duration {
 	return last
 }
 
-// finish assigns a start time within traceSpread to each session that has none.
-func (r *traceReader) finish(entries []entry) {
+// assignStartTimes assigns a start time within sessionStartSpread to each session that has none.
+func (r *traceReader) assignStartTimes(entries []entry) {
 	for i, first := range r.roots {
-		entries[first].At = traceSpread * time.Duration(i) / time.Duration(len(r.roots))
+		entries[first].At = sessionStartSpread * time.Duration(i) / time.Duration(len(r.roots))
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-func readTrace(t *testing.T, lines ...string) []Call {
+func readTrace(t *testing.T, lines ...string) []TraceCall {
 	t.Helper()
 	d, err := parseDataset("trace", []byte(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []Call
+	var out []TraceCall
 	for _, e := range d.entries {
-		out = append(out, e.Call)
+		out = append(out, e.TraceCall)
 	}
 	return out
 }
 
-func timed(at, in int, session string, blocks ...int) string {
+func traceLine(at, in int, session string, blocks ...int) string {
 	ids := strings.ReplaceAll(fmt.Sprint(blocks), " ", ",")
 	if session != "" {
 		session = `,"session_id":"` + session + `"`
@@ -35,13 +35,13 @@ func timed(at, in int, session string, blocks ...int) string {
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
-		timed(0, 1600, "", 0, 1, 2, 3),        // three full blocks and a partial one
-		timed(1, 1600, "", 0, 4, 5, 6),        // shares only the preamble
-		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first call
-		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continues differently after two blocks
-		timed(4, 400, "", 0),                  // too short to decide
-		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third call, whose last full block is 8
-		timed(6, 1600, "named", 0, 1, 2, 3),
+		traceLine(0, 1600, "", 0, 1, 2, 3),       // three full blocks and a partial one
+		traceLine(1, 1600, "", 0, 4, 5, 6),       // shares only the preamble
+		traceLine(2, 2600, "", 0, 1, 2, 7, 8, 9), // continues the first call
+		traceLine(3, 3000, "", 0, 1, 7, 8, 9, 10), // continues differently after two blocks
+		traceLine(4, 400, "", 0),                  // too short to decide
+		traceLine(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third call, whose last full block is 8
+		traceLine(6, 1600, "named", 0, 1, 2, 3),
 	)
 	var got []string
 	for _, c := range calls {
@@ -106,11 +106,11 @@ func TestTraceErrors(t *testing.T) {
 		first + "\n" + `{"s":"a","i":1,"t":1,"in":0,"out":1}`:                    "line 2: want a session",
 		first + "\n" + `{"s":"a","i":1,"t":1,"in":1,"out":1,"think":-1}`:         "line 2: want a session",
 		first + "\n" + `{"s":"a\r\nHost: x","i":0,"t":1,"in":1,"out":1}`:         "line 2: want a session name",
-		first + "\n" + timed(0, 1, ""):                                           "line 2: a trace has one form",
-		timed(0, 1, "") + "\n" + first:                                           "line 2: a trace has one form",
-		timed(0, 1, "") + "\n" + timed(0, 1, "a b"):                              "line 2: want a session name",
+		first + "\n" + traceLine(0, 1, ""):                                       "line 2: a trace has one form",
+		traceLine(0, 1, "") + "\n" + first:                                       "line 2: a trace has one form",
+		traceLine(0, 1, "") + "\n" + traceLine(0, 1, "a b"):                      "line 2: want a session name",
 		"{}\n{}": "line 2: want timestamp",
-		timed(0, 1, "") + "\n" + `{"timestamp":0,"input_length":1,"output_length":`: "line 2",
+		traceLine(0, 1, "") + "\n" + `{"timestamp":0,"input_length":1,"output_length":`: "line 2",
 	} {
 		if _, err := parseDataset("trace", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\n%v, want %q", text, err, want)

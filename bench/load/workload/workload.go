@@ -18,8 +18,8 @@ import (
 // Spec describes the requests of a run.
 type Spec struct {
 	Seed        uint64
-	Mix         []Share
-	In, Out     length
+	Mix         []DialectShare
+	In, Out     lengthDistribution
 	OwnOut      bool // Out overrides the lengths in the data set
 	Dataset     string
 	Path        string // file of the data set; if empty, prompts are generated
@@ -37,8 +37,8 @@ type Spec struct {
 	Leave       client.Departure
 }
 
-// Share is a dialect's fraction of the mix.
-type Share struct {
+// DialectShare is a dialect's fraction of the mix.
+type DialectShare struct {
 	D      *client.Dialect
 	Model  string // if empty, the run's model
 	Weight float64
@@ -78,7 +78,7 @@ func New(s *Spec) (*Workload, error) {
 		if w.data, err = readDataset(s.Dataset, s.Path); err != nil {
 			return nil, err
 		}
-		if last := w.data.length(); float64(last)*s.TimeScale > float64(maxTraceTime) {
+		if last := w.data.duration(); float64(last)*s.TimeScale > float64(maxTraceTime) {
 			return nil, exit.Usagef("%s: at --time-scale %v its %v would last longer than a year", s.Path, s.TimeScale, last)
 		}
 	}
@@ -106,9 +106,9 @@ func (w *Workload) Rng(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
-// Take creates the first request of the next session. If there are two targets, sessions come in
+// NextSession creates the first request of the next session. If there are two targets, sessions come in
 // pairs that differ only in the nonce. Which target comes first is random.
-func (w *Workload) Take() *client.Request {
+func (w *Workload) NextSession() *client.Request {
 	w.mu.Lock()
 	n := w.next
 	w.next++
@@ -116,7 +116,7 @@ func (w *Workload) Take() *client.Request {
 	if w.roots != nil {
 		n = w.roots[n%len(w.roots)]
 	}
-	return w.take(n)
+	return w.firstRequest(n)
 }
 
 // Follower is a call in a trace that is due a think time after the response to another call of its
@@ -130,13 +130,13 @@ type Follower struct {
 func (w *Workload) Followers(q *client.Request) []Follower {
 	var out []Follower
 	for _, n := range w.followers[q.ID] {
-		out = append(out, Follower{w.take(n), time.Duration(float64(w.data.entries[n].Think) * w.spec.TimeScale)})
+		out = append(out, Follower{w.firstRequest(n), time.Duration(float64(w.data.entries[n].Think) * w.spec.TimeScale)})
 	}
 	return out
 }
 
-// take creates the first request of the n-th session.
-func (w *Workload) take(n int) *client.Request {
+// firstRequest creates the first request of the n-th session.
+func (w *Workload) firstRequest(n int) *client.Request {
 	id := n
 	if w.spec.Pairs {
 		id = n / 2
@@ -164,15 +164,15 @@ func (w *Workload) take(n int) *client.Request {
 	return q
 }
 
-// Streams reports whether responses in a dialect are requested as streams.
-func (w *Workload) Streams(d *client.Dialect) bool {
+// WantsStream reports whether responses in a dialect are requested as streams.
+func (w *Workload) WantsStream(d *client.Dialect) bool {
 	return d.Streams && !w.spec.NoStream && !w.Unstreamed[d]
 }
 
 var ignoreEOS = []byte(`,"ignore_eos":true`)
 
 func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
-	q.Stream = w.Streams(q.D)
+	q.Stream = w.WantsStream(q.D)
 	if w.spec.IgnoreEOS {
 		q.Extra = ignoreEOS
 	}
@@ -187,16 +187,16 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 		turns = w.spec.NumTurns
 	}
 	q.Session = &client.Session{Turns: turns}
-	tag := w.tag(q)
+	tag := w.uniqueMark(q)
 	var user, prefix []byte
 	switch {
 	case w.data == nil:
-		prefix = w.prefix(id, w.shared(q))
-		user = w.words(tag, rng, q.InWanted)
+		prefix = w.prefix(id, w.sharedPrefixMark(q))
+		user = w.randomText(tag, rng, q.InWanted)
 	case w.spec.Dataset == "trace":
 		e := &w.data.entries[id%len(w.data.entries)]
 		q.InWanted, q.OutWanted, q.SessionID = e.In, max(e.Out, 1), w.Nonce+e.Session
-		user = w.traced(w.shared(q), e, id)
+		user = w.tracePrompt(w.sharedPrefixMark(q), e, id)
 	default:
 		e := &w.data.entries[id%len(w.data.entries)]
 		if !w.spec.OwnOut && e.Out > 0 {
@@ -222,19 +222,19 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	q.Keep = q.Session.Turns > 1
 }
 
-// Trial returns a short request for the preflight.
-func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
+// PreflightRequest returns a short request for the preflight.
+func (w *Workload) PreflightRequest(id int, d *client.Dialect, model string, target, words int) *client.Request {
 	q := &client.Request{
-		ID: id, D: d, Model: model, Stream: w.Streams(d), Target: target,
+		ID: id, D: d, Model: model, Stream: w.WantsStream(d), Target: target,
 		OutWanted: 2, Tools: w.texts[d], Audio: w.media.audio, AudioS: w.media.audioS,
 	}
-	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.tag(q)), w.Rng(1<<40+target), words)}}
+	q.Messages = []client.Message{{Role: "user", Text: appendWords([]byte(w.uniqueMark(q)), w.Rng(1<<40+target), words)}}
 	return q
 }
 
 // TracePacer returns a pacer that replays the first count lines of the trace, or all lines if count
 // is 0.
-func (w *Workload) TracePacer(count int) *Trace {
+func (w *Workload) TracePacer(count int) *ReplayPacer {
 	var times []time.Duration
 	for _, i := range w.roots {
 		if count > 0 && i >= count {
@@ -242,13 +242,13 @@ func (w *Workload) TracePacer(count int) *Trace {
 		}
 		times = append(times, time.Duration(float64(w.data.entries[i].At)*w.spec.TimeScale))
 	}
-	return &Trace{times}
+	return &ReplayPacer{times}
 }
 
-// tag returns a request's mark, which no cache contains. The differing characters come first, so
+// uniqueMark returns a request's mark, which no cache contains. The differing characters come first, so
 // that no part of the mark hits a cache. The two prompts of a pair have different marks. Otherwise,
 // one prompt would warm the cache for the other.
-func (w *Workload) tag(q *client.Request) string {
+func (w *Workload) uniqueMark(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
 	}
@@ -257,15 +257,15 @@ func (w *Workload) tag(q *client.Request) string {
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
-// shared returns the mark of a prefix, which all requests of the run to one target have in common.
-func (w *Workload) shared(q *client.Request) string {
+// sharedPrefixMark returns the mark of a prefix, which all requests of the run to one target have in common.
+func (w *Workload) sharedPrefixMark(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
 	}
 	return w.Nonce + strconv.Itoa(q.Target) + " "
 }
 
-func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
+func (w *Workload) randomText(tag string, rng *rand.Rand, n int) []byte {
 	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
 	out := make([]byte, 0, len(tag)+6*count)
 	out = appendWords(append(out, tag...), rng, count)
@@ -278,14 +278,14 @@ func (w *Workload) prefix(id int, tag string) []byte {
 		return nil
 	}
 	which := id % w.spec.NumPrefixes
-	return w.words(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
+	return w.randomText(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
 }
 
-// traced creates the prompt for a line of the trace. Equal hash ids result in equal blocks of text,
+// tracePrompt creates the prompt for a line of the trace. Equal hash ids result in equal blocks of text,
 // so requests share the same blocks as in the recording.
-func (w *Workload) traced(tag string, e *entry, id int) []byte {
+func (w *Workload) tracePrompt(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
-		return w.words(tag, w.Rng(id), e.In)
+		return w.randomText(tag, w.Rng(id), e.In)
 	}
 	out := []byte(tag)
 	left := e.In
@@ -294,18 +294,18 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 		if n <= 0 {
 			break
 		}
-		out = append(append(out, w.words("", rand.New(rand.NewPCG(w.spec.Seed, 1<<62+uint64(h))), n)...), ' ')
+		out = append(append(out, w.randomText("", rand.New(rand.NewPCG(w.spec.Seed, 1<<62+uint64(h))), n)...), ' ')
 		left -= n
 	}
 	if left > 0 {
-		out = append(out, w.words("", w.Rng(id), left)...)
+		out = append(out, w.randomText("", w.Rng(id), left)...)
 	}
 	return out
 }
 
-// Follow creates the next turn of a session from the reply to the previous turn. If the session is
+// NextTurn creates the next turn of a session from the reply to the previous turn. If the session is
 // over, it returns nil.
-func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
+func (w *Workload) NextTurn(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
 	if s == nil || q.Turn+1 >= s.Turns {
 		return nil
@@ -322,7 +322,7 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 			ID: bytes.Clone(c.ID), Name: bytes.Clone(c.Name),
 			Args: bytes.Clone(c.Args),
 		})
-		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.words("", rng, 64)})
+		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.randomText("", rng, 64)})
 	}
 	if len(said.Text) == 0 && len(said.Calls) == 0 {
 		said.Text = []byte("(nothing)") // no dialect accepts an empty message in the history
@@ -336,7 +336,7 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 		if s.Human != nil {
 			user.Text = s.Human[next.Turn]
 		} else {
-			user.Text = w.words("", rng, w.spec.In.draw(rng))
+			user.Text = w.randomText("", rng, w.spec.In.draw(rng))
 		}
 		s.History = append(s.History, user)
 	}

@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Line is a segment of a transcript.
-type Line struct {
+// Segment is a segment of a transcript.
+type Segment struct {
 	Number     int // counting from 1
 	Start, End float64
 	Text       string
@@ -21,14 +21,14 @@ type Word struct {
 	Text       string
 }
 
-// InventLines makes up a transcript with about two words per second and a segment for every five
+// InventSegments makes up a transcript with about two words per second and a segment for every five
 // seconds.
-func InventLines(seed uint64, seconds float64) []Line {
+func InventSegments(seed uint64, seconds float64) []Segment {
 	s := textgen.New(seed)
-	var lines []Line
+	var lines []Segment
 	for at := 0.0; at < seconds || len(lines) == 0; at += 5 {
 		end := min(at+5, max(seconds, at+0.5))
-		l := Line{Start: at, End: end}
+		l := Segment{Start: at, End: end}
 		for range max(2, int(2*(end-at))) {
 			l.Text += s.Next().Text
 		}
@@ -43,7 +43,7 @@ func InventLines(seed uint64, seconds float64) []Line {
 
 // Transcript is the transcript of an audio file.
 type Transcript struct {
-	Lines    []Line
+	Lines    []Segment
 	Seconds  float64
 	Language string
 	Words    bool // whether verbose_json lists the words and their times
@@ -64,8 +64,8 @@ func (t *Transcript) Count() int {
 	return n
 }
 
-// Finish computes the fields that templates need from the other fields.
-func (t *Transcript) Finish() {
+// SetDerivedFields computes the fields that templates need from the other fields.
+func (t *Transcript) SetDerivedFields() {
 	between, behind := " ", ""
 	if t.Whisper {
 		t.Lead, between, behind = " ", "\n", "\n"

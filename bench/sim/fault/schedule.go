@@ -40,15 +40,15 @@ type Schedule struct {
 
 type scheduled struct {
 	Fault
-	effects    *Effects
-	seen, hits int
+	effects       *Effects
+	matches, hits int
 }
 
 // Seed sets the seed of the random draws for Share.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
-// Load replaces the faults. It ignores faults with an empty Spec.
-func (s *Schedule) Load(faults ...Fault) error {
+// SetFaults replaces the faults. It ignores faults with an empty Spec.
+func (s *Schedule) SetFaults(faults ...Fault) error {
 	var list []*scheduled
 	for _, f := range faults {
 		if f.Spec == "" {
@@ -70,14 +70,14 @@ func (s *Schedule) Load(faults ...Fault) error {
 	return nil
 }
 
-// Accepted returns the fault for a new connection, or nil if there is none.
-func (s *Schedule) Accepted() *Effects {
+// ForConnection returns the fault for a new connection, or nil if there is none.
+func (s *Schedule) ForConnection() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested returns the fault for a request, or nil if there is none. work is true for inference
+// ForRequest returns the fault for a request, or nil if there is none. work is true for inference
 // requests.
-func (s *Schedule) Requested(path string, work bool) *Effects {
+func (s *Schedule) ForRequest(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {
 		case f.effects.Accept != AcceptNormally, strings.HasPrefix(path, "/sim/"):
@@ -99,8 +99,8 @@ func (s *Schedule) pick(applies func(*scheduled) bool) *Effects {
 		if !applies(f) || f.Count > 0 && f.hits >= f.Count {
 			continue
 		}
-		f.seen++
-		if f.seen <= f.After {
+		f.matches++
+		if f.matches <= f.After {
 			continue
 		}
 		if f.Share > 0 && float64(textgen.Mix(s.rng.Add(1), 3)>>11)/(1<<53) >= f.Share {

@@ -38,14 +38,14 @@ func Parse(spec string) (*Effects, error) {
 		if has {
 			given["value"] = value
 		}
-		if err := all.join(&rows[at], given); err != nil {
+		if err := all.applyRow(&rows[at], given); err != nil {
 			return nil, fmt.Errorf("fault %q: %w", one, err)
 		}
 	}
 	return all, nil
 }
 
-func (e *Effects) join(r *row, given map[string]string) error {
+func (e *Effects) applyRow(r *row, given map[string]string) error {
 	values, err := r.values(given)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (e *Effects) join(r *row, given map[string]string) error {
 	members := map[string]json.RawMessage{}
 	for _, line := range r.effects {
 		if line.applies(values) {
-			if err := json.Unmarshal(fill(line.members, values), &members); err != nil {
+			if err := json.Unmarshal(substituteParams(line.members, values), &members); err != nil {
 				panic("BUG: fault " + r.name + ": " + err.Error())
 			}
 		}
@@ -124,9 +124,9 @@ func (e *Effects) add(members map[string]json.RawMessage) error {
 
 var placeholder = regexp.MustCompile(`\$[a-z0-9-]+`)
 
-// fill replaces $name with the value of the parameter name, and $5ms with the number of
+// substituteParams replaces $name with the value of the parameter name, and $5ms with the number of
 // nanoseconds.
-func fill(members string, values map[string]string) []byte {
+func substituteParams(members string, values map[string]string) []byte {
 	return placeholder.ReplaceAllFunc([]byte(members), func(name []byte) []byte {
 		if v, known := values[string(name[1:])]; known {
 			return wire.AppendEscaped(nil, v)
@@ -139,10 +139,10 @@ func fill(members string, values map[string]string) []byte {
 	})
 }
 
-// kind converts the value of a parameter to JSON.
-type kind func(said string) (string, error)
+// paramParser converts the value of a parameter to JSON.
+type paramParser func(said string) (string, error)
 
-func flag(said string) (string, error) {
+func parseFlag(said string) (string, error) {
 	switch said {
 	case "", "0", "false":
 		return "false", nil
@@ -152,22 +152,22 @@ func flag(said string) (string, error) {
 	return "", errors.New("want 1 or 0")
 }
 
-func number(said string) (string, error) {
+func parseNumber(said string) (string, error) {
 	if n, err := strconv.Atoi(said); err != nil || n < 0 || n > math.MaxInt32 {
 		return "", errors.New("want a number from 0")
 	}
 	return said, nil
 }
 
-func duration(said string) (string, error) {
-	d, err := Duration(said)
+func parseDuration(said string) (string, error) {
+	d, err := ParseDuration(said)
 	if err != nil || d < 0 {
 		return "", errors.New("want a duration")
 	}
 	return strconv.FormatInt(int64(d), 10), nil
 }
 
-func oneOf(words []string) kind {
+func enumParser(words []string) paramParser {
 	return func(said string) (string, error) {
 		if !slices.Contains(words, said) {
 			return "", errors.New("want one of " + strings.Join(words, ", "))
@@ -176,10 +176,10 @@ func oneOf(words []string) kind {
 	}
 }
 
-func text(said string) (string, error) { return said, nil }
+func parseText(said string) (string, error) { return said, nil }
 
-// Duration parses a duration ("250ms") or a number of milliseconds.
-func Duration(s string) (time.Duration, error) {
+// ParseDuration parses a duration ("250ms") or a number of milliseconds.
+func ParseDuration(s string) (time.Duration, error) {
 	if ms, err := strconv.ParseFloat(s, 64); err == nil {
 		return time.Duration(ms * float64(time.Millisecond)), nil
 	}

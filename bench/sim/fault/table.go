@@ -21,7 +21,7 @@ type row struct {
 type param struct {
 	name, def string
 	needed    bool
-	read      kind
+	read      paramParser
 }
 
 // effect is a set of Effects members as JSON. If param is set, the effect applies only if that
@@ -40,21 +40,21 @@ func (e *effect) applies(values map[string]string) bool {
 }
 
 //go:embed faults.txtar
-var faults string
+var faultsText string
 
 // table returns all faults in the order in which --faults lists them. First come connections and
 // times, the head, framing and unstreamed bodies, and interruptions of a response. Then come the
 // many forms of a stream, legal or illegal.
 var table = sync.OnceValue(func() (rows []row) {
-	for section := range strings.SplitSeq(strings.TrimPrefix(faults, "-- "), "\n-- ") {
+	for section := range strings.SplitSeq(strings.TrimPrefix(faultsText, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
 		lines := strings.Split(strings.TrimSpace(body), "\n")
 		r := row{text: lines[0]}
 		r.name, r.usage, _ = strings.Cut(head, " ")
 		for one := range strings.FieldsFuncSeq(r.usage, func(c rune) bool { return c == '[' || c == ']' }) {
-			r.params = append(r.params, declared(one, r.usage[0] != '['))
+			r.params = append(r.params, parseParam(one, r.usage[0] != '['))
 		}
-		r.params = append(r.params, param{name: "delay", def: "0s", read: duration})
+		r.params = append(r.params, param{name: "delay", def: "0s", read: parseDuration})
 		for _, line := range lines[1:] {
 			when, members, _ := strings.Cut(line, "{")
 			e := effect{members: "{" + members}
@@ -67,42 +67,42 @@ var table = sync.OnceValue(func() (rows []row) {
 })
 
 var (
-	capitals = regexp.MustCompile(`^[A-Z|]+$`)
-	digits   = regexp.MustCompile(`^[0-9]+$`)
+	choicePattern = regexp.MustCompile(`^[A-Z|]+$`)
+	digits        = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// declared parses the usage of one parameter, such as ";gap=100ms". The default determines which
+// parseParam parses the usage of one parameter, such as ";gap=100ms". The default determines which
 // values the parameter accepts. A parameter without a default is a flag, and a default in capitals
 // names the kind of value.
-func declared(usage string, needed bool) param {
+func parseParam(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
-	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: text}
+	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: parseText}
 	if p.name == "" {
 		p.name = "value"
 	}
 	_, noSpan := time.ParseDuration(def)
 	switch {
 	case !has:
-		p.read = flag
+		p.read = parseFlag
 	case def == "MB":
-		p.read, p.def = number, "0"
+		p.read, p.def = parseNumber, "0"
 	case def == "DURATION":
-		p.read, p.def = duration, "0"
-	case capitals.MatchString(def):
+		p.read, p.def = parseDuration, "0"
+	case choicePattern.MatchString(def):
 		p.def = ""
 	case digits.MatchString(def):
-		p.read = number
+		p.read = parseNumber
 	case noSpan == nil:
-		p.read = duration
+		p.read = parseDuration
 	case strings.Contains(def, "|"):
 		words := strings.Split(def, "|")
-		p.read, p.def = oneOf(words), words[0]
+		p.read, p.def = enumParser(words), words[0]
 	}
 	return p
 }
 
-// Text returns the table of faults for display.
-func Text() string {
+// HelpText returns the table of faults for display.
+func HelpText() string {
 	var b strings.Builder
 	width := 0
 	for _, f := range table() {

@@ -29,8 +29,8 @@ type Controls struct {
 	Finish    string  `json:"finish"`
 	Err       error   `json:"-"` // error found in a header
 
-	arm   func(*fault.Effects) // sets the faults of the exchange
-	armed bool                 // a header has set faults, so the body cannot override them
+	setFaults         func(*fault.Effects) // sets the faults of the exchange
+	faultsSetByHeader bool                 // a header has set faults, so the body cannot override them
 }
 
 // Millis is a duration, given in JSON as a number of milliseconds.
@@ -46,7 +46,7 @@ func (m *Millis) UnmarshalJSON(b []byte) error {
 // NewControls returns controls in which nothing is set. The function arm sets the faults of the
 // exchange.
 func NewControls(arm func(*fault.Effects)) Controls {
-	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, arm: arm}
+	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, setFaults: arm}
 }
 
 // Header parses an X-Sim- header. X-Sim-Delay and X-Sim-TTFT are durations ("250ms") or numbers of
@@ -55,13 +55,13 @@ func (k *Controls) Header(name, value string) {
 	var err error
 	duration := func(to *Millis) {
 		var d time.Duration
-		d, err = fault.Duration(value)
+		d, err = fault.ParseDuration(value)
 		*to = Millis(d)
 	}
 	switch strings.ToLower(name[6:]) {
 	case "fault":
-		err = k.armSpec(value)
-		k.armed = err == nil
+		err = k.setFaultSpec(value)
+		k.faultsSetByHeader = err == nil
 	case "tokens":
 		k.Tokens, err = strconv.Atoi(value)
 	case "reasoning":
@@ -89,14 +89,14 @@ func (k *Controls) body(text []byte) error {
 		return fmt.Errorf("no such control, or none of its type: %w", err)
 	}
 	k.ToolCalls = min(k.ToolCalls, 64)
-	if k.Fault == "" || k.armed {
+	if k.Fault == "" || k.faultsSetByHeader {
 		return nil
 	}
-	return k.armSpec(k.Fault)
+	return k.setFaultSpec(k.Fault)
 }
 
-// marked returns the JSON between "[[sim " and "]]" in a text, or "".
-func marked(text string) string {
+// markedControls returns the JSON between "[[sim " and "]]" in a text, or "".
+func markedControls(text string) string {
 	_, rest, _ := strings.Cut(text, "[[sim ")
 	s, _, ok := strings.Cut(rest, "]]")
 	if !ok {
@@ -105,11 +105,11 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault demanded by the request.
-func (k *Controls) armSpec(spec string) error {
+// setFaultSpec arms a fault demanded by the request.
+func (k *Controls) setFaultSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {
-		k.arm(f)
+		k.setFaults(f)
 	}
 	return err
 }

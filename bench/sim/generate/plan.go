@@ -10,38 +10,38 @@ import (
 // Plan determines the text of one choice, token by token. It does not store text that its
 // generators can produce when the text is due.
 type Plan struct {
-	think    textgen.Generator
-	thinking int            // remaining tokens of reasoning
-	thoughts []textgen.Word // reasoning that replaces generated thoughts
-	say      textgen.Generator
-	saying   int             // remaining words
-	fixed    []profile.Piece // pieces that replace generated words
-	Left     int             // remaining tokens
-	Total    int             // total number of tokens
-	Thought  int             // total number of reasoning tokens
-	Finish   string
-	Stopped  string // the stop string that ended the choice
-	Opened   bool   // the first event has been sent
-	Closed   bool   // finish_reason has been sent
+	think         textgen.Generator
+	reasoningLeft int            // remaining tokens of reasoning
+	thoughts      []textgen.Word // reasoning that replaces generated thoughts
+	say           textgen.Generator
+	wordsLeft     int             // remaining words
+	fixedPieces   []profile.Piece // pieces that replace generated words
+	Left          int             // remaining tokens
+	Total         int             // total number of tokens
+	Thought       int             // total number of reasoning tokens
+	Finish        string
+	Stopped       string // the stop string that ended the choice
+	Opened        bool   // the first event has been sent
+	Closed        bool   // finish_reason has been sent
 }
 
 // Plan plans one choice of the response, which has at most limit tokens. If the final assistant
 // message contains the start of the response in the plan's own words, the plan continues after that
 // start, as real models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
-	if q.memory.begun != "" {
-		whole := limit + len(q.memory.begun) // a token has at least one byte
-		if s := d.planAnswer(q, q.memory.sum, choice, whole); s.pass(q.memory.begun) {
-			return d.within(s, limit)
+	if q.memory.partialAnswer != "" {
+		whole := limit + len(q.memory.partialAnswer) // a token has at least one byte
+		if s := d.planAnswer(q, q.memory.sum, choice, whole); s.skipPrefix(q.memory.partialAnswer) {
+			return d.limitTokens(s, limit)
 		}
 	}
-	return d.within(d.planAnswer(q, q.Prompt.Sum(), choice, limit), limit)
+	return d.limitTokens(d.planAnswer(q, q.Prompt.FullHash(), choice, limit), limit)
 }
 
-// pass removes said from the start of the plan, because it was already said. It returns false if
+// skipPrefix removes said from the start of the plan, because it was already said. It returns false if
 // the plan starts with a different text.
-func (s *Plan) pass(said string) bool {
-	s.thinking, s.Left = 0, s.saying+len(s.fixed)
+func (s *Plan) skipPrefix(said string) bool {
+	s.reasoningLeft, s.Left = 0, s.wordsLeft+len(s.fixedPieces)
 	for said != "" {
 		p, ok := s.Next()
 		rest, begins := strings.CutPrefix(said, p.Text)
@@ -58,27 +58,27 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
 	s := Plan{
 		think: textgen.New(textgen.Mix(seed, 11)), say: textgen.New(textgen.Mix(seed, 12)),
-		thinking: q.reasoning, thoughts: q.memory.thoughts, Finish: "stop",
+		reasoningLeft: q.reasoning, thoughts: q.memory.thoughts, Finish: "stop",
 	}
 	switch {
 	case len(q.Calls) > 0:
-		s.fixed, s.Finish = d.callPieces(q.Calls), "tool_calls"
-		if q.named && d.Profile.Family == "vllm" || d.Profile.Family == "tgi" {
+		s.fixedPieces, s.Finish = d.callPieces(q.Calls), "tool_calls"
+		if q.namesTool && d.Profile.Family == "vllm" || d.Profile.Family == "tgi" {
 			s.Finish = "stop"
 		}
 	case d.Controls.Text != nil:
-		s.fixed = textPieces(textgen.Tokens(*d.Controls.Text))
+		s.fixedPieces = textPieces(textgen.SplitTokens(*d.Controls.Text))
 	case q.hasFixed && d.Controls.Echo:
-		s.fixed = textPieces(textgen.Tokens(q.fixed))
+		s.fixedPieces = textPieces(textgen.SplitTokens(q.fixed))
 	case q.hasFixed:
-		s.fixed = textPieces(textgen.Fragments(q.fixed, 4))
+		s.fixedPieces = textPieces(textgen.Fragments(q.fixed, 4))
 	default:
-		s.saying = max(24+int(seed%80), q.minimum)
+		s.wordsLeft = max(24+int(seed%80), q.minimum)
 		switch {
 		case d.Controls.Tokens >= 0:
-			s.saying = d.Controls.Tokens
+			s.wordsLeft = d.Controls.Tokens
 		case q.ignoreEnd:
-			s.saying = max(0, limit-s.thinking)
+			s.wordsLeft = max(0, limit-s.reasoningLeft)
 		}
 	}
 	if len(q.stop) > 0 && len(q.Calls) == 0 {
@@ -87,8 +87,8 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	return s
 }
 
-func (d *Decoder) within(s Plan, limit int) Plan {
-	s.Total = s.thinking + s.saying + len(s.fixed)
+func (d *Decoder) limitTokens(s Plan, limit int) Plan {
+	s.Total = s.reasoningLeft + s.wordsLeft + len(s.fixedPieces)
 	if s.Total > limit {
 		s.Total, s.Finish, s.Stopped = limit, "length", ""
 	}
@@ -99,7 +99,7 @@ func (d *Decoder) within(s Plan, limit int) Plan {
 		s.Finish = d.Faults.Finish
 	}
 	s.Left = s.Total
-	s.Thought = min(s.thinking, s.Total)
+	s.Thought = min(s.reasoningLeft, s.Total)
 	return s
 }
 
@@ -155,11 +155,11 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 // cutAt ends the text before the first stop string. To find that string, it must generate the text
 // immediately.
 func (s *Plan) cutAt(stops []string, limit int) {
-	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
-		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
+	for ; s.wordsLeft > 0 && len(s.fixedPieces) < limit; s.wordsLeft-- {
+		s.fixedPieces = append(s.fixedPieces, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
 	}
 	var b strings.Builder
-	for _, p := range s.fixed {
+	for _, p := range s.fixedPieces {
 		b.WriteString(p.Text)
 	}
 	all, at := b.String(), -1
@@ -171,15 +171,15 @@ func (s *Plan) cutAt(stops []string, limit int) {
 	if at < 0 {
 		return
 	}
-	s.saying = 0
-	for i, n := 0, 0; i < len(s.fixed); i++ {
-		if n+len(s.fixed[i].Text) >= at {
-			rest := s.fixed[i].Text[:at-n]
-			s.fixed[i].Word = textgen.NewWord(rest)
-			s.fixed = s.fixed[:i+1]
+	s.wordsLeft = 0
+	for i, n := 0, 0; i < len(s.fixedPieces); i++ {
+		if n+len(s.fixedPieces[i].Text) >= at {
+			rest := s.fixedPieces[i].Text[:at-n]
+			s.fixedPieces[i].Word = textgen.NewWord(rest)
+			s.fixedPieces = s.fixedPieces[:i+1]
 			return
 		}
-		n += len(s.fixed[i].Text)
+		n += len(s.fixedPieces[i].Text)
 	}
 }
 
@@ -189,8 +189,8 @@ func (s *Plan) Next() (profile.Piece, bool) {
 		return profile.Piece{}, false
 	}
 	s.Left--
-	if s.thinking > 0 {
-		s.thinking--
+	if s.reasoningLeft > 0 {
+		s.reasoningLeft--
 		if len(s.thoughts) > 0 {
 			w := s.thoughts[0]
 			s.thoughts = s.thoughts[1:]
@@ -198,11 +198,11 @@ func (s *Plan) Next() (profile.Piece, bool) {
 		}
 		return profile.Piece{Kind: profile.PieceThought, Word: s.think.Next()}, true
 	}
-	if len(s.fixed) > 0 {
-		p := s.fixed[0]
-		s.fixed = s.fixed[1:]
+	if len(s.fixedPieces) > 0 {
+		p := s.fixedPieces[0]
+		s.fixedPieces = s.fixedPieces[1:]
 		return p, true
 	}
-	s.saying--
+	s.wordsLeft--
 	return profile.Piece{Kind: profile.PieceText, Word: s.say.Next()}, true
 }

@@ -22,13 +22,13 @@ func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIErro
 	if given {
 		n, err := p.Int()
 		if err != nil {
-			return profile.Invalid("priority", "Input should be a valid integer: priority")
+			return profile.InvalidParam("priority", "Input should be a valid integer: priority")
 		}
 		number = n
 	}
 	switch {
 	case !d.Priorities && number != 0 && d.Profile.Is("vllm"):
-		return profile.Invalid("", "Got priority %d but Priority scheduling is not enabled.", number)
+		return profile.InvalidParam("", "Got priority %d but Priority scheduling is not enabled.", number)
 	case !d.Priorities:
 	case !d.Profile.Is("sglang"):
 		q.Prompt.Priority = number

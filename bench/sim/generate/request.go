@@ -28,25 +28,25 @@ type Request struct {
 	Tops     int
 	Hush     bool // include_reasoning is false
 
-	minimum    int
-	ignoreEnd  bool
-	stop       []string
-	seed       uint64
-	reasoning  int  // number of reasoning tokens
-	toolsReply bool // the last message is a tool result
-	named      bool // tool_choice names a tool
-	fixed      string
-	hasFixed   bool // fixed replaces the text of the generator
-	memory     memory
+	minimum         int
+	ignoreEnd       bool
+	stop            []string
+	seed            uint64
+	reasoning       int  // number of reasoning tokens
+	afterToolResult bool // the last message is a tool result
+	namesTool       bool // tool_choice names a tool
+	fixed           string
+	hasFixed        bool // fixed replaces the text of the generator
+	memory          memory
 }
 
 // memory contains the model's thoughts and the facts that the model finds in the history.
 type memory struct {
-	begun    string         // start of the response, taken from a final assistant message
-	sum      uint64         // hash of the prompt without begun
-	used     bool           // the history contains a tool result
-	secret   string         // the number found in the reasoning in the history
-	thoughts []textgen.Word // thoughts that replace generated ones
+	partialAnswer string         // start of the response, taken from a final assistant message
+	sum           uint64         // hash of the prompt without begun
+	toolUsed      bool           // the history contains a tool result
+	secret        string         // the number found in the reasoning in the history
+	thoughts      []textgen.Word // thoughts that replace generated ones
 }
 
 // Decoder decodes requests as one particular engine does.
@@ -90,11 +90,11 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	}
 	messages := v.Get("messages")
 	if messages == nil || messages.Type() != fastjson.TypeArray {
-		return profile.Invalid("messages", "'messages' is required")
+		return profile.InvalidParam("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
 	if len(list) == 0 && d.Profile.Family != "llamacpp" { // llama.cpp's template accepts an empty list
-		return profile.Invalid("messages", "'messages' must not be empty")
+		return profile.InvalidParam("messages", "'messages' must not be empty")
 	}
 	if err := d.checkEffort(v); err != nil {
 		return err
@@ -112,10 +112,10 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	}
 	lastUser := ""
 	for i, m := range list {
-		if q.memory.sum = q.Prompt.Sum(); i > 0 && i == len(list)-1 && string(m.GetStringBytes("role")) == "assistant" {
-			q.memory.begun = string(m.GetStringBytes("content"))
+		if q.memory.sum = q.Prompt.FullHash(); i > 0 && i == len(list)-1 && string(m.GetStringBytes("role")) == "assistant" {
+			q.memory.partialAnswer = string(m.GetStringBytes("content"))
 		}
-		text, err := d.Message(q, i, m)
+		text, err := d.AddMessage(q, i, m)
 		if err != nil {
 			return err
 		}
@@ -123,16 +123,16 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 			lastUser = text
 		}
 	}
-	if wanted := marked(lastUser); wanted != "" {
+	if wanted := markedControls(lastUser); wanted != "" {
 		if err := d.Controls.body([]byte(wanted)); err != nil {
-			return profile.Invalid("messages", "sim: %s", err)
+			return profile.InvalidParam("messages", "sim: %s", err)
 		}
 	}
-	q.toolsReply = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
+	q.afterToolResult = len(list) > 0 && string(list[len(list)-1].GetStringBytes("role")) == "tool"
 	if d.Controls.Echo {
 		q.fixed, q.hasFixed = lastUser, true
 	}
-	if d.Controls.Secret && q.memory.used {
+	if d.Controls.Secret && q.memory.toolUsed {
 		q.fixed, q.hasFixed = "I have forgotten the number.", true
 		if q.memory.secret != "" {
 			q.fixed = secretBegins + q.memory.secret + "."
@@ -145,7 +145,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		return err
 	}
 	d.readReasoning(v, q)
-	if d.Controls.Secret && !q.memory.used && d.Profile.Reasoning != "" {
+	if d.Controls.Secret && !q.memory.toolUsed && d.Profile.Reasoning != "" {
 		number := strconv.FormatUint(100_000+textgen.Mix(d.Seed, d.NextID())%900_000, 10)
 		q.memory.thoughts = textgen.Fragments(secretBegins+number+".", 4)
 		q.reasoning = len(q.memory.thoughts)
@@ -156,8 +156,8 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 // secretBegins is the start of the sentence that contains the number.
 const secretBegins = "The number is "
 
-// recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
-func (q *Request) recall(text []byte) {
+// addReasoning adds the reasoning of an earlier turn to the prompt, as chat templates do.
+func (q *Request) addReasoning(text []byte) {
 	q.Prompt.Add(text)
 	if _, rest, ok := strings.Cut(string(text), secretBegins); ok {
 		q.memory.secret, _, _ = strings.Cut(rest, ".")
@@ -171,7 +171,7 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	if salt := v.Get("cache_salt"); salt != nil && d.Profile.Is("vllm sglang trtllm openai") {
 		s := salt.GetStringBytes()
 		if len(s) == 0 && salt.Type() != fastjson.TypeNull {
-			return profile.Invalid("cache_salt", "cache_salt: should be a string of at least one character")
+			return profile.InvalidParam("cache_salt", "cache_salt: should be a string of at least one character")
 		}
 		if len(s) > 0 {
 			q.Prompt.Salt = textgen.Mix(textgen.Hash(0, s), 1)
@@ -182,7 +182,7 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	}
 	if s := v.Get("sim"); s != nil {
 		if err := d.Controls.body(s.MarshalTo(nil)); err != nil {
-			return profile.Invalid("sim", "sim: %s", err)
+			return profile.InvalidParam("sim", "sim: %s", err)
 		}
 	}
 	if err := q.decodeModel(d, v); err != nil {
@@ -198,7 +198,7 @@ func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 		return err
 	}
 	if q.N > 128 {
-		return profile.Invalid("n", "n must be at most 128, got %d.", q.N)
+		return profile.InvalidParam("n", "n must be at most 128, got %d.", q.N)
 	}
 	if d.Profile.OneChoice {
 		q.N = 1
@@ -216,9 +216,9 @@ func (q *Request) decodeModel(d *Decoder, v *fastjson.Value) *profile.APIError {
 	case m == nil && d.Profile.Name == "llamacpp-router":
 		return &profile.APIError{Status: 400, Message: "model name is missing from the request"}
 	case m == nil:
-		return profile.Invalid("model", "model is required")
+		return profile.InvalidParam("model", "model is required")
 	case m.Type() != fastjson.TypeString:
-		return profile.Invalid("model", "Input should be a valid string: model")
+		return profile.InvalidParam("model", "Input should be a valid string: model")
 	}
 	asked := string(m.GetStringBytes())
 	name, ok := d.Served(asked)
@@ -244,7 +244,7 @@ func (q *Request) decodeSwitches(v *fastjson.Value) *profile.APIError {
 		case f.name == "logprobs" && b.Type() == fastjson.TypeNumber:
 			*f.to, q.Tops = true, b.GetInt()
 		default:
-			return profile.Invalid(f.name, "Input should be a valid boolean: %s", f.name)
+			return profile.InvalidParam(f.name, "Input should be a valid boolean: %s", f.name)
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (q *Request) decodeUsage(p *profile.Profile, v *fastjson.Value) *profile.AP
 	q.Usage.Each = v.GetBool("stream_options", "continuous_usage_stats")
 	if so := v.Get("stream_options"); so != nil && so.Type() != fastjson.TypeNull && !q.Stream &&
 		(p.Family == "vllm" || p.Family == "openai") {
-		return profile.Invalid("stream_options", "Stream options can only be defined when `stream=True`.")
+		return profile.InvalidParam("stream_options", "Stream options can only be defined when `stream=True`.")
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (q *Request) decodeNumbers(p *profile.Profile, v *fastjson.Value) *profile.
 		name     string
 		min, max float64
 	}{{"temperature", 0, 100}, {"top_p", 0, 1}, {"presence_penalty", -2, 2}, {"frequency_penalty", -2, 2}} {
-		if err := inRange(v, f.name, f.min, f.max); err != nil {
+		if err := checkRange(v, f.name, f.min, f.max); err != nil {
 			return err
 		}
 	}
@@ -286,27 +286,27 @@ func (q *Request) decodeNumbers(p *profile.Profile, v *fastjson.Value) *profile.
 		}
 		n, err := i.Int()
 		if err != nil {
-			return profile.Invalid(f.name, "Input should be a valid integer: %s", f.name)
+			return profile.InvalidParam(f.name, "Input should be a valid integer: %s", f.name)
 		}
 		if n < f.min || n < 0 && p.Family != "llamacpp" {
-			return profile.Invalid(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
+			return profile.InvalidParam(f.name, "%s must be at least %d, got %d.", f.name, max(f.min, 0), n)
 		}
 		*f.to = n
 	}
 	return nil
 }
 
-func inRange(v *fastjson.Value, name string, lo, hi float64) *profile.APIError {
+func checkRange(v *fastjson.Value, name string, lo, hi float64) *profile.APIError {
 	f := v.Get(name)
 	if f == nil || f.Type() == fastjson.TypeNull {
 		return nil
 	}
 	n, err := f.Float64()
 	if err != nil {
-		return profile.Invalid(name, "Input should be a valid number: %s", name)
+		return profile.InvalidParam(name, "Input should be a valid number: %s", name)
 	}
 	if n < lo || n > hi {
-		return profile.Invalid(name, "%s must be in [%v, %v], got %v.", name, lo, hi, n)
+		return profile.InvalidParam(name, "%s must be in [%v, %v], got %v.", name, lo, hi, n)
 	}
 	return nil
 }
@@ -322,55 +322,55 @@ func readStop(v *fastjson.Value, q *Request) *profile.APIError {
 	case fastjson.TypeArray:
 		for _, one := range s.GetArray() {
 			if one.Type() != fastjson.TypeString {
-				return profile.Invalid("stop", "Input should be a valid string: stop")
+				return profile.InvalidParam("stop", "Input should be a valid string: stop")
 			}
 			q.stop = append(q.stop, string(one.GetStringBytes()))
 		}
 	default:
-		return profile.Invalid("stop", "Input should be a valid string or list: stop")
+		return profile.InvalidParam("stop", "Input should be a valid string or list: stop")
 	}
 	for _, one := range q.stop {
 		if one == "" {
-			return profile.Invalid("stop", "stop cannot contain an empty string.")
+			return profile.InvalidParam("stop", "stop cannot contain an empty string.")
 		}
 	}
 	return nil
 }
 
-// Message adds a message to the prompt. If the message is from the user, it returns the text.
-func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
+// AddMessage adds a message to the prompt. If the message is from the user, it returns the text.
+func (d *Decoder) AddMessage(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {
-		return "", profile.Invalid(param(""), "Input should be a valid object: %s", param(""))
+		return "", profile.InvalidParam(param(""), "Input should be a valid object: %s", param(""))
 	}
 	role := string(m.GetStringBytes("role"))
 	switch role {
 	case "system", "developer":
 		if d.StrictSystem && i > 0 {
-			return "", profile.Invalid(param(""), "System message must be at the beginning.")
+			return "", profile.InvalidParam(param(""), "System message must be at the beginning.")
 		}
 	case "user", "assistant", "function":
 	case "tool":
-		q.memory.used = true
+		q.memory.toolUsed = true
 		if len(m.GetStringBytes("tool_call_id")) == 0 {
-			return "", profile.Invalid(param(".tool_call_id"),
+			return "", profile.InvalidParam(param(".tool_call_id"),
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
 		if d.Profile.Family == "llamacpp" { // llama.cpp answers with a server error
 			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
-		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))
+		return "", profile.InvalidParam(param(".role"), "Field required: %s", param(".role"))
 	default:
-		return "", profile.Invalid(param(".role"), "Unexpected message role: %s", role)
+		return "", profile.InvalidParam(param(".role"), "Unexpected message role: %s", role)
 	}
 	q.Prompt.AddString(role + "\n")
 	q.Prompt.Extra += scheduler.MessageTokens
 	said := ""
 	if text := m.GetStringBytes(d.Profile.Reasoning); role == "assistant" && d.Profile.Reasoning != "" && len(text) > 0 {
-		q.recall(text)
+		q.addReasoning(text)
 	}
-	if err := d.checkNull(m); err != nil {
+	if err := d.checkContent(m); err != nil {
 		return "", err
 	}
 	content := m.Get("content")
@@ -378,7 +378,7 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 	switch {
 	case content == nil || content.Type() == fastjson.TypeNull:
 		if role != "assistant" {
-			return "", profile.Invalid(param(".content"), "Field required: %s", param(".content"))
+			return "", profile.InvalidParam(param(".content"), "Field required: %s", param(".content"))
 		}
 	case content.Type() == fastjson.TypeString:
 		b := content.GetStringBytes()
@@ -397,17 +397,17 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 			}
 		}
 	default:
-		return "", profile.Invalid(param(".content"), "Input should be a valid string or list: %s", param(".content"))
+		return "", profile.InvalidParam(param(".content"), "Input should be a valid string or list: %s", param(".content"))
 	}
 	if calls != nil && calls.Type() != fastjson.TypeNull {
 		if calls.Type() != fastjson.TypeArray || role != "assistant" {
-			return "", profile.Invalid(param(".tool_calls"), "Input should be a valid list: %s", param(".tool_calls"))
+			return "", profile.InvalidParam(param(".tool_calls"), "Input should be a valid list: %s", param(".tool_calls"))
 		}
 		for _, c := range calls.GetArray() {
 			f := c.Get("function")
 			if len(c.GetStringBytes("id")) == 0 || len(f.GetStringBytes("name")) == 0 ||
 				f.Get("arguments") == nil || f.Get("arguments").Type() != fastjson.TypeString {
-				return "", profile.Invalid(param(".tool_calls"),
+				return "", profile.InvalidParam(param(".tool_calls"),
 					"Input should have id, function.name and function.arguments as strings: %s", param(".tool_calls"))
 			}
 			q.Prompt.Add(f.GetStringBytes("name"))
@@ -426,26 +426,26 @@ func readPart(q *Request, part *fastjson.Value, param func() string) (string, *p
 			t = part.Get("refusal")
 		}
 		if t == nil || t.Type() != fastjson.TypeString {
-			return "", profile.Invalid(param(), "Field required: %s.text", param())
+			return "", profile.InvalidParam(param(), "Field required: %s.text", param())
 		}
 		q.Prompt.Add(t.GetStringBytes())
 		return string(t.GetStringBytes()), nil
 	case "image_url":
 		url := part.GetStringBytes("image_url", "url")
 		if len(url) == 0 {
-			return "", profile.Invalid(param(), "Field required: %s.image_url.url", param())
+			return "", profile.InvalidParam(param(), "Field required: %s.image_url.url", param())
 		}
-		q.Prompt.Image(url)
+		q.Prompt.AddImage(url)
 		return "", nil
 	case "input_audio":
 		data := part.GetStringBytes("input_audio", "data")
 		if len(data) == 0 {
-			return "", profile.Invalid(param(), "Field required: %s.input_audio.data", param())
+			return "", profile.InvalidParam(param(), "Field required: %s.input_audio.data", param())
 		}
-		q.Prompt.Image(data)
+		q.Prompt.AddImage(data)
 		return "", nil
 	}
-	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
+	return "", profile.InvalidParam(param(), "Unknown part type: %s", kind)
 }
 
 // Completion decodes a legacy completions body. Each prompt gets n choices.
@@ -457,7 +457,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("prompt")
 	switch {
 	case p == nil:
-		return profile.Invalid("prompt", "Field required: prompt")
+		return profile.InvalidParam("prompt", "Field required: prompt")
 	case p.Type() == fastjson.TypeString:
 		q.Prompt.Add(p.GetStringBytes())
 		if d.Controls.Echo {
@@ -479,21 +479,21 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 			case fastjson.TypeArray:
 				q.Prompt.Add(one.MarshalTo(nil))
 			default:
-				return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+				return profile.InvalidParam("prompt", "Input should be a string, a list of strings or of tokens: prompt")
 			}
 		}
 	default:
-		return profile.Invalid("prompt", "Input should be a string, a list of strings or of tokens: prompt")
+		return profile.InvalidParam("prompt", "Input should be a string, a list of strings or of tokens: prompt")
 	}
 	if q.Max < 0 {
 		q.Max = 16
 	}
 	if q.N *= prompts; q.N > 1024 {
-		return profile.Invalid("prompt", "too many choices: %d", q.N)
+		return profile.InvalidParam("prompt", "too many choices: %d", q.N)
 	}
-	if s := marked(string(v.GetStringBytes("prompt"))); s != "" {
+	if s := markedControls(string(v.GetStringBytes("prompt"))); s != "" {
 		if err := d.Controls.body([]byte(s)); err != nil {
-			return profile.Invalid("prompt", "sim: %s", err)
+			return profile.InvalidParam("prompt", "sim: %s", err)
 		}
 	}
 	return nil

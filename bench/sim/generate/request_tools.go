@@ -16,7 +16,7 @@ func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.API
 		if d.Profile.Family == "llamacpp" {
 			return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: Expected 'tools' to be an array"}
 		}
-		return nil, profile.Invalid("tools", "Input should be a valid list: tools")
+		return nil, profile.InvalidParam("tools", "Input should be a valid list: tools")
 	}
 	list := t.GetArray()
 	for i, one := range list {
@@ -24,7 +24,7 @@ func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.API
 			if d.Profile.Family == "llamacpp" {
 				return nil, &profile.APIError{Status: 500, Message: "Failed to parse tools: missing function"}
 			}
-			return nil, profile.Invalid("tools", "Input should be a function with a name: tools[%d]", i)
+			return nil, profile.InvalidParam("tools", "Input should be a function with a name: tools[%d]", i)
 		}
 	}
 	return list, nil
@@ -43,27 +43,27 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 				if d.Profile.Family == "llamacpp" {
 					return &profile.APIError{Status: 500, Message: "Invalid tool_choice: " + want}
 				}
-				return profile.Invalid("tool_choice", "Invalid value for `tool_choice`: %s", want)
+				return profile.InvalidParam("tool_choice", "Invalid value for `tool_choice`: %s", want)
 			}
 		case fastjson.TypeObject:
 			name = string(choice.GetStringBytes("function", "name"))
 			if name == "" {
-				return profile.Invalid("tool_choice", "Field required: tool_choice.function.name")
+				return profile.InvalidParam("tool_choice", "Field required: tool_choice.function.name")
 			}
 			switch d.Profile.NamedTool {
 			case profile.NamedRefused:
-				return profile.Invalid("tool_choice", "Invalid tool_choice type: 'object'. Supported string values: none, auto, required")
+				return profile.InvalidParam("tool_choice", "Invalid tool_choice type: 'object'. Supported string values: none, auto, required")
 			case profile.NamedAuto:
 			default:
 				want = "named"
 			}
 		default:
-			return profile.Invalid("tool_choice", "Invalid value for `tool_choice`.")
+			return profile.InvalidParam("tool_choice", "Invalid value for `tool_choice`.")
 		}
 	}
 	if len(tools) == 0 {
 		if want == "required" || want == "named" {
-			return profile.Invalid("tool_choice", "When using `tool_choice`, `tools` must be set.")
+			return profile.InvalidParam("tool_choice", "When using `tool_choice`, `tools` must be set.")
 		}
 		return nil
 	}
@@ -78,11 +78,11 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 			}
 		}
 		if tool == nil {
-			return profile.Invalid("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
+			return profile.InvalidParam("tool_choice", "The tool specified in `tool_choice` does not match any of the specified `tools`")
 		}
-		q.named = true
+		q.namesTool = true
 	}
-	if want == "none" || d.Controls.Speak || want == "auto" && q.toolsReply || q.hasFixed {
+	if want == "none" || d.Controls.Speak || want == "auto" && q.afterToolResult || q.hasFixed {
 		return nil
 	}
 	n := max(1, d.Controls.ToolCalls, d.Faults.MinCalls)
@@ -94,7 +94,7 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 		if t == nil {
 			t = tools[i%len(tools)]
 		}
-		h := textgen.Mix(q.Prompt.Sum()^q.seed, uint64(i)+77)
+		h := textgen.Mix(q.Prompt.FullHash()^q.seed, uint64(i)+77)
 		c := profile.ToolCall{
 			ID:   d.Profile.CallID.Make(d.NextID()),
 			Name: string(t.GetStringBytes("function", "name")),
@@ -116,11 +116,11 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {
 		return nil
 	}
-	seed := textgen.Mix(q.Prompt.Sum()^q.seed, 5)
+	seed := textgen.Mix(q.Prompt.FullHash()^q.seed, 5)
 	kind := string(f.GetStringBytes("type"))
 	switch {
 	case d.Profile.Formats == "schemas" && kind == "json_object":
-		return profile.Invalid("response_format", "'response_format.type' must be 'json_schema' or 'text'")
+		return profile.InvalidParam("response_format", "'response_format.type' must be 'json_schema' or 'text'")
 	case d.Profile.Formats == "value" && (kind == "text" || f.Get("value") == nil):
 		return &profile.APIError{Status: 422, Message: "Failed to deserialize the JSON body into the target type: response_format: missing field `value`"}
 	}
@@ -143,11 +143,11 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 			s = f.Get("value", "schema")
 		}
 		if s == nil || s.Type() != fastjson.TypeObject {
-			return profile.Invalid("response_format", "Field required: response_format.json_schema.schema")
+			return profile.InvalidParam("response_format", "Field required: response_format.json_schema.schema")
 		}
 		q.fixed = string(textgen.AppendInstance(nil, s, s, seed, 0))
 	default:
-		return profile.Invalid("response_format", "Invalid response_format type: %s", kind)
+		return profile.InvalidParam("response_format", "Invalid response_format type: %s", kind)
 	}
 	q.hasFixed = true
 	return nil

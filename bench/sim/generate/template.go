@@ -12,7 +12,7 @@ import (
 // refuseByTemplate refuses requests that the model's chat template would refuse. It uses error
 // messages from known templates, and the status that the engine sends.
 func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
-	if d.AlternateRoles && !alternate(v.GetArray("messages")) {
+	if d.AlternateRoles && !rolesAlternate(v.GetArray("messages")) {
 		return d.templateError(400, "Conversation roles must alternate user/assistant/user/assistant/...")
 	}
 	effort := string(v.GetStringBytes("reasoning_effort"))
@@ -36,9 +36,9 @@ func (d *Decoder) templateError(status int, text string) *profile.APIError {
 	return &profile.APIError{Status: status, Message: text}
 }
 
-// alternate reports whether user and assistant messages alternate after an optional system message.
+// rolesAlternate reports whether user and assistant messages alternate after an optional system message.
 // As in Mistral's template, tool calls and their results do not count.
-func alternate(messages []*fastjson.Value) bool {
+func rolesAlternate(messages []*fastjson.Value) bool {
 	n := 0
 	for i, m := range messages {
 		switch role := string(m.GetStringBytes("role")); role {
@@ -71,12 +71,12 @@ func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 	if d.Profile.Family == "ollama" {
 		return &profile.APIError{Status: 400, Message: `invalid reasoning value: "` + effort + `" (must be "high", "medium", "low", "max", or "none")`}
 	}
-	return profile.Invalid("reasoning_effort", "1 validation error: {'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be '%s'\"}",
+	return profile.InvalidParam("reasoning_effort", "1 validation error: {'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be '%s'\"}",
 		strings.Join(d.Profile.Efforts, "', '"))
 }
 
-// checkNull refuses a message without content if the engine does.
-func (d *Decoder) checkNull(m *fastjson.Value) *profile.APIError {
+// checkContent refuses a message without content if the engine does.
+func (d *Decoder) checkContent(m *fastjson.Value) *profile.APIError {
 	if c := m.Get("content"); c != nil && c.Type() != fastjson.TypeNull {
 		return nil
 	}

@@ -21,16 +21,16 @@ var files embed.FS
 
 // Set contains the pages of one engine.
 type Set struct {
-	p     *profile.Profile
-	all   *template.Template
-	types map[string]string
+	p         *profile.Profile
+	templates *template.Template
+	types     map[string]string
 }
 
-// Of returns the pages of a profile.
-func Of(p *profile.Profile) *Set {
+// New returns the pages of a profile.
+func New(p *profile.Profile) *Set {
 	s := &Set{p, template.New("").Delims("<<", ">>").Funcs(functions), map[string]string{}}
-	for _, one := range sourcesOf(p) {
-		template.Must(s.all.New(one.path).Parse(one.body))
+	for _, one := range pageSources(p) {
+		template.Must(s.templates.New(one.path).Parse(one.body))
 		s.types[one.path] = one.ctype
 	}
 	return s
@@ -40,17 +40,17 @@ func Of(p *profile.Profile) *Set {
 // State.
 var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
-	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
+	"null": func(s string) string { return string(*new(wire.JSONBuilder).QuoteOrNull(s)) },
 	"path": constant(profile.LeakedPath), "host": constant(profile.LeakedHost),
 	"secret": constant(profile.LeakedSecret), "voices": func() []string { return profile.KokoroVoices },
 	"owner": func(model string) string { return strings.SplitN(model, "/", 2)[0] },
 
-	"add": func(a, b any) int64 { return count(a) + count(b) }, "sub": func(a, b any) int64 { return count(a) - count(b) },
+	"add": func(a, b any) int64 { return toInt64(a) + toInt64(b) }, "sub": func(a, b any) int64 { return toInt64(a) - toInt64(b) },
 	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
 }
 
-// count converts an int or int64 in State to int64.
-func count(v any) int64 {
+// toInt64 converts an int or int64 in State to int64.
+func toInt64(v any) int64 {
 	if n, ok := v.(int); ok {
 		return int64(n)
 	}
@@ -60,7 +60,7 @@ func count(v any) int64 {
 // source is the template of a page or of a part of a page, with its Content-Type.
 type source struct{ path, body, ctype string }
 
-func sourcesOf(p *profile.Profile) (out []source) {
+func pageSources(p *profile.Profile) (out []source) {
 	names := map[string]string{"json": p.JSONType, "text": p.TextType, "none": ""}
 	for _, name := range slices.Compact([]string{"common", p.Family, p.Name}) {
 		for _, one := range sections(name) {
@@ -107,10 +107,12 @@ func constant(s string) func() string { return func() string { return s } }
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
-func (s *Set) Has(path string) bool { return path != "" && path[0] == '/' && s.all.Lookup(path) != nil }
+func (s *Set) Has(path string) bool {
+	return path != "" && path[0] == '/' && s.templates.Lookup(path) != nil
+}
 
-// Show renders a page.
-func (s *Set) Show(path string, st *State) profile.Reply {
+// RenderPage renders a page.
+func (s *Set) RenderPage(path string, st *State) profile.Reply {
 	st.reply = profile.Reply{Status: 200, Type: s.types[path]}
 	st.reply.Body = s.render(path, st)
 	return st.reply
@@ -118,7 +120,7 @@ func (s *Set) Show(path string, st *State) profile.Reply {
 
 func (s *Set) render(section string, about any) []byte {
 	var b bytes.Buffer
-	if err := s.all.ExecuteTemplate(&b, section, about); err != nil {
+	if err := s.templates.ExecuteTemplate(&b, section, about); err != nil {
 		panic("BUG: " + section + " of " + s.p.Name + ": " + err.Error())
 	}
 	return b.Bytes()

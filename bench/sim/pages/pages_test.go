@@ -18,7 +18,7 @@ func TestPages(t *testing.T) { synctest.Test(t, testPages) } // stops the clock,
 func testPages(t *testing.T) {
 	for _, name := range profile.Names() {
 		p := profile.ByName[name]
-		s := Of(p)
+		s := New(p)
 		shown := 0
 		for _, models := range [][]string{nil, {"a"}, {"a", `odd "name"`}, hostile} {
 			for _, in := range []bool{false, true} {
@@ -31,7 +31,7 @@ func testPages(t *testing.T) {
 						continue
 					}
 					shown++
-					r := s.Show(path, st)
+					r := s.RenderPage(path, st)
 					if strings.Contains(r.Type, "json") && !json.Valid(r.Body) && len(r.Body) > 0 {
 						t.Errorf("%s %s: no JSON: %s", name, path, r.Body)
 					}
@@ -70,7 +70,7 @@ func TestMembers(t *testing.T) {
 	}
 	named := 0
 	for _, name := range profile.Names() {
-		for _, one := range sourcesOf(profile.ByName[name]) {
+		for _, one := range pageSources(profile.ByName[name]) {
 			for _, a := range action.FindAllString(one.body, -1) {
 				for _, m := range member.FindAllStringSubmatch(quoted.ReplaceAllString(a, ""), -1) {
 					named++

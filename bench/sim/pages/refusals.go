@@ -10,25 +10,25 @@ import (
 )
 
 // Error returns the body of an error.
-func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.named(a)) }
+func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.withKind(a)) }
 
 // StreamError returns an error as the data of an event. The data is always an object with an error
 // member.
-func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
+func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.withKind(a)) }
 
-// named sets the error type that the engine uses for the error's status.
-func (s *Set) named(a profile.APIError) profile.APIError {
+// withKind sets the error type that the engine uses for the error's status.
+func (s *Set) withKind(a profile.APIError) profile.APIError {
 	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
 	return a
 }
 
-// Refuse returns the reply for an error.
-func (s *Set) Refuse(a profile.APIError) profile.Reply {
+// ErrorReply returns the reply for an error.
+func (s *Set) ErrorReply(a profile.APIError) profile.Reply {
 	ctype := s.types["error"]
 	switch s.p.Family {
 	case "ollama":
 		if a.Status == 400 && (a.Unread || a.Param == "messages") {
-			ctype = profile.OllamaType
+			ctype = profile.OllamaContentType
 		}
 	case "tgi":
 		if a.Unread { // the message comes from the HTTP library
@@ -72,13 +72,13 @@ func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
 // NotFound returns the reply for a path that the engine does not serve.
 func (s *Set) NotFound(method, path string) profile.Reply {
 	if s.p.NoPage.Status == 0 {
-		return s.Refuse(profile.APIError{Status: 404, Message: "Invalid URL (" + method + " " + path + ")"})
+		return s.ErrorReply(profile.APIError{Status: 404, Message: "Invalid URL (" + method + " " + path + ")"})
 	}
 	return s.fixed(s.p.NoPage, method, path)
 }
 
-// WrongMethod returns the reply for a method that the path does not support.
-func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
+// MethodNotAllowed returns the reply for a method that the path does not support.
+func (s *Set) MethodNotAllowed(method, path, allowed string) profile.Reply {
 	no := s.p.NoMethod
 	if no.Status == 0 {
 		no = profile.FixedReply{Status: 405, Body: `{"detail":"Method Not Allowed"}`}
@@ -95,7 +95,7 @@ func (s *Set) Unauthorized() profile.Reply {
 	if s.p.NoKey.Status != 0 {
 		return s.fixed(s.p.NoKey, "", "")
 	}
-	return s.Refuse(profile.APIError{
+	return s.ErrorReply(profile.APIError{
 		Status: 401, Message: "Incorrect API key provided.", Kind: "invalid_request_error", Code: "invalid_api_key",
 	})
 }

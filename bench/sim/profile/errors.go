@@ -19,8 +19,8 @@ type APIError struct {
 	Unread  bool   // the body is not a JSON object; engines with typed requests have separate messages for this
 }
 
-// Invalid returns the error for an invalid parameter.
-func Invalid(param, format string, a ...any) *APIError {
+// InvalidParam returns the error for an invalid parameter.
+func InvalidParam(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
@@ -46,18 +46,18 @@ type Reply struct {
 	Body   []byte
 }
 
-// OllamaType is the Content-Type that Ollama uses for its pages, and for errors about bodies that
+// OllamaContentType is the Content-Type that Ollama uses for its pages, and for errors about bodies that
 // it cannot read. Its responses under /v1 have no charset.
-const OllamaType = "application/json; charset=utf-8"
+const OllamaContentType = "application/json; charset=utf-8"
 
 // PlainText returns a plain text reply.
 func (p *Profile) PlainText(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// Full returns the profile's error for a full queue. Engines with an unlimited queue never send
+// QueueFullError returns the profile's error for a full queue. Engines with an unlimited queue never send
 // this error. Their profile contains the error of a proxy in front of the engine.
-func (p *Profile) Full() APIError {
+func (p *Profile) QueueFullError() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError
 	}

@@ -108,12 +108,12 @@ const (
 
 // UnmarshalText parses the name of a namedTool.
 func (n *namedTool) UnmarshalText(b []byte) error {
-	return oneOf((*uint8)(n), b, "obeyed", "auto", "refused")
+	return parseEnum((*uint8)(n), b, "obeyed", "auto", "refused")
 }
 
 // UnmarshalText parses the name of a nullContent.
 func (n *nullContent) UnmarshalText(b []byte) error {
-	return oneOf((*uint8)(n), b, "taken", "refused", "refused_without_calls")
+	return parseEnum((*uint8)(n), b, "taken", "refused", "refused_without_calls")
 }
 
 type unknownModel uint8
@@ -127,15 +127,15 @@ const (
 
 // UnmarshalText parses the name of a roleMode.
 func (m *roleMode) UnmarshalText(b []byte) error {
-	return oneOf((*uint8)(m), b, "alone", "first", "each")
+	return parseEnum((*uint8)(m), b, "alone", "first", "each")
 }
 
 // UnmarshalText parses the name of an unknownModel.
 func (m *unknownModel) UnmarshalText(b []byte) error {
-	return oneOf((*uint8)(m), b, "refused", "served", "echo")
+	return parseEnum((*uint8)(m), b, "refused", "served", "echo")
 }
 
-func oneOf(to *uint8, b []byte, names ...string) error {
+func parseEnum(to *uint8, b []byte, names ...string) error {
 	i := slices.Index(names, string(b))
 	if i < 0 {
 		return fmt.Errorf("%q is none of %q", b, names)
@@ -216,8 +216,8 @@ func must(err error) {
 	}
 }
 
-// Text returns the list of profiles for display.
-func Text() string {
+// HelpText returns the list of profiles for display.
+func HelpText() string {
 	var b strings.Builder
 	b.WriteString("Engines, as --profile NAME:\n\n")
 	for _, n := range Names() {

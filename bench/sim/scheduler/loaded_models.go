@@ -7,21 +7,21 @@ import (
 
 // LoadedModels contains the loaded models of an on-demand engine.
 type LoadedModels struct {
-	mu     sync.Mutex
-	names  []string // least recently requested first
-	places int      // maximum number of loaded models; 0 means no limit
-	loads  int64
-	users  map[*user]bool
+	mu    sync.Mutex
+	names []string // least recently requested first
+	limit int      // maximum number of loaded models; 0 means no limit
+	loads int64
+	users map[*user]bool
 }
 
 // user is a running request that uses a model.
 type user struct {
 	model string
-	cut   func()
+	abort func()
 }
 
-// Bound sets the maximum number of loaded models. 0 means no limit.
-func (l *LoadedModels) Bound(places int) { l.places = places }
+// SetLimit sets the maximum number of loaded models. 0 means no limit.
+func (l *LoadedModels) SetLimit(places int) { l.limit = places }
 
 // Has reports whether a model is loaded.
 func (l *LoadedModels) Has(name string) bool {
@@ -37,20 +37,20 @@ func (l *LoadedModels) Loads() int64 {
 	return l.loads
 }
 
-// Add loads a model. It returns false if the model was already loaded. If the limit is reached, the
+// Load loads a model. It returns false if the model was already loaded. If the limit is reached, the
 // least recently requested model is unloaded and its requests are aborted, as in llama.cpp's
 // router.
-func (l *LoadedModels) Add(name string) bool {
+func (l *LoadedModels) Load(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.names, name); i >= 0 {
 		l.names = append(slices.Delete(l.names, i, i+1), name)
 		return false
 	}
-	for l.places > 0 && len(l.names) >= l.places {
+	for l.limit > 0 && len(l.names) >= l.limit {
 		for u := range l.users {
 			if u.model == l.names[0] {
-				u.cut()
+				u.abort()
 			}
 		}
 		l.names = l.names[1:]
@@ -60,9 +60,9 @@ func (l *LoadedModels) Add(name string) bool {
 	return true
 }
 
-// Use registers a request that uses a model. The request ends when done is called. If the model is
+// BeginUse registers a request that uses a model. The request ends when done is called. If the model is
 // unloaded earlier, cut is called to abort the request.
-func (l *LoadedModels) Use(name string, cut func()) (done func()) {
+func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
 	u := &user{name, cut}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,8 +92,8 @@ func (l *LoadedModels) Used(names []string) (used []string) {
 	return used
 }
 
-// Drop unloads a model.
-func (l *LoadedModels) Drop(name string) {
+// Unload unloads a model.
+func (l *LoadedModels) Unload(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.names = slices.DeleteFunc(l.names, func(n string) bool { return n == name })

@@ -7,13 +7,13 @@ import "sort"
 // is not safe for concurrent use.
 type Pins struct{ holders map[uint64]int32 }
 
-// Fresh returns how many of the blocks have no holder.
-func (p *Pins) Fresh(blocks []uint64) int {
+// CountUnheld returns how many of the blocks have no holder.
+func (p *Pins) CountUnheld(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 0 })
 }
 
-// Alone returns how many of a holder's blocks have no other holder.
-func (p *Pins) Alone(blocks []uint64) int {
+// CountExclusive returns how many of a holder's blocks have no other holder.
+func (p *Pins) CountExclusive(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 1 })
 }
 

@@ -6,11 +6,11 @@ import "sync"
 // least recently used blocks. Within a prompt, it evicts the last blocks before the first ones. The
 // usage list links positions within one slice, so a full cache does not allocate.
 type PrefixCache struct {
-	mu        sync.Mutex
-	max       int // maximum number of blocks; 0 disables the cache
-	at        map[uint64]int32
-	uses      []cachedBlock // uses[0] is the head of the list: next is the newest block, before the oldest
-	asked, in int64
+	mu                          sync.Mutex
+	max                         int // maximum number of blocks; 0 disables the cache
+	indexByBlock                map[uint64]int32
+	entries                     []cachedBlock // uses[0] is the head of the list: next is the newest block, before the oldest
+	lookedUpTokens, foundTokens int64
 }
 
 type cachedBlock struct {
@@ -24,12 +24,12 @@ func NewPrefixCache(tokens int) *PrefixCache {
 	c := &PrefixCache{}
 	if tokens > 0 {
 		c.max = max(1, tokens/BlockTokens)
-		c.empty()
+		c.reset()
 	}
 	return c
 }
 
-func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
+func (c *PrefixCache) reset() { c.indexByBlock, c.entries = map[uint64]int32{}, make([]cachedBlock, 1) }
 
 // Lookup returns how many tokens at the start of a prompt are cached. tokens is the length of the
 // prompt. The last token is always read again, as in real engines.
@@ -39,24 +39,24 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := min(c.known(blocks)*BlockTokens, tokens-1)
-	c.asked += int64(tokens)
-	c.in += int64(n)
+	n := min(c.cachedBlocks(blocks)*BlockTokens, tokens-1)
+	c.lookedUpTokens += int64(tokens)
+	c.foundTokens += int64(n)
 	return n
 }
 
-// Known returns how many tokens at the start of a prompt are cached. Unlike Lookup, it neither
+// CachedTokens returns how many tokens at the start of a prompt are cached. Unlike Lookup, it neither
 // counts a lookup nor renews the blocks.
-func (c *PrefixCache) Known(blocks []uint64) int {
+func (c *PrefixCache) CachedTokens(blocks []uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known(blocks) * BlockTokens
+	return c.cachedBlocks(blocks) * BlockTokens
 }
 
-func (c *PrefixCache) known(blocks []uint64) int {
+func (c *PrefixCache) cachedBlocks(blocks []uint64) int {
 	n := 0
 	for n < len(blocks) {
-		if _, ok := c.at[blocks[n]]; !ok {
+		if _, ok := c.indexByBlock[blocks[n]]; !ok {
 			break
 		}
 		n++
@@ -77,34 +77,34 @@ func (c *PrefixCache) Insert(blocks []uint64) {
 }
 
 func (c *PrefixCache) touch(block uint64) {
-	at, ok := c.at[block]
+	at, ok := c.indexByBlock[block]
 	switch {
 	case ok:
 		c.unlink(at)
-	case len(c.uses) <= c.max:
-		at = int32(len(c.uses))
-		c.uses = append(c.uses, cachedBlock{})
+	case len(c.entries) <= c.max:
+		at = int32(len(c.entries))
+		c.entries = append(c.entries, cachedBlock{})
 	default: // replace the oldest block
-		at = c.uses[0].before
+		at = c.entries[0].before
 		c.unlink(at)
-		delete(c.at, c.uses[at].block)
+		delete(c.indexByBlock, c.entries[at].block)
 	}
-	c.at[block] = at
-	newest := c.uses[0].next
-	c.uses[at] = cachedBlock{block: block, next: newest}
-	c.uses[newest].before, c.uses[0].next = at, at
+	c.indexByBlock[block] = at
+	newest := c.entries[0].next
+	c.entries[at] = cachedBlock{block: block, next: newest}
+	c.entries[newest].before, c.entries[0].next = at, at
 }
 
 func (c *PrefixCache) unlink(at int32) {
-	u := c.uses[at]
-	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
+	u := c.entries[at]
+	c.entries[u.before].next, c.entries[u.next].before = u.next, u.before
 }
 
-// Counts returns how many tokens were looked up, and how many of them were found.
-func (c *PrefixCache) Counts() (asked, hit int64) {
+// LookupCounts returns how many tokens were looked up, and how many of them were found.
+func (c *PrefixCache) LookupCounts() (asked, hit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked, c.in
+	return c.lookedUpTokens, c.foundTokens
 }
 
 // Clear removes all blocks and resets the counts.
@@ -114,6 +114,6 @@ func (c *PrefixCache) Clear() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.empty()
-	c.asked, c.in = 0, 0
+	c.reset()
+	c.lookedUpTokens, c.foundTokens = 0, 0
 }

@@ -32,8 +32,8 @@ func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 			list = slices.Insert(list, 0, blocks[i])
 		}
 		list = list[:min(len(list), room)]
-		if len(c.at) != len(list) || len(c.uses) > room+1 {
-			t.Fatalf("%d blocks are kept in %d places, want %d", len(c.at), len(c.uses), len(list))
+		if len(c.indexByBlock) != len(list) || len(c.entries) > room+1 {
+			t.Fatalf("%d blocks are kept in %d places, want %d", len(c.indexByBlock), len(c.entries), len(list))
 		}
 	}
 	c.Clear()

@@ -58,8 +58,8 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends an image. The image's bytes change the hash, but do not make the prompt longer.
-func (p *Prompt) Image(url []byte) {
+// AddImage appends an image. The image's bytes change the hash, but do not make the prompt longer.
+func (p *Prompt) AddImage(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], h)
@@ -76,5 +76,5 @@ func (p *Prompt) block(b []byte) {
 // Tokens returns the length of the prompt in tokens, which is at least 1.
 func (p *Prompt) Tokens() int { return max(1, (p.Bytes+bytesPerToken-1)/bytesPerToken+p.Extra) }
 
-// Sum returns the hash of the whole prompt.
-func (p *Prompt) Sum() uint64 { return textgen.Hash(p.Hash, p.fill[:p.n]) }
+// FullHash returns the hash of the whole prompt.
+func (p *Prompt) FullHash() uint64 { return textgen.Hash(p.Hash, p.fill[:p.n]) }

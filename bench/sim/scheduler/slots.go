@@ -31,7 +31,7 @@ type Slots struct {
 
 type waiter struct {
 	ready    chan struct{}
-	tenant   *SlotHolder
+	holder   *SlotHolder
 	granted  bool
 	priority int
 }
@@ -64,7 +64,7 @@ func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority 
 		t.blocks, t.own = blocks, max(0, need-len(blocks)*BlockTokens)
 	}
 	if s.waiting.Len() == 0 && s.fits(t) {
-		s.take(t)
+		s.addHolder(t)
 		s.mu.Unlock()
 		return t, nil
 	}
@@ -72,12 +72,12 @@ func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority 
 		s.mu.Unlock()
 		return nil, ErrFull
 	}
-	w := &waiter{ready: make(chan struct{}), tenant: t, priority: priority}
-	return t, s.await(w, s.link(w), gone)
+	w := &waiter{ready: make(chan struct{}), holder: t, priority: priority}
+	return t, s.await(w, s.insertWaiter(w), gone)
 }
 
-// link inserts a waiter after all waiters with the same or a lower priority number.
-func (s *Slots) link(w *waiter) *list.Element {
+// insertWaiter inserts a waiter after all waiters with the same or a lower priority number.
+func (s *Slots) insertWaiter(w *waiter) *list.Element {
 	for at := s.waiting.Back(); at != nil; at = at.Prev() {
 		if at.Value.(*waiter).priority <= w.priority {
 			return s.waiting.InsertAfter(w, at)
@@ -91,9 +91,9 @@ func (s *Slots) link(w *waiter) *list.Element {
 // room.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
-	s.release(t)
+	s.removeHolder(t)
 	t.evicted.Store(false)
-	w := &waiter{ready: make(chan struct{}), tenant: t, priority: math.MinInt}
+	w := &waiter{ready: make(chan struct{}), holder: t, priority: math.MinInt}
 	return s.await(w, s.waiting.PushFront(w), gone)
 }
 
@@ -109,7 +109,7 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.granted { // the slot was granted while the client left
-		s.release(w.tenant)
+		s.removeHolder(w.holder)
 	} else {
 		s.waiting.Remove(at)
 	}
@@ -120,7 +120,7 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 // Leave frees the slot and the room.
 func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Lock()
-	s.release(t)
+	s.removeHolder(t)
 	s.grant()
 	s.mu.Unlock()
 }
@@ -141,16 +141,16 @@ func (s *Slots) Grow(t *SlotHolder, n int) {
 
 func (s *Slots) fits(t *SlotHolder) bool {
 	n := int(s.running.Load())
-	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+t.own+s.pins.Fresh(t.blocks)*BlockTokens <= s.kv)
+	return n < s.limit && (s.kv == 0 || n == 0 || int(s.used.Load())+t.own+s.pins.CountUnheld(t.blocks)*BlockTokens <= s.kv)
 }
 
-func (s *Slots) take(t *SlotHolder) {
+func (s *Slots) addHolder(t *SlotHolder) {
 	s.used.Add(int64(t.own + s.pins.Hold(t.blocks)*BlockTokens))
 	s.peak = max(s.peak, int(s.running.Add(1)))
 	t.place = s.holders.PushBack(t)
 }
 
-func (s *Slots) release(t *SlotHolder) {
+func (s *Slots) removeHolder(t *SlotHolder) {
 	s.used.Add(-int64(t.own + s.pins.Drop(t.blocks)*BlockTokens))
 	s.running.Add(-1)
 	s.holders.Remove(t.place)
@@ -160,12 +160,12 @@ func (s *Slots) release(t *SlotHolder) {
 func (s *Slots) grant() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*waiter)
-		if !s.fits(w.tenant) {
+		if !s.fits(w.holder) {
 			return
 		}
 		s.waiting.Remove(at)
 		w.granted = true
-		s.take(w.tenant)
+		s.addHolder(w.holder)
 		close(w.ready)
 	}
 }
@@ -181,16 +181,16 @@ func (s *Slots) Resize(limit int) {
 	s.mu.Unlock()
 }
 
-// Load returns how many requests run and how many wait, and the highest number of running requests
+// RequestCounts returns how many requests run and how many wait, and the highest number of running requests
 // so far.
-func (s *Slots) Load() (running, waiting, peak int) {
+func (s *Slots) RequestCounts() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Room returns the number of cache tokens used by running requests, and the number of slots.
-func (s *Slots) Room() (used, limit int) {
+// Capacity returns the number of cache tokens used by running requests, and the number of slots.
+func (s *Slots) Capacity() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.used.Load()), s.limit

@@ -63,7 +63,7 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 			return got
 		}
 		a, b := enter(append(slices.Clone(shared), 7)), enter(append(slices.Clone(shared), 8))
-		if used, _ := s.Room(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
+		if used, _ := s.Capacity(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
 			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
 		}
 		c := enter([]uint64{11, 12, 13}) // without shared blocks, there would be no room
@@ -72,12 +72,12 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 		}
 		s.Leave(<-a)
 		synctest.Wait()
-		if used, _ := s.Room(); len(c) != 1 || used != 10*BlockTokens {
+		if used, _ := s.Capacity(); len(c) != 1 || used != 10*BlockTokens {
 			t.Fatalf("%d tokens are held", used)
 		}
 		s.Leave(<-b)
 		s.Leave(<-c)
-		if used, _ := s.Room(); used != 0 || len(s.pins.holders) != 0 {
+		if used, _ := s.Capacity(); used != 0 || len(s.pins.holders) != 0 {
 			t.Errorf("%d tokens are held at the end", used)
 		}
 	})

@@ -59,7 +59,7 @@ func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int)
 	case "null":
 		return append(dst, "null"...)
 	}
-	return sample(dst, s, seed)
+	return appendStringSample(dst, s, seed)
 }
 
 func array(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
@@ -92,7 +92,7 @@ func number(dst []byte, s *fastjson.Value, seed uint64) []byte {
 	return strconv.AppendFloat(dst, n, 'f', -1, 64)
 }
 
-func sample(dst []byte, s *fastjson.Value, seed uint64) []byte {
+func appendStringSample(dst []byte, s *fastjson.Value, seed uint64) []byte {
 	switch string(s.GetStringBytes("format")) {
 	case "date":
 		return append(dst, `"2026-11-21"`...)

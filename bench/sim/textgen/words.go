@@ -21,41 +21,41 @@ const (
 	atAdverb
 	atPlace
 	atEnd
-	states
+	stateCount
 )
 
 // chain maps each state to its words and to the states that may follow. A state that is more likely
 // is listed more than once. A few words contain characters that careless code mishandles: umlauts,
 // three- and four-byte characters, quotes, a backslash.
-var chain = [states]struct {
+var chain = [stateCount]struct {
 	words []Word
 	next  []state
 }{
 	atStart: {
-		text("the", "each", "every", "no", "one", "that", "this", "our", "another"),
+		newWords("the", "each", "every", "no", "one", "that", "this", "our", "another"),
 		[]state{atAdjective, atAdjective, atNoun, atNoun, atNoun},
 	},
 	atAdjective: {
-		text("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
+		newWords("slow", "green", "quiet", "heavy", "narrow", "bright", "old", "steady", "naïve", "grey", "cold", "patient",
 			"späte"),
 		[]state{atNoun},
 	},
 	atNoun: {
-		text("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
+		newWords("turbine", "river", "gate", "engine", "valley", "keeper", "harbour", "lamp", "bridge", "channel", "mill", "café",
 			"signal", "weir", "boat", "\"lock\"", "東京", "current", "wheel", "log\\book"),
 		[]state{atVerb, atVerb, atVerb, atEnd},
 	},
 	atVerb: {
-		text("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
+		newWords("turns", "opens", "carries", "waits", "holds", "meets", "follows", "measures", "feeds", "sees", "crosses",
 			"answers"),
 		[]state{atAdverb, atPlace, atPlace, atStart, atEnd},
 	},
 	atAdverb: {
-		text("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
+		newWords("slowly", "twice", "again", "early", "often", "without noise", "at night", "quickly"),
 		[]state{atPlace, atEnd, atEnd},
 	},
 	atPlace: {
-		text("before", "behind", "near", "under", "beside", "after", "towards", "around"),
+		newWords("before", "behind", "near", "under", "beside", "after", "towards", "around"),
 		[]state{atStart},
 	},
 	atEnd: {
@@ -64,7 +64,7 @@ var chain = [states]struct {
 	},
 }
 
-func text(words ...string) []Word {
+func newWords(words ...string) []Word {
 	ws := make([]Word, len(words))
 	for i, w := range words {
 		ws[i] = NewWord(" " + w)
@@ -77,17 +77,17 @@ func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))}
 
 // Generator returns one word after another. The words depend only on the seed.
 type Generator struct {
-	rng  uint64
-	at   state
-	lead begin
+	rng       uint64
+	at        state
+	nextStart wordStart
 }
 
-// begin describes what the next word starts: a text, a paragraph, a sentence, or none of these. It
+// wordStart describes what the next word starts: a text, a paragraph, a sentence, or none of these. It
 // determines the case of the first letter, and whether a space precedes the word.
-type begin uint8
+type wordStart uint8
 
 const (
-	atText begin = iota
+	atText wordStart = iota
 	atParagraph
 	atSentence
 	atNone
@@ -107,14 +107,14 @@ func (s *Generator) Next() Word {
 	i := s.random(len(here.words))
 	w := here.words[i]
 	s.at = here.next[s.random(len(here.next))]
-	lead := s.lead
-	s.lead = atNone
+	lead := s.nextStart
+	s.nextStart = atNone
 	if was == atEnd {
 		switch {
 		case strings.HasSuffix(w.Text, "\n"):
-			s.lead = atParagraph
+			s.nextStart = atParagraph
 		case strings.HasSuffix(w.Text, "."):
-			s.lead = atSentence
+			s.nextStart = atSentence
 		}
 		return w
 	}
@@ -128,7 +128,7 @@ func (s *Generator) Next() Word {
 }
 
 // capitals contains the capitalized words, with and without a space before them.
-var capitals = func() (all [states][][2]Word) {
+var capitals = func() (all [stateCount][][2]Word) {
 	for st := range all {
 		for _, w := range chain[st].words {
 			r := []rune(strings.TrimPrefix(w.Text, " "))
@@ -139,20 +139,20 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text into tokens, as the simulator counts them. A space starts a token, and a
+// SplitTokens splits a text into tokens, as the simulator counts them. A space starts a token, and a
 // token has at most 12 characters.
-func Tokens(s string) []Word {
-	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
+func SplitTokens(s string) []Word {
+	return splitBefore(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
 // Fragments splits a text into pieces of n characters, like the deltas of tool arguments and JSON.
 func Fragments(s string, n int) []Word {
-	return pieces(s, func(_ rune, before int) bool { return before == n })
+	return splitBefore(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces splits a text before every character for which cut returns true. before is the length of
+// splitBefore splits a text before every character for which cut returns true. before is the length of
 // the piece so far.
-func pieces(s string, cut func(r rune, before int) bool) []Word {
+func splitBefore(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0
 	for i, r := range s {

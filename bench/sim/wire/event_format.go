@@ -34,7 +34,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 		eol = "\n"
 	}
 	if f.Escaped {
-		data = escapeAll(data)
+		data = escapeNonASCII(data)
 	}
 	if f.Comments {
 		dst = append(dst, ": ping "...)
@@ -82,8 +82,8 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 // Done is the data of the event that ends a stream.
 var Done = []byte("[DONE]")
 
-// escapeAll escapes every character outside ASCII as \u, with a surrogate pair if necessary.
-func escapeAll(p []byte) []byte {
+// escapeNonASCII escapes every character outside ASCII as \u, with a surrogate pair if necessary.
+func escapeNonASCII(p []byte) []byte {
 	dst := make([]byte, 0, len(p)+16)
 	for len(p) > 0 {
 		r, n := utf8.DecodeRune(p)
@@ -92,17 +92,17 @@ func escapeAll(p []byte) []byte {
 			dst = append(dst, byte(r))
 		case r > 0xffff:
 			r -= 0x10000
-			dst = appendU(dst, 0xd800+r>>10)
-			dst = appendU(dst, 0xdc00+r&0x3ff)
+			dst = appendUnicodeEscape(dst, 0xd800+r>>10)
+			dst = appendUnicodeEscape(dst, 0xdc00+r&0x3ff)
 		default:
-			dst = appendU(dst, r)
+			dst = appendUnicodeEscape(dst, r)
 		}
 		p = p[n:]
 	}
 	return dst
 }
 
-func appendU(dst []byte, r rune) []byte {
+func appendUnicodeEscape(dst []byte, r rune) []byte {
 	const hex = "0123456789abcdef"
 	return append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }

@@ -52,11 +52,11 @@ func AppendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// Members is JSON text that is written piece by piece.
-type Members []byte
+// JSONBuilder is JSON text that is written piece by piece.
+type JSONBuilder []byte
 
 // Add appends JSON text unchanged.
-func (o *Members) Add(texts ...string) *Members {
+func (o *JSONBuilder) Add(texts ...string) *JSONBuilder {
 	for _, t := range texts {
 		*o = append(*o, t...)
 	}
@@ -64,13 +64,13 @@ func (o *Members) Add(texts ...string) *Members {
 }
 
 // Quote appends v as a JSON string.
-func (o *Members) Quote(v string) *Members {
+func (o *JSONBuilder) Quote(v string) *JSONBuilder {
 	*o = AppendString(*o, v)
 	return o
 }
 
 // QuoteOrNull appends v as a JSON string, or null if v is empty.
-func (o *Members) QuoteOrNull(v string) *Members {
+func (o *JSONBuilder) QuoteOrNull(v string) *JSONBuilder {
 	if v == "" {
 		return o.Add("null")
 	}
@@ -78,7 +78,7 @@ func (o *Members) QuoteOrNull(v string) *Members {
 }
 
 // Int appends a number.
-func (o *Members) Int(n int) *Members {
+func (o *JSONBuilder) Int(n int) *JSONBuilder {
 	*o = strconv.AppendInt(*o, int64(n), 10)
 	return o
 }

@@ -30,13 +30,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Reach connects to port "80" or "443" of a domain, as a client on the internet would.
-type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
+// DialFunc connects to port "80" or "443" of a domain, as a client on the internet would.
+type DialFunc func(ctx context.Context, domain, port string) (net.Conn, error)
 
 // Options configures a CA.
 type Options struct {
 	Life  time.Duration // lifetime of certificates; default: 90 days
-	Reach Reach
+	Reach DialFunc
 	// Validate, if set, replaces the challenge check through Reach, for tests without a network.
 	Validate func(kind, domain, token, keyAuthorization string) error
 	// Binding is the key of "kid-1", the only external account. If it is empty, no binding is
@@ -68,7 +68,7 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 	base string
 
-	looks sync.WaitGroup // running challenge checks
+	challengeChecks sync.WaitGroup // running challenge checks
 
 	mu       sync.Mutex
 	mishaps  Mishaps
@@ -133,7 +133,7 @@ func Start(t testing.TB, o Options) *CA {
 	server.StartTLS()
 	t.Cleanup(func() {
 		server.Close()
-		ca.looks.Wait()
+		ca.challengeChecks.Wait()
 	})
 	ca.base = server.URL
 	return ca
@@ -149,8 +149,8 @@ func (c *CA) Pool() *x509.CertPool {
 	return pool
 }
 
-// Mishap changes the simulated failures.
-func (c *CA) Mishap(change func(*Mishaps)) {
+// SetMishaps changes the simulated failures.
+func (c *CA) SetMishaps(change func(*Mishaps)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.mishaps)
@@ -206,7 +206,7 @@ func (p *problem) Error() string { return p.kind + ": " + p.text }
 
 const errorType = "urn:ietf:params:acme:error:"
 
-func refuse(status int, kind, text string) error {
+func newProblem(status int, kind, text string) error {
 	return &problem{status: status, kind: kind, text: text}
 }
 
@@ -234,7 +234,7 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := 0, any(nil), error(nil)
 	switch {
 	case down:
-		err = refuse(503, "serverInternal", "closed for repairs")
+		err = newProblem(503, "serverInternal", "closed for repairs")
 	case r.Method == http.MethodHead && r.URL.Path == "/new-nonce":
 		return
 	case r.Method == http.MethodGet && r.URL.Path == "/directory":
@@ -250,10 +250,10 @@ func (c *CA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		var q *request
 		if q, err = c.verify(r); err == nil {
-			status, body, err = c.answer(w, r.URL.Path, q)
+			status, body, err = c.dispatch(w, r.URL.Path, q)
 		}
 	default:
-		err = refuse(405, "malformed", "this is not asked like that")
+		err = newProblem(405, "malformed", "this is not asked like that")
 	}
 	if err != nil {
 		var p *problem
@@ -290,7 +290,7 @@ func (c *CA) renewalInfo(w http.ResponseWriter) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mishaps.WindowStart.IsZero() {
-		return 0, nil, refuse(404, "malformed", "there is no advice")
+		return 0, nil, newProblem(404, "malformed", "there is no advice")
 	}
 	w.Header().Set("Retry-After", "21600")
 	window := map[string]any{"start": c.mishaps.WindowStart, "end": c.mishaps.WindowEnd}
@@ -302,11 +302,11 @@ func (c *CA) verify(r *http.Request) (*request, error) {
 	var raw json.RawMessage
 	err := json.NewDecoder(r.Body).Decode(&raw)
 	if err != nil || r.Header.Get("Content-Type") != "application/jose+json" {
-		return nil, refuse(400, "malformed", "it is no JWS")
+		return nil, newProblem(400, "malformed", "it is no JWS")
 	}
 	jws, err := jose.ParseSignedJSON(string(raw), []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil || len(jws.Signatures) != 1 {
-		return nil, refuse(400, "malformed", "it is no JWS of ES256")
+		return nil, newProblem(400, "malformed", "it is no JWS of ES256")
 	}
 	h := jws.Signatures[0].Protected
 	q := &request{key: h.JSONWebKey, account: h.KeyID}
@@ -314,25 +314,25 @@ func (c *CA) verify(r *http.Request) (*request, error) {
 	defer c.mu.Unlock()
 	if !c.nonces[h.Nonce] || c.mishaps.BadNonces > 0 {
 		c.mishaps.BadNonces = max(0, c.mishaps.BadNonces-1)
-		return nil, refuse(400, "badNonce", "the nonce is used up")
+		return nil, newProblem(400, "badNonce", "the nonce is used up")
 	}
 	delete(c.nonces, h.Nonce)
 	if q.key == nil {
 		if q.key = c.accounts[q.account]; q.key == nil {
-			return nil, refuse(400, "accountDoesNotExist", "nobody knows this account")
+			return nil, newProblem(400, "accountDoesNotExist", "nobody knows this account")
 		}
 	}
 	if q.body, err = jws.Verify(q.key); err != nil {
-		return nil, refuse(401, "unauthorized", "the signature is wrong")
+		return nil, newProblem(401, "unauthorized", "the signature is wrong")
 	}
 	q.url, _ = h.ExtraHeaders["url"].(string)
 	if q.url != c.base+r.URL.Path {
-		return nil, refuse(401, "unauthorized", "it is signed for another URL")
+		return nil, newProblem(401, "unauthorized", "it is signed for another URL")
 	}
 	return q, nil
 }
 
-func (c *CA) answer(w http.ResponseWriter, path string, q *request) (int, any, error) {
+func (c *CA) dispatch(w http.ResponseWriter, path string, q *request) (int, any, error) {
 	switch path {
 	case "/new-account":
 		return c.newAccount(w, q)
@@ -345,13 +345,13 @@ func (c *CA) answer(w http.ResponseWriter, path string, q *request) (int, any, e
 	c.mu.Lock()
 	if err != nil || n >= len(c.orders) || c.orders[n].account != q.account {
 		c.mu.Unlock()
-		return 0, nil, refuse(404, "malformed", "there is no such thing")
+		return 0, nil, newProblem(404, "malformed", "there is no such thing")
 	}
 	o := c.orders[n]
 	c.mu.Unlock()
 	switch kind {
 	case "order":
-		return c.show(w, n, o)
+		return c.showOrder(w, n, o)
 	case "authz":
 		return 200, c.authorization(n, o), nil
 	case "challenge":
@@ -361,7 +361,7 @@ func (c *CA) answer(w http.ResponseWriter, path string, q *request) (int, any, e
 	case "cert":
 		return 200, o.chain, nil
 	}
-	return 0, nil, refuse(404, "malformed", "there is no such thing")
+	return 0, nil, newProblem(404, "malformed", "there is no such thing")
 }
 
 func (c *CA) newAccount(w http.ResponseWriter, q *request) (int, any, error) {
@@ -370,10 +370,10 @@ func (c *CA) newAccount(w http.ResponseWriter, q *request) (int, any, error) {
 		Binding json.RawMessage `json:"externalAccountBinding"`
 	}
 	if q.account != "" || json.Unmarshal(q.body, &body) != nil {
-		return 0, nil, refuse(400, "malformed", "this makes no account")
+		return 0, nil, newProblem(400, "malformed", "this makes no account")
 	}
 	if !body.Terms {
-		return 0, nil, refuse(403, "userActionRequired", "the terms were not agreed to")
+		return 0, nil, newProblem(403, "userActionRequired", "the terms were not agreed to")
 	}
 	print, err := q.key.Thumbprint(crypto.SHA256)
 	if err != nil {
@@ -389,15 +389,15 @@ func (c *CA) newAccount(w http.ResponseWriter, q *request) (int, any, error) {
 	if c.opts.Binding != nil {
 		jws, err := jose.ParseSignedJSON(string(body.Binding), []jose.SignatureAlgorithm{jose.HS256})
 		if err != nil || jws.Signatures[0].Protected.KeyID != "kid-1" {
-			return 0, nil, refuse(403, "externalAccountRequired", "an external account must be bound")
+			return 0, nil, newProblem(403, "externalAccountRequired", "an external account must be bound")
 		}
 		bound, err := jws.Verify(c.opts.Binding)
 		var key jose.JSONWebKey
 		if err != nil || json.Unmarshal(bound, &key) != nil {
-			return 0, nil, refuse(403, "unauthorized", "the binding is not signed by the account's key")
+			return 0, nil, newProblem(403, "unauthorized", "the binding is not signed by the account's key")
 		}
 		if other, _ := key.Thumbprint(crypto.SHA256); string(other) != string(print) {
-			return 0, nil, refuse(403, "unauthorized", "the binding is of another key")
+			return 0, nil, newProblem(403, "unauthorized", "the binding is of another key")
 		}
 	}
 	c.accounts[at] = q.key
@@ -410,12 +410,12 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	}
 	if q.account == "" || json.Unmarshal(q.body, &body) != nil || len(body.Identifiers) != 1 ||
 		body.Identifiers[0].Type != "dns" {
-		return 0, nil, refuse(400, "malformed", "this authority takes orders of one name")
+		return 0, nil, newProblem(400, "malformed", "this authority takes orders of one name")
 	}
 	c.mu.Lock()
 	if c.mishaps.RateLimited > 0 {
 		c.mishaps.RateLimited--
-		p := &problem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
+		p := &problem{429, "limitError", "too many certificates", c.mishaps.RetryAfter}
 		c.mu.Unlock()
 		return 0, nil, p
 	}
@@ -426,12 +426,12 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	n := len(c.orders)
 	c.orders = append(c.orders, o)
 	c.mu.Unlock()
-	_, shown, err := c.show(w, n, o)
+	_, shown, err := c.showOrder(w, n, o)
 	return 201, shown, err
 }
 
-// show responds with the current state of an order.
-func (c *CA) show(w http.ResponseWriter, n int, o *order) (int, any, error) {
+// showOrder responds with the current state of an order.
+func (c *CA) showOrder(w http.ResponseWriter, n int, o *order) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := strconv.Itoa(n)
@@ -460,13 +460,13 @@ func (c *CA) authorization(n int, o *order) any {
 	}
 	var challenges []any
 	for _, kind := range []string{"dns-01", "http-01", "tls-alpn-01"} {
-		challenges = append(challenges, challengeOf(c.base, n, o, kind, status))
+		challenges = append(challenges, challengeObject(c.base, n, o, kind, status))
 	}
 	name := map[string]string{"type": "dns", "value": o.domain}
 	return map[string]any{"status": status, "identifier": name, "challenges": challenges}
 }
 
-func challengeOf(base string, n int, o *order, kind, status string) any {
+func challengeObject(base string, n int, o *order, kind, status string) any {
 	at := base + "/challenge/" + strconv.Itoa(n) + "/" + kind
 	out := map[string]any{"type": kind, "url": at, "token": o.token, "status": status}
 	if o.problem != "" {
@@ -492,11 +492,11 @@ func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error
 	if c.opts.Validate != nil {
 		looked(c.opts.Validate(kind, o.domain, o.token, answer))
 	} else {
-		c.looks.Go(func() { looked(look(c.opts.Reach, kind, o.domain, o.token, answer)) })
+		c.challengeChecks.Go(func() { looked(checkChallenge(c.opts.Reach, kind, o.domain, o.token, answer)) })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return 200, challengeOf(c.base, n, o, kind, "processing"), nil
+	return 200, challengeObject(c.base, n, o, kind, "processing"), nil
 }
 
 // finalize issues the certificate of an order.
@@ -505,16 +505,16 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	_ = json.Unmarshal(q.body, &body)
 	der, err := base64.RawURLEncoding.DecodeString(body.CSR)
 	if err != nil {
-		return 0, nil, refuse(400, "badCSR", "it is not base64url")
+		return 0, nil, newProblem(400, "badCSR", "it is not base64url")
 	}
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil || csr.CheckSignature() != nil || len(csr.DNSNames) != 1 || csr.DNSNames[0] != o.domain {
-		return 0, nil, refuse(400, "badCSR", "it is not for this order")
+		return 0, nil, newProblem(400, "badCSR", "it is not for this order")
 	}
 	c.mu.Lock()
 	if o.status != "ready" {
 		c.mu.Unlock()
-		return 0, nil, refuse(403, "orderNotReady", "the order is "+o.status)
+		return 0, nil, newProblem(403, "orderNotReady", "the order is "+o.status)
 	}
 	leaf, err := c.sign(&x509.Certificate{DNSNames: []string{o.domain}}, csr.PublicKey, c.opts.Life)
 	if err != nil {
@@ -525,7 +525,7 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	o.status, o.pending = "valid", c.mishaps.Pending
 	c.issued++
 	c.mu.Unlock()
-	return c.show(w, n, o)
+	return c.showOrder(w, n, o)
 }
 
 // String summarises the requests so far.

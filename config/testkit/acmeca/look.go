@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// look checks the response to a challenge over the network.
-func look(reach Reach, kind, domain, token, answer string) error {
+// checkChallenge checks the response to a challenge over the network.
+func checkChallenge(reach DialFunc, kind, domain, token, answer string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	switch kind {
 	case "http-01":
-		return lookHTTP(ctx, reach, domain, token, answer)
+		return checkHTTPChallenge(ctx, reach, domain, token, answer)
 	case "tls-alpn-01":
-		return lookTLS(ctx, reach, domain, answer)
+		return checkTLSChallenge(ctx, reach, domain, answer)
 	}
 	return errors.New("nobody can answer " + kind)
 }
 
-func lookHTTP(ctx context.Context, reach Reach, domain, token, answer string) error {
+func checkHTTPChallenge(ctx context.Context, reach DialFunc, domain, token, answer string) error {
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return reach(ctx, domain, "80")
 	}}
@@ -53,7 +53,7 @@ func lookHTTP(ctx context.Context, reach Reach, domain, token, answer string) er
 // acmeIdentifier is the certificate extension of RFC 8737.
 var acmeIdentifier = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 31}
 
-func lookTLS(ctx context.Context, reach Reach, domain, answer string) error {
+func checkTLSChallenge(ctx context.Context, reach DialFunc, domain, answer string) error {
 	raw, err := reach(ctx, domain, "443")
 	if err != nil {
 		return err

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// On reports whether long tests are skipped. They are skipped with -short, unless CI is set, as in
+// IsShort reports whether long tests are skipped. They are skipped with -short, unless CI is set, as in
 // .ci/run and on build machines.
-func On() bool { return testing.Short() && os.Getenv("CI") == "" }
+func IsShort() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a long test if On returns true. The skip message includes what, which describes
+// SkipIfShort skips a long test if On returns true. The skip message includes what, which describes
 // the untested behaviour.
-func LeaveOut(t testing.TB, what string) {
+func SkipIfShort(t testing.TB, what string) {
 	t.Helper()
-	if On() {
+	if IsShort() {
 		t.Skip("SKIPPED with -short: " + what)
 	}
 }

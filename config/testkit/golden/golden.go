@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "write golden and generated files anew")
 // Updating reports whether -update is set. Use it for files that File cannot compare.
 func Updating() bool { return *update }
 
-// File fails the test if the contents of the file differ from got. The file's folder must exist.
-func File(t *testing.T, name string, got []byte) {
+// CompareFile fails the test if the contents of the file differ from got. The file's folder must exist.
+func CompareFile(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
@@ -44,21 +44,21 @@ func File(t *testing.T, name string, got []byte) {
 // the output sections, and the result must equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
-	for name, a := range All(t, folder) {
+	for name, a := range ReadArchives(t, folder) {
 		file, err := filepath.Abs(filepath.Join(folder, name+".txtar")) // f may change the working directory
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
 			f(t, a)
-			File(t, file, txtar.Format(&a.Archive))
+			CompareFile(t, file, txtar.Format(&a.Archive))
 		})
 	}
 }
 
-// All returns the archives in a folder, ordered by name. The name of an archive is its file name
+// ReadArchives returns the archives in a folder, ordered by name. The name of an archive is its file name
 // without the extension.
-func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
+func ReadArchives(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -114,8 +114,8 @@ func (a *Archive) Set(name string, text []byte) {
 	a.Files[i].Data = text
 }
 
-// Says reports whether a line of the archive's comment equals word.
-func (a *Archive) Says(word string) bool {
+// HasCommentLine reports whether a line of the archive's comment equals word.
+func (a *Archive) HasCommentLine(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }
 

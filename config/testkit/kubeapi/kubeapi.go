@@ -37,16 +37,16 @@ type Server struct {
 	t       testing.TB
 	Account string // folder with the files token, ca.crt and namespace
 
-	mu        sync.Mutex
-	wake      chan struct{} // closed at every change
-	version   int
-	compacted int                          // version up to which events were dropped
-	objects   map[string]map[string]Object // by collection and name
-	events    []event
-	token     string
-	away      bool                                          // whether to close connections without a response
-	answer    func(http.ResponseWriter, *http.Request) bool // test handler; returns true if it has responded
-	requests  []string
+	mu          sync.Mutex
+	changed     chan struct{} // closed at every change
+	version     int
+	compacted   int                          // version up to which events were dropped
+	objects     map[string]map[string]Object // by collection and name
+	events      []event
+	token       string
+	unavailable bool                                          // whether to close connections without a response
+	handler     func(http.ResponseWriter, *http.Request) bool // test handler; returns true if it has responded
+	requests    []string
 }
 
 type event struct {
@@ -58,9 +58,9 @@ type event struct {
 	gone       bool
 }
 
-// kind returns the type of the event for a watch with selectors: DELETED if the object stops
+// watchType returns the type of the event for a watch with selectors: DELETED if the object stops
 // matching, ADDED if it starts matching, and "" if the watch does not see the event.
-func (e *event) kind(q url.Values) string {
+func (e *event) watchType(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
 	case e.bookmark && q.Get("allowWatchBookmarks") != "":
@@ -81,7 +81,7 @@ func (e *event) kind(q url.Values) string {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
-		t: t, Account: t.TempDir(), wake: make(chan struct{}), version: 100,
+		t: t, Account: t.TempDir(), changed: make(chan struct{}), version: 100,
 		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
@@ -91,7 +91,7 @@ func Start(t testing.TB) *Server {
 	s.write("namespace", "llm")
 	s.RotateToken("first", true)
 	t.Cleanup(func() {
-		s.Away(true)
+		s.SetUnavailable(true)
 		s.Close()
 	})
 	return s
@@ -134,15 +134,15 @@ func Pod(name, uid, ip string, marks ...string) Object {
 	}
 }
 
-// Unready returns pod with the Ready condition set to False.
-func Unready(pod Object) Object {
+// UnreadyPod returns pod with the Ready condition set to False.
+func UnreadyPod(pod Object) Object {
 	status := maps.Clone(pod["status"].(Object))
 	status["conditions"] = []Object{{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}}
 	return with(pod, "status", status)
 }
 
-// Deleting returns pod with a deletion timestamp.
-func Deleting(pod Object) Object {
+// DeletingPod returns pod with a deletion timestamp.
+func DeletingPod(pod Object) Object {
 	metadata := maps.Clone(pod["metadata"].(Object))
 	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = "2026-01-02T03:04:05Z", 30
 	return with(pod, "metadata", metadata)
@@ -172,7 +172,7 @@ func (s *Server) Put(collection string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := o["metadata"].(Object)["name"].(string)
-	s.objects[collection][name] = s.change(event{collection: collection, before: s.objects[collection][name], object: o})
+	s.objects[collection][name] = s.appendEvent(event{collection: collection, before: s.objects[collection][name], object: o})
 }
 
 // Delete removes an object.
@@ -181,18 +181,18 @@ func (s *Server) Delete(collection, name string) {
 	defer s.mu.Unlock()
 	o := s.objects[collection][name]
 	delete(s.objects[collection], name)
-	s.change(event{collection: collection, before: o, object: o, gone: true})
+	s.appendEvent(event{collection: collection, before: o, object: o, gone: true})
 }
 
-// change appends an event and returns its object with the new version. The caller must hold mu.
-func (s *Server) change(e event) Object {
+// appendEvent appends an event and returns its object with the new version. The caller must hold mu.
+func (s *Server) appendEvent(e event) Object {
 	s.version++
 	metadata := maps.Clone(e.object["metadata"].(Object))
 	metadata["resourceVersion"] = strconv.Itoa(s.version)
 	e.version, e.object = s.version, with(e.object, "metadata", metadata)
 	s.events = append(s.events, e)
-	close(s.wake)
-	s.wake = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 	return e.object
 }
 
@@ -201,7 +201,7 @@ func (s *Server) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, collection := range []string{Pods, Pools} {
-		s.change(event{collection: collection, bookmark: true, object: Object{"metadata": Object{}}})
+		s.appendEvent(event{collection: collection, bookmark: true, object: Object{"metadata": Object{}}})
 	}
 }
 
@@ -212,25 +212,25 @@ func (s *Server) Compact() {
 	s.compacted, s.events = s.version, nil
 }
 
-// Away makes the server close all connections and refuse new ones. If away is false, the server
+// SetUnavailable makes the server close all connections and refuse new ones. If away is false, the server
 // accepts connections again.
-func (s *Server) Away(away bool) {
+func (s *Server) SetUnavailable(away bool) {
 	s.mu.Lock()
-	s.away = away
-	close(s.wake)
-	s.wake = make(chan struct{})
+	s.unavailable = away
+	close(s.changed)
+	s.changed = make(chan struct{})
 	s.mu.Unlock()
 	if away {
 		s.CloseClientConnections()
 	}
 }
 
-// Answer sets a handler that is called first. If the handler returns true, it has responded. A nil
+// SetHandler sets a handler that is called first. If the handler returns true, it has responded. A nil
 // f removes the handler.
-func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
+func (s *Server) SetHandler(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer = f
+	s.handler = f
 }
 
 // Requests returns the requested paths, with their queries, that contain text.
@@ -248,7 +248,7 @@ func (s *Server) Requests(text string) (out []string) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.URL.RequestURI())
-	away, token, answer, known := s.away, s.token, s.answer, s.objects[r.URL.Path] != nil
+	away, token, answer, known := s.unavailable, s.token, s.handler, s.objects[r.URL.Path] != nil
 	s.mu.Unlock()
 	q := r.URL.Query()
 	switch {
@@ -335,13 +335,13 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	out := json.NewEncoder(w)
 	for {
 		s.mu.Lock()
-		away, wake, expired := s.away, s.wake, version < s.compacted
+		away, wake, expired := s.unavailable, s.changed, version < s.compacted
 		var send []Object
 		for _, e := range s.events {
 			if e.version <= version || e.collection != r.URL.Path {
 				continue
 			}
-			if kind := e.kind(q); kind != "" {
+			if kind := e.watchType(q); kind != "" {
 				send = append(send, Object{"type": kind, "object": e.object})
 			}
 		}

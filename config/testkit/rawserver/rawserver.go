@@ -16,14 +16,14 @@ import (
 
 // Server runs a script for each connection.
 type Server struct {
-	t        *testing.T
-	Listener net.Listener
-	secure   *tls.Config
-	script   func(p *Peer)
-	wg       sync.WaitGroup
-	mu       sync.Mutex
-	open     map[net.Conn]bool
-	conns    int
+	t             *testing.T
+	Listener      net.Listener
+	tlsConfig     *tls.Config
+	script        func(p *Peer)
+	wg            sync.WaitGroup
+	mu            sync.Mutex
+	openConns     map[net.Conn]bool
+	acceptedCount int
 }
 
 // Peer is the server's end of a connection.
@@ -54,7 +54,7 @@ func serveOn(t *testing.T, secure *tls.Config, script func(p *Peer)) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, Listener: ln, secure: secure, script: script, open: map[net.Conn]bool{}}
+	s := &Server{t: t, Listener: ln, tlsConfig: secure, script: script, openConns: map[net.Conn]bool{}}
 	s.wg.Go(s.accept)
 	t.Cleanup(s.stop)
 	return s
@@ -67,20 +67,20 @@ func (s *Server) accept() {
 			return
 		}
 		s.mu.Lock()
-		n := s.conns
-		s.conns++
-		s.open[nc] = true
+		n := s.acceptedCount
+		s.acceptedCount++
+		s.openConns[nc] = true
 		s.mu.Unlock()
 		s.wg.Go(func() {
 			p := &Peer{Conn: nc, T: s.t, TCP: nc.(*net.TCPConn), N: n}
-			if s.secure != nil {
-				p.Conn = tls.Server(nc, s.secure)
+			if s.tlsConfig != nil {
+				p.Conn = tls.Server(nc, s.tlsConfig)
 			}
 			p.Reader = bufio.NewReader(p.Conn)
 			s.script(p)
 			_ = nc.Close()
 			s.mu.Lock()
-			delete(s.open, nc)
+			delete(s.openConns, nc)
 			s.mu.Unlock()
 		})
 	}
@@ -89,7 +89,7 @@ func (s *Server) accept() {
 func (s *Server) stop() {
 	_ = s.Listener.Close()
 	s.mu.Lock()
-	for c := range s.open {
+	for c := range s.openConns {
 		_ = c.Close()
 	}
 	s.mu.Unlock()
@@ -100,12 +100,12 @@ func (s *Server) stop() {
 func (s *Server) Accepted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.conns
+	return s.acceptedCount
 }
 
 // URL returns the server's base URL.
 func (s *Server) URL() string {
-	if s.secure != nil {
+	if s.tlsConfig != nil {
 		return "https://" + s.Listener.Addr().String()
 	}
 	return "http://" + s.Listener.Addr().String()
@@ -137,12 +137,12 @@ func Echo(p *Peer) {
 		if !ok {
 			return
 		}
-		p.Send(Sized(body))
+		p.Send(SizedResponse(body))
 	}
 }
 
-// Sized returns a response with status 200, a Content-Length and the body.
-func Sized(body string) string {
+// SizedResponse returns a response with status 200, a Content-Length and the body.
+func SizedResponse(body string) string {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vanish makes the server's host disappear for this connection. The kernel drops incoming packets
+// DropPackets makes the server's host disappear for this connection. The kernel drops incoming packets
 // before TCP sees them, so nothing is acknowledged and the connection is not reset.
-func (p *Peer) Vanish() { DropAll(p.T, p.TCP) }
+func (p *Peer) DropPackets() { DropAll(p.T, p.TCP) }
 
 // DropAll makes the kernel drop all packets for a socket. If the socket is a listener, new connects
 // then time out, while existing connections continue.
@@ -29,8 +29,8 @@ func DropAll(t *testing.T, of syscall.Conn) {
 	}
 }
 
-// Appear reverses Vanish.
-func (p *Peer) Appear() {
+// RestorePackets reverses Vanish.
+func (p *Peer) RestorePackets() {
 	if raw, err := p.TCP.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
 	}

@@ -44,8 +44,8 @@ func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// Write writes a Pair to NAME.pem and NAME.key in dir, and returns their paths.
-func Write(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
+// WritePair writes a Pair to NAME.pem and NAME.key in dir, and returns their paths.
+func WritePair(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := Pair(t, name, from, to)
 	certFile, keyFile = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")

@@ -17,15 +17,15 @@ type cell struct {
 type screen struct {
 	width, height int
 	cells         [][]cell
-	before        [][]cell // the main screen while a program uses the alternate screen
+	mainScreen    [][]cell // the main screen while a program uses the alternate screen
 	row, column   int
 	style         string
 	alternate     bool
 	hidden        bool // the cursor is hidden
-	cut           bool // lines are truncated instead of wrapped
+	noWrap        bool // lines are truncated instead of wrapped
 	wrapped       bool
-	rest          []byte
-	unknown       string
+	partialInput  []byte
+	unknownEscape string
 }
 
 func newScreen(width, height int) *screen {
@@ -53,7 +53,7 @@ func (s *screen) resize(width, height int) {
 }
 
 func (s *screen) write(b []byte) {
-	b = append(s.rest, b...)
+	b = append(s.partialInput, b...)
 	for len(b) > 0 {
 		n := 0
 		if b[0] == 0x1b {
@@ -68,7 +68,7 @@ func (s *screen) write(b []byte) {
 		}
 		b = b[n:]
 	}
-	s.rest = append([]byte(nil), b...)
+	s.partialInput = append([]byte(nil), b...)
 }
 
 // escape executes an escape sequence and returns its length, or 0 if the sequence is incomplete.
@@ -79,7 +79,7 @@ func (s *screen) escape(b []byte) int {
 	end := strings.IndexFunc(string(b[2:]), func(r rune) bool { return r >= 0x40 && r <= 0x7e })
 	if b[1] != '[' || end < 0 {
 		if b[1] != '[' {
-			s.unknown = string(b)
+			s.unknownEscape = string(b)
 			return len(b)
 		}
 		return 0
@@ -97,20 +97,20 @@ func (s *screen) escape(b []byte) int {
 			clear(row)
 		}
 	case "?1049h":
-		s.before, s.alternate = s.cells, true
+		s.mainScreen, s.alternate = s.cells, true
 		s.cells = s.blank()
 	case "?1049l":
-		s.cells, s.alternate = s.before, false
+		s.cells, s.alternate = s.mainScreen, false
 		s.resize(s.width, s.height)
 	case "?25l", "?25h":
 		s.hidden = what == "?25l"
 	case "?7l", "?7h":
-		s.cut = what == "?7l"
+		s.noWrap = what == "?7l"
 	case "0m":
 		s.style = ""
 	default:
 		if _, err := strconv.Atoi(strings.TrimSuffix(what, "m")); err != nil || !strings.HasSuffix(what, "m") {
-			s.unknown = fmt.Sprintf("ESC [ %s", what)
+			s.unknownEscape = fmt.Sprintf("ESC [ %s", what)
 		}
 		s.style += what
 	}
@@ -129,7 +129,7 @@ func (s *screen) put(r rune) {
 		}
 		s.row++
 	case unicode.IsControl(r):
-		s.unknown = string(r)
+		s.unknownEscape = string(r)
 	case unicode.Is(unicode.Mn, r):
 		if s.column > 0 {
 			s.cells[s.row][s.column-1].text += string(r)
@@ -141,7 +141,7 @@ func (s *screen) put(r rune) {
 		}
 		if s.column+n > s.width {
 			s.wrapped = true
-			if s.cut {
+			if s.noWrap {
 				s.column = s.width - n
 			} else {
 				s.put('\r')

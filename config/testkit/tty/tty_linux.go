@@ -62,8 +62,8 @@ func Open(t testing.TB, width, height int) *Terminal {
 		_ = master.SetReadDeadline(time.Unix(1, 0))
 		<-read
 		_ = master.Close()
-		if term.screen.unknown != "" {
-			t.Errorf("the screen does not know what was written to it: %q", term.screen.unknown)
+		if term.screen.unknownEscape != "" {
+			t.Errorf("the screen does not know what was written to it: %q", term.screen.unknownEscape)
 		}
 	})
 	return term
@@ -99,8 +99,8 @@ func (t *Terminal) Resize(width, height int) {
 	t.setSize(width, height)
 }
 
-// Type sends keys to the program.
-func (t *Terminal) Type(keys string) {
+// TypeKeys sends keys to the program.
+func (t *Terminal) TypeKeys(keys string) {
 	t.t.Helper()
 	if _, err := t.master.WriteString(keys); err != nil {
 		t.t.Fatal(err)

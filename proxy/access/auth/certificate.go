@@ -10,36 +10,36 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// certificates finds the key for a client that presents a certificate instead of a credential.
-type certificates struct {
-	authority *cert.Authority
-	keys      map[string]*Key // keyed by the certificate's mark
-	number    uint64          // number of this ring, for Peer.Remember
+// certificateKeys finds the key for a client that presents a certificate instead of a credential.
+type certificateKeys struct {
+	authority  *cert.Authority
+	keys       map[string]*Key // keyed by the certificate's mark
+	ringNumber uint64          // number of this ring, for Peer.Remember
 }
 
-var rings atomic.Uint64
+var ringCounter atomic.Uint64
 
-// shown is the result of look for one client and one ring. It is cached with the Peer.
-type shown struct {
-	key   *Key // nil if no key names the certificate
-	err   error
-	until time.Time // when the certificate expires
+// certificateResult is the result of look for one client and one ring. It is cached with the Peer.
+type certificateResult struct {
+	key     *Key // nil if no key names the certificate
+	err     error
+	expires time.Time // when the certificate expires
 }
 
 // newCertificates returns the certificates of a configuration, or nil if no key names a
 // certificate. authority contains the CA certificates in PEM.
-func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
-	c := &certificates{keys: map[string]*Key{}}
+func newCertificates(keys []config.Key, authority []byte) (*certificateKeys, error) {
+	c := &certificateKeys{keys: map[string]*Key{}}
 	for i := range keys {
-		mark, ok := markOf(&keys[i].Certificate)
+		mark, ok := configuredIdentity(&keys[i].Certificate)
 		if !ok {
 			continue
 		}
 		if other := c.keys[mark]; other != nil {
 			return nil, fmt.Errorf("keys %q and %q name the same certificate", other.ID, keys[i].ID)
 		}
-		k := newConfigured(&keys[i])
-		k.expires = []time.Time{keys[i].Expires}
+		k := newConfiguredKey(&keys[i])
+		k.hashExpires = []time.Time{keys[i].Expires}
 		c.keys[mark] = k
 	}
 	if len(c.keys) == 0 {
@@ -52,64 +52,64 @@ func newCertificates(keys []config.Key, authority []byte) (*certificates, error)
 	if c.authority == nil {
 		return nil, errors.New("keys name certificates of clients, and there is no tls.client_ca")
 	}
-	c.number = rings.Add(1)
+	c.ringNumber = ringCounter.Add(1)
 	return c, nil
 }
 
-func markOf(c *config.KeyCertificate) (mark string, ok bool) {
+func configuredIdentity(c *config.KeyCertificate) (mark string, ok bool) {
 	if c.SPKI != "" {
-		return cert.PublicKey(c.SPKI)
+		return cert.PublicKeyIdentity(c.SPKI)
 	}
-	return cert.Name(c.SAN), c.SAN != ""
+	return cert.NameIdentity(c.SAN), c.SAN != ""
 }
 
-func (c *certificates) find(p *cert.Peer, now time.Time) (*Key, error) {
-	var s *shown
-	if v, ok := p.Recall(c.number); ok {
-		s = v.(*shown)
+func (c *certificateKeys) findKey(p *cert.Peer, now time.Time) (*Key, error) {
+	var s *certificateResult
+	if v, ok := p.CachedValue(c.ringNumber); ok {
+		s = v.(*certificateResult)
 	} else {
-		s = c.look(p, now)
-		p.Remember(c.number, s)
+		s = c.lookUp(p, now)
+		p.CacheValue(c.ringNumber, s)
 	}
 	switch {
 	case s.key == nil:
 		return nil, s.err
-	case !s.key.active || expired(s.until, now) || expired(s.key.expires[0], now):
+	case !s.key.active || expired(s.expires, now) || expired(s.key.hashExpires[0], now):
 		return nil, errInvalid
 	}
 	return s.key, nil
 }
 
-func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
+func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult {
 	var key *Key
-	for _, mark := range p.Marks() {
+	for _, mark := range p.Identities() {
 		switch k := c.keys[mark]; {
 		case k == nil || key != nil && k.ID == key.ID:
 		case key != nil:
-			return &shown{err: ErrConflict}
+			return &certificateResult{err: ErrConflict}
 		default:
 			own := *k
-			own.peer, own.mark = p, mark
+			own.peer, own.identity = p, mark
 			key = &own
 		}
 	}
 	if key == nil {
-		return &shown{}
+		return &certificateResult{}
 	}
-	until, ok := c.authority.Trusts(p, now)
+	until, ok := c.authority.VerifyPeer(p, now)
 	if !ok {
-		return &shown{err: errInvalid}
+		return &certificateResult{err: errInvalid}
 	}
-	return &shown{key: key, until: until}
+	return &certificateResult{key: key, expires: until}
 }
 
-// holds implements Ring.Holds for a key that was found by its certificate. A running call may
+// mayContinue implements Ring.Holds for a key that was found by its certificate. A running call may
 // continue after the certificate has expired.
-func (c *certificates) holds(found *Key, now time.Time) bool {
-	k := c.keys[found.mark]
-	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {
+func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
+	k := c.keys[found.identity]
+	if k == nil || k.ID != found.ID || !k.active || expired(k.hashExpires[0], now) {
 		return false
 	}
-	_, ok := c.authority.Trusts(found.peer, found.peer.Start())
+	_, ok := c.authority.VerifyPeer(found.peer, found.peer.PresentedAt())
 	return ok
 }

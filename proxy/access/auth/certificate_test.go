@@ -18,19 +18,19 @@ import (
 func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
 	t.Helper()
 	a := selfsigned.NewAuthority(t, "clients")
-	return a, trusting(t, a.PEM, keys...)
+	return a, ringTrusting(t, a.PEM, keys...)
 }
 
-func trusting(t *testing.T, authorities string, keys ...config.Key) *Ring {
+func ringTrusting(t *testing.T, authorities string, keys ...config.Key) *Ring {
 	t.Helper()
-	r, err := NewRing(keys, &Issuers{ClientCA: []byte(authorities)})
+	r, err := NewRing(keys, &IssuerOptions{ClientCA: []byte(authorities)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func named(id, san string) config.Key {
+func keyWithSAN(id, san string) config.Key {
 	return config.Key{ID: id, Certificate: config.KeyCertificate{SAN: san}}
 }
 
@@ -47,12 +47,12 @@ func hosts(names ...string) func(*x509.Certificate) {
 // and the key are valid.
 func TestFindPeer(t *testing.T) {
 	off, now := false, time.Now()
-	switchedOff := named("off", "off.test")
+	switchedOff := keyWithSAN("off", "off.test")
 	switchedOff.Active = &off
-	ended := named("ended", "ended.test")
+	ended := keyWithSAN("ended", "ended.test")
 	ended.Expires = now.Add(-time.Second)
-	a, r := clients(t, named("host", "agent.test"), named("uri", "spiffe://house/Agent"), named("mail", "ops@house.test"),
-		named("address", "10.1.2.3"), switchedOff, ended, config.Key{ID: "plain", Hash: hashes("plain")})
+	a, r := clients(t, keyWithSAN("host", "agent.test"), keyWithSAN("uri", "spiffe://house/Agent"), keyWithSAN("mail", "ops@house.test"),
+		keyWithSAN("address", "10.1.2.3"), switchedOff, ended, config.Key{ID: "plain", Hash: hashes("plain")})
 	uri, _ := url.Parse("SPIFFE://House/Agent")
 	other, _ := url.Parse("spiffe://house/agent")
 	stranger := selfsigned.NewAuthority(t, "clients") // a different authority with the same name
@@ -85,7 +85,7 @@ func TestFindPeer(t *testing.T) {
 		{"expired key", "", errInvalid, peer(t, a, hosts("ended.test"))},
 	} {
 		for range 2 { // the second result is cached
-			k, err := r.FindPeer(c.peer, now)
+			k, err := r.FindCertificateKey(c.peer, now)
 			id := ""
 			if k != nil {
 				id = k.ID
@@ -96,13 +96,13 @@ func TestFindPeer(t *testing.T) {
 		}
 	}
 	p := peer(t, a, hosts("agent.test"))
-	if k, err := r.FindPeer(p, now); k == nil || err != nil {
+	if k, err := r.FindCertificateKey(p, now); k == nil || err != nil {
 		t.Fatal(k, err)
 	}
-	if k, err := r.FindPeer(p, now.Add(2*time.Hour)); k != nil || err != errInvalid {
+	if k, err := r.FindCertificateKey(p, now.Add(2*time.Hour)); k != nil || err != errInvalid {
 		t.Errorf("a connection outlives its certificate: %v %v", k, err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = r.FindPeer(p, now) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = r.FindCertificateKey(p, now) }); n != 0 {
 		t.Errorf("%v allocations for a known connection", n)
 	}
 }
@@ -114,7 +114,7 @@ func TestFindPeerByKind(t *testing.T) {
 	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
 	var keys []config.Key
 	for id, san := range names {
-		keys = append(keys, named(id, san))
+		keys = append(keys, keyWithSAN(id, san))
 	}
 	a, r := clients(t, keys...)
 	for id, text := range names {
@@ -133,7 +133,7 @@ func TestFindPeerByKind(t *testing.T) {
 			found := ""
 			leaf := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("x")}
 			set(leaf)
-			for _, mark := range cert.NewPeer([]*x509.Certificate{leaf}).Marks() {
+			for _, mark := range cert.NewPeer([]*x509.Certificate{leaf}).Identities() {
 				if k := r.certificates.keys[mark]; k != nil {
 					found = k.ID
 				}
@@ -147,11 +147,11 @@ func TestFindPeerByKind(t *testing.T) {
 			}
 		}
 	}
-	k, err := r.FindPeer(peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"agent"} }), time.Now())
+	k, err := r.FindCertificateKey(peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"agent"} }), time.Now())
 	if k != nil || err != nil {
 		t.Errorf("a mail address called as a DNS name: %v %v", k, err)
 	}
-	if k, err = r.FindPeer(peer(t, a, hosts("agent")), time.Now()); k == nil || err != nil {
+	if k, err = r.FindCertificateKey(peer(t, a, hosts("agent")), time.Now()); k == nil || err != nil {
 		t.Error(k, err)
 	}
 }
@@ -163,15 +163,15 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	c := a.Client(t, hosts("agent.test"))
 	sum := sha256.Sum256(c.Leaf.RawSubjectPublicKeyInfo)
 	spki := "sha256:" + hex.EncodeToString(sum[:])
-	r := trusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}}, named("name", "agent.test"))
-	if k, err := r.FindPeer(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrConflict {
+	r := ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}}, keyWithSAN("name", "agent.test"))
+	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k != nil || err != ErrConflict {
 		t.Errorf("two keys by two marks: %v %v", k, err)
 	}
-	r = trusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
-	if k, err := r.FindPeer(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k == nil || k.ID != "pinned" {
-		t.Errorf("FindPeer with the pinned key pair = %v, %v; want the key pinned", k, err)
+	r = ringTrusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
+	if k, err := r.FindCertificateKey(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k == nil || k.ID != "pinned" {
+		t.Errorf("FindCertificateKey with the pinned key pair = %v, %v; want the key pinned", k, err)
 	}
-	if k, err := r.FindPeer(peer(t, a, hosts("agent.test")), time.Now()); k != nil || err != nil {
+	if k, err := r.FindCertificateKey(peer(t, a, hosts("agent.test")), time.Now()); k != nil || err != nil {
 		t.Errorf("another key pair with the same names: %v %v", k, err)
 	}
 }
@@ -180,14 +180,14 @@ func TestFindPeerByKeyPair(t *testing.T) {
 // certificate or key.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
-	key := named("agent", "agent.test")
+	key := keyWithSAN("agent", "agent.test")
 	a, r := clients(t, key)
 	p := peer(t, a, hosts("agent.test", "other.test"))
-	found, err := r.FindPeer(p, now)
+	found, err := r.FindCertificateKey(p, now)
 	if err != nil || found == nil {
 		t.Fatal(found, err)
 	}
-	inactive, ended, other := key, key, named("agent", "other.test")
+	inactive, ended, other := key, key, keyWithSAN("agent", "other.test")
 	inactive.Active, ended.Expires = &off, now
 	stranger := selfsigned.NewAuthority(t, "clients").PEM
 	for _, c := range []struct {
@@ -196,24 +196,24 @@ func TestCertificatesEnd(t *testing.T) {
 		goes  bool // whether the running call may continue
 		known bool // whether the next call on the connection is admitted
 	}{
-		{"the same", trusting(t, a.PEM, key), true, true},
-		{"one more authority", trusting(t, stranger+a.PEM, key), true, true},
-		{"another authority", trusting(t, stranger, key), false, false},
-		{"inactive", trusting(t, a.PEM, inactive), false, false},
-		{"ended", trusting(t, a.PEM, ended), false, false},
-		{"removed", trusting(t, a.PEM, named("another", "another.test")), false, false},
-		{"no certificates", trusting(t, "", config.Key{ID: "agent", Hash: hashes("x")}), false, false},
-		{"another name of it", trusting(t, a.PEM, other), false, true},
-		{"another key's", trusting(t, a.PEM, named("another", "agent.test")), false, true},
+		{"the same", ringTrusting(t, a.PEM, key), true, true},
+		{"one more authority", ringTrusting(t, stranger+a.PEM, key), true, true},
+		{"another authority", ringTrusting(t, stranger, key), false, false},
+		{"inactive", ringTrusting(t, a.PEM, inactive), false, false},
+		{"ended", ringTrusting(t, a.PEM, ended), false, false},
+		{"removed", ringTrusting(t, a.PEM, keyWithSAN("another", "another.test")), false, false},
+		{"no certificates", ringTrusting(t, "", config.Key{ID: "agent", Hash: hashes("x")}), false, false},
+		{"another name of it", ringTrusting(t, a.PEM, other), false, true},
+		{"another key's", ringTrusting(t, a.PEM, keyWithSAN("another", "agent.test")), false, true},
 	} {
-		if goes := c.ring.Holds(found, now); goes != c.goes {
+		if goes := c.ring.MayContinue(found, now); goes != c.goes {
 			t.Errorf("%s: the call continues %v, want %v", c.name, goes, c.goes)
 		}
-		if k, _ := c.ring.FindPeer(p, now); (k != nil) != c.known {
-			t.Errorf("FindPeer(%s) = %v, want a key: %v", c.name, k, c.known)
+		if k, _ := c.ring.FindCertificateKey(p, now); (k != nil) != c.known {
+			t.Errorf("FindCertificateKey(%s) = %v, want a key: %v", c.name, k, c.known)
 		}
 	}
-	if late := now.Add(2 * time.Hour); !trusting(t, a.PEM, key).Holds(found, late) {
+	if late := now.Add(2 * time.Hour); !ringTrusting(t, a.PEM, key).MayContinue(found, late) {
 		t.Error("a call is cut because its certificate has ended meanwhile")
 	}
 }
@@ -225,11 +225,11 @@ func TestNewRingCertificates(t *testing.T) {
 		ca   string
 		keys []config.Key
 	}{
-		"name the same certificate": {a.PEM, []config.Key{named("a", "x.test"), named("b", "X.test")}},
-		"no tls.client_ca":          {"", []config.Key{named("a", "x.test")}},
-		"no certificate in PEM":     {"nothing", []config.Key{named("a", "x.test")}},
+		"name the same certificate": {a.PEM, []config.Key{keyWithSAN("a", "x.test"), keyWithSAN("b", "X.test")}},
+		"no tls.client_ca":          {"", []config.Key{keyWithSAN("a", "x.test")}},
+		"no certificate in PEM":     {"nothing", []config.Key{keyWithSAN("a", "x.test")}},
 	} {
-		if _, err := NewRing(o.keys, &Issuers{ClientCA: []byte(o.ca)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewRing(o.keys, &IssuerOptions{ClientCA: []byte(o.ca)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -19,22 +19,22 @@ type LineError struct {
 
 func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
-// ConfigLines returns the YAML lines that add a key to a configuration. If expires is empty, the
+// KeyConfigYAML returns the YAML lines that add a key to a configuration. If expires is empty, the
 // key does not expire. The error is a *LineError.
-func ConfigLines(
-	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
+func KeyConfigYAML(
+	name, hash string, models, operations []string, expires string, limits map[string]string, known config.KnownProfiles,
 ) (string, error) {
-	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", scalar(name), hash, quoted(models))
+	lines := fmt.Sprintf("  - id: %s\n    hash: %s\n    models: [%s]\n", quoteScalar(name), hash, quoteList(models))
 	if len(operations) > 0 {
-		lines += fmt.Sprintf("    operations: [%s]\n", quoted(operations))
+		lines += fmt.Sprintf("    operations: [%s]\n", quoteList(operations))
 	}
 	if expires != "" {
-		lines += fmt.Sprintf("    expires: %s\n", scalar(expires))
+		lines += fmt.Sprintf("    expires: %s\n", quoteScalar(expires))
 	}
 	if len(limits) > 0 {
 		var each []string
 		for _, l := range slices.Sorted(maps.Keys(limits)) {
-			each = append(each, scalar(l)+": "+scalar(limits[l]))
+			each = append(each, quoteScalar(l)+": "+quoteScalar(limits[l]))
 		}
 		lines += "    limits: { " + strings.Join(each, ", ") + " }\n"
 	}
@@ -58,20 +58,20 @@ func ConfigLines(
 	return lines, nil
 }
 
-// plainScalar matches text that YAML reads as a string without quotes. It also matches YAML
+// plainScalarPattern matches text that YAML reads as a string without quotes. It also matches YAML
 // keywords such as null, which scalar excludes.
-var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
+var plainScalarPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar quotes text unless YAML reads it as the same string without quotes.
-func scalar(text string) string {
+// quoteScalar quotes text unless YAML reads it as the same string without quotes.
+func quoteScalar(text string) string {
 	switch word := strings.ToLower(text); {
-	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):
+	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalarPattern.MatchString(text):
 		return strconv.Quote(text)
 	}
 	return text
 }
 
-func quoted(names []string) string {
+func quoteList(names []string) string {
 	out := make([]string, len(names))
 	for i, m := range names {
 		out[i] = fmt.Sprintf("%q", m)

@@ -19,25 +19,25 @@ type Request struct {
 
 // Header is a request header.
 type Header struct {
-	first []byte
-	times int // number of occurrences of the header
+	firstValue []byte
+	count      int // number of occurrences of the header
 }
 
 // Add adds an occurrence of the header.
 func (h *Header) Add(value []byte) {
-	if h.times++; h.times == 1 {
-		h.first = value
+	if h.count++; h.count == 1 {
+		h.firstValue = value
 	}
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
 // outlive them. Only its connection's LastKey may store it.
 type Credential struct {
-	key   []byte
-	value []byte // header value; not set if again is true
-	in    header
-	again bool     // whether the key is the connection's cached key
-	last  *LastKey // may be nil
+	key      []byte
+	value    []byte // header value; not set if again is true
+	location keyLocation
+	cached   bool     // whether the key is the connection's cached key
+	lastKey  *LastKey // may be nil
 }
 
 // String hides the key from every formatter.
@@ -49,10 +49,10 @@ func (c Credential) GoString() string { return "redacted" }
 // These errors are allocated only once, so that a flood of bad credentials does not allocate
 // memory. They are shared and read-only.
 var (
-	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
-	errUnread    = apierr.KeysUnavailable(time.Second)
-	errInQuery   = apierr.Unauthorized(apierr.CodeCredentialInQuery)
-	errBadEscape = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
+	errInvalid     = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
+	errKeysNotRead = apierr.KeysUnavailable(time.Second)
+	errInQuery     = apierr.Unauthorized(apierr.CodeCredentialInQuery)
+	errBadEscape   = apierr.New(http.StatusBadRequest, apierr.CodeInvalidValue,
 		"The query string cannot be decoded: a percent sign is not followed by two hexadecimal digits.")
 )
 
@@ -62,11 +62,11 @@ var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 // These are the errors for a request that has both headers, one of which is empty. A client sends
 // an empty header if the environment variable for its key is not set.
 var (
-	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
-	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
+	errEmptyAuthorization = emptyHeaderError("Authorization", "x-api-key")
+	errEmptyAPIKey        = emptyHeaderError("x-api-key", "Authorization")
 )
 
-func emptyHeader(name, other string) *apierr.Error {
+func emptyHeaderError(name, other string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeCredentialConflict,
 		"The header %s is empty beside a key in %s. Leave the empty one out: its variable may not be set.",
 		name, other)
@@ -92,29 +92,29 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 			return Credential{}, false, err
 		}
 	}
-	if c, again := r.Last.recall(r); again {
+	if c, again := r.Last.matchRequest(r); again {
 		return c, true, nil
 	}
-	if r.Authorization.times > 1 || r.APIKey.times > 1 {
+	if r.Authorization.count > 1 || r.APIKey.count > 1 {
 		return Credential{}, false, ErrConflict
 	}
-	if r.Authorization.times == 1 && r.APIKey.times == 1 {
-		switch noBearer, noKey := emptyBearer(r.Authorization.first), len(trim(r.APIKey.first)) == 0; {
+	if r.Authorization.count == 1 && r.APIKey.count == 1 {
+		switch noBearer, noKey := isEmptyBearer(r.Authorization.firstValue), len(trim(r.APIKey.firstValue)) == 0; {
 		case noBearer && !noKey:
 			return Credential{}, false, errEmptyAuthorization
 		case noKey && !noBearer:
 			return Credential{}, false, errEmptyAPIKey
 		}
 	}
-	if r.Authorization.times == 1 {
-		key, err := parseBearer(r.Authorization.first)
+	if r.Authorization.count == 1 {
+		key, err := parseBearer(r.Authorization.firstValue)
 		if err != nil {
 			return Credential{}, false, err
 		}
-		c, present = Credential{key: key, value: r.Authorization.first, in: inAuthorization, last: r.Last}, true
+		c, present = Credential{key: key, value: r.Authorization.firstValue, location: inAuthorization, lastKey: r.Last}, true
 	}
-	if r.APIKey.times == 1 {
-		key, err := parseKey(trim(r.APIKey.first))
+	if r.APIKey.count == 1 {
+		key, err := parseKey(trim(r.APIKey.firstValue))
 		if err != nil {
 			return Credential{}, false, err
 		}
@@ -123,12 +123,12 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
-		c, present = Credential{key: key, value: r.APIKey.first, in: c.in | inAPIKey, last: r.Last}, true
+		c, present = Credential{key: key, value: r.APIKey.firstValue, location: c.location | inAPIKey, lastKey: r.Last}, true
 	}
 	return c, present, nil
 }
 
-func emptyBearer(value []byte) bool {
+func isEmptyBearer(value []byte) bool {
 	value = trim(value)
 	return len(value) == 0 || httptoken.EqualFold(value, "bearer")
 }

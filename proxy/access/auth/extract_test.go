@@ -18,9 +18,9 @@ func headers(values ...string) (h Header) {
 	return h
 }
 
-// code returns the status and code of err, which must be an API error. If err is nil, it returns
+// errorCode returns the status and code of err, which must be an API error. If err is nil, it returns
 // "".
-func code(t *testing.T, err error) string {
+func errorCode(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
 		return ""
@@ -91,7 +91,7 @@ func TestExtractHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, present, err := Extract(&Request{Authorization: headers(c.authorization...), APIKey: headers(c.apiKey...)})
-			if code(t, err) != c.err || string(got.key) != c.key || present != (c.key != "") {
+			if errorCode(t, err) != c.err || string(got.key) != c.key || present != (c.key != "") {
 				t.Errorf("Extract = %q, %v, %v; want key %q, error %q", got.key, present, err, c.key, c.err)
 			}
 		})
@@ -163,7 +163,7 @@ func TestExtractQuery(t *testing.T) {
 	} {
 		for _, authorization := range []Header{{}, headers("Bearer k1")} {
 			_, present, err := Extract(&Request{Authorization: authorization, Query: []byte(c.query)})
-			if code(t, err) != c.err {
+			if errorCode(t, err) != c.err {
 				t.Errorf("query %q: error %v, want %q", c.query, err, c.err)
 			}
 			if err != nil && present {

@@ -35,14 +35,14 @@ func (f fixedKeys) Keys() *jwt.Set { return f.set }
 // Renew implements KeySet. It returns true because the file is read again only by a reload.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
-const rememberedTokens = 4096
+const tokenCacheSize = 4096
 
 // issuers finds the keys for callers that present tokens. It caches verified tokens, keyed by hash,
 // so that each signature is verified only once.
 type issuers struct {
-	byName   map[string]*issuer  // keyed by the iss claim
-	taken    map[string]struct{} // ids of configured keys, which no token may get
-	verified *lru.Cache[[sha256.Size]byte, *Key]
+	byIssuer       map[string]*issuer  // keyed by the iss claim
+	configuredIDs  map[string]struct{} // ids of configured keys, which no token may get
+	verifiedTokens *lru.Cache[[sha256.Size]byte, *Key]
 }
 
 type issuer struct {
@@ -55,7 +55,7 @@ type issuer struct {
 type template struct {
 	claim, value string // value may end in a star; if claim is empty, the template matches every token
 	key          *Key
-	ends         time.Time
+	expires      time.Time
 }
 
 // These are the errors for tokens that have a valid signature. Their text contains no part of the
@@ -72,18 +72,18 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers configures how callers without an API key are identified, which is by tokens or by client
+// IssuerOptions configures how callers without an API key are identified, which is by tokens or by client
 // certificates. Source returns the KeySet for a URL where an issuer publishes its keys. ClientCA
 // contains CA certificates in PEM.
-type Issuers struct {
+type IssuerOptions struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
 	Unread   bool // whether keys outside the configuration file have not been read yet
 }
 
-// names reports whether the key with the given id is a template.
-func (o *Issuers) names(id string) bool {
+// hasTemplate reports whether the key with the given id is a template.
+func (o *IssuerOptions) hasTemplate(id string) bool {
 	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
 	})
@@ -91,16 +91,16 @@ func (o *Issuers) names(id string) bool {
 
 // newIssuers returns the issuers of a configuration, or nil if the configuration has none. keys
 // must contain the keys of all templates. No token gets an id in taken.
-func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
+func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
 		return nil, nil
 	}
-	verified, err := lru.New[[sha256.Size]byte, *Key](rememberedTokens)
+	verified, err := lru.New[[sha256.Size]byte, *Key](tokenCacheSize)
 	if err != nil {
 		return nil, err
 	}
-	s := &issuers{byName: make(map[string]*issuer, len(all)), taken: taken, verified: verified}
+	s := &issuers{byIssuer: make(map[string]*issuer, len(all)), configuredIDs: taken, verifiedTokens: verified}
 	for i := range all {
 		c := &all[i]
 		is := &issuer{config: c}
@@ -118,44 +118,44 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 			if at < 0 {
 				return nil, fmt.Errorf("issuer %s: a template names key %q, which does not exist", c.Name, t.Key)
 			}
-			key := newConfigured(&keys[at])
+			key := newConfiguredKey(&keys[at])
 			key.Template = &keys[at]
 			is.templates = append(is.templates, template{t.Claim, t.Value, key, keys[at].Expires})
 		}
-		s.byName[c.Issuer] = is
+		s.byIssuer[c.Issuer] = is
 	}
 	return s, nil
 }
 
-// find returns the key for which a token stands. sum is the token's hash. If the ring does not
+// findKey returns the key for which a token stands. sum is the token's hash. If the ring does not
 // remember the token, find verifies its signature.
-func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
-	if !jwt.Looks(credential) {
+func (s *issuers) findKey(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
+	if !jwt.LooksLikeToken(credential) {
 		return nil, errInvalid
 	}
-	k, known := s.verified.Get(sum)
+	k, known := s.verifiedTokens.Get(sum)
 	if !known {
 		var err error
-		if k, err = s.verify(credential, now); err != nil {
+		if k, err = s.verifyToken(credential, now); err != nil {
 			return nil, err
 		}
-		s.verified.Add(sum, k)
+		s.verifiedTokens.Add(sum, k)
 	}
-	switch err := k.token.times.Hold(now); {
+	switch err := k.token.validity.CheckTime(now); {
 	case errors.Is(err, jwt.ErrExpired):
 		return nil, errExpired
 	case err != nil:
 		return nil, errNotYet
-	case !s.holds(k, now):
-		s.verified.Remove(sum)
+	case !s.mayContinue(k, now):
+		s.verifiedTokens.Remove(sum)
 		return nil, errInvalid
 	}
 	return k, nil
 }
 
-func (s *issuers) holds(k *Key, now time.Time) bool {
+func (s *issuers) mayContinue(k *Key, now time.Time) bool {
 	of := k.token.issuer
-	is := s.byName[of.Issuer]
+	is := s.byIssuer[of.Issuer]
 	if is == nil || is.config.Name != of.Name {
 		return false
 	}
@@ -165,20 +165,20 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	set := is.keys.Keys()
-	if set == nil || !set.Has(k.token.print) {
+	if set == nil || !set.Has(k.token.thumbprint) {
 		return false
 	}
 	return slices.ContainsFunc(is.templates, func(t template) bool {
-		return t.same(k.token.role) && t.key.active && !expired(t.ends, now)
+		return t.same(k.token.role) && t.key.active && !expired(t.expires, now)
 	})
 }
 
-// tiers returns the tiers of the token's template. s may be nil.
-func (s *issuers) tiers(k *Key) uint8 {
-	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
+// templateTiers returns the tiers of the token's template. s may be nil.
+func (s *issuers) templateTiers(k *Key) uint8 {
+	if s == nil || s.byIssuer[k.token.issuer.Issuer] == nil {
 		return 0
 	}
-	for _, t := range s.byName[k.token.issuer.Issuer].templates {
+	for _, t := range s.byIssuer[k.token.issuer.Issuer].templates {
 		if t.key.ID == k.Template.ID {
 			return t.key.Tiers
 		}
@@ -186,39 +186,39 @@ func (s *issuers) tiers(k *Key) uint8 {
 	return 0
 }
 
-func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
+func (s *issuers) verifyToken(credential []byte, now time.Time) (*Key, error) {
 	t, err := jwt.Parse(credential)
 	if err != nil {
 		return nil, errInvalid
 	}
-	is := s.byName[t.Issuer]
+	is := s.byIssuer[t.Issuer]
 	if is == nil {
 		return nil, errInvalid
 	}
-	claims, print, err := is.prove(t, now)
+	claims, print, err := is.verifySignature(t, now)
 	if err != nil {
 		return nil, err
 	}
-	times, err := claims.Check(is.config.Audience)
+	times, err := claims.CheckAudience(is.config.Audience)
 	switch {
 	case errors.Is(err, jwt.ErrAudience):
 		return nil, errAudience
 	case err != nil:
 		return nil, errInvalid
 	}
-	subject := claims.Text(is.config.Claims.Key)
+	subject := claims.StringValue(is.config.Claims.Key)
 	if subject == "" {
 		return nil, errInvalid
 	}
 	for i := range is.templates {
-		if role := &is.templates[i]; role.fits(claims) {
+		if role := &is.templates[i]; role.matches(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
 			// The id belongs to a configured key or to a key in the store.
-			if _, taken := s.taken[k.ID]; taken {
+			if _, taken := s.configuredIDs[k.ID]; taken {
 				return nil, errInvalid
 			}
-			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
+			k.CacheOwner = cmp.Or(cacheGroup(role.key.Template), "key "+k.ID)
 			k.token = &token{is.config, role, print, times}
 			return &k, nil
 		}
@@ -226,13 +226,13 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	return nil, errNoRole
 }
 
-// prove verifies the signature of a token. If the issuer may have newer keys, prove waits for those
+// verifySignature verifies the signature of a token. If the issuer may have newer keys, prove waits for those
 // keys. If the newer keys do not arrive in time, the error is a 503, because clients retry a 503
 // but not a 401.
-func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
-	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
+func (is *issuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Thumbprint, error) {
+	verify := func(set *jwt.Set) (jwt.Claims, jwt.Thumbprint, error) {
 		if set == nil {
-			return jwt.Claims{}, jwt.Print{}, jwt.ErrUnknownKey
+			return jwt.Claims{}, jwt.Thumbprint{}, jwt.ErrUnknownKey
 		}
 		return t.Verify(set)
 	}
@@ -264,28 +264,28 @@ func (t *template) same(o *template) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
 
-func (t *template) fits(c jwt.Claims) bool {
+func (t *template) matches(c jwt.Claims) bool {
 	prefix, open := strings.CutSuffix(t.value, "*")
-	return t.claim == "" || c.Any(t.claim, func(text string) bool {
+	return t.claim == "" || c.AnyValue(t.claim, func(text string) bool {
 		return text == t.value || open && strings.HasPrefix(text, prefix)
 	})
 }
 
-const longestID = 128
+const maxIDBytes = 128
 
-// plainMarks contains the punctuation characters that are safe in logs, pages, queries, paths and
+// safePunctuation contains the punctuation characters that are safe in logs, pages, queries, paths and
 // patterns, as letters and digits are. Mail addresses, UUIDs, base64 and identity providers' ids
 // consist of these characters, letters and digits.
-const plainMarks = "._-@:|+/="
+const safePunctuation = "._-@:|+/="
 
 // safeID converts a claim to an id that is safe in logs, metrics and limits. If the claim is too
-// long, contains "..", or contains characters other than letters, digits and plainMarks, safeID
+// long, contains "..", or contains characters other than letters, digits and safePunctuation, safeID
 // replaces it with a hash. Different claims get different ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
-		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)
+		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(safePunctuation, c)
 	}
-	if len(claim) <= longestID && !strings.ContainsFunc(claim, odd) && !strings.Contains(claim, "..") {
+	if len(claim) <= maxIDBytes && !strings.ContainsFunc(claim, odd) && !strings.Contains(claim, "..") {
 		return claim
 	}
 	sum := sha256.Sum256([]byte(claim))

@@ -68,9 +68,9 @@ func setOf(t testing.TB, public ...ed25519.PublicKey) *jwt.Set {
 
 // token returns a signed token whose claims are valid for one hour from now. more contains
 // additional claims.
-func (p *provider) token(more string) Credential { return p.until(now.Add(time.Hour), more) }
+func (p *provider) token(more string) Credential { return p.tokenUntil(now.Add(time.Hour), more) }
 
-func (p *provider) until(end time.Time, more string) Credential {
+func (p *provider) tokenUntil(end time.Time, more string) Credential {
 	encode := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"iss":"https://idp.test","aud":"penstock","exp":%d,%s}`, end.Unix(), more)
 	input := encode([]byte(`{"alg":"EdDSA","kid":"0"}`)) + "." + encode([]byte(claims))
@@ -91,7 +91,7 @@ func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key))
 	if change != nil {
 		change(&is, keys)
 	}
-	r, err := NewRing(keys, &Issuers{Config: []config.Issuer{is}, Source: func(string) KeySet { return p }})
+	r, err := NewRing(keys, &IssuerOptions{Config: []config.Issuer{is}, Source: func(string) KeySet { return p }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestTokens(t *testing.T) {
 		"no subject":             {p.token(`"groups":"staff"`), "", errInvalid},
 		"a subject of blanks":    {p.token(`"sub":" ","groups":"staff"`), "corp/" + safeID(" "), nil},
 		"a subject with quotes":  {p.token(`"sub":"a\"} 1\n","groups":"staff"`), "corp/" + safeID("a\"} 1\n"), nil},
-		"expired":                {p.until(now.Add(-time.Minute), `"sub":"alice","groups":"staff"`), "", errExpired},
-		"expired within leeway":  {p.until(now.Add(-59*time.Second), `"sub":"alice","groups":"staff"`), "corp/alice", nil},
+		"expired":                {p.tokenUntil(now.Add(-time.Minute), `"sub":"alice","groups":"staff"`), "", errExpired},
+		"expired within leeway":  {p.tokenUntil(now.Add(-59*time.Second), `"sub":"alice","groups":"staff"`), "corp/alice", nil},
 		"from later on":          {p.token(fmt.Sprintf(`"sub":"a","groups":"staff","nbf":%d`, now.Add(2*time.Minute).Unix())), "", errNotYet},
 		"a stranger's signature": {stranger.token(`"sub":"alice","groups":"staff"`), "", errInvalid},
 		"a key with dots":        {Credential{key: []byte("one.two.three")}, "", errInvalid},
@@ -133,7 +133,7 @@ func TestTokens(t *testing.T) {
 	}
 	ml, _ := r.Find(p.token(`"sub":"alice","groups":["ml-infra"]`), now)
 	plain, _ := r.Find(p.token(`"sub":"alice","groups":["staff"]`), now)
-	if !ml.Allows("llama-3") || ml.Allows("small") || !plain.Allows("small") || plain.Allows("llama-3") {
+	if !ml.AllowsModel("llama-3") || ml.AllowsModel("small") || !plain.AllowsModel("small") || plain.AllowsModel("llama-3") {
 		t.Error("rights are not those of the templates")
 	}
 	if ml.CacheOwner != "group team" || plain.CacheOwner != "key corp/alice" || ml.Template.ID != "ml" {
@@ -163,7 +163,7 @@ func TestTokenEnds(t *testing.T) {
 			t.Errorf("at %v: %v, want %v", at, err, want)
 		}
 	}
-	if !r.Holds(k, now.Add(2*time.Hour)) {
+	if !r.MayContinue(k, now.Add(2*time.Hour)) {
 		t.Error("a call is ended because its token has expired meanwhile")
 	}
 	off := false
@@ -179,18 +179,18 @@ func TestTokenEnds(t *testing.T) {
 		"template off":   func(_ *config.Issuer, keys []config.Key) { keys[1].Active = &off },
 		"template ended": func(_ *config.Issuer, keys []config.Key) { keys[1].Expires = now },
 	} {
-		if next := p.ring(t, change); next.Holds(k, now) {
+		if next := p.ring(t, change); next.MayContinue(k, now) {
 			t.Errorf("%s: the token still holds", name)
 		} else if _, err := next.Find(c, now); err == nil && name != "name" {
 			t.Errorf("%s: the token is still taken", name)
 		}
 	}
-	if mustRing(t).Holds(k, now) {
+	if mustRing(t).MayContinue(k, now) {
 		t.Error("a token holds without issuers")
 	}
 	other := newProvider(t)
 	p.set = other.set
-	if r.Holds(k, now) {
+	if r.MayContinue(k, now) {
 		t.Error("a token of a withdrawn key holds")
 	}
 	if _, err := r.Find(c, now); err == nil {
@@ -228,7 +228,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		"the first fetch":               {none: true, comes: true, asked: 1},
 		"no fetch has brought keys":     {none: true, err: errNoKeys, asked: 1},
 		"for another audience, no keys": {none: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"aud":"other"`) }},
-		"expired":                       {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.until(now.Add(-time.Hour), role) }},
+		"expired":                       {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.tokenUntil(now.Add(-time.Hour), role) }},
 		"not valid yet":                 {comes: true, err: errInvalid, token: func(p *provider) Credential { return p.token(role + `,"nbf":` + far) }},
 	} {
 		p, before := newProvider(t), newProvider(t)
@@ -278,7 +278,7 @@ func TestSafeID(t *testing.T) {
 		"https://provider.test/users/1", "dGVzdA==", "a+b", "3f2a-77",
 	} {
 		id := safeID(claim)
-		if other, twice := seen[id]; twice || len(id) > longestID || strings.ContainsAny(id, " \"\\\n<>*?%&{};") || strings.Contains(id, "..") {
+		if other, twice := seen[id]; twice || len(id) > maxIDBytes || strings.ContainsAny(id, " \"\\\n<>*?%&{};") || strings.Contains(id, "..") {
 			t.Errorf("%q has the id %q, as %q", claim, id, other)
 		}
 		if plain := strings.HasPrefix(claim, "https:") || strings.ContainsAny(claim, "=+-|@"); plain && id != claim {

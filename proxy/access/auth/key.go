@@ -31,32 +31,32 @@ type Key struct {
 
 	bodies config.BodyLimits
 
-	active     bool
-	all        bool
-	models     map[string]struct{}
-	prefixes   []string    // model patterns without the trailing star
-	operations []string    // nil if all operations are allowed
-	expires    []time.Time // expiry times of the key's hashes
-	sum        [sha256.Size]byte
+	active      bool
+	allModels   bool
+	models      map[string]struct{}
+	prefixes    []string    // model patterns without the trailing star
+	operations  []string    // nil if all operations are allowed
+	hashExpires []time.Time // expiry times of the key's hashes
+	sum         [sha256.Size]byte
 
 	token *token // nil for an API key
 
-	peer *cert.Peer // client whose certificate identified the key, or nil
-	mark string
+	peer     *cert.Peer // client whose certificate identified the key, or nil
+	identity string
 
 	withheld map[string]struct{} // models that the key may not use yet; see Withhold
 }
 
 type token struct {
-	issuer *config.Issuer
-	role   *template
-	print  jwt.Print // thumbprint of the public key that verified the token
-	times  jwt.Times
+	issuer     *config.Issuer
+	role       *template
+	thumbprint jwt.Thumbprint // thumbprint of the public key that verified the token
+	validity   jwt.Validity
 }
 
-func newConfigured(c *config.Key) *Key {
+func newConfiguredKey(c *config.Key) *Key {
 	k := &Key{
-		ID: c.ID, CacheOwner: cmp.Or(groupOf(c), "key "+c.ID), active: c.Enabled(), all: c.Models == nil,
+		ID: c.ID, CacheOwner: cmp.Or(cacheGroup(c), "key "+c.ID), active: c.Enabled(), allModels: c.Models == nil,
 		Class: c.Class, weight: max(1, c.Weight), bodies: c.Limits.Bodies(),
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
@@ -67,7 +67,7 @@ func newConfigured(c *config.Key) *Key {
 		prefix, pattern := strings.CutSuffix(m, "*")
 		switch {
 		case pattern && prefix == "":
-			k.all = true
+			k.allModels = true
 		case pattern:
 			k.prefixes = append(k.prefixes, prefix)
 		default:
@@ -77,18 +77,18 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// groupOf returns the group with which a key shares cached prompts. If there is none, it returns
+// cacheGroup returns the group with which a key shares cached prompts. If there is none, it returns
 // "".
-func groupOf(c *config.Key) string {
+func cacheGroup(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""
 	}
 	return "group " + c.CacheGroup
 }
 
-// Allows reports whether the key may use the model with the given canonical id. A key lists model
+// AllowsModel reports whether the key may use the model with the given canonical id. A key lists model
 // ids, or prefixes of model ids that end with a star. A nil key may not use any model.
-func (k *Key) Allows(model string) bool {
+func (k *Key) AllowsModel(model string) bool {
 	if k == nil {
 		return false
 	}
@@ -97,7 +97,7 @@ func (k *Key) Allows(model string) bool {
 			return false
 		}
 	}
-	if k.all {
+	if k.allModels {
 		return true
 	}
 	if _, ok := k.models[model]; ok {
@@ -117,16 +117,16 @@ func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
-// Share returns the key's weight if keys take turns. A nil key has the weight 1.
-func (k *Key) Share() float64 {
+// TurnWeight returns the key's weight if keys take turns. A nil key has the weight 1.
+func (k *Key) TurnWeight() float64 {
 	if k == nil {
 		return 1
 	}
 	return float64(k.weight)
 }
 
-// Bodies returns the key's limits on bodies. A nil key has no limits.
-func (k *Key) Bodies() (l config.BodyLimits) {
+// BodyLimits returns the key's limits on bodies. A nil key has no limits.
+func (k *Key) BodyLimits() (l config.BodyLimits) {
 	if k != nil {
 		l = k.bodies
 	}

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Prefix is the prefix of every key that NewKey creates. Secret scanners can search for it.
-const Prefix = "pstk_"
+// KeyPrefix is the prefix of every key that NewKey creates. Secret scanners can search for it.
+const KeyPrefix = "pstk_"
 
 const (
-	alphabet   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	secretLen  = 43 // 43 characters from an alphabet of 62 have 256 bits
-	checkLen   = 6  // 6 characters from an alphabet of 62 have 35 bits, enough for a CRC-32
-	keyLen     = len(Prefix) + secretLen + checkLen
-	hashPrefix = "sha256:"
+	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	secretLen   = 43 // 43 characters from an alphabet of 62 have 256 bits
+	checksumLen = 6  // 6 characters from an alphabet of 62 have 35 bits, enough for a CRC-32
+	keyLen      = len(KeyPrefix) + secretLen + checksumLen
+	hashPrefix  = "sha256:"
 )
 
 // NewKey creates a key from Prefix, 256 random bits and a checksum. hash is the key's hash for the
@@ -31,32 +31,32 @@ func NewKey() (plain, hash string, err error) {
 
 func newKey(random io.Reader) (plain, hash string, err error) {
 	key := make([]byte, 0, keyLen)
-	key = append(key, Prefix...)
+	key = append(key, KeyPrefix...)
 	var buf [64]byte
-	for len(key) < len(Prefix)+secretLen {
+	for len(key) < len(KeyPrefix)+secretLen {
 		if _, err := io.ReadFull(random, buf[:]); err != nil {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
 			// Discarding the values 62 and 63 makes all characters equally likely.
-			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
+			if b &= 63; int(b) < len(alphabet) && len(key) < len(KeyPrefix)+secretLen {
 				key = append(key, alphabet[b])
 			}
 		}
 	}
-	key = appendCheck(key, key)
-	return string(key), Hash(string(key)), nil
+	key = appendChecksum(key, key)
+	return string(key), HashKey(string(key)), nil
 }
 
-// Hash returns a key's hash for the configuration: "sha256:" followed by 64 hexadecimal digits.
-func Hash(plain string) string {
+// HashKey returns a key's hash for the configuration: "sha256:" followed by 64 hexadecimal digits.
+func HashKey(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// guessableLen is the length below which a key is guessable. A shorter key cannot have the 128 bits
+// minSecretLen is the length below which a key is guessable. A shorter key cannot have the 128 bits
 // that a fast hash requires.
-const guessableLen = 20
+const minSecretLen = 20
 
 // Guessable reports whether a key chosen by an operator is too short, or has too few different
 // characters, to be stored as a fast hash.
@@ -65,7 +65,7 @@ func Guessable(plain string) bool {
 	for _, r := range plain {
 		different[r] = true
 	}
-	return len(plain) < guessableLen || len(different) < 8
+	return len(plain) < minSecretLen || len(different) < 8
 }
 
 // CheckKey returns an error for a key that can never be used because a header cannot contain it, or
@@ -76,35 +76,35 @@ func CheckKey(plain string) error {
 			return errors.New("a key consists of visible ASCII characters")
 		}
 	}
-	if strings.HasPrefix(plain, Prefix) && !Checksum(plain) {
-		return errors.New("a key that begins with " + Prefix + " has a checksum, which is wrong here: a character is missing or mistyped")
+	if strings.HasPrefix(plain, KeyPrefix) && !HasValidChecksum(plain) {
+		return errors.New("a key that begins with " + KeyPrefix + " has a checksum, which is wrong here: a character is missing or mistyped")
 	}
 	return nil
 }
 
-// Checksum reports whether plain has the format of a key created by NewKey and a valid checksum. It
+// HasValidChecksum reports whether plain has the format of a key created by NewKey and a valid checksum. It
 // does not look up the key.
-func Checksum(plain string) bool { return checksum([]byte(plain)) }
+func HasValidChecksum(plain string) bool { return hasValidChecksum([]byte(plain)) }
 
-func checksum(key []byte) bool {
-	if len(key) != keyLen || string(key[:len(Prefix)]) != Prefix {
+func hasValidChecksum(key []byte) bool {
+	if len(key) != keyLen || string(key[:len(KeyPrefix)]) != KeyPrefix {
 		return false
 	}
-	body := key[:keyLen-checkLen]
-	for _, b := range body[len(Prefix):] {
+	body := key[:keyLen-checksumLen]
+	for _, b := range body[len(KeyPrefix):] {
 		if (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
 			return false
 		}
 	}
-	var want [checkLen]byte
-	return bytes.Equal(appendCheck(want[:0], body), key[keyLen-checkLen:])
+	var want [checksumLen]byte
+	return bytes.Equal(appendChecksum(want[:0], body), key[keyLen-checksumLen:])
 }
 
-// appendCheck appends the CRC-32 (IEEE) of body as six digits of base 62.
-func appendCheck(dst, body []byte) []byte {
+// appendChecksum appends the CRC-32 (IEEE) of body as six digits of base 62.
+func appendChecksum(dst, body []byte) []byte {
 	sum := crc32.ChecksumIEEE(body)
-	var digits [checkLen]byte
-	for i := checkLen - 1; i >= 0; i-- {
+	var digits [checksumLen]byte
+	for i := checksumLen - 1; i >= 0; i-- {
 		digits[i] = alphabet[sum%uint32(len(alphabet))]
 		sum /= uint32(len(alphabet))
 	}

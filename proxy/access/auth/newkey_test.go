@@ -17,12 +17,12 @@ func TestNewKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !form.MatchString(plain) || !Checksum(plain) || seen[plain] {
+		if !form.MatchString(plain) || !HasValidChecksum(plain) || seen[plain] {
 			t.Fatalf("new key = %q, want the form, a checksum and a key not seen before", plain)
 		}
 		seen[plain] = true
-		if hash != Hash(plain) || !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(hash) {
-			t.Fatalf("hash = %q, want %q", hash, Hash(plain))
+		if hash != HashKey(plain) || !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(hash) {
+			t.Fatalf("hash = %q, want %q", hash, HashKey(plain))
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestKeyFormat(t *testing.T) {
 		t.Errorf("key %s, hash %s", plain, hash)
 	}
 	// The expected hash is from FIPS 180-2, B.1.
-	if got := Hash("abc"); got != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+	if got := HashKey("abc"); got != "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("Hash(abc) = %s", got)
 	}
 }
@@ -64,13 +64,13 @@ func TestChecksum(t *testing.T) {
 			if plain[i] == b {
 				continue
 			}
-			if bad := plain[:i] + string(b) + plain[i+1:]; Checksum(bad) {
+			if bad := plain[:i] + string(b) + plain[i+1:]; HasValidChecksum(bad) {
 				t.Errorf("a wrong byte at %d passes", i)
 			}
 		}
 	}
-	for _, bad := range []string{"", Prefix, plain[1:], plain[:len(plain)-1], plain + "0", strings.ToUpper(plain)} {
-		if Checksum(bad) {
+	for _, bad := range []string{"", KeyPrefix, plain[1:], plain[:len(plain)-1], plain + "0", strings.ToUpper(plain)} {
+		if HasValidChecksum(bad) {
 			t.Errorf("Checksum(%q) = true, want false", bad)
 		}
 	}

@@ -64,38 +64,38 @@ type pairScan struct {
 	src []byte
 	pos int
 
-	whole reduced
-	piece reduced // the part of the name after the last opening or closing bracket
-	own   keyScan // searches the name or the value for a key in the format of NewKey
+	fullName reducedName
+	namePart reducedName // the part of the name after the last opening or closing bracket
+	keyMatch keyMatcher  // searches the name or the value for a key in the format of NewKey
 }
 
 func (p *pairScan) scan() pairVerdict {
 	inValue, broken := false, false
 	for p.pos < len(p.src) {
 		splits := p.src[p.pos] == '=' && !inValue // an escaped = is part of the name
-		b, ok := p.next()
+		b, ok := p.decodeByte()
 		broken = broken || !ok
 		switch {
 		case splits:
-			if p.named() || p.own.found() {
+			if p.hasCredentialName() || p.keyMatch.isKey() {
 				return pairCredential
 			}
-			inValue, p.own = true, keyScan{}
+			inValue, p.keyMatch = true, keyMatcher{}
 		case inValue:
-			p.own.add(b)
+			p.keyMatch.add(b)
 		case b == '[' || b == ']':
-			if p.piece.isCredential() {
+			if p.namePart.isCredential() {
 				return pairCredential
 			}
-			p.piece = reduced{}
+			p.namePart = reducedName{}
 		default:
-			p.whole.add(b)
-			p.piece.add(b)
-			p.own.add(b)
+			p.fullName.add(b)
+			p.namePart.add(b)
+			p.keyMatch.add(b)
 		}
 	}
 	switch {
-	case p.own.found(), !inValue && p.named():
+	case p.keyMatch.isKey(), !inValue && p.hasCredentialName():
 		return pairCredential
 	case broken:
 		return pairBroken
@@ -103,7 +103,7 @@ func (p *pairScan) scan() pairVerdict {
 	return pairHarmless
 }
 
-func (p *pairScan) next() (b byte, ok bool) {
+func (p *pairScan) decodeByte() (b byte, ok bool) {
 	b = p.src[p.pos]
 	p.pos++
 	if b != '%' {
@@ -120,7 +120,9 @@ func (p *pairScan) next() (b byte, ok bool) {
 	return hi<<4 | lo, true
 }
 
-func (p *pairScan) named() bool { return p.whole.isCredential() || p.piece.isCredential() }
+func (p *pairScan) hasCredentialName() bool {
+	return p.fullName.isCredential() || p.namePart.isCredential()
+}
 
 func unhex(b byte) byte {
 	switch {
@@ -134,49 +136,49 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reduced is the beginning of a name, with only its letters and digits, in lower case.
-type reduced struct {
-	buf  [maxName]byte
-	n    int
-	over bool
+// reducedName is the beginning of a name, with only its letters and digits, in lower case.
+type reducedName struct {
+	buf        [maxName]byte
+	n          int
+	overflowed bool
 }
 
-func (r *reduced) add(b byte) {
+func (r *reducedName) add(b byte) {
 	b = lowerByte(b)
 	if (b < 'a' || b > 'z') && (b < '0' || b > '9') {
 		return
 	}
 	if r.n == len(r.buf) {
-		r.over = true
+		r.overflowed = true
 		return
 	}
 	r.buf[r.n] = b
 	r.n++
 }
 
-func (r *reduced) isCredential() bool {
-	if r.over {
+func (r *reducedName) isCredential() bool {
+	if r.overflowed {
 		return false
 	}
 	_, ok := credentialNames[string(r.buf[:r.n])]
 	return ok
 }
 
-// keyScan detects whether a text is a key in the format of NewKey. It stores at most keyLen bytes.
-type keyScan struct {
+// keyMatcher detects whether a text is a key in the format of NewKey. It stores at most keyLen bytes.
+type keyMatcher struct {
 	buf [keyLen]byte
 	n   int
 }
 
-func (k *keyScan) add(b byte) {
+func (k *keyMatcher) add(b byte) {
 	if k.n < len(k.buf) {
 		k.buf[k.n] = b
 	}
 	k.n++
 }
 
-func (k *keyScan) found() bool {
+func (k *keyMatcher) isKey() bool {
 	// The argument of checksum escapes to the heap, so only a text that starts with Prefix is
 	// copied.
-	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
+	return k.n == keyLen && string(k.buf[:len(KeyPrefix)]) == KeyPrefix && hasValidChecksum(bytes.Clone(k.buf[:]))
 }

@@ -15,16 +15,16 @@ import (
 // Ring contains the keys of one configuration. It is immutable; a reload builds a new Ring. Its
 // methods may be called by multiple goroutines.
 type Ring struct {
-	byHash map[[sha256.Size]byte]entry
+	byHash map[[sha256.Size]byte]hashEntry
 	ids    map[string]struct{}
 
-	issuers      *issuers      // nil if there are no issuers
-	certificates *certificates // nil if no key names a certificate
-	unknown      error
+	issuers       *issuers         // nil if there are no issuers
+	certificates  *certificateKeys // nil if no key names a certificate
+	unknownKeyErr error
 }
 
-// entry is one hash of a key. A key has multiple hashes while it is being rotated.
-type entry struct {
+// hashEntry is one hash of a key. A key has multiple hashes while it is being rotated.
+type hashEntry struct {
 	key     *Key
 	sum     [sha256.Size]byte
 	expires time.Time // zero if the hash never expires
@@ -32,19 +32,19 @@ type entry struct {
 
 // NewRing builds a Ring. The error names the key or the issuer, and states what must be corrected.
 // It never contains a hash.
-func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
+func NewRing(keys []config.Key, from *IssuerOptions) (*Ring, error) {
 	r := &Ring{
-		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
-		ids:    make(map[string]struct{}, len(keys)), unknown: errInvalid,
+		byHash: make(map[[sha256.Size]byte]hashEntry, len(keys)),
+		ids:    make(map[string]struct{}, len(keys)), unknownKeyErr: errInvalid,
 	}
 	if from.Unread {
-		r.unknown = errUnread
+		r.unknownKeyErr = errKeysNotRead
 	}
 	for i := range keys {
 		if err := r.add(&keys[i]); err != nil {
 			return nil, err
 		}
-		if id := keys[i].ID; len(keys[i].Hash) == 0 && !keys[i].Certificate.Set() && !from.names(id) {
+		if id := keys[i].ID; len(keys[i].Hash) == 0 && !keys[i].Certificate.IsSet() && !from.hasTemplate(id) {
 			return nil, fmt.Errorf("key %q has no hash, and no issuer gives its rights: "+
 				"make a hash with \"penstock key hash\", or remove the key", id)
 		}
@@ -64,10 +64,10 @@ func (r *Ring) add(c *config.Key) error {
 	if _, twice := r.ids[c.ID]; twice {
 		return fmt.Errorf("key %q is listed twice: to rotate a key, list both hashes under one id", c.ID)
 	}
-	key := newConfigured(c)
+	key := newConfiguredKey(c)
 	r.ids[c.ID] = struct{}{}
 	for _, h := range c.Hash {
-		key.expires = append(key.expires, earlier(c.Expires, h.Expires))
+		key.hashExpires = append(key.hashExpires, earlierExpiry(c.Expires, h.Expires))
 	}
 	for i, h := range c.Hash {
 		sum, err := parseHash(h.Hash)
@@ -80,7 +80,7 @@ func (r *Ring) add(c *config.Key) error {
 		}
 		own := *key
 		own.sum = sum
-		r.byHash[sum] = entry{key: &own, sum: sum, expires: key.expires[i]}
+		r.byHash[sum] = hashEntry{key: &own, sum: sum, expires: key.hashExpires[i]}
 	}
 	return nil
 }
@@ -94,24 +94,24 @@ func (r *Ring) add(c *config.Key) error {
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
-	case c.again:
-		sum = c.last.sum
-	case len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key):
+	case c.cached:
+		sum = c.lastKey.sum
+	case len(c.key) >= len(KeyPrefix) && string(c.key[:len(KeyPrefix)]) == KeyPrefix && !hasValidChecksum(c.key):
 		return nil, errInvalid
 	default:
 		sum = sha256.Sum256(c.key)
 	}
 	e := r.byHash[sum] // an unknown key is compared with zeros, so that it takes the same time
-	if !same(e.sum[:], sum[:]) || e.key == nil {
+	if !equalConstantTime(e.sum[:], sum[:]) || e.key == nil {
 		if r.issuers != nil {
-			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
+			if key, err := r.issuers.findKey(c.key, sum, now); !errors.Is(err, errInvalid) {
 				return key, err
 			}
 		}
-		return nil, r.unknown
+		return nil, r.unknownKeyErr
 	}
-	if !c.again {
-		c.last.remember(&c, sum)
+	if !c.cached {
+		c.lastKey.store(&c, sum)
 	}
 	if !e.key.active || expired(e.expires, now) {
 		return nil, errInvalid
@@ -122,17 +122,17 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 // TakesCertificates reports whether at least one key names a certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindPeer returns the Key that names the client's certificate, or nil if no key names it. The
+// FindCertificateKey returns the Key that names the client's certificate, or nil if no key names it. The
 // error is the same 401 as in Find, or ErrConflict if two keys name the certificate. p may be nil.
-// FindPeer allocates only for the first request on a connection under this ring.
-func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
+// FindCertificateKey allocates only for the first request on a connection under this ring.
+func (r *Ring) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
 	}
-	return r.certificates.find(p, now)
+	return r.certificates.findKey(p, now)
 }
 
-// Holds reports whether running calls made with a Key may continue under this ring. The Key may
+// MayContinue reports whether running calls made with a Key may continue under this ring. The Key may
 // come from another ring. A reload calls Holds for each running stream.
 //
 //   - An API key must exist, be active, and still have the hash by which it was found. At least one
@@ -142,18 +142,18 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 //     expired.
 //   - If the key was found by a certificate, the key must be active, and the authority must still
 //     trust the certificate. The certificate itself may have expired.
-func (r *Ring) Holds(found *Key, now time.Time) bool {
+func (r *Ring) MayContinue(found *Key, now time.Time) bool {
 	if found.token != nil {
-		return r.issuers != nil && r.issuers.holds(found, now)
+		return r.issuers != nil && r.issuers.mayContinue(found, now)
 	}
 	if found.peer != nil {
-		return r.certificates != nil && r.certificates.holds(found, now)
+		return r.certificates != nil && r.certificates.mayContinue(found, now)
 	}
 	k := r.byHash[found.sum].key
 	if k == nil || k.ID != found.ID || !k.active {
 		return false
 	}
-	for _, t := range k.expires {
+	for _, t := range k.hashExpires {
 		if !expired(t, now) {
 			return true
 		}
@@ -161,10 +161,10 @@ func (r *Ring) Holds(found *Key, now time.Time) bool {
 	return false
 }
 
-// Tiers returns the tiers that a key lists in this ring. The key may come from another ring.
-func (r *Ring) Tiers(found *Key) uint8 {
+// KeyTiers returns the tiers that a key lists in this ring. The key may come from another ring.
+func (r *Ring) KeyTiers(found *Key) uint8 {
 	if found.token != nil {
-		return r.issuers.tiers(found)
+		return r.issuers.templateTiers(found)
 	}
 	if k := r.byHash[found.sum].key; k != nil && k.ID == found.ID {
 		return k.Tiers
@@ -183,8 +183,8 @@ func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// earlier returns the earlier of two expiry times. The zero time means never.
-func earlier(a, b time.Time) time.Time {
+// earlierExpiry returns the earlier of two expiry times. The zero time means never.
+func earlierExpiry(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}

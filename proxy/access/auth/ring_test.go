@@ -16,14 +16,14 @@ var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func hashes(plain ...string) config.KeyHashes {
 	var out config.KeyHashes
 	for _, p := range plain {
-		out = append(out, config.KeyHash{Hash: Hash(p)})
+		out = append(out, config.KeyHash{Hash: HashKey(p)})
 	}
 	return out
 }
 
 func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	t.Helper()
-	r, err := NewRing(keys, new(Issuers))
+	r, err := NewRing(keys, new(IssuerOptions))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +38,12 @@ func TestFindUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	off := false
-	r, err := NewRing([]config.Key{{ID: "known", Hash: hashes("known")}, {ID: "off", Hash: hashes("off"), Active: &off}}, &Issuers{Unread: true})
+	r, err := NewRing([]config.Key{{ID: "known", Hash: hashes("known")}, {ID: "off", Hash: hashes("off"), Active: &off}}, &IssuerOptions{Unread: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for plain, want := range map[string]error{
-		"known": nil, "off": errInvalid, "unknown": errUnread, own: errUnread, own + "x": errInvalid,
+		"known": nil, "off": errInvalid, "unknown": errKeysNotRead, own: errKeysNotRead, own + "x": errInvalid,
 	} {
 		if _, err := r.Find(Credential{key: []byte(plain)}, now); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -64,11 +64,11 @@ func TestFind(t *testing.T) {
 		config.Key{ID: "lasting", Hash: hashes("lasting"), Expires: now.Add(time.Nanosecond)},
 		config.Key{ID: "off", Hash: hashes("off"), Active: &off},
 		config.Key{ID: "rotated", Expires: now.Add(time.Hour), Hash: config.KeyHashes{
-			{Hash: Hash("old"), Expires: now.Add(-time.Second)},
-			{Hash: Hash("new")},
-			{Hash: Hash("later"), Expires: now.Add(2 * time.Hour)},
+			{Hash: HashKey("old"), Expires: now.Add(-time.Second)},
+			{Hash: HashKey("new")},
+			{Hash: HashKey("later"), Expires: now.Add(2 * time.Hour)},
 		}},
-		config.Key{ID: "broken", Hash: hashes(Prefix + "mine")},
+		config.Key{ID: "broken", Hash: hashes(KeyPrefix + "mine")},
 	)
 	for _, c := range []struct {
 		plain, id string
@@ -88,8 +88,8 @@ func TestFind(t *testing.T) {
 		{plain: ""},
 		{plain: own[:len(own)-1]},
 		{plain: own + "x"},
-		{plain: Prefix},
-		{plain: Prefix + "mine"}, // Prefix without a valid checksum
+		{plain: KeyPrefix},
+		{plain: KeyPrefix + "mine"}, // Prefix without a valid checksum
 	} {
 		at := c.at
 		if at.IsZero() {
@@ -122,17 +122,17 @@ func TestHolds(t *testing.T) {
 		return k
 	}
 	r := mustRing(t,
-		config.Key{ID: "a", Hash: config.KeyHashes{{Hash: Hash("1"), Expires: now}, {Hash: Hash("2"), Expires: now.Add(time.Hour)}}},
+		config.Key{ID: "a", Hash: config.KeyHashes{{Hash: HashKey("1"), Expires: now}, {Hash: HashKey("2"), Expires: now.Add(time.Hour)}}},
 		config.Key{ID: "b", Hash: hashes("3"), Expires: now},
 		config.Key{ID: "c", Hash: hashes("4"), Active: &off},
 		config.Key{ID: "renamed", Hash: hashes("6")},
 	)
 	for plain, want := range map[string]bool{"1": true, "2": true, "leaked": false, "3": false, "4": false, "5": false, "6": false} {
-		if r.Holds(found(plain), now) != want {
+		if r.MayContinue(found(plain), now) != want {
 			t.Errorf("Holds of what was found by %s = %v", plain, !want)
 		}
 	}
-	if r.Holds(found("2"), now.Add(time.Hour)) {
+	if r.MayContinue(found("2"), now.Add(time.Hour)) {
 		t.Error("a key is held after its last hash has expired")
 	}
 }
@@ -147,7 +147,7 @@ func TestNewRingRefuses(t *testing.T) {
 		"no hexadecimal digit": {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:" + strings.Repeat("zz", 32)}}}},
 		"is not \"sha256:\"":   {{ID: "a", Hash: config.KeyHashes{{Hash: "sha1:" + strings.Repeat("00", 32)}}}},
 	} {
-		if _, err := NewRing(keys, new(Issuers)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewRing(keys, new(IssuerOptions)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -189,7 +189,7 @@ func TestScopes(t *testing.T) {
 		{find("none"), "exact", false},
 		{nil, "anything", false},
 	} {
-		if got := c.key.Allows(c.model); got != c.want {
+		if got := c.key.AllowsModel(c.model); got != c.want {
 			t.Errorf("%+v: Allows(%q) = %v, want %v", c.key, c.model, got, c.want)
 		}
 	}
@@ -273,7 +273,7 @@ func BenchmarkNewRing(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := NewRing(keys, new(Issuers)); err != nil {
+		if _, err := NewRing(keys, new(IssuerOptions)); err != nil {
 			b.Fatal(err)
 		}
 	}

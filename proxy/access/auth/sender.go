@@ -14,23 +14,23 @@ type Sender struct {
 	Last *LastKey   // nil if keys are not cached
 }
 
-const longestKept = 128
+const maxCachedHeader = 128
 
 // LastKey caches the last key presented on a connection, and the hash of the key. Clients send the
 // same key with each request, and hashing a key costs more than looking it up. LastKey does not
 // cache the result of the lookup, because a reload may change it. The zero LastKey is ready for
 // use. A LastKey is not safe for concurrent use.
 type LastKey struct {
-	value []byte
-	key   []byte // subslice of value
-	sum   [sha256.Size]byte
-	in    header
+	value    []byte
+	key      []byte // subslice of value
+	sum      [sha256.Size]byte
+	location keyLocation
 }
 
-type header uint8
+type keyLocation uint8
 
 const (
-	inNone header = iota
+	inNone keyLocation = iota
 	inAuthorization
 	inAPIKey
 	inBoth
@@ -42,25 +42,25 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// recall returns the credential in a request if it is the cached key. The comparison takes constant
+// matchRequest returns the credential in a request if it is the cached key. The comparison takes constant
 // time, because a proxy may send requests from different clients over one connection. l may be nil.
-func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
-	if l == nil || l.in == inNone {
+func (l *LastKey) matchRequest(r *Request) (c Credential, ok bool) {
+	if l == nil || l.location == inNone {
 		return c, false
 	}
 	header, other := &r.Authorization, &r.APIKey
-	if l.in == inAPIKey {
+	if l.location == inAPIKey {
 		header, other = other, header
 	}
-	if header.times != 1 || other.times > 0 || !same(l.value, header.first) {
+	if header.count != 1 || other.count > 0 || !equalConstantTime(l.value, header.firstValue) {
 		return c, false
 	}
-	return Credential{key: l.key, last: l, again: true}, true
+	return Credential{key: l.key, lastKey: l, cached: true}, true
 }
 
-// same reports whether two values are equal. Its duration depends only on their lengths. It is
+// equalConstantTime reports whether two values are equal. Its duration depends only on their lengths. It is
 // faster than crypto/subtle, which compares one byte at a time.
-func same(a, b []byte) bool {
+func equalConstantTime(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -78,12 +78,12 @@ func same(a, b []byte) bool {
 	return differ == 0
 }
 
-func (l *LastKey) remember(c *Credential, sum [sha256.Size]byte) {
-	if l == nil || c.in == inBoth || len(c.value) > longestKept {
+func (l *LastKey) store(c *Credential, sum [sha256.Size]byte) {
+	if l == nil || c.location == inBoth || len(c.value) > maxCachedHeader {
 		return
 	}
 	clear(l.value[:cap(l.value)])
 	l.value = append(l.value[:0], c.value...)
 	at := bytes.Index(l.value, c.key)
-	l.key, l.sum, l.in = l.value[at:at+len(c.key)], sum, c.in
+	l.key, l.sum, l.location = l.value[at:at+len(c.key)], sum, c.location
 }

@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-func (r *Ring) show(last *LastKey, name, value string, at time.Time) (*Key, error) {
+func (r *Ring) findWithHeader(last *LastKey, name, value string, at time.Time) (*Key, error) {
 	q := &Request{Last: last}
 	if name == "x-api-key" {
 		q.APIKey = headers(value)
@@ -34,7 +34,7 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first-key")}, config.Key{ID: "b", Hash: hashes("other-key")})
 	var last, other LastKey
 	find := func(l *LastKey, name, value string) string {
-		k, err := r.show(l, name, value, now)
+		k, err := r.findWithHeader(l, name, value, now)
 		if err != nil {
 			return err.Error()
 		}
@@ -68,11 +68,11 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 // TestLastKeyKeepsLittle checks what LastKey does not cache: keys that no ring found, long keys,
 // keys in both headers, and parts of an earlier key.
 func TestLastKeyKeepsLittle(t *testing.T) {
-	long := strings.Repeat("k", longestKept+1)
+	long := strings.Repeat("k", maxCachedHeader+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})
 	var last LastKey
 	for _, plain := range []string{long, "unknown", ""} {
-		_, _ = r.show(&last, "x-api-key", plain, now)
+		_, _ = r.findWithHeader(&last, "x-api-key", plain, now)
 	}
 	c, _, err := Extract(&Request{Authorization: headers("Bearer key"), APIKey: headers("key"), Last: &last})
 	if _, lost := r.Find(c, now); err != nil || lost != nil {
@@ -82,7 +82,7 @@ func TestLastKeyKeepsLittle(t *testing.T) {
 		t.Error("a key was remembered that is long, unknown or in both headers")
 	}
 	for _, plain := range []string{"a-longer-key", "key"} {
-		if _, err := r.show(&last, "x-api-key", plain, now); err != nil {
+		if _, err := r.findWithHeader(&last, "x-api-key", plain, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestLastKeyProperty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := []string{own, own[:len(own)-1] + "~", "key-one", "key-two", "key", "key-ones", strings.Repeat("k", longestKept+1)}
+	plain := []string{own, own[:len(own)-1] + "~", "key-one", "key-two", "key", "key-ones", strings.Repeat("k", maxCachedHeader+1)}
 	ring := func(t *rapid.T) *Ring {
 		var keys []config.Key
 		for i, p := range plain {
@@ -115,11 +115,11 @@ func TestLastKeyProperty(t *testing.T) {
 				k.Hash[0].Expires = now.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "after")) * time.Second)
 			}
 			if rapid.Bool().Draw(t, "rotated") {
-				k.Hash = append(k.Hash, config.KeyHash{Hash: Hash(p + "-new")})
+				k.Hash = append(k.Hash, config.KeyHash{Hash: HashKey(p + "-new")})
 			}
 			keys = append(keys, k)
 		}
-		r, err := NewRing(keys, &Issuers{Unread: rapid.Bool().Draw(t, "unread")})
+		r, err := NewRing(keys, &IssuerOptions{Unread: rapid.Bool().Draw(t, "unread")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +137,8 @@ func TestLastKeyProperty(t *testing.T) {
 			if name == "Authorization" {
 				shown = rapid.SampledFrom([]string{"Bearer ", "bearer ", "Bearer  "}).Draw(t, "scheme") + shown
 			}
-			k, err := r.show(&last, name, shown, at)
-			wantKey, wantErr := r.show(nil, name, shown, at)
+			k, err := r.findWithHeader(&last, name, shown, at)
+			wantKey, wantErr := r.findWithHeader(nil, name, shown, at)
 			if k != wantKey || err != wantErr {
 				t.Fatalf("found %v, %v; a connection without memory finds %v, %v", k, err, wantKey, wantErr)
 			}
@@ -155,15 +155,15 @@ func TestLastKeyProperty(t *testing.T) {
 func TestSame(t *testing.T) {
 	text := []byte("0123456789abcdef0123456789")
 	for n := range text {
-		if same(text[:n], text[:n+1]) {
+		if equalConstantTime(text[:n], text[:n+1]) {
 			t.Errorf("%d and %d bytes are the same", n, n+1)
 		}
-		if !same(text[:n], slices.Clone(text[:n])) {
+		if !equalConstantTime(text[:n], slices.Clone(text[:n])) {
 			t.Errorf("%d bytes differ from themselves", n)
 		}
 		for i := range n {
 			other := slices.Clone(text[:n])
-			if other[i] ^= 1; same(text[:n], other) {
+			if other[i] ^= 1; equalConstantTime(text[:n], other) {
 				t.Errorf("%d bytes: a difference at %d is missed", n, i)
 			}
 		}

@@ -14,10 +14,10 @@ func TestShare(t *testing.T) {
 		want float64
 	}{
 		{nil, 1},
-		{newConfigured(&config.Key{ID: "left out"}), 1},
-		{newConfigured(&config.Key{ID: "a", Weight: 3}), 3},
+		{newConfiguredKey(&config.Key{ID: "left out"}), 1},
+		{newConfiguredKey(&config.Key{ID: "a", Weight: 3}), 3},
 	} {
-		if got := c.key.Share(); got != c.want {
+		if got := c.key.TurnWeight(); got != c.want {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}

@@ -2,23 +2,23 @@ package auth
 
 import "iter"
 
-// Withhold removes rights that the keys in r did not have in the previous ring: rights to the given
+// WithholdModels removes rights that the keys in r did not have in the previous ring: rights to the given
 // models, and tiers. A reload calls Withhold if the keys in a file take effect before the models in
 // that file, or without them. A model or tier in the file may differ from the running model or tier
 // with the same name. If the file removes rights or keys, the removal takes effect immediately.
 // Withhold must be called before r is shared.
-func (r *Ring) Withhold(models []string, before *Ring) {
+func (r *Ring) WithholdModels(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
-	for k := range before.all() {
+	for k := range before.allKeys() {
 		old[k.ID] = k
 	}
-	for k := range r.all() {
+	for k := range r.allKeys() {
 		if len(models) > 0 {
 			// In the new file, the number of the tier may mean other deployments.
-			k.Tiers &= tiersOf(old[k.ID])
+			k.Tiers &= keyTiers(old[k.ID])
 		}
 		for _, m := range models {
-			if !k.Allows(m) || old[k.ID].Allows(m) {
+			if !k.AllowsModel(m) || old[k.ID].AllowsModel(m) {
 				continue
 			}
 			if k.withheld == nil {
@@ -29,7 +29,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 }
 
-func (r *Ring) all() iter.Seq[*Key] {
+func (r *Ring) allKeys() iter.Seq[*Key] {
 	return func(yield func(*Key) bool) {
 		for _, e := range r.byHash {
 			if !yield(e.key) {
@@ -39,7 +39,7 @@ func (r *Ring) all() iter.Seq[*Key] {
 		if r.issuers == nil {
 			return
 		}
-		for _, is := range r.issuers.byName {
+		for _, is := range r.issuers.byIssuer {
 			for i := range is.templates {
 				if !yield(is.templates[i].key) {
 					return
@@ -49,8 +49,8 @@ func (r *Ring) all() iter.Seq[*Key] {
 	}
 }
 
-// tiersOf returns the tiers that a key lists. k may be nil.
-func tiersOf(k *Key) uint8 {
+// keyTiers returns the tiers that a key lists. k may be nil.
+func keyTiers(k *Key) uint8 {
 	if k == nil {
 		return 0
 	}

@@ -12,9 +12,9 @@ func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()
 		r, err := NewRing([]config.Key{
-			{ID: "guest", Hash: []config.KeyHash{{Hash: Hash("guest-key-of-the-test")}}, Models: guest},
-			{ID: "team", Hash: []config.KeyHash{{Hash: Hash("team-key-of-the-test")}}, Models: team},
-		}, new(Issuers))
+			{ID: "guest", Hash: []config.KeyHash{{Hash: HashKey("guest-key-of-the-test")}}, Models: guest},
+			{ID: "team", Hash: []config.KeyHash{{Hash: HashKey("team-key-of-the-test")}}, Models: team},
+		}, new(IssuerOptions))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestWithhold(t *testing.T) {
 	}
 	before := ring([]string{"small", "same"}, []string{"*"})
 	next := ring([]string{"chat", "tools"}, []string{"c*"})
-	next.Withhold([]string{"chat", "small"}, before)
+	next.WithholdModels([]string{"chat", "small"}, before)
 	for _, c := range []struct {
 		key, model string
 		want       bool
@@ -34,7 +34,7 @@ func TestWithhold(t *testing.T) {
 		{"team", "small", false}, // the key loses the right
 	} {
 		for _, e := range next.byHash {
-			if e.key.ID == c.key && e.key.Allows(c.model) != c.want {
+			if e.key.ID == c.key && e.key.AllowsModel(c.model) != c.want {
 				t.Errorf("%s: Allows(%s) = %v, want %v", c.key, c.model, !c.want, c.want)
 			}
 		}
@@ -46,7 +46,7 @@ func TestWithhold(t *testing.T) {
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()
-		r, err := NewRing([]config.Key{{ID: "team", Hash: []config.KeyHash{{Hash: Hash("team-key-of-the-test")}}, Tiers: tiers}}, new(Issuers))
+		r, err := NewRing([]config.Key{{ID: "team", Hash: []config.KeyHash{{Hash: HashKey("team-key-of-the-test")}}, Tiers: tiers}}, new(IssuerOptions))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,13 +63,13 @@ func TestWithholdTiers(t *testing.T) {
 		{[]int{0, 1}, nil, nil, []string{"m"}},
 	} {
 		next, before := ring(c.next...), ring(c.before...)
-		next.Withhold(c.models, before)
+		next.WithholdModels(c.models, before)
 		for _, e := range before.byHash {
 			var want uint8
 			for _, tier := range c.want {
 				want |= 1 << tier
 			}
-			if got := next.Tiers(e.key); got != want {
+			if got := next.KeyTiers(e.key); got != want {
 				t.Errorf("%v, then %v: %b, want %b", c.before, c.next, got, want)
 			}
 		}

@@ -28,93 +28,93 @@ import (
 // MaxID is the maximum length of an end user's id in bytes. The APIs allow 64 to 256.
 const MaxID = 512
 
-// Namer computes the hashes of end users for one configuration. A Namer may be used by multiple
+// Hasher computes the hashes of end users for one configuration. A Namer may be used by multiple
 // goroutines.
-type Namer struct {
-	header  string
-	readers sync.Pool
+type Hasher struct {
+	header     string
+	readerPool sync.Pool
 }
 
-type reader struct {
-	doc  jsonx.Doc
-	mac  hash.Hash
-	text []byte
-	sum  [sha256.Size]byte
+type idReader struct {
+	doc    jsonx.Doc
+	mac    hash.Hash
+	idBuf  []byte
+	sumBuf [sha256.Size]byte
 }
 
 // New returns the Namer for a configuration, or nil if end users are not configured.
-func New(c *config.EndUsers) *Namer {
+func New(c *config.EndUsers) *Hasher {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
 		return nil
 	}
-	return &Namer{header: c.Header, readers: sync.Pool{New: func() any {
-		return &reader{mac: hmac.New(sha256.New, secret)}
+	return &Hasher{header: c.Header, readerPool: sync.Pool{New: func() any {
+		return &idReader{mac: hmac.New(sha256.New, secret)}
 	}}}
 }
 
 // Header returns the name of the header that identifies the end user. If none is configured, it
 // returns "".
-func (n *Namer) Header() string { return n.header }
+func (n *Hasher) Header() string { return n.header }
 
-// Of returns the hash of the end user named in a request. If no end user is named, it returns zero.
+// HashRequest returns the hash of the end user named in a request. If no end user is named, it returns zero.
 // Besides the header, only a JSON body can name the end user.
-func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
-	r := n.readers.Get().(*reader)
-	defer n.readers.Put(r)
+func (n *Hasher) HashRequest(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
+	r := n.readerPool.Get().(*idReader)
+	defer n.readerPool.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
 		case len(lines) > 1: // a proxy may have added a header, so the right one is unknown
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
-			return r.name(lines[0])
+			return r.hashID(lines[0])
 		}
 	}
-	return r.name(r.find(body))
+	return r.hashID(r.findID(body))
 }
 
-func (r *reader) name(id []byte) (name observe.EndUser) {
+func (r *idReader) hashID(id []byte) (name observe.EndUser) {
 	if len(id) == 0 || len(id) > MaxID {
 		return name
 	}
 	r.mac.Reset()
 	r.mac.Write(id)
-	copy(name[:], r.mac.Sum(r.sum[:0]))
+	copy(name[:], r.mac.Sum(r.sumBuf[:0]))
 	return name
 }
 
-// members and inMetadata list the body members that name an end user in any of the dialects, in
+// idMembers and metadataMembers list the body members that name an end user in any of the dialects, in
 // order of preference.
-var members, inMetadata = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
+var idMembers, metadataMembers = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
 
-// find returns the id in a body, or nil. The id is valid until find is called again.
-func (r *reader) find(body []byte) []byte {
+// findID returns the id in a body, or nil. The id is valid until find is called again.
+func (r *idReader) findID(body []byte) []byte {
 	defer r.doc.Reset()
 	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {
 		return nil
 	}
 	var found [3]jsonx.Value
-	if r.doc.Root().Fields(members, found[:]) != nil {
+	if r.doc.Root().Fields(idMembers, found[:]) != nil {
 		return nil
 	}
 	var inside [1]jsonx.Value
-	if found[2].Fields(inMetadata, inside[:]) != nil {
+	if found[2].Fields(metadataMembers, inside[:]) != nil {
 		return nil
 	}
 	for _, v := range [...]jsonx.Value{found[0], found[1], inside[0]} {
 		if !v.HasText() {
 			continue
 		}
-		if v.End()-v.Start() > longestID {
+		if v.End()-v.Start() > maxEncodedID {
 			return nil
 		}
-		r.text = v.AppendText(r.text[:0])
-		return r.text
+		r.idBuf = v.AppendText(r.idBuf[:0])
+		return r.idBuf
 	}
 	return nil
 }
 
-// longestID is the maximum length of an id in JSON, in quotes and with every byte escaped.
-const longestID = 6*MaxID + 2
+// maxEncodedID is the maximum length of an id in JSON, in quotes and with every byte escaped.
+const maxEncodedID = 6*MaxID + 2
 
 const maxNodes = 1 << 16

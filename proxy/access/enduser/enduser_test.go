@@ -23,7 +23,7 @@ func hashOf(id string) string {
 	return hex.EncodeToString(mac.Sum(nil))[:32]
 }
 
-func namer(header string) *Namer {
+func namer(header string) *Hasher {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
@@ -67,7 +67,7 @@ func TestOf(t *testing.T) {
 			want = observe.EndUser{}.String()
 		}
 		for range 2 { // the reader must not contain data from the previous request
-			if got := n.Of(h, []byte(c.body)).String(); got != want {
+			if got := n.HashRequest(h, []byte(c.body)).String(); got != want {
 				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
 			}
 		}
@@ -75,12 +75,12 @@ func TestOf(t *testing.T) {
 	two := new(fasthttp.RequestHeader)
 	two.Add("X-User-Id", "the client's")
 	two.Add("x-user-id", "the proxy's")
-	if got := namer("X-User-Id").Of(two, []byte(`{"user":"bob"}`)); got != (observe.EndUser{}) {
+	if got := namer("X-User-Id").HashRequest(two, []byte(`{"user":"bob"}`)); got != (observe.EndUser{}) {
 		t.Errorf("two headers name %s", got)
 	}
 	h := new(fasthttp.RequestHeader)
 	h.Set("X-User-Id", "alice")
-	if got := namer("").Of(h, []byte(`{"user":"bob"}`)).String(); got != hashOf("bob") {
+	if got := namer("").HashRequest(h, []byte(`{"user":"bob"}`)).String(); got != hashOf("bob") {
 		t.Error("a header is read that is not named")
 	}
 	if New(&config.EndUsers{}) != nil {
@@ -91,8 +91,8 @@ func TestOf(t *testing.T) {
 // TestSecretsDiffer checks that a different secret yields a different hash.
 func TestSecretsDiffer(t *testing.T) {
 	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
-	a := namer("").Of(h, body)
-	if b := New(&config.EndUsers{Secret: secret + "2"}).Of(h, body); a == b || b == (observe.EndUser{}) {
+	a := namer("").HashRequest(h, body)
+	if b := New(&config.EndUsers{Secret: secret + "2"}).HashRequest(h, body); a == b || b == (observe.EndUser{}) {
 		t.Errorf("names with two secrets = %s and %s, want two different names", a, b)
 	}
 }
@@ -103,7 +103,7 @@ func TestAllocs(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	n, h, body := namer("X-User-Id"), new(fasthttp.RequestHeader), []byte(`{"model":"m","messages":[],"user":"alice\n"}`)
-	if got := testing.AllocsPerRun(200, func() { n.Of(h, body) }); got > 0.5 {
+	if got := testing.AllocsPerRun(200, func() { n.HashRequest(h, body) }); got > 0.5 {
 		t.Errorf("Of allocates %v times, want 0", got)
 	}
 }
@@ -117,7 +117,7 @@ func FuzzOf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string, body []byte) {
 		h := new(fasthttp.RequestHeader)
 		h.Set("X-User-Id", header)
-		if a, b := n.Of(h, body), n.Of(h, body); a != b {
+		if a, b := n.HashRequest(h, body), n.HashRequest(h, body); a != b {
 			t.Errorf("%s, and then %s", a, b)
 		}
 	})

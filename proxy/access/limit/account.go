@@ -10,10 +10,10 @@ import (
 // to the fleet and may change with each call. Its methods may be called by multiple goroutines.
 // Take and Reserve may block.
 type Account interface {
-	// Take charges one request against the key's requests per minute.
-	Take(l config.KeyLimits, now time.Time) Decision
-	// GiveBack reverts the last successful Take.
-	GiveBack()
+	// TakeRequest charges one request against the key's requests per minute.
+	TakeRequest(l config.KeyLimits, now time.Time) Decision
+	// RefundRequest reverts the last successful Take.
+	RefundRequest()
 	// Reserve acquires a slot of the key's concurrency limit and reserves the estimated tokens of
 	// the call. The caller must pass held to Settle.
 	Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d Decision)

@@ -24,18 +24,18 @@ func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minu
 // of running calls. The limits may change with each call. Its methods may be called by multiple
 // goroutines.
 type Budget interface {
-	// Hold reserves the expected usage of a call. The caller must pass held to Settle.
-	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
+	// ReserveUsage reserves the expected usage of a call. The caller must pass held to Settle.
+	ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision)
 	// Settle charges the usage of a call instead of the reserved amount.
-	Settle(held Held, used Cost, now time.Time)
+	Settle(held BudgetReservation, used Cost, now time.Time)
 	// Used returns the known usage in a period, excluding the reservations of running calls.
 	Used(period int, now time.Time) Cost
 	// Open reports whether the usage in a period must not end running calls.
 	Open(period int, now time.Time) bool
 }
 
-// Held is the amount that a call has reserved from a budget.
-type Held struct {
+// BudgetReservation is the amount that a call has reserved from a budget.
+type BudgetReservation struct {
 	In [Periods]Cost
 	// At contains the number of each period. 0 means that nothing is reserved from a budget of this
 	// kind.
@@ -49,8 +49,8 @@ const (
 	Periods
 )
 
-// PeriodOf returns the number of the period that contains now, and when the next period starts.
-func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
+// PeriodNumber returns the number of the period that contains now, and when the next period starts.
+func PeriodNumber(period int, now time.Time) (number int64, renews time.Time) {
 	now = now.UTC()
 	y, m, d := now.Date()
 	if period == Month {
@@ -60,28 +60,28 @@ func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	return renews.Unix() / (24 * 3600), renews
 }
 
-// OfPeriod returns the budgets for a kind of period; zero means no budget.
-func OfPeriod(l *config.KeyLimits, period int) Cost {
+// PeriodBudget returns the budgets for a kind of period; zero means no budget.
+func PeriodBudget(l *config.KeyLimits, period int) Cost {
 	if period == Month {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
 	}
 	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
 }
 
-// Used returns how much a key has used in the current day and the current month.
-type Used func(id string, now time.Time) [Periods]Cost
+// UsageFunc returns how much a key has used in the current day and the current month.
+type UsageFunc func(id string, now time.Time) [Periods]Cost
 
 type localBudget struct {
-	mu   sync.Mutex
-	held Cost
-	used [Periods]Cost
-	at   [Periods]int64
+	mu            sync.Mutex
+	reserved      Cost
+	used          [Periods]Cost
+	periodNumbers [Periods]int64
 }
 
 func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	b := &localBudget{used: used}
-	for p := range b.at {
-		b.at[p], _ = PeriodOf(p, now)
+	for p := range b.periodNumbers {
+		b.periodNumbers[p], _ = PeriodNumber(p, now)
 	}
 	return b
 }
@@ -89,59 +89,59 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 // rollOver starts new periods if the time has come. If the clock was set back, the period does not
 // change.
 func (b *localBudget) rollOver(now time.Time) {
-	for p := range b.at {
-		if at, _ := PeriodOf(p, now); at > b.at[p] {
-			b.at[p], b.used[p] = at, Cost{}
+	for p := range b.periodNumbers {
+		if at, _ := PeriodNumber(p, now); at > b.periodNumbers[p] {
+			b.periodNumbers[p], b.used[p] = at, Cost{}
 		}
 	}
 }
 
-func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision) {
+func (b *localBudget) ReserveUsage(l *config.KeyLimits, expected Cost, now time.Time) (held BudgetReservation, d Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rollOver(now)
 	for p := range b.used {
-		budget := OfPeriod(l, p)
-		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
-			return held, Exhausted(p, false, b.refusal(p, budget, expected), now)
+		budget := PeriodBudget(l, p)
+		if budget.Tokens > 0 && exceedsTokens(b.used[p].Tokens, b.reserved.Tokens, expected.Tokens, budget.Tokens) {
+			return held, RefusalDecision(p, false, b.refusal(p, budget, expected), now)
 		}
-		if !budget.Spend.Zero() && overSpent(b.used[p].Spend, b.held.Spend, expected.Spend, budget.Spend) {
-			return held, Exhausted(p, true, b.refusal(p, budget, expected), now)
+		if !budget.Spend.Zero() && exceedsSpend(b.used[p].Spend, b.reserved.Spend, expected.Spend, budget.Spend) {
+			return held, RefusalDecision(p, true, b.refusal(p, budget, expected), now)
 		}
 	}
-	b.held = b.held.Plus(expected)
-	return Held{In: [Periods]Cost{Day: expected}}, allowed
+	b.reserved = b.reserved.Plus(expected)
+	return BudgetReservation{In: [Periods]Cost{Day: expected}}, allowed
 }
 
-func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
-	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
+func (b *localBudget) refusal(p int, budget, expected Cost) BudgetRefusal {
+	return BudgetRefusal{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.fitsWhenIdle(p, budget, expected)}
 }
 
-// freed reports whether the call would be admitted if all running calls ended without using
+// fitsWhenIdle reports whether the call would be admitted if all running calls ended without using
 // anything.
-func (b *localBudget) freed(p int, budget, expected Cost) bool {
-	return (budget.Tokens == 0 || !over(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
-		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
+func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
+	return (budget.Tokens == 0 || !exceedsTokens(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
+		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call exceeds a budget. If nothing is used or reserved, over admits even a
+// exceedsTokens reports whether a call exceeds a budget. If nothing is used or reserved, over admits even a
 // call that needs more than the entire budget.
-func over(used, held, expected, budget int64) bool {
+func exceedsTokens(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
 
-func overSpent(used, held, expected, budget money.Amount) bool {
+func exceedsSpend(used, held, expected, budget money.Amount) bool {
 	if budget.Less(expected) {
 		expected = budget
 	}
 	return !used.Less(budget) || budget.Less(used.Plus(held).Plus(expected))
 }
 
-func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
+func (b *localBudget) Settle(held BudgetReservation, used Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rollOver(now)
-	b.held = b.held.minus(held.In[Day])
+	b.reserved = b.reserved.minus(held.In[Day])
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used)
 	}
@@ -165,8 +165,8 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused describes why a budget rejects a call.
-type Refused struct {
+// BudgetRefusal describes why a budget rejects a call.
+type BudgetRefusal struct {
 	Budget, Used, Expected Cost
 	// Whether the missing amount is reserved by running calls, which may not use it.
 	Freed bool
@@ -178,10 +178,10 @@ type Refused struct {
 	Wait   time.Duration
 }
 
-// Exhausted returns the Decision for a call that a budget rejects. spend is true for a budget of
+// RefusalDecision returns the Decision for a call that a budget rejects. spend is true for a budget of
 // money, and false for a budget of tokens.
-func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
-	_, renews := PeriodOf(period, now)
+func RefusalDecision(period int, spend bool, r BudgetRefusal, now time.Time) Decision {
+	_, renews := PeriodNumber(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}
 	if r.Freed {
 		d.RetryAfter = max(r.Wait, concurrencyRetry)

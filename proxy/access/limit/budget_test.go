@@ -12,15 +12,15 @@ import (
 	"penstock/config/money"
 )
 
-var evening = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
+var beforeMonthEnd = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
 
-func boundKey(limits config.KeyLimits, used Used, now time.Time) *Key {
+func boundKey(limits config.KeyLimits, used UsageFunc, now time.Time) *Key {
 	keys := NewKeys(1, now)
-	keys.BeginWith(used)
+	keys.SetInitialUsage(used)
 	return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 }
 
-func spend(t testing.TB, s string) money.Amount {
+func parseAmount(t testing.TB, s string) money.Amount {
 	t.Helper()
 	a, err := money.Parse(s)
 	if err != nil {
@@ -33,9 +33,9 @@ func spend(t testing.TB, s string) money.Amount {
 // it renews.
 func TestBudgets(t *testing.T) {
 	now := time.Now()
-	_, tomorrow := PeriodOf(Day, now)
-	_, next := PeriodOf(Month, now)
-	call := Cost{Tokens: 60, Spend: spend(t, "0.6")}
+	_, tomorrow := PeriodNumber(Day, now)
+	_, next := PeriodNumber(Month, now)
+	call := Cost{Tokens: 60, Spend: parseAmount(t, "0.6")}
 	for _, c := range []struct {
 		limits                   config.KeyLimits
 		name, limit, spent, left string
@@ -43,8 +43,8 @@ func TestBudgets(t *testing.T) {
 	}{
 		{config.KeyLimits{TokensPerDay: 100}, TokensPerDay, "100", "60", "40", tomorrow},
 		{config.KeyLimits{TokensPerMonth: 100, TokensPerDay: 1000}, TokensPerMonth, "100", "60", "40", next},
-		{config.KeyLimits{SpendPerDay: spend(t, "1.00")}, SpendPerDay, "1", "0.6", "0.4", tomorrow},
-		{config.KeyLimits{SpendPerMonth: spend(t, "1")}, SpendPerMonth, "1", "0.6", "0.4", next},
+		{config.KeyLimits{SpendPerDay: parseAmount(t, "1.00")}, SpendPerDay, "1", "0.6", "0.4", tomorrow},
+		{config.KeyLimits{SpendPerMonth: parseAmount(t, "1")}, SpendPerMonth, "1", "0.6", "0.4", next},
 	} {
 		k := boundKey(c.limits, nil, now)
 		var first, second Reservation
@@ -61,10 +61,10 @@ func TestBudgets(t *testing.T) {
 		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{Limit: c.limit, Used: c.spent, Remaining: c.left, Needed: c.spent, Renews: c.renews}) || d.RetryAfter != c.renews.Sub(now) {
 			t.Errorf("%s: decision %+v, quota %+v; want a refusal by %s with %s of %s used", c.name, d, d.Quota, c.name, c.spent, c.limit)
 		}
-		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: spend(t, "0.4")}, now); !d.OK {
+		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: parseAmount(t, "0.4")}, now); !d.OK {
 			t.Errorf("%s: what is left is refused: %+v", c.name, d)
 		}
-		second.Settle(Cost{Tokens: 40, Spend: spend(t, "0.4")}, now)
+		second.Settle(Cost{Tokens: 40, Spend: parseAmount(t, "0.4")}, now)
 		if d := k.Reserve(&second, call, now); d.OK || *d.Quota != (Quota{Limit: c.limit, Used: c.limit, Renews: c.renews}) {
 			t.Errorf("%s: used up: %+v %+v", c.name, d, d.Quota)
 		}
@@ -80,13 +80,13 @@ func TestBudgets(t *testing.T) {
 func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble's clock starts on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
-		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: spend(t, "1"), SpendPerMonth: spend(t, "2.5")}, nil, now)
+		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: parseAmount(t, "1"), SpendPerMonth: parseAmount(t, "2.5")}, nil, now)
 		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
 			t.Errorf("without a budget: %+v", none)
 		}
 		var first, second Reservation
-		k.Reserve(&first, Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
-		first.Settle(Cost{Tokens: 50, Spend: spend(t, "0.5")}, now)
+		k.Reserve(&first, Cost{Tokens: 50, Spend: parseAmount(t, "0.5")}, now)
+		first.Settle(Cost{Tokens: 50, Spend: parseAmount(t, "0.5")}, now)
 		k.Reserve(&second, Cost{Tokens: 70}, now)
 		wantLevels(t, k, now, 0.25, 0.5, 0.2)
 		wantLevels(t, k, now.AddDate(0, 0, 1), 0, 0, 0.2)
@@ -99,7 +99,7 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	t.Helper()
 	levels := k.Budgets(at)
 	for i, name := range []string{TokensPerDay, SpendPerDay, SpendPerMonth} {
-		if len(levels) != 3 || levels[i].Name != name || levels[i].Share() != shares[i] {
+		if len(levels) != 3 || levels[i].Name != name || levels[i].UsedFraction() != shares[i] {
 			t.Fatalf("%+v, want %s used by %v", levels, name, shares[i])
 		}
 	}
@@ -111,14 +111,14 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 // TestPeriods checks that days and months are in UTC, even if the argument has a different time
 // zone.
 func TestPeriods(t *testing.T) {
-	day, renews := PeriodOf(Day, evening)
+	day, renews := PeriodNumber(Day, beforeMonthEnd)
 	// In this time zone, it is already December.
-	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600)))
+	month, renewsMonth := PeriodNumber(Month, beforeMonthEnd.In(time.FixedZone("", 5*3600)))
 	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
 		t.Errorf("the day and month renew at %s and %s, want %s", renews, renewsMonth, want)
 	}
-	nextDay, _ := PeriodOf(Day, renews)
-	nextMonth, _ := PeriodOf(Month, renews)
+	nextDay, _ := PeriodNumber(Day, renews)
+	nextMonth, _ := PeriodNumber(Month, renews)
 	if nextDay != day+1 || nextMonth != month+1 {
 		t.Errorf("%d after %d, %d after %d", nextDay, day, nextMonth, month)
 	}
@@ -130,7 +130,7 @@ func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}
 	keys := NewKeys(1, now)
-	keys.BeginWith(func(id string, _ time.Time) [Periods]Cost { return [Periods]Cost{used, used} })
+	keys.SetInitialUsage(func(id string, _ time.Time) [Periods]Cost { return [Periods]Cost{used, used} })
 	bind := func(limits config.KeyLimits) *Key {
 		return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 	}
@@ -158,7 +158,7 @@ func TestBudgetBegins(t *testing.T) {
 		}
 		return u
 	}
-	if keys.Add(elsewhere); admits(k, 2) || !admits(k, 1) {
+	if keys.AddUsage(elsewhere); admits(k, 2) || !admits(k, 1) {
 		t.Error("it does not continue what became known")
 	}
 }
@@ -167,7 +167,7 @@ func TestBudgetBegins(t *testing.T) {
 // running calls does not exceed the budget. A call that fits must be admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		now := evening
+		now := beforeMonthEnd
 		limits := config.KeyLimits{
 			TokensPerDay: rapid.SampledFrom([]int{0, 100, 1000}).Draw(t, "day"), TokensPerMonth: rapid.SampledFrom([]int{0, 150, 3000}).Draw(t, "month"),
 			SpendPerDay: money.Amount{Micros: rapid.SampledFrom([]int64{0, 500}).Draw(t, "money")},
@@ -190,7 +190,7 @@ func TestBudgetIsExact(t *testing.T) {
 				held := running[0]
 				running = running[1:]
 				cost := Cost{rapid.Int64Range(0, 2*held.Tokens+1).Draw(t, "used"), held.Spend}
-				b.Settle(Held{In: [Periods]Cost{Day: held}}, cost, now)
+				b.Settle(BudgetReservation{In: [Periods]Cost{Day: held}}, cost, now)
 				for p := range used {
 					used[p] = used[p].Plus(cost)
 				}
@@ -202,12 +202,12 @@ func TestBudgetIsExact(t *testing.T) {
 				}
 				fits := true
 				for p := range used {
-					budget := OfPeriod(&limits, p)
+					budget := PeriodBudget(&limits, p)
 					sum := used[p].Plus(held)
 					fits = fits && (budget.Tokens == 0 || used[p].Tokens < budget.Tokens && sum.Tokens+min(expected.Tokens, budget.Tokens) <= budget.Tokens) &&
 						(budget.Spend.Zero() || used[p].Spend.Micros < budget.Spend.Micros && sum.Spend.Micros+expected.Spend.Micros <= budget.Spend.Micros)
 				}
-				got, d := b.Hold(&limits, expected, now)
+				got, d := b.ReserveUsage(&limits, expected, now)
 				if d.OK != fits {
 					t.Fatalf("%+v at %+v, held %+v: %+v", expected, used, held, d)
 				}
@@ -223,7 +223,7 @@ func TestBudgetIsExact(t *testing.T) {
 
 func TestBudgetAllocatesNothing(t *testing.T) {
 	now := time.Now()
-	k := boundKey(config.KeyLimits{TokensPerDay: 1e9, SpendPerMonth: spend(t, "1000000")}, nil, now)
+	k := boundKey(config.KeyLimits{TokensPerDay: 1e9, SpendPerMonth: parseAmount(t, "1000000")}, nil, now)
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
 		k.Reserve(&r, Cost{Tokens: 10, Spend: money.Amount{Micros: 1}}, now)

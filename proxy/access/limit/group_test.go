@@ -9,8 +9,8 @@ import (
 	"penstock/config/money"
 )
 
-// inGroup returns two keys in the same group, and one key that belongs to no group.
-func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
+// groupKeys returns two keys in the same group, and one key that belongs to no group.
+func groupKeys(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
 	bound := k.Bind([]config.Key{
 		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
 	}, []config.Group{{ID: "g", Limits: group}})
@@ -21,7 +21,7 @@ func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alo
 // group rejects a request, the key must not be charged for it.
 func TestGroupTakes(t *testing.T) {
 	now := time.Now()
-	a, b, alone := inGroup(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
+	a, b, alone := groupKeys(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
 	byKey := Decision{LimitName: RequestsPerMinute, RetryAfter: 20 * time.Second, Limit: 3}
 	byGroup := Decision{LimitName: RequestsPerMinute, RetryAfter: 15 * time.Second, Limit: 4, Group: "g"}
 	for i, step := range []struct {
@@ -39,11 +39,11 @@ func TestGroupTakes(t *testing.T) {
 		{b, byGroup},
 		{alone, allowed},
 	} {
-		if got := step.of.Take(now); got != step.want {
+		if got := step.of.TakeRequest(now); got != step.want {
 			t.Errorf("step %d: %+v, want %+v", i, got, step.want)
 		}
 	}
-	if l, _ := b.Requests(now); l.Remaining != 2 {
+	if l, _ := b.RequestLevel(now); l.Remaining != 2 {
 		t.Errorf("the key has %d left, want 2", l.Remaining)
 	}
 	if l, ok := b.RequestsLeft(now); !ok || l.Limit != 4 || l.Remaining != 0 {
@@ -70,7 +70,7 @@ func TestGroupReserves(t *testing.T) {
 		"tokens":      {config.KeyLimits{}, config.GroupLimits{TokensPerMinute: 10}, Cost{Tokens: 8}, TokensPerMinute},
 		"budget":      {config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{TokensPerDay: 10}, Cost{Tokens: 8}, TokensPerDay},
 	} {
-		a, b, _ := inGroup(keys, c.own, c.group)
+		a, b, _ := groupKeys(keys, c.own, c.group)
 		var first, second Reservation
 		if d := a.Reserve(&first, c.first, now); !d.OK {
 			t.Fatalf("%s: the first Reserve = %+v, want OK", name, d)
@@ -98,11 +98,11 @@ func TestGroupReserves(t *testing.T) {
 func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
-	keys.BeginWith(func(id string, _ time.Time) (used [Periods]Cost) {
+	keys.SetInitialUsage(func(id string, _ time.Time) (used [Periods]Cost) {
 		used[Day] = Cost{Tokens: map[string]int64{"a": 3, "b": 5, "alone": 90}[id]}
 		return used
 	})
-	a, _, alone := inGroup(keys, config.KeyLimits{}, config.GroupLimits{TokensPerDay: 10})
+	a, _, alone := groupKeys(keys, config.KeyLimits{}, config.GroupLimits{TokensPerDay: 10})
 	if got := a.group.Budgets(now)[0].Used.Tokens; got != 8 {
 		t.Errorf("the group has used %d, want 8", got)
 	}
@@ -121,21 +121,21 @@ func TestGroupOfTokens(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
 	from := config.Key{ID: "template", Group: "g"}
-	bind := func() Bound {
+	bind := func() BoundKeys {
 		return keys.Bind([]config.Key{from}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 2}}})
 	}
 	bound := bind()
-	if d := keys.OfToken("corp/alice", &from, bound).Take(now); !d.OK {
+	if d := keys.TokenKey("corp/alice", &from, bound).TakeRequest(now); !d.OK {
 		t.Fatalf("Take of corp/alice = %+v, want OK", d)
 	}
 	bound = bind()
-	if d := keys.OfToken("corp/bob", &from, bound).Take(now); !d.OK {
+	if d := keys.TokenKey("corp/bob", &from, bound).TakeRequest(now); !d.OK {
 		t.Fatalf("Take of corp/bob = %+v, want OK", d)
 	}
-	if d := keys.OfToken("corp/alice", &from, bound).Take(now); d.OK || d.Group != "g" {
+	if d := keys.TokenKey("corp/alice", &from, bound).TakeRequest(now); d.OK || d.Group != "g" {
 		t.Errorf("the third request: %+v", d)
 	}
-	if d := keys.OfToken("corp/alice", &from, nil).Take(now); !d.OK {
+	if d := keys.TokenKey("corp/alice", &from, nil).TakeRequest(now); !d.OK {
 		t.Errorf("after the loss of the key: %+v", d)
 	}
 }
@@ -143,22 +143,24 @@ func TestGroupOfTokens(t *testing.T) {
 // accounts counts the requests per account. Each account may make one request.
 type accounts map[string]int
 
-type oneRequest struct {
+type oneRequestAccount struct {
 	of accounts
 	id string
 }
 
-func (o oneRequest) Take(config.KeyLimits, time.Time) Decision {
+func (o oneRequestAccount) TakeRequest(config.KeyLimits, time.Time) Decision {
 	o.of[o.id]++
 	return Decision{OK: o.of[o.id] <= 1, LimitName: RequestsPerMinute}
 }
 
-func (o oneRequest) GiveBack() { o.of[o.id]-- }
+func (o oneRequestAccount) RefundRequest() { o.of[o.id]-- }
 
-func (o oneRequest) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) { return 0, allowed }
-func (o oneRequest) Settle(int64, int64)                                          {}
-func (o oneRequest) Charge(int64, time.Time) Decision                             { return allowed }
-func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
+func (o oneRequestAccount) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) {
+	return 0, allowed
+}
+func (o oneRequestAccount) Settle(int64, int64)                             {}
+func (o oneRequestAccount) Charge(int64, time.Time) Decision                { return allowed }
+func (o oneRequestAccount) Levels(config.KeyLimits, time.Time) (r, t Level) { return r, t }
 
 // TestCharge checks that a charge to a running call counts immediately, and is not refunded when
 // the call ends. The charge must be rejected once a limit of the key or the group is exceeded. The
@@ -180,7 +182,7 @@ func TestCharge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			keys := NewKeys(8, now)
-			a, b, _ := inGroup(keys, c.key, c.group)
+			a, b, _ := groupKeys(keys, c.key, c.group)
 			var call, other, next Reservation
 			cost := func(n int64) Cost { return Cost{Tokens: n, Spend: money.Amount{Micros: n}} }
 			if !a.Reserve(&call, Cost{}, now).OK || !b.Reserve(&other, cost(60), now).OK {
@@ -211,7 +213,7 @@ func (openBudget) Open(int, time.Time) bool { return true }
 // TestChargeOpen checks that a budget that is open ends no running call.
 func TestChargeOpen(t *testing.T) {
 	now := time.Now()
-	a, _, _ := inGroup(NewKeys(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
+	a, _, _ := groupKeys(NewKeys(8, now), config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{})
 	a.budget = openBudget{a.budget}
 	var call Reservation
 	if !a.Reserve(&call, Cost{}, now).OK {
@@ -227,12 +229,12 @@ func TestChargeOpen(t *testing.T) {
 func TestGroupOfAFleet(t *testing.T) {
 	now, counted := time.Now(), accounts{}
 	keys := NewKeys(8, now)
-	keys.ShareBy(func(id string) Account { return oneRequest{counted, id} })
-	a, b, _ := inGroup(keys, config.KeyLimits{}, config.GroupLimits{RequestsPerMinute: 1})
-	if d := a.Take(now); !d.OK {
+	keys.SetAccounts(func(id string) Account { return oneRequestAccount{counted, id} })
+	a, b, _ := groupKeys(keys, config.KeyLimits{}, config.GroupLimits{RequestsPerMinute: 1})
+	if d := a.TakeRequest(now); !d.OK {
 		t.Errorf("Take of a = %+v, want OK", d)
 	}
-	if d := b.Take(now); d.OK || d.Group != "g" {
+	if d := b.TakeRequest(now); d.OK || d.Group != "g" {
 		t.Errorf("Take of b = %+v, want a refusal by group g", d)
 	}
 	if counted["group g"] != 2 || counted["a"] != 1 || counted["b"] != 0 {

@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// Guesses limits how many times an address may guess a secret. An address has guessBurst tries, and
+// GuessLimiter limits how many times an address may guess a secret. An address has guessBurst tries, and
 // gets another one every guessEvery. While an address has no tries left, the caller must not check
 // the secrets that it sends. The secrets are too long to be guessed anyway. The limit makes guesses
 // cheap for the edge and visible to operators. The zero value is ready for use, and may be used by
 // multiple goroutines.
-type Guesses struct {
-	mu    sync.Mutex
-	tries map[netip.Addr]tries
+type GuessLimiter struct {
+	mu        sync.Mutex
+	triesLeft map[netip.Addr]tryBalance
 }
 
-// tries is the number of tries that an address had left at a given time.
-type tries struct {
-	left float64
-	at   time.Time
+// tryBalance is the number of tries that an address had left at a given time.
+type tryBalance struct {
+	left      float64
+	updatedAt time.Time
 }
 
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is the maximum number of addresses in the table. When the table is full, a new
+	// maxGuessers is the maximum number of addresses in the table. When the table is full, a new
 	// address replaces all addresses that have regained all their tries. If there are none, it
 	// replaces an arbitrary address.
-	guessers = 4096
+	maxGuessers = 4096
 )
 
-// guesserOf returns the address under which a is counted. An IPv6 address counts as its /64
+// guesserAddr returns the address under which a is counted. An IPv6 address counts as its /64
 // network, because a host can use every address in that network.
-func guesserOf(a netip.Addr) netip.Addr {
+func guesserAddr(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
 		if p, err := a.Prefix(64); err == nil {
@@ -43,51 +43,51 @@ func guesserOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Wait returns how long an address must wait before its next try. If no wait is needed, it returns
+// WaitTime returns how long an address must wait before its next try. If no wait is needed, it returns
 // 0.
-func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
+func (g *GuessLimiter) WaitTime(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t, known := g.tries[guesserOf(a)]
-	if left := t.by(now); known && left < 1 {
+	t, known := g.triesLeft[guesserAddr(a)]
+	if left := t.leftAt(now); known && left < 1 {
 		return time.Duration((1 - left) * float64(guessEvery))
 	}
 	return 0
 }
 
-// Wrong records a wrong guess. It reports whether this was the address's last try.
-func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
+// RecordWrong records a wrong guess. It reports whether this was the address's last try.
+func (g *GuessLimiter) RecordWrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a = guesserOf(a)
-	t, known := g.tries[a]
+	a = guesserAddr(a)
+	t, known := g.triesLeft[a]
 	left := float64(guessBurst)
 	if known {
-		left = t.by(now)
-	} else if len(g.tries) >= guessers {
-		g.forget(now)
+		left = t.leftAt(now)
+	} else if len(g.triesLeft) >= maxGuessers {
+		g.evict(now)
 	}
-	if g.tries == nil {
-		g.tries = map[netip.Addr]tries{}
+	if g.triesLeft == nil {
+		g.triesLeft = map[netip.Addr]tryBalance{}
 	}
 	left = max(0, left-1)
-	g.tries[a] = tries{left, now}
+	g.triesLeft[a] = tryBalance{left, now}
 	return left < 1
 }
 
-func (t tries) by(now time.Time) float64 {
-	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
+func (t tryBalance) leftAt(now time.Time) float64 {
+	return min(guessBurst, t.left+float64(now.Sub(t.updatedAt))/float64(guessEvery))
 }
 
-func (g *Guesses) forget(now time.Time) {
+func (g *GuessLimiter) evict(now time.Time) {
 	some := netip.Addr{}
-	for a, t := range g.tries {
-		if t.by(now) >= guessBurst {
-			delete(g.tries, a)
+	for a, t := range g.triesLeft {
+		if t.leftAt(now) >= guessBurst {
+			delete(g.triesLeft, a)
 		}
 		some = a
 	}
-	if len(g.tries) >= guessers {
-		delete(g.tries, some)
+	if len(g.triesLeft) >= maxGuessers {
+		delete(g.triesLeft, some)
 	}
 }

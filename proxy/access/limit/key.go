@@ -10,25 +10,25 @@ import (
 
 // keyState is the usage of a key. It belongs to the key's id, and survives reloads.
 type keyState struct {
-	requests gcra
-	tokens   tokenAccount
-	running  atomic.Int64
-	reading  atomic.Int64 // bytes in request bodies that are being read
-	replies  atomic.Int64 // in bytes of memory
-	waiting  atomic.Int64 // number of WebSocket messages waiting to become calls
+	requests        gcra
+	tokens          tokenAccount
+	running         atomic.Int64
+	readingBytes    atomic.Int64 // bytes in request bodies that are being read
+	replyBytes      atomic.Int64 // in bytes of memory
+	waitingMessages atomic.Int64 // number of WebSocket messages waiting to become calls
 
-	conversations atomic.Int64 // in bytes of memory
-	shared        Account      // nil if this edge counts locally
-	budget        Budget       // nil if the key has no budget
+	conversationBytes atomic.Int64 // in bytes of memory
+	account           Account      // nil if this edge counts locally
+	budget            Budget       // nil if the key has no budget
 
-	members atomic.Pointer[[]string] // ids of the group's keys; nil for a key
+	memberIDs atomic.Pointer[[]string] // ids of the group's keys; nil for a key
 }
 
-// usedBy returns a Used that reports the usage of this key or group. The usage of a group is the
+// aggregateUsage returns a Used that reports the usage of this key or group. The usage of a group is the
 // sum of the usage of its keys.
-func (s *keyState) usedBy(of Used) Used {
+func (s *keyState) aggregateUsage(of UsageFunc) UsageFunc {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
-		ids := s.members.Load()
+		ids := s.memberIDs.Load()
 		if ids == nil {
 			return of(id, now)
 		}
@@ -61,66 +61,66 @@ func textsOf(l *config.KeyLimits) limitTexts {
 	return limitTexts{strconv.Itoa(l.RequestsPerMinute), strconv.Itoa(l.TokensPerMinute)}
 }
 
-// since converts now to the clock of keyState. In production, both times have a monotonic clock
+// sinceEpoch converts now to the clock of keyState. In production, both times have a monotonic clock
 // reading, so a step of the wall clock has no effect.
-func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
+func (k *Key) sinceEpoch(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
-// Reading returns the counter of bytes in the key's request bodies that are being read.
-func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
+// IncompleteBodyCounter returns the counter of bytes in the key's request bodies that are being read.
+func (k *Key) IncompleteBodyCounter() *atomic.Int64 { return &k.state.readingBytes }
 
-// Replies returns the counter of bytes in engine responses to the key's calls.
-func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
+// ReplyByteCounter returns the counter of bytes in engine responses to the key's calls.
+func (k *Key) ReplyByteCounter() *atomic.Int64 { return &k.state.replyBytes }
 
-// Conversations returns the counter of bytes in the key's WebSocket conversations.
-func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
+// ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations.
+func (k *Key) ConversationByteCounter() *atomic.Int64 { return &k.state.conversationBytes }
 
-// Wait counts a WebSocket message that waits to become a call, or rejects it. A key may have as
+// StartWaiting counts a WebSocket message that waits to become a call, or rejects it. A key may have as
 // many waiting messages as it may have concurrent calls. More messages would only use memory until
 // they are rejected. StopWaiting ends the wait.
-func (k *Key) Wait() Decision {
+func (k *Key) StartWaiting() Decision {
 	limit := int64(k.limits.Concurrency)
-	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
-		k.state.waiting.Add(-1)
+	if n := k.state.waitingMessages.Add(1); limit != 0 && n > limit {
+		k.state.waitingMessages.Add(-1)
 		return Decision{LimitName: Concurrency, RetryAfter: concurrencyRetry, Limit: limit}
 	}
 	return allowed
 }
 
 // StopWaiting ends a wait that Wait allowed.
-func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
+func (k *Key) StopWaiting() { k.state.waitingMessages.Add(-1) }
 
-// Take charges one request against the requests per minute of the key and its group. If either
+// TakeRequest charges one request against the requests per minute of the key and its group. If either
 // rejects the request, neither is charged.
-func (k *Key) Take(now time.Time) Decision {
-	d := k.take(now)
+func (k *Key) TakeRequest(now time.Time) Decision {
+	d := k.takeRequest(now)
 	if !d.OK || k.group == nil {
 		return d
 	}
-	if d = k.group.take(now); d.OK {
+	if d = k.group.takeRequest(now); d.OK {
 		return d
 	}
-	if a := k.state.shared; a != nil {
-		a.GiveBack()
+	if a := k.state.account; a != nil {
+		a.RefundRequest()
 	} else {
-		k.state.requests.giveBack(int64(k.limits.RequestsPerMinute))
+		k.state.requests.refund(int64(k.limits.RequestsPerMinute))
 	}
-	return k.byGroup(d)
+	return k.withGroup(d)
 }
 
-func (k *Key) byGroup(d Decision) Decision {
+func (k *Key) withGroup(d Decision) Decision {
 	d.Group = k.groupName
 	return d
 }
 
-func (k *Key) take(now time.Time) Decision {
-	if a := k.state.shared; a != nil {
-		return a.Take(k.limits, now)
+func (k *Key) takeRequest(now time.Time) Decision {
+	if a := k.state.account; a != nil {
+		return a.TakeRequest(k.limits, now)
 	}
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
 		return allowed
 	}
-	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
+	return waitDecision(RequestsPerMinute, k.state.requests.admit(k.sinceEpoch(now), limit), limit)
 }
 
 // Reserve admits a call. For both the key and its group, it acquires a concurrency slot and
@@ -135,11 +135,11 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
 	}
-	d := k.reserve(&r.own, expected, now)
+	d := k.reserve(&r.keyPart, expected, now)
 	if d.OK && k.group != nil {
-		if d = k.group.reserve(&r.shared, expected, now); !d.OK {
-			r.own.settle(Cost{}, now)
-			d = k.byGroup(d)
+		if d = k.group.reserve(&r.groupPart, expected, now); !d.OK {
+			r.keyPart.settle(Cost{}, now)
+			d = k.withGroup(d)
 		}
 	}
 	if d.OK {
@@ -148,27 +148,27 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	return d
 }
 
-func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
+func (k *Key) reserve(h *reservedPart, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
-		return k.reserveMinute(h, expected.Tokens, now)
+		return k.reservePerMinute(h, expected.Tokens, now)
 	}
-	held, d := k.budget.Hold(&k.limits, expected, now)
+	held, d := k.budget.ReserveUsage(&k.limits, expected, now)
 	if !d.OK {
 		return d
 	}
-	if d = k.reserveMinute(h, expected.Tokens, now); !d.OK {
+	if d = k.reservePerMinute(h, expected.Tokens, now); !d.OK {
 		k.budget.Settle(held, Cost{}, now)
 		return d
 	}
-	h.expected = held
+	h.budgetHeld = held
 	return d
 }
 
-func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision {
-	if a := k.state.shared; a != nil {
+func (k *Key) reservePerMinute(h *reservedPart, estimate int64, now time.Time) Decision {
+	if a := k.state.account; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
 		if d.OK {
-			h.key, h.held = k, held
+			h.key, h.heldNanos = k, held
 		}
 		return d
 	}
@@ -178,13 +178,13 @@ func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision 
 	limit, held := int64(k.limits.TokensPerMinute), int64(0)
 	d := allowed
 	if limit != 0 {
-		held = min(cost(estimate, limit), window)
-		if d = decide(TokensPerMinute, k.state.tokens.hold(k.since(now), held), limit); !d.OK {
+		held = min(costNanos(estimate, limit), window)
+		if d = waitDecision(TokensPerMinute, k.state.tokens.reserve(k.sinceEpoch(now), held), limit); !d.OK {
 			k.state.running.Add(-1)
 			return d
 		}
 	}
-	h.key, h.held = k, held
+	h.key, h.heldNanos = k, held
 	return d
 }
 
@@ -205,7 +205,7 @@ func (k *Key) acquireConcurrency() Decision {
 	}
 }
 
-func decide(what string, wait, limit int64) Decision {
+func waitDecision(what string, wait, limit int64) Decision {
 	if wait > 0 {
 		return Decision{LimitName: what, RetryAfter: time.Duration(wait), Limit: limit}
 	}

@@ -12,36 +12,36 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-func bind(limits config.KeyLimits) (*Key, time.Time) {
+func boundTestKey(limits config.KeyLimits) (*Key, time.Time) {
 	now := time.Now()
 	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"], now
 }
 
 func TestTake(t *testing.T) {
-	k, now := bind(config.KeyLimits{RequestsPerMinute: 2})
+	k, now := boundTestKey(config.KeyLimits{RequestsPerMinute: 2})
 	for i, want := range []Decision{
 		{OK: true},
 		{OK: true},
 		{LimitName: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
 		{LimitName: RequestsPerMinute, RetryAfter: 30 * time.Second, Limit: 2},
 	} {
-		if got := k.Take(now); got != want {
+		if got := k.TakeRequest(now); got != want {
 			t.Errorf("take %d: %+v, want %+v", i, got, want)
 		}
 	}
-	if d := k.Take(now.Add(12 * time.Second)); d.OK || d.RetryAfter != 18*time.Second {
+	if d := k.TakeRequest(now.Add(12 * time.Second)); d.OK || d.RetryAfter != 18*time.Second {
 		t.Errorf("Take after 12 s = %+v, want a refusal for 18 s", d)
 	}
-	if d := k.Take(now.Add(30 * time.Second)); !d.OK {
+	if d := k.TakeRequest(now.Add(30 * time.Second)); !d.OK {
 		t.Errorf("Take after 30 s = %+v, want OK", d)
 	}
 }
 
 func TestNoLimits(t *testing.T) {
-	k, _ := bind(config.KeyLimits{})
+	k, _ := boundTestKey(config.KeyLimits{})
 	var r Reservation
 	for range 1000 {
-		if d := k.Take(time.Now()); d != (Decision{OK: true}) {
+		if d := k.TakeRequest(time.Now()); d != (Decision{OK: true}) {
 			t.Fatalf("Take without limits = %+v, want OK", d)
 		}
 	}
@@ -54,7 +54,7 @@ func TestNoLimits(t *testing.T) {
 }
 
 func TestConcurrency(t *testing.T) {
-	k, now := bind(config.KeyLimits{Concurrency: 2})
+	k, now := boundTestKey(config.KeyLimits{Concurrency: 2})
 	var held [3]Reservation
 	for i, want := range []Decision{
 		{OK: true},
@@ -75,7 +75,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestConcurrencyIsExact(t *testing.T) {
-	k, now := bind(config.KeyLimits{Concurrency: 4})
+	k, now := boundTestKey(config.KeyLimits{Concurrency: 4})
 	var most, running atomic.Int64
 	var wg sync.WaitGroup
 	for range 16 {
@@ -104,7 +104,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 per second
+	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 6000}) // 100 per second
 	var a, b, c Reservation
 	if d := k.Reserve(&a, Cost{Tokens: 4000}, now); !d.OK {
 		t.Fatalf("Reserve of 4000 tokens = %+v, want OK", d)
@@ -146,7 +146,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestEstimateAboveTheLimit(t *testing.T) {
-	k, now := bind(config.KeyLimits{TokensPerMinute: 60})
+	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 60})
 	var a, b Reservation
 	if d := k.Reserve(&a, Cost{Tokens: 1000}, now); !d.OK {
 		t.Fatalf("an idle key must admit any estimate: %+v", d)
@@ -161,7 +161,7 @@ func TestEstimateAboveTheLimit(t *testing.T) {
 }
 
 func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
-	k, now := bind(config.KeyLimits{TokensPerMinute: 1})
+	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 1})
 	var r Reservation
 	for range 3 {
 		k.Reserve(&r, Cost{Tokens: 1}, now)
@@ -181,7 +181,7 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
-		k, now := bind(config.KeyLimits{TokensPerMinute: limit})
+		k, now := boundTestKey(config.KeyLimits{TokensPerMinute: limit})
 		type use struct {
 			at time.Time
 			n  int64
@@ -220,14 +220,14 @@ func TestTokensNeverExceedRate(t *testing.T) {
 		for _, r := range running {
 			r.Cancel()
 		}
-		if held := k.state.tokens.held; held != 0 || k.state.running.Load() != 0 {
+		if held := k.state.tokens.reserved; held != 0 || k.state.running.Load() != 0 {
 			t.Fatalf("%d ns held and %d running at rest", held, k.state.running.Load())
 		}
 	})
 }
 
 func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
-	k, now := bind(config.KeyLimits{TokensPerMinute: 1000, Concurrency: 1})
+	k, now := boundTestKey(config.KeyLimits{TokensPerMinute: 1000, Concurrency: 1})
 	for range 500 {
 		var r Reservation
 		if d := k.Reserve(&r, Cost{Tokens: 100}, now); !d.OK {
@@ -243,14 +243,14 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if won.Load() != 1 || k.state.running.Load() != 0 || k.state.tokens.held != 0 {
-			t.Fatalf("%d settled, %d running, %d held", won.Load(), k.state.running.Load(), k.state.tokens.held)
+		if won.Load() != 1 || k.state.running.Load() != 0 || k.state.tokens.reserved != 0 {
+			t.Fatalf("%d settled, %d running, %d held", won.Load(), k.state.running.Load(), k.state.tokens.reserved)
 		}
 	}
 }
 
 func TestReserveTwicePanics(t *testing.T) {
-	k, now := bind(config.KeyLimits{})
+	k, now := boundTestKey(config.KeyLimits{})
 	var r Reservation
 	k.Reserve(&r, Cost{Tokens: 0}, now)
 	defer func() {
@@ -267,7 +267,7 @@ func TestShareOfAFleet(t *testing.T) {
 	keys := NewKeys(2, now)
 	specs := []config.Key{{ID: "a", Edges: 4, Limits: config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}}}
 	key, taken := keys.Bind(specs, nil)["a"], 0
-	for key.Take(now).OK {
+	for key.TakeRequest(now).OK {
 		taken++
 	}
 	var first, second Reservation
@@ -289,13 +289,13 @@ func TestStateSurvivesReload(t *testing.T) {
 	a := []config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 2, Concurrency: 2}}}
 	var r Reservation
 	first := keys.Bind(a, nil)["a"]
-	first.Take(now)
-	first.Take(now)
+	first.TakeRequest(now)
+	first.TakeRequest(now)
 	first.Reserve(&r, Cost{Tokens: 0}, now)
 
 	check := func(name string, k *Key) {
 		t.Helper()
-		if d := k.Take(now); d.OK {
+		if d := k.TakeRequest(now); d.OK {
 			t.Errorf("%s: a fresh minute", name)
 		}
 		if k.state.running.Load() != 1 {
@@ -312,7 +312,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	// up.
 	a[0].Limits.RequestsPerMinute = 20
 	check("raised", keys.Bind(a, nil)["a"])
-	if d := keys.Bind(a, nil)["a"].Take(now.Add(3 * time.Second)); !d.OK {
+	if d := keys.Bind(a, nil)["a"].TakeRequest(now.Add(3 * time.Second)); !d.OK {
 		t.Errorf("Take 3 s after the limit was raised = %+v, want OK", d)
 	}
 
@@ -321,7 +321,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		keys.Bind([]config.Key{{ID: id}}, nil)
 	}
 	keys.Bind(nil, nil) // b, c and d were retired after a; only two of the four are remembered
-	if k := keys.Bind(a, nil)["a"]; !k.Take(now).OK {
+	if k := keys.Bind(a, nil)["a"]; !k.TakeRequest(now).OK {
 		t.Error("a retired state outlived the bound")
 	}
 	if r.Cancel(); first.state.running.Load() != 0 {
@@ -338,7 +338,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
 		k := bound["a"]
-		k.Take(now)
+		k.TakeRequest(now)
 		k.Reserve(&r, Cost{Tokens: 100}, now)
 		r.Settle(Cost{Tokens: 50}, now)
 	}); n != 0 {
@@ -352,7 +352,7 @@ func BenchmarkKey(b *testing.B) {
 	b.Run("take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bound["a"].Take(now)
+			bound["a"].TakeRequest(now)
 		}
 	})
 	b.Run("reserve and settle", func(b *testing.B) {
@@ -371,8 +371,8 @@ func TestOfToken(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(4, now)
 	from := config.Key{ID: "template", Limits: config.KeyLimits{RequestsPerMinute: 60, Concurrency: 1}}
-	alice, bob := keys.OfToken("corp/alice", &from, nil), keys.OfToken("corp/bob", &from, nil)
-	if alice == bob || alice != keys.OfToken("corp/alice", &from, nil) {
+	alice, bob := keys.TokenKey("corp/alice", &from, nil), keys.TokenKey("corp/bob", &from, nil)
+	if alice == bob || alice != keys.TokenKey("corp/alice", &from, nil) {
 		t.Fatal("callers share limits, or get new ones each time")
 	}
 	var held, more Reservation
@@ -383,7 +383,7 @@ func TestOfToken(t *testing.T) {
 		t.Error("one caller has used another's concurrency")
 	}
 	from.Limits.RequestsPerMinute = 30
-	again := keys.OfToken("corp/alice", &from, nil)
+	again := keys.TokenKey("corp/alice", &from, nil)
 	if d := again.Reserve(new(Reservation), Cost{}, now); d.OK || again == alice {
 		t.Error("a reload has forgotten what runs")
 	}
@@ -392,7 +392,7 @@ func TestOfToken(t *testing.T) {
 		t.Error("a call that began before a reload is not given back")
 	}
 	from.Edges = 2
-	if keys.OfToken("corp/bob", &from, nil).limits.RequestsPerMinute != 15 {
+	if keys.TokenKey("corp/bob", &from, nil).limits.RequestsPerMinute != 15 {
 		t.Error("an edge of a fleet has no share")
 	}
 }

@@ -13,15 +13,15 @@ import (
 // Keys stores the usage of every key, keyed by id, until the process exits. Its methods may be
 // called by multiple goroutines.
 type Keys struct {
-	epoch   time.Time
-	account func(id string) Account // nil if this edge counts locally
-	used    Used                    // nil if budgets start at zero
-	budget  SharedBudget            // nil if this edge counts locally
+	epoch        time.Time
+	newAccount   func(id string) Account // nil if this edge counts locally
+	initialUsage UsageFunc               // nil if budgets start at zero
+	newBudget    BudgetFunc              // nil if this edge counts locally
 
-	mu      sync.Mutex
-	live    map[string]*keyState
-	retired *lru.Cache[string, *keyState]
-	tokens  *lru.Cache[string, *Key] // keys of callers that present tokens
+	mu            sync.Mutex
+	liveStates    map[string]*keyState
+	retiredStates *lru.Cache[string, *keyState]
+	tokenKeys     *lru.Cache[string, *Key] // keys of callers that present tokens
 }
 
 // NewKeys returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
@@ -32,76 +32,76 @@ func NewKeys(retired int, now time.Time) *Keys {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: limit.NewKeys(%d): %v", retired, err))
 	}
-	tokens, err := lru.New[string, *Key](rememberedTokens)
+	tokens, err := lru.New[string, *Key](maxTokenCallers)
 	if err != nil {
 		panic("BUG: limit.NewKeys: " + err.Error())
 	}
-	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
+	return &Keys{epoch: now, liveStates: make(map[string]*keyState), retiredStates: cache, tokenKeys: tokens}
 }
 
-// rememberedTokens is the maximum number of callers with tokens whose usage is stored.
-const rememberedTokens = 8192
+// maxTokenCallers is the maximum number of callers with tokens whose usage is stored.
+const maxTokenCallers = 8192
 
-// OfToken returns the Key for a caller that has presented a token. id is the caller's id. from is
+// TokenKey returns the Key for a caller that has presented a token. id is the caller's id. from is
 // the configured key whose rights the token has. bound contains from, unless a reload has removed
 // that key. The limits of from apply to each caller separately, while the limits of its group apply
 // to all callers together. The caller's usage survives reloads.
-func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
+func (k *Keys) TokenKey(id string, from *config.Key, bound BoundKeys) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
 		group = of.group
 	}
-	limits := from.Share()
-	if k.account != nil {
+	limits := from.EdgeLimits()
+	if k.newAccount != nil {
 		limits = from.Limits
 	}
-	if known, ok := k.tokens.Get(id); ok && known.limits == limits && known.group == group {
+	if known, ok := k.tokenKeys.Get(id); ok && known.limits == limits && known.group == group {
 		return known
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known, ok := k.tokens.Get(id)
+	known, ok := k.tokenKeys.Get(id)
 	if ok && known.limits == limits && known.group == group {
 		return known
 	}
 	s := new(keyState)
 	if ok {
 		s = known.state
-	} else if k.account != nil {
-		s.shared = k.account(id)
+	} else if k.newAccount != nil {
+		s.account = k.newAccount(id)
 	}
 	next := &Key{
-		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.budgetOf(id, s, &limits),
+		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.keyBudget(id, s, &limits),
 		group: group, groupName: from.Group,
 	}
-	k.tokens.Add(id, next)
+	k.tokenKeys.Add(id, next)
 	return next
 }
 
-// ShareBy makes the fleet's accounts count the usage of keys. It must be called before Bind.
-func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
+// SetAccounts makes the fleet's accounts count the usage of keys. It must be called before Bind.
+func (k *Keys) SetAccounts(account func(id string) Account) { k.newAccount = account }
 
-// BeginWith makes new budgets start from the usage that used returns. It must be called before
+// SetInitialUsage makes new budgets start from the usage that used returns. It must be called before
 // Bind.
-func (k *Keys) BeginWith(used Used) { k.used = used }
+func (k *Keys) SetInitialUsage(used UsageFunc) { k.initialUsage = used }
 
-// SharedBudget returns the fleet-wide budget of a key or group. by converts a Used for keys into a
+// BudgetFunc returns the fleet-wide budget of a key or group. by converts a Used for keys into a
 // Used for this key or group.
-type SharedBudget func(id string, by func(Used) Used) Budget
+type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) Budget
 
-// ShareBudgetsBy makes fleet-wide budgets count the usage of keys. It must be called before Bind.
-func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
+// SetSharedBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
+func (k *Keys) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
 
-// Bound contains the Keys of one configuration, keyed by id. It does not change after Bind.
-type Bound map[string]*Key
+// BoundKeys contains the Keys of one configuration, keyed by id. It does not change after Bind.
+type BoundKeys map[string]*Key
 
 // Bind combines the keys in a configuration with their existing state. Calls under an earlier Bound
 // use the limits of that Bound, but share the state. If the fleet has no accounts, each key gets
 // its share of the fleet's limits. The result may be discarded if the configuration is not used.
-func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
+func (k *Keys) Bind(keys []config.Key, groups []config.Group) BoundKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	bound := make(Bound, len(keys))
+	bound := make(BoundKeys, len(keys))
 	live := make(map[string]*keyState, len(keys))
 	ofGroup := make(map[string]*Key, len(groups))
 	members := make(map[string][]string, len(groups))
@@ -113,94 +113,94 @@ func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	for i := range groups {
 		id, as := groups[i].ID, groups[i].AsKey()
 		its := members[id]
-		live[as.ID] = k.find(as.ID)
-		live[as.ID].members.Store(&its)
-		ofGroup[id] = k.bind(&as, live[as.ID])
+		live[as.ID] = k.findState(as.ID)
+		live[as.ID].memberIDs.Store(&its)
+		ofGroup[id] = k.bindKey(&as, live[as.ID])
 	}
 	for i := range keys {
 		id := keys[i].ID
 		if live[id] == nil {
-			live[id] = k.find(id)
+			live[id] = k.findState(id)
 		}
-		bound[id] = k.bind(&keys[i], live[id])
+		bound[id] = k.bindKey(&keys[i], live[id])
 		bound[id].group, bound[id].groupName = ofGroup[keys[i].Group], keys[i].Group
 	}
-	for id, s := range k.live {
+	for id, s := range k.liveStates {
 		if live[id] == nil {
-			k.retired.Add(id, s)
+			k.retiredStates.Add(id, s)
 		}
 	}
-	k.live = live
+	k.liveStates = live
 	return bound
 }
 
-func (k *Keys) bind(of *config.Key, s *keyState) *Key {
-	limits := of.Share()
-	if k.account != nil {
+func (k *Keys) bindKey(of *config.Key, s *keyState) *Key {
+	limits := of.EdgeLimits()
+	if k.newAccount != nil {
 		limits = of.Limits
 	}
 	return &Key{
-		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.budgetOf(of.ID, s, &limits),
+		state: s, epoch: k.epoch, limits: limits, texts: textsOf(&limits), budget: k.keyBudget(of.ID, s, &limits),
 	}
 }
 
-// budgetOf returns the budget of a key, or nil if the key has none. A new budget starts from the
+// keyBudget returns the budget of a key, or nil if the key has none. A new budget starts from the
 // usage so far, so nothing has to be counted while a key has no budget.
-func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
+func (k *Keys) keyBudget(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
 		return nil
 	}
-	if s.budget == nil && k.budget != nil {
-		s.budget = k.budget(id, s.usedBy)
+	if s.budget == nil && k.newBudget != nil {
+		s.budget = k.newBudget(id, s.aggregateUsage)
 	}
 	if s.budget == nil {
 		now, used := time.Now(), [Periods]Cost{}
-		if k.used != nil {
-			used = s.usedBy(k.used)(id, now)
+		if k.initialUsage != nil {
+			used = s.aggregateUsage(k.initialUsage)(id, now)
 		}
 		s.budget = newLocalBudget(used, now)
 	}
 	return s.budget
 }
 
-// Add adds usage that was counted outside these budgets to the local budgets. It may also be called
+// AddUsage adds usage that was counted outside these budgets to the local budgets. It may also be called
 // after Bind.
-func (k *Keys) Add(used Used) {
+func (k *Keys) AddUsage(used UsageFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
 	add := func(id string, s *keyState) {
 		if b, ok := s.budget.(*localBudget); ok {
-			b.add(s.usedBy(used)(id, now), now)
+			b.add(s.aggregateUsage(used)(id, now), now)
 		}
 	}
-	for id, s := range k.live {
+	for id, s := range k.liveStates {
 		add(id, s)
 	}
-	for _, id := range k.retired.Keys() {
-		if s, ok := k.retired.Peek(id); ok {
+	for _, id := range k.retiredStates.Keys() {
+		if s, ok := k.retiredStates.Peek(id); ok {
 			add(id, s)
 		}
 	}
-	for _, id := range k.tokens.Keys() {
-		if known, ok := k.tokens.Peek(id); ok {
+	for _, id := range k.tokenKeys.Keys() {
+		if known, ok := k.tokenKeys.Peek(id); ok {
 			add(id, known.state)
 		}
 	}
 }
 
-func (k *Keys) find(id string) *keyState {
-	if s := k.live[id]; s != nil {
+func (k *Keys) findState(id string) *keyState {
+	if s := k.liveStates[id]; s != nil {
 		return s
 	}
-	if s, ok := k.retired.Get(id); ok {
-		k.retired.Remove(id)
+	if s, ok := k.retiredStates.Get(id); ok {
+		k.retiredStates.Remove(id)
 		return s
 	}
 	s := new(keyState)
-	if k.account != nil {
-		s.shared = k.account(id)
+	if k.newAccount != nil {
+		s.account = k.newAccount(id)
 	}
 	return s
 }

@@ -15,9 +15,9 @@ type Level struct {
 	Reset     time.Duration // time until Remaining equals Limit
 }
 
-// Limited reports whether the key or its group has a per-minute limit.
-func (k *Key) Limited() bool {
-	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
+// HasRateLimit reports whether the key or its group has a per-minute limit.
+func (k *Key) HasRateLimit() bool {
+	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.HasRateLimit()
 }
 
 // Group returns the key's group as a Key, and the name of the group. If the key is in no group, of
@@ -27,12 +27,12 @@ func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 // RequestsLeft returns the level of requests per minute for the key or its group, whichever has
 // fewer remaining. ok is false if neither has this limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
-	l, ok := k.Requests(now)
+	l, ok := k.RequestLevel(now)
 	if k.group == nil {
 		return l, ok
 	}
-	g, limited := k.group.Requests(now)
-	return less(l, ok, g, limited)
+	g, limited := k.group.RequestLevel(now)
+	return lowerLevel(l, ok, g, limited)
 }
 
 // TokensLeft is RequestsLeft for tokens. It returns the level as if the call with the reservation r
@@ -41,67 +41,69 @@ func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool
 	if r == nil {
 		r = new(Reservation)
 	}
-	l, ok := k.tokensAfter(&r.own, used, now)
+	l, ok := k.tokenLevelAfter(&r.keyPart, used, now)
 	if k.group == nil {
 		return l, ok
 	}
-	g, limited := k.group.tokensAfter(&r.shared, used, now)
-	return less(l, ok, g, limited)
+	g, limited := k.group.tokenLevelAfter(&r.groupPart, used, now)
+	return lowerLevel(l, ok, g, limited)
 }
 
-func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
+func lowerLevel(own Level, ok bool, group Level, limited bool) (Level, bool) {
 	if limited && (!ok || group.Remaining < own.Remaining) {
 		return group, true
 	}
 	return own, ok
 }
 
-// Concurrency returns how many concurrent calls the key may have; 0 means no limit.
-func (k *Key) Concurrency() int { return k.limits.Concurrency }
+// ConcurrencyLimit returns how many concurrent calls the key may have; 0 means no limit.
+func (k *Key) ConcurrencyLimit() int { return k.limits.Concurrency }
 
-// Requests returns the level of requests per minute, or false if the key has no such limit.
-func (k *Key) Requests(now time.Time) (Level, bool) {
+// RequestLevel returns the level of requests per minute, or false if the key has no such limit.
+func (k *Key) RequestLevel(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
 		return Level{}, false
 	}
-	if a := k.state.shared; a != nil {
+	if a := k.state.account; a != nil {
 		l, _ := a.Levels(k.limits, now)
 		return l, true
 	}
-	used := max(k.state.requests.tat.Load()-k.since(now), 0)
+	used := max(k.state.requests.tat.Load()-k.sinceEpoch(now), 0)
 	l := Level{Limit: limit, Text: k.texts.requests, Remaining: limit, Reset: time.Duration(used)}
-	if one := cost(1, limit); one > 0 { // cost rounds down, so all requests cost the same
+	if one := costNanos(1, limit); one > 0 { // cost rounds down, so all requests cost the same
 		l.Remaining = min(max(window-used, 0)/one, limit)
 	}
 	return l, true
 }
 
-// Tokens returns the level of tokens per minute, or false if the key has no such limit. Reserved
+// TokenLevel returns the level of tokens per minute, or false if the key has no such limit. Reserved
 // tokens count as used.
-func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
+func (k *Key) TokenLevel(now time.Time) (Level, bool) {
+	return k.tokenLevelAfter(&reservedPart{}, 0, now)
+}
 
-// tokensAfter returns the level of Tokens as if the call with the reservation h had ended and used
-// the given number of tokens. If the key has an Account, tokensAfter returns the current level.
-func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
+// tokenLevelAfter returns the level of Tokens as if the call with the reservation h had ended and used
+// the given number of tokens. If the key has an Account, tokenLevelAfter returns the current level.
+func (k *Key) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
 		return Level{}, false
 	}
-	if a := k.state.shared; a != nil {
+	if a := k.state.account; a != nil {
 		_, l := a.Levels(k.limits, now)
 		return l, true
 	}
-	due := k.state.tokens.used(k.since(now))
+	due := k.state.tokens.used(k.sinceEpoch(now))
 	if h.key == k {
-		due += cost(used, limit) - h.held
+		due += costNanos(used, limit) - h.heldNanos
 	}
-	remaining := unitsFor(max(window-due, 0), limit)
+	remaining := affordableUnits(max(window-due, 0), limit)
 	return Level{Limit: limit, Text: k.texts.tokens, Remaining: remaining, Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns how many units cost no more than c, which is at most window.
-func unitsFor(c, limit int64) int64 {
+// affordableUnits returns how many units cost no more than c, which is at most window.
+func affordableUnits(c, limit int64) int64 {
 	// cost rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
@@ -119,15 +121,15 @@ type BudgetLevel struct {
 	Renews      time.Time
 }
 
-// Share returns the used fraction of the budget.
-func (l *BudgetLevel) Share() float64 {
+// UsedFraction returns the used fraction of the budget.
+func (l *BudgetLevel) UsedFraction() float64 {
 	if l.Spend {
-		return unitsOf(l.Used.Spend) / unitsOf(l.Limit.Spend)
+		return currencyUnits(l.Used.Spend) / currencyUnits(l.Limit.Spend)
 	}
 	return float64(l.Used.Tokens) / float64(l.Limit.Tokens)
 }
 
-func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
+func currencyUnits(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
 // Budgets returns the states of the key's budgets. Daily budgets come first.
 func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
@@ -135,11 +137,11 @@ func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 		return nil
 	}
 	for period := range Periods {
-		of := OfPeriod(&k.limits, period)
+		of := PeriodBudget(&k.limits, period)
 		if of.Tokens == 0 && of.Spend.Zero() {
 			continue
 		}
-		_, renews := PeriodOf(period, now)
+		_, renews := PeriodNumber(period, now)
 		l := BudgetLevel{Limit: of, Used: k.budget.Used(period, now), Renews: renews}
 		if of.Tokens > 0 {
 			l.Name = [Periods]string{TokensPerDay, TokensPerMonth}[period]

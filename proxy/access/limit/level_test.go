@@ -20,17 +20,17 @@ func TestLevels(t *testing.T) {
 		now := epoch
 		for range rapid.IntRange(0, 30).Draw(t, "calls") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "gap")))
-			k.Take(now)
+			k.TakeRequest(now)
 			var r Reservation
 			if used := rapid.Int64Range(0, 20_000).Draw(t, "used"); k.Reserve(&r, Cost{Tokens: used}, now).OK {
 				r.Settle(Cost{Tokens: used}, now)
 			}
 		}
-		requests, ok := k.Requests(now)
+		requests, ok := k.RequestLevel(now)
 		if !ok || requests.Limit != int64(k.limits.RequestsPerMinute) || requests.Remaining < 0 || requests.Remaining > requests.Limit {
 			t.Fatalf("requests = %+v, want a limit of %d and a remainder within it", requests, k.limits.RequestsPerMinute)
 		}
-		tokens, ok := k.Tokens(now)
+		tokens, ok := k.TokenLevel(now)
 		if !ok || tokens.Limit != int64(k.limits.TokensPerMinute) || tokens.Remaining < 0 || tokens.Remaining > tokens.Limit {
 			t.Fatalf("tokens = %+v, want a limit of %d and a remainder within it", tokens, k.limits.TokensPerMinute)
 		}
@@ -43,31 +43,31 @@ func TestLevels(t *testing.T) {
 		if indebted := tokens.Reset > time.Minute; k.Reserve(&r, Cost{Tokens: tokens.Remaining}, now).OK == indebted {
 			t.Fatalf("%+v, and they are not taken, or by one in debt", tokens)
 		}
-		if held, _ := k.Tokens(now); tokens.Remaining > 0 && held.Remaining > 0 {
+		if held, _ := k.TokenLevel(now); tokens.Remaining > 0 && held.Remaining > 0 {
 			t.Fatalf("%+v while all of it is held", held)
 		}
 		r.Settle(Cost{Tokens: 0}, now)
 		for range requests.Remaining {
-			if !k.Take(now).OK {
+			if !k.TakeRequest(now).OK {
 				t.Fatalf("%+v, and they are not taken", requests)
 			}
 		}
-		if k.Take(now).OK {
+		if k.TakeRequest(now).OK {
 			t.Fatalf("%+v, and one more is taken", requests)
 		}
-		if after, _ := k.Tokens(now.Add(tokens.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
+		if after, _ := k.TokenLevel(now.Add(tokens.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
 			t.Fatalf("%+v after the reset of %+v", after, tokens)
 		}
-		requests, _ = k.Requests(now)
-		if after, _ := k.Requests(now.Add(requests.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
+		requests, _ = k.RequestLevel(now)
+		if after, _ := k.RequestLevel(now.Add(requests.Reset)); after.Remaining != after.Limit || after.Reset != 0 {
 			t.Fatalf("%+v after the reset of %+v", after, requests)
 		}
 	})
 	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}}, nil)["a"]
-	if _, ok := k.Requests(time.Unix(9, 0)); ok {
+	if _, ok := k.RequestLevel(time.Unix(9, 0)); ok {
 		t.Error("a level is reported for a limit that does not exist")
 	}
-	if _, ok := k.Tokens(time.Unix(9, 0)); ok {
+	if _, ok := k.TokenLevel(time.Unix(9, 0)); ok {
 		t.Error("a level is reported for a limit that does not exist")
 	}
 }

@@ -16,12 +16,12 @@ import (
 // the garbage amounts to at least 1/16 of the limit, Reserve collects immediately; otherwise, at
 // most once a second.
 type Memory struct {
-	limit      atomic.Int64
-	used       atomic.Int64 // includes garbage
-	garbage    atomic.Int64
-	collecting sync.Mutex
-	collected  time.Time // end of the last collection; guarded by collecting
-	collect    func()
+	limit          atomic.Int64
+	used           atomic.Int64 // includes garbage
+	garbage        atomic.Int64
+	collectMu      sync.Mutex
+	lastCollection time.Time // end of the last collection; guarded by collecting
+	collect        func()
 }
 
 // NewMemory returns a Memory with the given limit in bytes.
@@ -42,9 +42,9 @@ func (m *Memory) Reserve(n int64) bool {
 }
 
 const (
-	// largeGarbage is the fraction of the limit (1/16) above which garbage is collected
+	// largeGarbageDivisor is the fraction of the limit (1/16) above which garbage is collected
 	// immediately.
-	largeGarbage = 16
+	largeGarbageDivisor = 16
 	// collectEvery is the minimum time between collections if there is less garbage than that. It
 	// prevents a nearly full budget from causing a collection for every buffer.
 	collectEvery = time.Second
@@ -65,19 +65,19 @@ func (m *Memory) tryTake(n int64) bool {
 // reclaim collects garbage if that can make room for n bytes. Only one goroutine collects at a
 // time.
 func (m *Memory) reclaim(n int64) bool {
-	m.collecting.Lock()
-	defer m.collecting.Unlock()
+	m.collectMu.Lock()
+	defer m.collectMu.Unlock()
 	room := m.limit.Load() - m.used.Load()
 	if n <= room { // another goroutine has collected garbage in the meantime
 		return true
 	}
 	garbage := m.garbage.Load()
-	if n > room+garbage || garbage < m.limit.Load()/largeGarbage && time.Since(m.collected) < collectEvery {
+	if n > room+garbage || garbage < m.limit.Load()/largeGarbageDivisor && time.Since(m.lastCollection) < collectEvery {
 		return false
 	}
 	garbage = m.garbage.Swap(0) // buffers discarded from now on may survive this collection
 	m.collect()
-	m.collected = time.Now()
+	m.lastCollection = time.Now()
 	m.release(garbage)
 	return true
 }
@@ -85,8 +85,8 @@ func (m *Memory) reclaim(n int64) bool {
 // Release returns n bytes.
 func (m *Memory) Release(n int64) { m.release(n) }
 
-// Discard returns n bytes whose buffers are garbage until the next collection.
-func (m *Memory) Discard(n int64) { m.garbage.Add(n) }
+// ReleaseGarbage returns n bytes whose buffers are garbage until the next collection.
+func (m *Memory) ReleaseGarbage(n int64) { m.garbage.Add(n) }
 
 func (m *Memory) release(n int64) {
 	if m.used.Add(-n) < 0 {

@@ -57,7 +57,7 @@ func TestMemoryGarbage(t *testing.T) {
 		if !m.Reserve(1500) {
 			t.Fatal("no room in an empty budget")
 		}
-		m.Discard(50)
+		m.ReleaseGarbage(50)
 		if m.Used() != 1450 || m.Reserve(151) || collected != 0 {
 			t.Errorf("used %d, %d collections that could not help", m.Used(), collected)
 		}
@@ -67,7 +67,7 @@ func TestMemoryGarbage(t *testing.T) {
 		if !m.Reserve(50) || collected != 1 || m.Used() != 1600 {
 			t.Errorf("used %d after %d collections of little garbage", m.Used(), collected)
 		}
-		m.Discard(99)
+		m.ReleaseGarbage(99)
 		if m.Reserve(99) || collected != 1 {
 			t.Errorf("%d collections of little garbage within a second", collected)
 		}
@@ -75,16 +75,16 @@ func TestMemoryGarbage(t *testing.T) {
 		if !m.Reserve(99) || collected != 2 {
 			t.Errorf("%d collections of little garbage after a second", collected)
 		}
-		m.Discard(100)
+		m.ReleaseGarbage(100)
 		if !m.Reserve(100) || collected != 3 || m.Used() != 1600 {
 			t.Errorf("used %d after %d collections", m.Used(), collected)
 		}
 		m.Release(600)
-		m.Discard(1000)
+		m.ReleaseGarbage(1000)
 		if m.Used() != 0 || !m.Reserve(1600) || collected != 4 {
 			t.Errorf("used %d after %d collections", m.Used(), collected)
 		}
-		m.Discard(1601)
+		m.ReleaseGarbage(1601)
 		defer func() {
 			if recover() == nil {
 				t.Error("discarded more than was reserved")
@@ -109,7 +109,7 @@ func TestMemoryGarbageUnderConcurrency(t *testing.T) {
 					t.Errorf("used = %d, want at most 1000", u)
 				}
 				if j%2 == 0 {
-					m.Discard(n)
+					m.ReleaseGarbage(n)
 				} else {
 					m.Release(n)
 				}

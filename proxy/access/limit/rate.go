@@ -13,10 +13,10 @@ const window = int64(time.Minute)
 // maxCost is the maximum cost of one charge, even if an engine reports more usage.
 const maxCost = int64(24 * time.Hour)
 
-// cost returns the cost of n units in nanoseconds, for a limit per minute. It rounds down, so that
+// costNanos returns the cost of n units in nanoseconds, for a limit per minute. It rounds down, so that
 // as many units as the limit allows always fit into a window. The rounding error is less than a
 // nanosecond per charge.
-func cost(n, limit int64) int64 {
+func costNanos(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
 	}
@@ -35,7 +35,7 @@ type gcra struct{ tat atomic.Int64 }
 // admit consumes one unit under a per-minute limit and returns 0. If no unit is available, it
 // returns the exact time until a unit is.
 func (m *gcra) admit(now, limit int64) (wait int64) {
-	c := cost(1, limit)
+	c := costNanos(1, limit)
 	for {
 		old := m.tat.Load()
 		next := max(old, now) + c
@@ -49,4 +49,4 @@ func (m *gcra) admit(now, limit int64) (wait int64) {
 	}
 }
 
-func (m *gcra) giveBack(limit int64) { m.tat.Add(-cost(1, limit)) }
+func (m *gcra) refund(limit int64) { m.tat.Add(-costNanos(1, limit)) }

@@ -27,7 +27,7 @@ func TestCost(t *testing.T) {
 		{math.MaxInt64, 1, maxCost},
 		{1 << 40, 1000, maxCost},
 	} {
-		if got := cost(c.n, c.limit); got != c.want {
+		if got := costNanos(c.n, c.limit); got != c.want {
 			t.Errorf("cost(%d, %d) = %d, want %d", c.n, c.limit, got, c.want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestCostAgainstBig(t *testing.T) {
 		if want.Cmp(big.NewInt(maxCost)) > 0 {
 			want.SetInt64(maxCost)
 		}
-		if got := cost(n, limit); got != want.Int64() {
+		if got := costNanos(n, limit); got != want.Int64() {
 			t.Fatalf("cost %d, want %d", got, want)
 		}
 	})

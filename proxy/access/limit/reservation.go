@@ -14,15 +14,15 @@ import (
 // Settle and Cancel may be called multiple times and by any goroutine. Only the first call has an
 // effect.
 type Reservation struct {
-	state  atomic.Uint32
-	own    holding
-	shared holding // reserved from the key's group
+	state     atomic.Uint32
+	keyPart   reservedPart
+	groupPart reservedPart // reserved from the key's group
 }
 
-type holding struct {
-	key      *Key // nil if nothing is reserved
-	held     int64
-	expected Held
+type reservedPart struct {
+	key        *Key // nil if nothing is reserved
+	heldNanos  int64
+	budgetHeld BudgetReservation
 }
 
 const (
@@ -37,9 +37,9 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
 	}
-	r.own.settle(used, now)
-	if r.shared.key != nil {
-		r.shared.settle(used, now)
+	r.keyPart.settle(used, now)
+	if r.groupPart.key != nil {
+		r.groupPart.settle(used, now)
 	}
 	r.state.Store(reservationIdle)
 	return true
@@ -52,39 +52,39 @@ func (r *Reservation) Charge(used Cost, now time.Time) Decision {
 	if r.state.Load() != reservationHeld {
 		return allowed
 	}
-	d := r.own.charge(used, now)
-	if r.shared.key == nil {
+	d := r.keyPart.charge(used, now)
+	if r.groupPart.key == nil {
 		return d
 	}
-	if of := r.shared.charge(used, now); d.OK && !of.OK {
-		return r.own.key.byGroup(of)
+	if of := r.groupPart.charge(used, now); d.OK && !of.OK {
+		return r.keyPart.key.withGroup(of)
 	}
 	return d
 }
 
 // charge charges an amount in addition to the call's reservation, and checks the limits.
-func (h *holding) charge(used Cost, now time.Time) Decision {
+func (h *reservedPart) charge(used Cost, now time.Time) Decision {
 	d := h.key.charge(used.Tokens, now)
 	b := h.key.budget
 	if b == nil {
 		return d
 	}
-	b.Settle(Held{At: h.expected.At}, used, now)
-	if of := usedUp(b, &h.key.limits, now); !of.OK {
+	b.Settle(BudgetReservation{At: h.budgetHeld.At}, used, now)
+	if of := checkBudgets(b, &h.key.limits, now); !of.OK {
 		return of
 	}
 	return d
 }
 
-func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
+func checkBudgets(b Budget, l *config.KeyLimits, now time.Time) Decision {
 	for p := range Periods {
 		if b.Open(p, now) {
 			continue
 		}
-		budget, used := OfPeriod(l, p), b.Used(p, now)
+		budget, used := PeriodBudget(l, p), b.Used(p, now)
 		spent := !budget.Spend.Zero() && !used.Spend.Less(budget.Spend)
 		if spent || budget.Tokens > 0 && used.Tokens >= budget.Tokens {
-			return Exhausted(p, spent, Refused{Budget: budget, Used: used}, now)
+			return RefusalDecision(p, spent, BudgetRefusal{Budget: budget, Used: used}, now)
 		}
 	}
 	return allowed
@@ -92,22 +92,22 @@ func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
 
 func (k *Key) charge(used int64, now time.Time) Decision {
 	limit := int64(k.limits.TokensPerMinute)
-	if a := k.state.shared; a != nil {
+	if a := k.state.account; a != nil {
 		return a.Charge(used, now)
 	}
 	if limit == 0 {
 		return allowed
 	}
-	at := k.since(now)
-	k.state.tokens.charge(at, 0, cost(used, limit))
-	return decide(TokensPerMinute, k.state.tokens.over(at), limit)
+	at := k.sinceEpoch(now)
+	k.state.tokens.charge(at, 0, costNanos(used, limit))
+	return waitDecision(TokensPerMinute, k.state.tokens.excessWait(at), limit)
 }
 
 // settle releases what a call has reserved from a key, and charges what the call has used.
-func (h *holding) settle(used Cost, now time.Time) {
-	k, held, expected := h.key, h.held, h.expected
-	*h = holding{}
-	if a := k.state.shared; a != nil {
+func (h *reservedPart) settle(used Cost, now time.Time) {
+	k, held, expected := h.key, h.heldNanos, h.budgetHeld
+	*h = reservedPart{}
+	if a := k.state.account; a != nil {
 		a.Settle(held, used.Tokens)
 	} else {
 		k.settle(held, used.Tokens, now)
@@ -119,7 +119,7 @@ func (h *holding) settle(used Cost, now time.Time) {
 
 func (k *Key) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
-		k.state.tokens.charge(k.since(now), held, cost(used, limit))
+		k.state.tokens.charge(k.sinceEpoch(now), held, costNanos(used, limit))
 	}
 	k.state.running.Add(-1)
 }

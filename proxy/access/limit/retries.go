@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// retrySpan is the period of the retry budget in seconds. The period includes the current
+	// retryWindowSeconds is the period of the retry budget in seconds. The period includes the current
 	// second.
-	retrySpan = 10
+	retryWindowSeconds = 10
 	// minRetries is the number of retries allowed in a period even if there are few calls.
 	minRetries = 3
 )
 
-// Retries is the retry budget shared by all models and upstreams. It prevents retries from doubling
+// RetryBudget is the retry budget shared by all models and upstreams. It prevents retries from doubling
 // the load if all engines fail. Its methods may be called by multiple goroutines.
-type Retries struct {
+type RetryBudget struct {
 	epoch time.Time
 	calls secondCounts
 
@@ -28,15 +28,15 @@ type Retries struct {
 
 // NewRetries returns an unused budget. Its clock starts at now, and later calls must not pass an
 // earlier time.
-func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
+func NewRetries(now time.Time) *RetryBudget { return &RetryBudget{epoch: now} }
 
-// Call counts a call. It does not lock a mutex.
-func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
+// CountCall counts a call. It does not lock a mutex.
+func (r *RetryBudget) CountCall(now time.Time) { r.calls.add(r.second(now)) }
 
-// Allow takes one retry from the budget. It returns false if the budget is exhausted. In the last
+// TakeRetry takes one retry from the budget. It returns false if the budget is exhausted. In the last
 // ten seconds, retries are limited to the given share of the calls or to minRetries, whichever is
 // larger.
-func (r *Retries) Allow(now time.Time, share config.Percent) bool {
+func (r *RetryBudget) TakeRetry(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	second := r.second(now)
@@ -47,26 +47,26 @@ func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	return true
 }
 
-// State returns the number of retries in the last ten seconds, and the number allowed.
-func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int64) {
+// Usage returns the number of retries in the last ten seconds, and the number allowed.
+func (r *RetryBudget) Usage(now time.Time, share config.Percent) (used, allowed int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	second := r.second(now)
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second returns the number of the current second. The numbers start at retrySpan, so that a zero
+// second returns the number of the current second. The numbers start at retryWindowSeconds, so that a zero
 // cell counts as expired.
-func (r *Retries) second(now time.Time) uint32 {
-	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
+func (r *RetryBudget) second(now time.Time) uint32 {
+	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retryWindowSeconds
 }
 
 // secondCounts counts events per second. The upper half of a cell is the second and the lower half
 // is the count, so that both change atomically.
-type secondCounts [retrySpan]atomic.Uint64
+type secondCounts [retryWindowSeconds]atomic.Uint64
 
 func (c *secondCounts) add(second uint32) {
-	cell := &c[second%retrySpan]
+	cell := &c[second%retryWindowSeconds]
 	for {
 		old := cell.Load()
 		// If a caller is late, its event is counted in a later second, because counting an event
@@ -81,11 +81,11 @@ func (c *secondCounts) add(second uint32) {
 	}
 }
 
-// sum returns the count over the retrySpan seconds that end with the given second.
+// sum returns the count over the retryWindowSeconds seconds that end with the given second.
 func (c *secondCounts) sum(second uint32) (n int64) {
 	for i := range c {
 		v := c[i].Load()
-		if at := uint32(v >> 32); at+retrySpan > second && at <= second {
+		if at := uint32(v >> 32); at+retryWindowSeconds > second && at <= second {
 			n += int64(uint32(v))
 		}
 	}

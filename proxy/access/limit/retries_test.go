@@ -13,7 +13,7 @@ func TestRetries(t *testing.T) {
 	start := time.Now()
 	r := NewRetries(start)
 	allowed := func(now time.Time) (n int) {
-		for r.Allow(now, 20) && n < 1000 {
+		for r.TakeRetry(now, 20) && n < 1000 {
 			n++
 		}
 		return n
@@ -22,7 +22,7 @@ func TestRetries(t *testing.T) {
 		t.Errorf("%d retries without a call", n)
 	}
 	for range 100 {
-		r.Call(start.Add(time.Second))
+		r.CountCall(start.Add(time.Second))
 	}
 	if n := allowed(start.Add(2 * time.Second)); n != 20-minRetries {
 		t.Errorf("%d further retries after 100 calls", n)
@@ -46,14 +46,14 @@ func TestRetriesLateCaller(t *testing.T) {
 	start := time.Now()
 	r := NewRetries(start)
 	for s := range 25 {
-		r.Allow(start.Add(time.Duration(s)*time.Second), 20)
+		r.TakeRetry(start.Add(time.Duration(s)*time.Second), 20)
 	}
 	for _, late := range []time.Duration{20 * time.Second, 4 * time.Second, -time.Hour} {
 		for range 10 {
-			r.Allow(start.Add(late), 20)
+			r.TakeRetry(start.Add(late), 20)
 		}
 	}
-	if r.Allow(start.Add(25*time.Second), 20) {
+	if r.TakeRetry(start.Add(25*time.Second), 20) {
 		t.Error("late retries were not counted")
 	}
 }
@@ -68,16 +68,16 @@ func TestRetriesNeverExceedBudget(t *testing.T) {
 		for second := range calls {
 			now := start.Add(time.Duration(second) * time.Second)
 			for range rapid.IntRange(0, 40).Draw(t, "calls") {
-				r.Call(now)
+				r.CountCall(now)
 				calls[second]++
 			}
 			for range rapid.IntRange(0, 20).Draw(t, "tries") {
-				if r.Allow(now, 20) {
+				if r.TakeRetry(now, 20) {
 					retries[second]++
 				}
 			}
 			var c, n int64
-			for i := max(0, second-retrySpan+1); i <= second; i++ {
+			for i := max(0, second-retryWindowSeconds+1); i <= second; i++ {
 				c, n = c+calls[i], n+retries[i]
 			}
 			if retries[second] > 0 && n > max(minRetries, c/5) {
@@ -95,7 +95,7 @@ func TestRetriesAreExactUnderConcurrency(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				r.Call(now)
+				r.CountCall(now)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestRetriesAreExactUnderConcurrency(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 1000 {
-				if r.Allow(now, 20) {
+				if r.TakeRetry(now, 20) {
 					n.Add(1)
 				}
 			}
@@ -120,6 +120,6 @@ func BenchmarkRetriesCall(b *testing.B) {
 	r := NewRetries(now)
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Call(now)
+		r.CountCall(now)
 	}
 }

@@ -4,34 +4,34 @@ import "sync"
 
 // tokenAccount counts a key's tokens. It converts tokens to nanoseconds (see cost).
 type tokenAccount struct {
-	mu   sync.Mutex
-	tat  int64 // theoretical arrival time, when the effect of all charges ends
-	held int64 // sum of the estimates for running calls
+	mu       sync.Mutex
+	tat      int64 // theoretical arrival time, when the effect of all charges ends
+	reserved int64 // sum of the estimates for running calls
 }
 
-// hold reserves c, which is at most window, and returns 0. If the limit does not allow this now,
+// reserve reserves c, which is at most window, and returns 0. If the limit does not allow this now,
 // hold returns how long to wait. The wait assumes that the running calls end now and use exactly
 // their estimates.
-func (t *tokenAccount) hold(now, c int64) (wait int64) {
+func (t *tokenAccount) reserve(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	used := max(t.tat-now, 0) + t.held
+	used := max(t.tat-now, 0) + t.reserved
 	if used+c > window {
 		return used + c - window
 	}
-	t.held += c
+	t.reserved += c
 	return 0
 }
 
 func (t *tokenAccount) used(now int64) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.tat-now, 0) + t.held
+	return max(t.tat-now, 0) + t.reserved
 }
 
-// over returns the time until the charges fit into a window. It is positive only if they currently
+// excessWait returns the time until the charges fit into a window. It is positive only if they currently
 // exceed a window.
-func (t *tokenAccount) over(now int64) (wait int64) {
+func (t *tokenAccount) excessWait(now int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tat - now - window
@@ -40,7 +40,7 @@ func (t *tokenAccount) over(now int64) (wait int64) {
 func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held -= held
+	t.reserved -= held
 	if c > 0 {
 		t.tat = min(max(t.tat, now)+c, now+maxCost)
 	}

@@ -30,39 +30,39 @@ func (m *MistakeError) Error() string {
 	return m.Field + ": " + m.Message
 }
 
-// noHash takes the place of the hash while the members of a request are checked.
-var noHash = config.HashPrefix + strings.Repeat("0", 64)
+// placeholderHash takes the place of the hash while the members of a request are checked.
+var placeholderHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New returns the entry for a new key. body contains the members sent by the operator. The error is
+// NewEntry returns the entry for a new key. body contains the members sent by the operator. The error is
 // a *MistakeError.
-func New(body []byte, hash string) (entry string, err error) {
-	members, err := membersOf(body)
+func NewEntry(body []byte, hash string) (entry string, err error) {
+	members, err := parseMembers(body)
 	if err != nil {
 		return "", err
 	}
 	if _, named := members["id"]; !named {
 		return "", &MistakeError{"id", "a key needs an id, which is its name in logs, metrics and pages"}
 	}
-	if err := check(body, ""); err != nil {
+	if err := validate(body, ""); err != nil {
 		return "", err
 	}
-	drop(members)
+	dropNulls(members)
 	members["hash"], _ = json.Marshal(hash) // marshaling a string never fails
 	return encode(members)
 }
 
-// Change returns a changed entry. Each member of patch replaces the member with the same name in
+// ChangeEntry returns a changed entry. Each member of patch replaces the member with the same name in
 // the entry. null removes the member. Members of limits are replaced individually (RFC 7396). If
 // the patch is invalid, the error is a *MistakeError.
-func Change(entry string, patch []byte) (string, error) {
-	change, err := membersOf(patch)
+func ChangeEntry(entry string, patch []byte) (string, error) {
+	change, err := parseMembers(patch)
 	if err != nil {
 		return "", err
 	}
 	if _, named := change["id"]; named {
 		return "", &MistakeError{"id", "a key keeps its id: make another key, and revoke this one"}
 	}
-	if err := check(patch, "changed"); err != nil {
+	if err := validate(patch, "changed"); err != nil {
 		return "", err
 	}
 	members, err := decode(entry)
@@ -81,17 +81,17 @@ func Change(entry string, patch []byte) (string, error) {
 			return "", &MistakeError{"limits", "limits are an object, such as {\"requests_per_minute\": 600}"}
 		}
 		maps.Copy(limits, some)
-		drop(limits)
+		dropNulls(limits)
 		change["limits"], _ = json.Marshal(limits) // never fails for parsed values
 	}
 	maps.Copy(members, change)
-	drop(members)
+	dropNulls(members)
 	return encode(members)
 }
 
-// Rotate returns the entry with an additional hash. The previous hashes expire at the time until.
+// RotateEntry returns the entry with an additional hash. The previous hashes expire at the time until.
 // Rotate removes hashes that have already expired.
-func Rotate(entry, hash string, until, now time.Time) (string, error) {
+func RotateEntry(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
 		return "", err
@@ -119,7 +119,7 @@ func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	return encode(members)
 }
 
-func membersOf(body []byte) (map[string]json.RawMessage, error) {
+func parseMembers(body []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
 		return nil, &MistakeError{"", "the body is a JSON object, such as {\"id\": \"team-a\", \"limits\": {\"requests_per_minute\": 600}}"}
@@ -132,14 +132,14 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules for a keys_file, and rejects duplicate members. If body has no id, check
+// validate applies the rules for a keys_file, and rejects duplicate members. If body has no id, check
 // uses the given id.
-func check(body []byte, id string) error {
+func validate(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
 		return &MistakeError{"", err.Error()}
 	}
-	own := fmt.Sprintf(`{"hash":%q`, noHash)
+	own := fmt.Sprintf(`{"hash":%q`, placeholderHash)
 	if id != "" {
 		own += fmt.Sprintf(`,"id":%q`, id)
 	}
@@ -156,8 +156,8 @@ func check(body []byte, id string) error {
 	return err
 }
 
-// drop removes members that are null, because null means the same as a missing member.
-func drop(members map[string]json.RawMessage) {
+// dropNulls removes members that are null, because null means the same as a missing member.
+func dropNulls(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
 

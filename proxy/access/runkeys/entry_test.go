@@ -53,7 +53,7 @@ func TestNew(t *testing.T) {
 		{`{"id":"a","tiers":[99]}`, "tiers[0]", ""},
 		{`{"id":"a","x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, "", ""},
 	} {
-		entry, err := New([]byte(row.body), hashA)
+		entry, err := NewEntry([]byte(row.body), hashA)
 		var bad *MistakeError
 		switch {
 		case row.field == "-" && err != nil:
@@ -88,7 +88,7 @@ func TestChange(t *testing.T) {
 		{`{"colour":"red"}`, "", "colour"},
 		{`no`, "", ""},
 	} {
-		got, err := Change(entry, []byte(row.patch))
+		got, err := ChangeEntry(entry, []byte(row.patch))
 		var bad *MistakeError
 		switch {
 		case row.want != "" && (err != nil || got != head+strings.Repeat("a", 64)+`"`+row.want):
@@ -103,11 +103,11 @@ func TestChange(t *testing.T) {
 // end of the overlap unless its configured expiry is earlier.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	entry, err := New([]byte(`{"id":"a"}`), hashA)
+	entry, err := NewEntry([]byte(`{"id":"a"}`), hashA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	once, err := Rotate(entry, hashB, now.Add(time.Hour), now)
+	once, err := RotateEntry(entry, hashB, now.Add(time.Hour), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,10 +133,10 @@ func TestRotate(t *testing.T) {
 	}
 	hashC := config.HashPrefix + strings.Repeat("c", 64)
 	check(once, nil, "b never, a 1h0m0s")
-	twice, err := Rotate(once, hashC, now.Add(2*time.Hour), now)
+	twice, err := RotateEntry(once, hashC, now.Add(2*time.Hour), now)
 	check(twice, err, "c never, b 2h0m0s, a 1h0m0s")
-	later, err := Rotate(twice, hashA, now.Add(3*time.Hour), now.Add(90*time.Minute))
+	later, err := RotateEntry(twice, hashA, now.Add(3*time.Hour), now.Add(90*time.Minute))
 	check(later, err, "a never, c 3h0m0s, b 2h0m0s")
-	atOnce, err := Rotate(twice, hashA, now, now)
+	atOnce, err := RotateEntry(twice, hashA, now, now)
 	check(atOnce, err, "a never")
 }

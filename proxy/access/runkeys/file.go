@@ -33,12 +33,12 @@ type FileOptions struct {
 type File struct {
 	opts FileOptions
 
-	mu     sync.Mutex
-	lock   *os.File // the locked file; nil if this edge is not the writer
-	lines  []entry
-	known  bool
-	text   []byte
-	broken error
+	mu      sync.Mutex
+	lock    *os.File // the locked file; nil if this edge is not the writer
+	entries []entry
+	loaded  bool
+	content []byte
+	readErr error
 }
 
 type entry struct {
@@ -46,23 +46,23 @@ type entry struct {
 	key      config.Key
 }
 
-// Open reads the file and passes its keys to Use. It succeeds even if the file does not exist. The
+// OpenFile reads the file and passes its keys to Use. It succeeds even if the file does not exist. The
 // error states what an operator must do.
-func Open(o FileOptions) (*File, error) {
+func OpenFile(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.takeLock(); errors.Is(err, ErrReadOnly) {
+	if err := f.acquireLock(); errors.Is(err, ErrReadOnly) {
 		o.Log.Warn("another edge writes the file of keys: this one only reads it, and refuses to make or change keys",
 			zap.String("file", o.Path))
 	} else if err != nil {
 		return nil, fmt.Errorf("admin.keys.file: %w", err)
 	}
-	if err := f.read(); err != nil {
+	if err := f.readEntries(); err != nil {
 		f.unlock()
 		return nil, fmt.Errorf("admin.keys.file: %w", err)
 	}
-	if info, err := os.Stat(o.Path); err == nil && strictyaml.TooOpen(info) {
+	if info, err := os.Stat(o.Path); err == nil && strictyaml.ReadableByOthers(info) {
 		o.Log.Warn("the file of keys can be read by other users: chmod 600 keeps them out", zap.String("file", o.Path))
 	}
 	return f, nil
@@ -71,7 +71,7 @@ func Open(o FileOptions) (*File, error) {
 // Check reports whether Open can read the file. A file that does not exist is no error.
 func Check(path string) error {
 	f := &File{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
-	return f.read()
+	return f.readEntries()
 }
 
 // watchInterval is how often the file is checked even if there are no file events.
@@ -80,10 +80,10 @@ const watchInterval = 500 * time.Millisecond
 // Run adopts changes to the file until ctx is done.
 func (f *File) Run(ctx context.Context) {
 	w := &filewatch.Watcher{
-		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
+		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.reload, Interval: watchInterval,
 	}
 	w.Prime()
-	f.look() // the file may have changed since Open returned
+	f.reload() // the file may have changed since Open returned
 	w.Run(ctx)
 }
 
@@ -101,22 +101,22 @@ func (f *File) unlock() {
 	}
 }
 
-func (f *File) look() {
+func (f *File) reload() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := f.broken
-	f.broken = f.read()
+	before := f.readErr
+	f.readErr = f.readEntries()
 	switch {
-	case f.broken != nil && (before == nil || before.Error() != f.broken.Error()):
-		f.opts.Log.Error("the file of keys cannot be read: the last keys read stay in force", zap.Error(f.broken))
-	case f.broken == nil && before != nil:
-		f.opts.Log.Info("the file of keys can be read again", zap.Int("keys", len(f.lines)))
+	case f.readErr != nil && (before == nil || before.Error() != f.readErr.Error()):
+		f.opts.Log.Error("the file of keys cannot be read: the last keys read stay in force", zap.Error(f.readErr))
+	case f.readErr == nil && before != nil:
+		f.opts.Log.Info("the file of keys can be read again", zap.Int("keys", len(f.entries)))
 	}
 }
 
-func (f *File) read() error {
-	text := []byte(fileOf(nil))
-	if gone := f.gone(); gone && len(f.lines) > 0 {
+func (f *File) readEntries() error {
+	text := []byte(fileContent(nil))
+	if gone := f.isMissing(); gone && len(f.entries) > 0 {
 		return fmt.Errorf("%s is gone: the next change of a key writes it again", f.opts.Path)
 	} else if !gone {
 		var err error
@@ -124,19 +124,19 @@ func (f *File) read() error {
 			return err
 		}
 	}
-	if f.known && bytes.Equal(text, f.text) {
+	if f.loaded && bytes.Equal(text, f.content) {
 		return nil
 	}
-	lines, err := parse(f.opts.Path, text, f.lines)
+	lines, err := parse(f.opts.Path, text, f.entries)
 	if err != nil {
 		return err
 	}
-	f.use(lines, text)
+	f.adopt(lines, text)
 	return nil
 }
 
-func (f *File) use(lines []entry, text []byte) {
-	f.lines, f.text, f.known = lines, text, true
+func (f *File) adopt(lines []entry, text []byte) {
+	f.entries, f.content, f.loaded = lines, text, true
 	keys := make([]config.Key, len(lines))
 	for i := range lines {
 		keys[i] = lines[i].key
@@ -148,27 +148,27 @@ func (f *File) use(lines []entry, text []byte) {
 func (f *File) Entries(context.Context) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make(map[string]string, len(f.lines))
-	for _, e := range f.lines {
+	all := make(map[string]string, len(f.entries))
+	for _, e := range f.entries {
 		all[e.id] = e.text
 	}
 	return all, nil
 }
 
-// InForce implements Store.
-func (f *File) InForce() string { return "It is in force." }
+// EffectNotice implements Store.
+func (f *File) EffectNotice() string { return "It is in force." }
 
 // Update implements Store. If it returns nil, the change is on disk and has taken effect.
 func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.takeLock(); err != nil {
+	if err := f.acquireLock(); err != nil {
 		return err
 	}
-	if err := f.read(); err != nil && !f.gone() {
+	if err := f.readEntries(); err != nil && !f.isMissing() {
 		return fmt.Errorf("%w: fix the file, or remove it to restore the keys that were read last: %w", ErrReadOnly, err)
 	}
-	lines := slices.Clone(f.lines)
+	lines := slices.Clone(f.entries)
 	at := slices.IndexFunc(lines, func(e entry) bool { return e.id == id })
 	old := ""
 	if at >= 0 {
@@ -194,24 +194,24 @@ func (f *File) Update(_ context.Context, id string, change func(entry string) (s
 		}
 		lines[at] = entry{id, text, key}
 	}
-	out := []byte(fileOf(lines))
+	out := []byte(fileContent(lines))
 	if len(out) > strictyaml.MaxFile {
 		return fmt.Errorf("%s would be larger than %d MiB: revoke keys first", f.opts.Path, strictyaml.MaxFile>>20)
 	}
-	if err := f.write(out); err != nil {
+	if err := f.replaceFile(out); err != nil {
 		return fmt.Errorf("%s cannot be written: %w", f.opts.Path, err)
 	}
-	f.broken = nil
-	f.use(lines, out)
+	f.readErr = nil
+	f.adopt(lines, out)
 	return nil
 }
 
-func (f *File) gone() bool {
+func (f *File) isMissing() bool {
 	_, err := os.Lstat(f.opts.Path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (f *File) write(text []byte) error {
+func (f *File) replaceFile(text []byte) error {
 	name, folder := f.opts.Path+".new", filepath.Dir(f.opts.Path)
 	next, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -232,15 +232,15 @@ func (f *File) write(text []byte) error {
 	return nil
 }
 
-// takeLock makes this edge the writer. If another edge is the writer, takeLock returns ErrReadOnly.
+// acquireLock makes this edge the writer. If another edge is the writer, acquireLock returns ErrReadOnly.
 // It also checks that the folder is writable.
-func (f *File) takeLock() error {
+func (f *File) acquireLock() error {
 	if f.lock != nil {
 		return nil
 	}
 	lock, err := os.OpenFile(f.opts.Path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return f.rights(err)
+		return f.explainPermission(err)
 	}
 	if err := process.Lock(lock); err != nil {
 		_ = lock.Close()
@@ -252,27 +252,27 @@ func (f *File) takeLock() error {
 	trial, err := os.OpenFile(f.opts.Path+".new", os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		_ = lock.Close()
-		return f.rights(err)
+		return f.explainPermission(err)
 	}
 	_ = trial.Close()
 	if err := os.Remove(f.opts.Path + ".new"); err != nil {
 		_ = lock.Close()
-		return f.rights(err)
+		return f.explainPermission(err)
 	}
 	f.lock = lock
 	return nil
 }
 
-func (f *File) rights(err error) error {
+func (f *File) explainPermission(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
 	}
 	return err
 }
 
-// fileOf returns the content of the file for the given entries. The content is also a valid
+// fileContent returns the content of the file for the given entries. The content is also a valid
 // keys_file.
-func fileOf(lines []entry) string {
+func fileContent(lines []entry) string {
 	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
 		"# make and change keys by `penstock key` or at /-/keys.\n"
 	if len(lines) == 0 {

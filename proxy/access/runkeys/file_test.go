@@ -33,7 +33,7 @@ func (u *user) inUse() string {
 func openFile(t *testing.T, path string) *user {
 	t.Helper()
 	u := new(user)
-	f, err := Open(FileOptions{Path: path, Log: zap.NewNop(), Use: func(keys []config.Key) {
+	f, err := OpenFile(FileOptions{Path: path, Log: zap.NewNop(), Use: func(keys []config.Key) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.ids = nil
@@ -56,7 +56,7 @@ func (u *user) add(id string) error {
 		if old != "" {
 			return "", errors.New("it is there")
 		}
-		return New(fmt.Appendf(nil, `{"id":%q}`, id), hashOf(id))
+		return NewEntry(fmt.Appendf(nil, `{"id":%q}`, id), hashOf(id))
 	})
 }
 
@@ -92,7 +92,7 @@ func TestFile(t *testing.T) {
 	}
 	u.want(t, "b c")
 	text, err := os.ReadFile(path)
-	if err != nil || string(text) != fileOf(nil)[:strings.Index(fileOf(nil), "keys:")]+
+	if err != nil || string(text) != fileContent(nil)[:strings.Index(fileContent(nil), "keys:")]+
 		"keys:\n  - {\"id\":\"b\",\"hash\":\""+hashOf("b")+"\"}\n  - {\"id\":\"c\",\"hash\":\""+hashOf("c")+"\"}\n" {
 		t.Errorf("the file: %v\n%s", err, text)
 	}
@@ -121,7 +121,7 @@ func TestTwoAtOnce(t *testing.T) {
 			}
 			limit := []string{"concurrency", "requests_per_minute", "tokens_per_minute", "tokens_per_day"}[i%4]
 			if err := u.Update(t.Context(), "shared", func(old string) (string, error) {
-				return Change(old, fmt.Appendf(nil, `{"limits":{%q:%d}}`, limit, 100+i))
+				return ChangeEntry(old, fmt.Appendf(nil, `{"limits":{%q:%d}}`, limit, 100+i))
 			}); err != nil {
 				t.Error(err)
 			}
@@ -170,7 +170,7 @@ func TestTwoEdges(t *testing.T) {
 // TestBroken checks that an invalid file has no effect and is not overwritten, and that a missing
 // file is recreated with all keys.
 func TestBroken(t *testing.T) {
-	good := fileOf([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
+	good := fileContent([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
 	for _, row := range []struct{ name, text, trouble string }{
 		{"empty", "", ":1: the file lists no keys"},
 		{"half a file", "# x\nkeys:\n", ":2: the file lists no keys"},
@@ -190,7 +190,7 @@ func TestBroken(t *testing.T) {
 			if err := os.WriteFile(path, []byte(row.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			u.look()
+			u.reload()
 			u.want(t, "kept")
 			if err := u.add("b"); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), row.trouble) {
 				t.Errorf("it was changed: %v", err)
@@ -198,13 +198,13 @@ func TestBroken(t *testing.T) {
 			if left, _ := os.ReadFile(path); string(left) != row.text {
 				t.Errorf("it was written over: %s", left)
 			}
-			if _, err := Open(FileOptions{Path: path, Log: zap.NewNop(), Use: func([]config.Key) {}}); err == nil {
+			if _, err := OpenFile(FileOptions{Path: path, Log: zap.NewNop(), Use: func([]config.Key) {}}); err == nil {
 				t.Error("an edge starts with it")
 			}
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
-			u.look()
+			u.reload()
 			u.want(t, "kept")
 			if err := u.add("b"); err != nil {
 				t.Fatal(err)
@@ -232,7 +232,7 @@ func TestUnwritable(t *testing.T) {
 		t.Errorf("it was written: %v", err)
 	}
 	u.want(t, "kept")
-	if _, err := Open(FileOptions{Path: filepath.Join(dir, "none", "made.yaml"), Log: zap.NewNop(), Use: func([]config.Key) {}}); err == nil {
+	if _, err := OpenFile(FileOptions{Path: filepath.Join(dir, "none", "made.yaml"), Log: zap.NewNop(), Use: func([]config.Key) {}}); err == nil {
 		t.Error("an edge starts without the folder")
 	}
 	if err := os.RemoveAll(obstacle); err != nil {

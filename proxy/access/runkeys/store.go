@@ -13,8 +13,8 @@ type Store interface {
 	// or "" if the key does not exist. An empty result revokes the key. Update may call change
 	// multiple times. If change returns an error, Update returns that error and changes nothing.
 	Update(ctx context.Context, id string, change func(entry string) (string, error)) error
-	// InForce returns a text that tells operators when a change takes effect.
-	InForce() string
+	// EffectNotice returns a text that tells operators when a change takes effect.
+	EffectNotice() string
 }
 
 // ErrReadOnly means that this edge cannot write the file, because another edge is the writer or

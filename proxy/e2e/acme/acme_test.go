@@ -19,14 +19,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// internet maps the domains' ports to an edge. A port has an address only after the edge has
+// portMap maps the domains' ports to an edge. A port has an address only after the edge has
 // started.
-type internet struct {
+type portMap struct {
 	mu    sync.Mutex
 	ports map[string]string // from a port ("443") to its address
 }
 
-func (n *internet) lead(port, to string) {
+func (n *portMap) mapPort(port, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ports == nil {
@@ -35,9 +35,9 @@ func (n *internet) lead(port, to string) {
 	n.ports[port] = to
 }
 
-// reach connects to a port. It waits until the port is mapped, because the authority may connect
+// dialMapped connects to a port. It waits until the port is mapped, because the authority may connect
 // before the test knows the edge's address.
-func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) {
+func (n *portMap) dialMapped(ctx context.Context, _, port string) (net.Conn, error) {
 	for {
 		n.mu.Lock()
 		to := n.ports[port]
@@ -57,10 +57,10 @@ func settings(ca *acmeca.CA, domains, more string) string {
 	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
 }
 
-// shown returns the state of a TLS handshake for a name. The client trusts the certificate
+// handshakeState returns the state of a TLS handshake for a name. The client trusts the certificate
 // authority.
-func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
-	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.Patience}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
+func handshakeState(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.WaitTimeout}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
 	if err != nil {
 		return nil, err
 	}
@@ -69,17 +69,17 @@ func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 	return &state, nil
 }
 
-// served waits until an edge has a certificate for a name, and returns its serial number.
-func served(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
+// waitCertificate waits until an edge has a certificate for a name, and returns its serial number.
+func waitCertificate(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
 	t.Helper()
-	return servedWithin(t, rig.Patience, ca, addr, name)
+	return waitCertificateWithin(t, rig.WaitTimeout, ca, addr, name)
 }
 
-// servedWithin is served with a time limit.
-func servedWithin(t *testing.T, limit time.Duration, ca *acmeca.CA, addr, name string) (serial string) {
+// waitCertificateWithin is served with a time limit.
+func waitCertificateWithin(t *testing.T, limit time.Duration, ca *acmeca.CA, addr, name string) (serial string) {
 	t.Helper()
 	rig.WaitFor(t, limit, name+" has a certificate", func() bool {
-		state, err := shown(ca, addr, name)
+		state, err := handshakeState(ca, addr, name)
 		if err == nil {
 			serial = state.PeerCertificates[0].SerialNumber.String()
 		}
@@ -105,18 +105,18 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 // must change the domains while a stream runs.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
-	var world internet
-	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
-	p := rig.Launch(t, rig.Setup{Top: settings(ca, "a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
-	if _, err := shown(ca, p.Addr, "a.test"); err == nil {
+	var world portMap
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.dialMapped})
+	p := rig.StartProgram(t, rig.Setup{Top: settings(ca, "a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	if _, err := handshakeState(ca, p.Addr, "a.test"); err == nil {
 		t.Error("there is a certificate before the authority could look")
 	}
 	if page := p.Fetch("GET", p.Admin+"/status").Body; !strings.Contains(page, "there is no certificate of a.test yet") {
 		t.Error("the status does not say that a certificate is awaited")
 	}
-	world.lead("443", p.Addr)
-	first := served(t, ca, p.Addr, "a.test")
-	rig.WaitFor(t, rig.Patience, "the log says so", func() bool { return strings.Contains(p.Log.String(), "certificate obtained") })
+	world.mapPort("443", p.Addr)
+	first := waitCertificate(t, ca, p.Addr, "a.test")
+	rig.WaitFor(t, rig.WaitTimeout, "the log says so", func() bool { return strings.Contains(p.Log.String(), "certificate obtained") })
 	if n := p.Metric("penstock_acme_orders_total", `result="ok"`); n != 1 {
 		t.Errorf("%v orders are counted", n)
 	}
@@ -130,8 +130,8 @@ func TestByTLS(t *testing.T) {
 	if status, body := p.Reload(); status != 200 {
 		t.Fatalf("reload = %d %s, want 200", status, body)
 	}
-	served(t, ca, p.Addr, "b.test")
-	if again := served(t, ca, p.Addr, "a.test"); again != first {
+	waitCertificate(t, ca, p.Addr, "b.test")
+	if again := waitCertificate(t, ca, p.Addr, "a.test"); again != first {
 		t.Error("a reload has changed the certificate of another domain")
 	}
 	last := ""
@@ -145,8 +145,8 @@ func TestByTLS(t *testing.T) {
 		t.Errorf("%s, want 2 orders", ca)
 	}
 	p.End()
-	p.Relaunch()
-	if again := served(t, ca, p.Addr, "a.test"); again != first {
+	p.Restart()
+	if again := waitCertificate(t, ca, p.Addr, "a.test"); again != first {
 		t.Error("a restart has changed the certificate")
 	}
 	if _, orders, _ := ca.Count(); orders != 2 {
@@ -163,18 +163,18 @@ var listening = regexp.MustCompile(`challenges of the authority are answered.*"l
 // and refuses all other requests.
 func TestByHTTP(t *testing.T) {
 	t.Parallel()
-	var world internet
-	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
-	p := rig.Launch(t, rig.Setup{Top: settings(ca, "a.test", `, http: "127.0.0.1:0"`), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	var world portMap
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.dialMapped})
+	p := rig.StartProgram(t, rig.Setup{Top: settings(ca, "a.test", `, http: "127.0.0.1:0"`), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
 	var at string
-	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the log names the listener", func() bool {
 		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
 			at = found[1]
 		}
 		return at != ""
 	})
-	world.lead("80", at)
-	served(t, ca, p.Addr, "a.test")
+	world.mapPort("80", at)
+	waitCertificate(t, ca, p.Addr, "a.test")
 	c := client(t, ca, at)
 	for _, want := range []struct {
 		method, url, body, location string
@@ -221,7 +221,7 @@ func TestByHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	_ = raw.SetDeadline(time.Now().Add(rig.Patience))
+	_ = raw.SetDeadline(time.Now().Add(rig.WaitTimeout))
 	if _, err := io.WriteString(raw, "GET / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -234,17 +234,17 @@ func TestByHTTP(t *testing.T) {
 // other domains.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	var world internet
+	var world portMap
 	ca := acmeca.Start(t, acmeca.Options{Reach: func(ctx context.Context, domain, port string) (net.Conn, error) {
 		if domain == "lost.test" {
 			return nil, fmt.Errorf("no such host: %s", domain)
 		}
-		return world.reach(ctx, domain, port)
+		return world.dialMapped(ctx, domain, port)
 	}})
-	p := rig.Launch(t, rig.Setup{Top: settings(ca, "lost.test, a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
-	world.lead("443", p.Addr)
-	served(t, ca, p.Addr, "a.test")
-	if _, err := shown(ca, p.Addr, "lost.test"); err == nil {
+	p := rig.StartProgram(t, rig.Setup{Top: settings(ca, "lost.test, a.test", ""), Files: map[string]string{"ca.pem": ca.PEM}, Cold: true})
+	world.mapPort("443", p.Addr)
+	waitCertificate(t, ca, p.Addr, "a.test")
+	if _, err := handshakeState(ca, p.Addr, "lost.test"); err == nil {
 		t.Error("lost.test has a certificate")
 	}
 	verdict := p.Status().Verdict.Text

@@ -19,8 +19,8 @@ import (
 
 const sealKey = "0123456789abcdef0123456789abcdef"
 
-// shared returns the setup of an edge that shares its certificates with other edges.
-func shared(ca *acmeca.CA, store, more string) rig.Setup {
+// sharedSetup returns the setup of an edge that shares its certificates with other edges.
+func sharedSetup(ca *acmeca.CA, store, more string) rig.Setup {
 	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }", sealKey, store)
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
 }
@@ -51,7 +51,7 @@ func realStore(t *testing.T) string {
 		_ = cmd.Wait()
 	})
 	at := "127.0.0.1:" + strconv.Itoa(port)
-	rig.WaitFor(t, rig.Patience, "the store listens", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the store listens", func() bool {
 		c, err := net.Dial("tcp", at)
 		if err == nil {
 			c.Close()
@@ -61,24 +61,24 @@ func realStore(t *testing.T) string {
 	return at
 }
 
-// two starts an edge that orders the certificate, and an edge that does not. The order starts when
+// startTwo starts an edge that orders the certificate, and an edge that does not. The order starts when
 // both edges have reached the store.
-func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
+func startTwo(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
 	t.Helper()
 	begin := make(chan struct{})
-	ca.Mishap(func(m *acmeca.Mishaps) { m.Wait = begin })
+	ca.SetMishaps(func(m *acmeca.Mishaps) { m.Wait = begin })
 	defer close(begin)
-	orders = rig.Launch(t, setup)
-	rig.WaitFor(t, rig.Patience, "the first edge orders", func() bool { return ca.Requests("/new-order") > 0 })
+	orders = rig.StartProgram(t, setup)
+	rig.WaitFor(t, rig.WaitTimeout, "the first edge orders", func() bool { return ca.Requests("/new-order") > 0 })
 	setup.Untidy = false
-	other = rig.Launch(t, setup)
-	rig.WaitFor(t, rig.Patience, "the second edge reaches the store", func() bool { return other.Metric("penstock_fleet_members") == 2 })
+	other = rig.StartProgram(t, setup)
+	rig.WaitFor(t, rig.WaitTimeout, "the second edge reaches the store", func() bool { return other.Metric("penstock_fleet_members") == 2 })
 	return orders, other
 }
 
-func challenges(t *testing.T, p *rig.Program) (at string) {
+func challengeAddress(t *testing.T, p *rig.Program) (at string) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the log names the listener", func() bool {
 		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
 			at = found[1]
 		}
@@ -99,21 +99,21 @@ func TestFleet(t *testing.T) {
 		for kind, more := range map[string]string{"tls": "", "http": `, http: "127.0.0.1:0"`} {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				t.Parallel()
-				var world internet
-				ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
-				setup := shared(ca, store(t), more)
-				a, b := two(t, ca, setup)
+				var world portMap
+				ca := acmeca.Start(t, acmeca.Options{Reach: world.dialMapped})
+				setup := sharedSetup(ca, store(t), more)
+				a, b := startTwo(t, ca, setup)
 				if kind == "tls" {
-					world.lead("443", b.Addr)
+					world.mapPort("443", b.Addr)
 				} else {
-					world.lead("80", challenges(t, b))
+					world.mapPort("80", challengeAddress(t, b))
 				}
-				first := served(t, ca, a.Addr, "a.test")
-				if other := served(t, ca, b.Addr, "a.test"); other != first {
+				first := waitCertificate(t, ca, a.Addr, "a.test")
+				if other := waitCertificate(t, ca, b.Addr, "a.test"); other != first {
 					t.Error("the edges show two certificates")
 				}
-				c := rig.Launch(t, setup)
-				if other := served(t, ca, c.Addr, "a.test"); other != first {
+				c := rig.StartProgram(t, setup)
+				if other := waitCertificate(t, ca, c.Addr, "a.test"); other != first {
 					t.Error("an edge that joined shows another certificate")
 				}
 				if accounts, orders, issued := ca.Count(); accounts != 1 || orders != 1 || issued != 1 {
@@ -131,16 +131,16 @@ func TestFleet(t *testing.T) {
 // edge obtains a certificate with the same account once the lease has expired.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
-	var world internet
-	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
-	setup := shared(ca, miniredis.RunT(t).Addr(), "")
+	var world portMap
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.dialMapped})
+	setup := sharedSetup(ca, miniredis.RunT(t).Addr(), "")
 	setup.Untidy = true // the killed edge cannot clean up
-	a, b := two(t, ca, setup)
-	rig.WaitFor(t, rig.Patience, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
+	a, b := startTwo(t, ca, setup)
+	rig.WaitFor(t, rig.WaitTimeout, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)
-	world.lead("443", b.Addr)
+	world.mapPort("443", b.Addr)
 	// Within the lease of the lock that the killed edge held, and 60 s.
-	servedWithin(t, time.Minute, ca, b.Addr, "a.test")
+	waitCertificateWithin(t, time.Minute, ca, b.Addr, "a.test")
 	if accounts, orders, issued := ca.Count(); accounts != 1 || orders > 2 || issued != 1 {
 		t.Errorf("%s, want one account, at most two orders and one certificate", ca)
 	}
@@ -150,21 +150,21 @@ func TestFleetEdgeKilled(t *testing.T) {
 // the reason, and that it serves certificates from its folder.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
-	var world internet
-	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
+	var world portMap
+	ca := acmeca.Start(t, acmeca.Options{Reach: world.dialMapped})
 	store := miniredis.RunT(t)
-	setup := shared(ca, store.Addr(), "")
-	a := rig.Launch(t, setup)
-	world.lead("443", a.Addr)
-	first := served(t, ca, a.Addr, "a.test")
+	setup := sharedSetup(ca, store.Addr(), "")
+	a := rig.StartProgram(t, setup)
+	world.mapPort("443", a.Addr)
+	first := waitCertificate(t, ca, a.Addr, "a.test")
 	store.Close()
 	a.End()
-	a.Relaunch()
-	if served(t, ca, a.Addr, "a.test") != first {
+	a.Restart()
+	if waitCertificate(t, ca, a.Addr, "a.test") != first {
 		t.Error("another certificate after the restart")
 	}
-	b := rig.Launch(t, setup)
-	rig.WaitFor(t, rig.Patience, "the status says what the order waits for", func() bool {
+	b := rig.StartProgram(t, setup)
+	rig.WaitFor(t, rig.WaitTimeout, "the status says what the order waits for", func() bool {
 		return strings.Contains(b.Status().Verdict.Text, "there is no certificate of a.test yet (the fleet's store does not answer")
 	})
 	if n := b.Metric("penstock_acme_waiting"); n != 1 {
@@ -176,7 +176,7 @@ func TestFleetStoreLost(t *testing.T) {
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if served(t, ca, b.Addr, "a.test") != first {
+	if waitCertificate(t, ca, b.Addr, "a.test") != first {
 		t.Error("another certificate after the store's return")
 	}
 	rig.WaitFor(t, 10*time.Second, "nothing waits", func() bool { return b.Metric("penstock_acme_waiting") == 0 })

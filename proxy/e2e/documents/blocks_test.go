@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// top is the path from this package to the top of the repository.
-const top = "../../.."
+// repoRoot is the path from this package to the top of the repository.
+const repoRoot = "../../.."
 
 type block struct {
 	doc    string // the document's path from the top
@@ -28,7 +28,7 @@ type block struct {
 // documents returns the paths of all documents, relative to the top of the repository.
 func documents(t *testing.T) (paths []string) {
 	t.Helper()
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(repoRoot, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func documents(t *testing.T) (paths []string) {
 			return filepath.SkipDir
 		}
 		if strings.HasSuffix(path, ".md") {
-			paths = append(paths, strings.TrimPrefix(filepath.ToSlash(path), top+"/"))
+			paths = append(paths, strings.TrimPrefix(filepath.ToSlash(path), repoRoot+"/"))
 		}
 		return nil
 	})
@@ -48,7 +48,7 @@ func documents(t *testing.T) (paths []string) {
 
 func read(t *testing.T, doc string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(top, doc))
+	text, err := os.ReadFile(filepath.Join(repoRoot, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestLinks(t *testing.T) {
 			if path == "" {
 				to = doc
 			}
-			if _, err := os.Stat(filepath.Join(top, to)); err != nil {
+			if _, err := os.Stat(filepath.Join(repoRoot, to)); err != nil {
 				t.Errorf("%s: the link to %s leads nowhere", doc, m[1])
 			} else if anchor != "" && !slices.Contains(anchors(t, to), anchor) {
 				t.Errorf("%s: the link to %s: there is no such heading", doc, m[1])

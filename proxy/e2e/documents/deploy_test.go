@@ -13,7 +13,7 @@ import (
 var (
 	alertHeading = regexp.MustCompile(`(?m)^### (Penstock\w+)\n\n(.+)$`)
 	ownAddress   = regexp.MustCompile(`address\s+= "([^"]+)"`)
-	by           = regexp.MustCompile(`\bby \(([a-z_, ]+)\)`)
+	byClause     = regexp.MustCompile(`\bby \(([a-z_, ]+)\)`)
 	aggregates   = regexp.MustCompile(`\b(?:sum|min|max|count|avg)\b`)
 	legendLabel  = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
@@ -89,7 +89,7 @@ func TestDashboardLegends(t *testing.T) {
 				shown = append(shown, m[1])
 			}
 			kept := []string{}
-			if m := by.FindStringSubmatch(q.Expr); m != nil {
+			if m := byClause.FindStringSubmatch(q.Expr); m != nil {
 				kept = slices.DeleteFunc(strings.Split(m[1], ", "), func(label string) bool { return label == "le" })
 			}
 			slices.Sort(kept)

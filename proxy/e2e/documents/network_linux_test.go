@@ -14,12 +14,12 @@ import (
 func ownNetwork() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if mayHaveNetwork() {
-		isolate(attr)
+		setNewNetwork(attr)
 	}
 	return attr
 }
 
-func isolate(attr *syscall.SysProcAttr) {
+func setNewNetwork(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
@@ -29,7 +29,7 @@ func isolate(attr *syscall.SysProcAttr) {
 var mayHaveNetwork = sync.OnceValue(func() bool {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	isolate(cmd.SysProcAttr)
+	setNewNetwork(cmd.SysProcAttr)
 	return cmd.Run() == nil
 })
 

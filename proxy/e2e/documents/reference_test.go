@@ -21,14 +21,14 @@ import (
 	"penstock/upstreams"
 )
 
-// made is the notice on every generated page.
-const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
+// generatedNotice is the notice on every generated page.
+const generatedNotice = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
 
 // page compares a generated page with its file, whose path is relative to the top of the
 // repository.
 func page(t *testing.T, file, title, intro, body string) {
 	t.Helper()
-	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
+	golden.CompareFile(t, filepath.Join(repoRoot, file), []byte("# "+title+"\n"+generatedNotice+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
 }
 
 // row returns a row of a table. It escapes bars, because a bar would end the cell.
@@ -119,9 +119,9 @@ var (
 	}
 )
 
-// wordsIn returns the words that a pattern matches in a source file, between a given text and the
+// findWords returns the words that a pattern matches in a source file, between a given text and the
 // end of its declaration.
-func wordsIn(t *testing.T, file, from, pattern string) (words []string) {
+func findWords(t *testing.T, file, from, pattern string) (words []string) {
 	t.Helper()
 	_, text, ok := strings.Cut(read(t, file), from)
 	if !ok {
@@ -268,7 +268,7 @@ func eventNames(t *testing.T) (names []string) {
 	}
 	pattern := regexp.MustCompile(`zap\.String\("event", ([^)]+\(\)|[^)]+)\)`)
 	for _, dir := range []string{"proxy", "upstreams", "routing", "config"} {
-		for _, path := range sources(t, dir) {
+		for _, path := range sourceFiles(t, dir) {
 			for _, m := range pattern.FindAllStringSubmatch(read(t, path), -1) {
 				if name, err := strconv.Unquote(m[1]); err == nil {
 					names = append(names, name)
@@ -293,12 +293,12 @@ func eventNames(t *testing.T) (names []string) {
 	return names
 }
 
-// sources returns the paths of a folder's Go files, except tests.
-func sources(t *testing.T, dir string) (files []string) {
+// sourceFiles returns the paths of a folder's Go files, except tests.
+func sourceFiles(t *testing.T, dir string) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(repoRoot, dir), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-			path, err = filepath.Rel(top, path)
+			path, err = filepath.Rel(repoRoot, path)
 			files = append(files, filepath.ToSlash(path))
 		}
 		return err
@@ -351,14 +351,14 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\n## Failed attempts\n\nAn object of `failed_attempts` has these fields.\n\n" +
 		fieldTable(t, "failed attempts", function(t, "proxy/telemetry/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
 	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
-		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (c *Call) warnUpstreamFailed("), logField, failedLineFields))
+		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (c *Call) logUpstreamFailure("), logField, failedLineFields))
 	b.WriteString("\n## The edge's state\n\nWhen what the first sentence of the status page is about changes, a line says it: at most one in ten seconds, and none for other numbers. It needs the admin listener.\n\n" +
-		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) edge("), logField, edgeFields))
+		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *problemLogger) logVerdict("), logField, edgeFields))
 	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, a second one after a minute, and then one every five minutes.\n\n" +
-		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) overLimits("), logField, keyFields))
+		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *problemLogger) logExceededLimits("), logField, keyFields))
 	b.WriteString("\n## Events\n\nLines that are made for a filter have the name of an `event`. `penstock explain NAME` explains it, and the words of the next four tables.\n" +
 		wordTable(t, "event", eventNames(t), events))
-	b.WriteString("\n## Outcomes\n" + wordTable(t, "outcome", wordsIn(t, "proxy/telemetry/observe/record.go", "// The closed set of outcomes.", `"(\w+)"`), outcomes))
+	b.WriteString("\n## Outcomes\n" + wordTable(t, "outcome", findWords(t, "proxy/telemetry/observe/record.go", "// The closed set of outcomes.", `"(\w+)"`), outcomes))
 	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
 		row("cause", "meaning") + "| --- | --- |\n")
 	for _, c := range upstreams.Causes() {
@@ -367,14 +367,14 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\n## States\n\nThe status page and `penstock top` show the state of an upstream, a model, a key or a call.\n")
 	var words []string
 	for _, s := range stateSources {
-		words = append(words, wordsIn(t, s.file, s.from, s.pattern)...)
+		words = append(words, findWords(t, s.file, s.from, s.pattern)...)
 	}
 	b.WriteString(wordTable(t, "state", append(words, "ready"), states))
 	b.WriteString("\n## Features\n\nThe `feature` of a line about an upstream, and of `penstock_upstream_lacks`, is one of these, or the operation of the call (`chat`, `messages` and so on).\n" +
-		wordTable(t, "feature", wordsIn(t, "upstreams/features.go", "names := [...]string{", `"(\w+)"`), features))
+		wordTable(t, "feature", findWords(t, "upstreams/features.go", "names := [...]string{", `"(\w+)"`), features))
 	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
 		row("detail", "meaning") + "| --- | --- |\n")
-	for _, d := range hook.Details() {
+	for _, d := range hook.AllDetails() {
 		b.WriteString(row("`"+string(d.Detail)+"`", d.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
@@ -394,9 +394,9 @@ func codeNames(t *testing.T) (codes []string) {
 			codes = append(codes, code)
 		}
 	}
-	files := []string{filepath.Join(top, "translate/apierr/error.go")}
+	files := []string{filepath.Join(repoRoot, "translate/apierr/error.go")}
 	for _, dir := range []string{"proxy", "translate"} {
-		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(repoRoot, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -511,7 +511,7 @@ func TestReferenceCommands(t *testing.T) {
 		section("penstock "+name, text)
 		wantFormat(t, name, text)
 	}
-	for name := range unprinted {
+	for name := range commandsWithoutResults {
 		if !strings.Contains(b.String(), "## penstock "+name+"\n") {
 			t.Errorf("%s is listed as a command without results, and is no command", name)
 		}
@@ -520,8 +520,8 @@ func TestReferenceCommands(t *testing.T) {
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 
-// unprinted lists the commands whose results are not meant for programs, with the reason.
-var unprinted = map[string]string{
+// commandsWithoutResults lists the commands whose results are not meant for programs, with the reason.
+var commandsWithoutResults = map[string]string{
 	"init":         "writes a configuration",
 	"serve":        "runs until it is ended; its log has log.format",
 	"batch":        "writes the file of answers, in the form of OpenAI's Batch API",
@@ -544,7 +544,7 @@ func wantFormat(t *testing.T, name, help string) {
 		t.Errorf("%s has --json: its output has --format", name)
 	}
 	format := strings.Join(strings.Fields(formatFlag.FindString(help)), " ")
-	switch why := unprinted[name]; {
+	switch why := commandsWithoutResults[name]; {
 	case why != "":
 		if format != "" {
 			t.Errorf("%s has --format, and is listed as a command that %s", name, why)

@@ -42,8 +42,8 @@ func runScript(script string) error {
 	return syscall.Exec(shell, []string{"bash", script}, os.Environ())
 }
 
-// tested lists the documents whose blocks another test runs in a shorter form.
-var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
+// testedElsewhere lists the documents whose blocks another test runs in a shorter form.
+var testedElsewhere = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
 
 // prelude makes a script fail on any error that a reader would notice.
 const prelude = `set -euo pipefail
@@ -55,7 +55,7 @@ curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 // repository's top folder. If possible, each document has a separate network, so that the printed
 // ports are free. Documents for clients continue from the first blocks of README.md.
 func TestRun(t *testing.T) {
-	fastset.LeaveOut(t, "the commands of the documents")
+	fastset.SkipIfShort(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
@@ -73,8 +73,8 @@ func TestRun(t *testing.T) {
 			if !writeBlocks(t, &script, blocksOf(t, doc)) {
 				return
 			}
-			if tested[doc] != "" {
-				t.Logf("%s runs its blocks", tested[doc])
+			if testedElsewhere[doc] != "" {
+				t.Logf("%s runs its blocks", testedElsewhere[doc])
 				return
 			}
 			t.Parallel()
@@ -122,12 +122,12 @@ func runInNetwork(t *testing.T, script string) {
 	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(top)
+	entries, err := os.ReadDir(repoRoot)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		from, err := filepath.Abs(filepath.Join(top, e.Name()))
+		from, err := filepath.Abs(filepath.Join(repoRoot, e.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}

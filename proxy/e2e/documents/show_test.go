@@ -26,27 +26,27 @@ func TestShow(t *testing.T) {
 			if b.marker != "show" || b.lang == "text" { // text is program output and pictures
 				continue
 			}
-			if why := parse(t, b); why != "" {
+			if why := checkBlock(t, b); why != "" {
 				t.Logf("%s:%d: NOT PARSED: %s", b.doc, b.line, why)
 			}
 		}
 	}
 }
 
-// parse checks one block. If no check is possible, it returns the reason.
-func parse(t *testing.T, b block) (why string) {
+// checkBlock checks one block. If no check is possible, it returns the reason.
+func checkBlock(t *testing.T, b block) (why string) {
 	switch b.lang {
 	case "bash":
-		return ask(t, b, "bash", "-n")
+		return runChecker(t, b, "bash", "-n")
 	case "python":
-		return ask(t, b, "python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())")
+		return runChecker(t, b, "python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())")
 	case "toml":
-		return ask(t, b, "python3", "-c", "import sys, tomllib; tomllib.load(open(sys.argv[1], 'rb'))")
+		return runChecker(t, b, "python3", "-c", "import sys, tomllib; tomllib.load(open(sys.argv[1], 'rb'))")
 	case "javascript":
-		return ask(t, b, "node", "--check")
+		return runChecker(t, b, "node", "--check")
 	case "nginx":
 		b.text = "events {}\nhttp {\naccess_log off;\n" + b.text + "\n}\n"
-		return ask(t, b, "nginx", "-t", "-q", "-e", "stderr", "-g", "pid /dev/null;", "-c")
+		return runChecker(t, b, "nginx", "-t", "-q", "-e", "stderr", "-g", "pid /dev/null;", "-c")
 	case "json":
 		if !json.Valid([]byte(b.text)) {
 			t.Errorf("%s:%d: this is no JSON", b.doc, b.line)
@@ -59,9 +59,9 @@ func parse(t *testing.T, b block) (why string) {
 	return ""
 }
 
-// ask writes the block to a file and makes a program check it. The file name is the program's last
+// runChecker writes the block to a file and makes a program check it. The file name is the program's last
 // argument.
-func ask(t *testing.T, b block, name string, args ...string) (why string) {
+func runChecker(t *testing.T, b block, name string, args ...string) (why string) {
 	if _, err := exec.LookPath(name); err != nil {
 		return name + " is not installed"
 	}
@@ -98,9 +98,9 @@ func parseYAML(t *testing.T, b block) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"edge", "clients"} {
-		selfsigned.Write(t, dir, name, time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour))
+		selfsigned.WritePair(t, dir, name, time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "block.yaml"), []byte(b.text+missing(file)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "block.yaml"), []byte(b.text+omittedParts(file)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	check := rig.Command(t, "check", "block.yaml")
@@ -113,9 +113,9 @@ func parseYAML(t *testing.T, b block) {
 	}
 }
 
-// missing returns the parts of a configuration that a block omits: the keys, and the models'
+// omittedParts returns the parts of a configuration that a block omits: the keys, and the models'
 // upstreams.
-func missing(file map[string]any) (text string) {
+func omittedParts(file map[string]any) (text string) {
 	if file["keys"] == nil && file["issuers"] == nil {
 		text += "\nkeys: [{ id: client, hash: \"sha256:" + strings.Repeat("0123456789abcdef", 4) + "\" }]\n"
 	}

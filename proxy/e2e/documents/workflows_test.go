@@ -17,7 +17,7 @@ var script = regexp.MustCompile(`(?:^|\s)(\.ci/\w+)`)
 // (.ci/full lints them.)
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))
+	paths, err := filepath.Glob(filepath.Join(repoRoot, ".github/workflows/*.yml"))
 	if err != nil || len(paths) != 3 {
 		t.Fatalf("workflows: %v, %v", paths, err)
 	}
@@ -45,7 +45,7 @@ func TestWorkflows(t *testing.T) {
 					t.Errorf("%s: %q: %v\n%s", path, step.Run, err, out)
 				}
 				for _, m := range script.FindAllStringSubmatch(step.Run, -1) {
-					if info, err := os.Stat(filepath.Join(top, m[1])); err != nil || info.Mode()&0o100 == 0 {
+					if info, err := os.Stat(filepath.Join(repoRoot, m[1])); err != nil || info.Mode()&0o100 == 0 {
 						t.Errorf("%s runs %s, which is no program here: %v", path, m[1], err)
 					}
 				}

@@ -51,10 +51,10 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 	t.Run("no body", func(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
-		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: 0"))
+		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: 0"))
 		c.Reply("POST").WantRefused(rig.Chat, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "invalid_json", After: ""})
 	})
-	t.Cleanup(func() { e.WantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantServedAtMost(t, 0) })
 }
 
 func TestFault57_JSONBombs(t *testing.T) {
@@ -95,7 +95,7 @@ func TestFault57_JSONBombs(t *testing.T) {
 			default:
 				t.Errorf("status %d: %.200s", r.Status, r.Body)
 			}
-			r.Within(time.Second)
+			r.WantWithin(time.Second)
 			if len(r.Body) > 1<<20 {
 				t.Error("the answer is as long as the question")
 			}
@@ -113,7 +113,7 @@ func TestFault58_BadModel(t *testing.T) {
 		`"model":"` + rig.Canary + `",`: 404, `"model":"sim ",`: 404, `"model":" sim",`: 404, `"model":"SIM",`: 404, `"model":"sim\r\nX-Injected: 1",`: 404,
 		`"model":"sim\u0000",`: 404, `"model":"../sim",`: 404, `"model":"` + strings.Repeat("m", 1<<20) + `",`: 404, `"model":"*",`: 404, `"model":"-",`: 404, `"model":"ſim",`: 404, `"model":"sim\u202e",`: 404,
 	} {
-		for _, w := range rig.PlainWays {
+		for _, w := range rig.UnstreamedWays {
 			t.Run(fmt.Sprintf("%s %.40q", w, model), func(t *testing.T) {
 				r := e.Post(w.Path, "{"+model+strings.TrimPrefix(w.Body("sim", rig.Prompt, ""), `{"model":"sim",`))
 				r.T = t
@@ -131,7 +131,7 @@ func TestFault58_BadModel(t *testing.T) {
 			})
 		}
 	}
-	for _, l := range e.Told() {
+	for _, l := range e.AccessLinesWhenIdle() {
 		if l.Model != "-" {
 			t.Errorf("the log has the model %q", l.Model)
 		}
@@ -144,7 +144,7 @@ func TestFault58_BadModel(t *testing.T) {
 	if after := len(e.Metrics()); after > before+20 { // these refusals may add series for their dialects and codes
 		t.Errorf("%d series became %d", before, after)
 	}
-	e.WantUnserved(t, 0)
+	e.WantServedAtMost(t, 0)
 }
 
 func TestFault59_BodyTooLarge(t *testing.T) {
@@ -154,11 +154,11 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	t.Run("declared", func(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
-		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
+		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
 		r := c.Reply("POST")
 		r.T = t
 		r.WantRefused(rig.Chat, rig.BodyTooLarge)
-		if _, closed := c.Closed(rig.Patience); !closed {
+		if _, closed := c.Closed(rig.WaitTimeout); !closed {
 			t.Error("the connection stays open")
 		}
 	})
@@ -167,7 +167,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		// Like some clients, the test sends the whole request before it reads.
 		c := e.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
+		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
 		sent := make(chan int64)
 		go func() {
 			n, _ := io.Copy(c.Conn, io.LimitReader(zeros{}, over))
@@ -198,7 +198,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	t.Run("chunked", func(t *testing.T) {
 		t.Parallel()
 		c := e.Dial()
-		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
+		_ = c.Send(e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
 		sent := make(chan int)
 		go func() {
 			n, chunk := 0, "10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n"
@@ -222,7 +222,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 		c.Reply("POST").WantStatus(401)
 	})
 	t.Cleanup(func() {
-		e.WantUnserved(t, 1)
+		e.WantServedAtMost(t, 1)
 		e.WantPeak(150 << 20)
 	})
 }
@@ -256,7 +256,7 @@ func TestFault60_ContentEncoding(t *testing.T) {
 	var served int64
 	for coding, pack := range pack {
 		for _, name := range []string{coding, strings.ToUpper(coding)} {
-			for _, d := range rig.AllWays {
+			for _, d := range rig.TextWays {
 				body := d.Body("sim", rig.Prompt, "")
 				e.Post(d.Path, pack(body), "Content-Encoding: "+name).WantStatus(200)
 				if served++; d == rig.Chat {
@@ -288,10 +288,10 @@ func TestFault60_ContentEncoding(t *testing.T) {
 		e.Post(rig.Chat.Path, pack["gzip"](e.Chat("")), "Content-Encoding: "+enc).
 			WantRefused(rig.Chat, rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""})
 	}
-	two := e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Encoding: gzip", "Content-Encoding: identity", "Content-Length: 2") + "{}"
-	if r, err := orStatus(e.Dial(), two); err != nil || r != 415 {
+	two := e.RequestHead("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Encoding: gzip", "Content-Encoding: identity", "Content-Length: 2") + "{}"
+	if r, err := sendForStatus(e.Dial(), two); err != nil || r != 415 {
 		t.Errorf("two lines: %d, %v", r, err)
 	}
 	e.Post(rig.Chat.Path, e.Chat(""), "Content-Encoding: identity").WantStatus(200)
-	e.WantUnserved(t, served+1)
+	e.WantServedAtMost(t, served+1)
 }

@@ -67,27 +67,27 @@ func TestFault74_CertificateRotated(t *testing.T) {
 		}
 	}
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
-	must(t, err)
+	noError(t, err)
 	defer kept.Close()
 	// As in a renewal, the two files change one after the other.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
-	rig.WaitFor(t, rig.Patience, "the new certificate is shown", func() bool { return e.certificateShown() == "new" })
+	rig.WaitFor(t, rig.WaitTimeout, "the new certificate is shown", func() bool { return e.certificateShown() == "new" })
 	if at := e.Metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
 		t.Errorf("the metric says %v", at)
 	}
 	if from := e.Metric("penstock_certificate_not_before_timestamp_seconds"); from == 0 || from > float64(time.Now().Add(-47*time.Hour).Unix()) {
 		t.Errorf("the metric says that it is valid from %v, and the pair is two days old", from)
 	}
-	if _, err := kept.Write([]byte(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
+	if _, err := kept.Write([]byte(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
 		t.Errorf("the connection from before: %v", err)
 	}
 	b := make([]byte, 12)
 	if _, err := io.ReadFull(kept, b); err != nil || string(b) != "HTTP/1.1 200" {
 		t.Errorf("the connection from before: %q, %v", b, err)
 	}
-	if !whole(held) {
+	if !isCompleteStream(held) {
 		t.Error("the stream was cut")
 	}
 }
@@ -102,7 +102,7 @@ func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return show.Load(), nil },
 		ClientAuth:     tls.RequireAndVerifyClientCert, ClientCAs: clients,
 	})
-	must(t, err)
+	noError(t, err)
 	t.Cleanup(func() { ln.Close() })
 	go func() {
 		for {
@@ -135,7 +135,7 @@ func TestFault74_UpstreamCertificates(t *testing.T) {
 	year := time.Now().Add(365 * 24 * time.Hour)
 	pair := func(cert, key string) *tls.Certificate {
 		p, err := tls.X509KeyPair([]byte(cert), []byte(key))
-		must(t, err)
+		noError(t, err)
 		return &p
 	}
 	oldCert, oldKey := pemPair(t, "engine", year)

@@ -15,7 +15,7 @@ import (
 
 // These tests cover rows 33 to 37: clients that disconnect, stop reading, or read slowly.
 
-var goodbyes = []struct {
+var disconnects = []struct {
 	name string
 	say  func(*rig.Raw)
 }{
@@ -38,7 +38,7 @@ func (e *edge) wantFreed(phase string) {
 	e.T.Helper()
 	engine := e.Engines[0]
 	rig.WaitFor(e.T, freeTime, "the engine is free", func() bool { s := engine.Stats(); return s.Running+s.Waiting == 0 && s.Aborted == 1 })
-	if l := e.LastCall(); l.Outcome != "client_gone" || l.Attempts != 1 || l.Status != 499 && l.Status != 200 {
+	if l := e.LastAccessLine(); l.Outcome != "client_gone" || l.Attempts != 1 || l.Status != 499 && l.Status != 200 {
 		e.T.Errorf("the log says %+v", l)
 	}
 	if n := e.Metric("penstock_client_aborts_total", `phase="`+phase+`"`); n != 1 {
@@ -49,7 +49,7 @@ func (e *edge) wantFreed(phase string) {
 			e.T.Errorf("the engine is blamed: %+v", u)
 		}
 	}
-	rig.WaitFor(e.T, rig.Patience, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
+	rig.WaitFor(e.T, rig.WaitTimeout, "the connection to the engine is closed", func() bool { return engine.Stats().Conns <= 1 })
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
@@ -65,7 +65,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 			aborts := func(phase string) float64 {
 				return e.Metric("penstock_client_aborts_total", `phase="`+phase+`"`)
 			}
-			for _, bye := range goodbyes {
+			for _, bye := range disconnects {
 				for _, c := range []struct {
 					name    string
 					w       rig.Way
@@ -88,27 +88,27 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 						continue // the test cannot see when the edge has read the head
 					}
 					t.Run(strings.Join([]string{bye.name, c.w.String(), c.name}, "/"), func(t *testing.T) {
-						before, lines := aborts(c.phase), len(e.Calls())
+						before, lines := aborts(c.phase), len(e.AccessLines())
 						conn := dial(t)
-						_ = conn.Send(e.Head("POST", c.w.Path, c.w.ContentType(), c.framing) + c.body)
+						_ = conn.Send(e.RequestHead("POST", c.w.Path, c.w.ContentType(), c.framing) + c.body)
 						if c.body != "" {
-							rig.WaitFor(t, rig.Patience, "the call has begun", func() bool {
+							rig.WaitFor(t, rig.WaitTimeout, "the call has begun", func() bool {
 								return e.Metric("penstock_calls_inflight") == 1 && (c.phase == "body" || e.Metric("penstock_upstream_inflight") == 1)
 							})
 						}
 						bye.say(conn)
 						if bye.name == "half-close" {
 							conn.Reply("POST").WantRefused(c.w, badRequest)
-							if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
+							if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
 								t.Errorf("not closed, or more came: %.200q", rest)
 							}
 						}
-						rig.WaitFor(t, rig.Patience, "the client is counted", func() bool { return aborts(c.phase) == before+1 })
+						rig.WaitFor(t, rig.WaitTimeout, "the client is counted", func() bool { return aborts(c.phase) == before+1 })
 						if c.body == "" {
 							return // the request was not a call yet
 						}
-						rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(e.Calls()) == lines+1 })
-						if l := e.Calls()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
+						rig.WaitFor(t, rig.WaitTimeout, "the call is logged", func() bool { return len(e.AccessLines()) == lines+1 })
+						if l := e.AccessLines()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
 							t.Errorf("the log says %+v", l)
 						}
 					})
@@ -128,20 +128,20 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 
 func TestFault33_LeavesWhileQueued(t *testing.T) {
 	t.Parallel()
-	for _, bye := range goodbyes {
+	for _, bye := range disconnects {
 		t.Run(bye.name, func(t *testing.T) {
 			t.Parallel()
 			s := rig.Setup{Upstream: "concurrency: 1, " + rig.QuietProbes, Model: "queue: { depth: 8, wait: 30s }"}
-			inWays(t, rig.AllWays, s, func(e *edge, w rig.Way) {
+			inWays(t, rig.TextWays, s, func(e *edge, w rig.Way) {
 				holder := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":100`))
 				holder.Next()
 				c := e.Dial()
-				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				rig.WaitFor(e.T, rig.Patience, "the call is in the queue", func() bool { return e.Status().CallsIn("queued") == 1 })
+				_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, "")))
+				rig.WaitFor(e.T, rig.WaitTimeout, "the call is in the queue", func() bool { return e.Status().CountCalls("queued") == 1 })
 				bye.say(c)
 				rig.WaitFor(e.T, freeTime, "the queue is left", func() bool { return e.Metric("penstock_client_aborts_total", `phase="queued"`) == 1 })
 				holder.Leave()
-				e.Rest()
+				e.WaitIdle()
 				e.Ask(w, "").WantStatus(200)
 				if n := e.Engines[0].Stats().Requests; n != 2 {
 					e.T.Errorf("%d requests upstream, want 2: the one that left is not to come later", n)
@@ -154,14 +154,14 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{"prefill": "", "blackhole": "blackhole", "head only": "stall-after=0"} {
-		for _, bye := range goodbyes {
+		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
-				inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+				inWays(t, rig.TextWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 					c := e.Dial()
-					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, `"ttft_ms":60000`)))
-					rig.WaitFor(e.T, rig.Patience, "the engine works", func() bool { return e.Engines[0].Stats().Requests == 1 })
+					_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, `"ttft_ms":60000`)))
+					rig.WaitFor(e.T, rig.WaitTimeout, "the engine works", func() bool { return e.Engines[0].Stats().Requests == 1 })
 					bye.say(c)
 					e.wantFreed("waiting")
 				})
@@ -176,12 +176,12 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 		"while it speaks":    `"tokens":100000,"delay_ms":5`,
 		"while it is silent": `"tokens":3,"delay_ms":60000`,
 	} {
-		for _, bye := range goodbyes {
+		for _, bye := range disconnects {
 			t.Run(name+"/"+bye.name, func(t *testing.T) {
 				t.Parallel()
 				inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					c := e.Dial()
-					_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, control)))
+					_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, control)))
 					for line := ""; !strings.HasPrefix(line, "data: "); {
 						var err error
 						if line, err = c.In.ReadString('\n'); err != nil {
@@ -204,11 +204,11 @@ func TestFault36_StopsReading(t *testing.T) {
 	inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 		c := e.Dial()
 		_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		_ = c.Send(e.Request(w.Path, long(w, 10_000_000)))
+		_ = c.Send(e.RequestBytes(w.Path, long(w, 10_000_000)))
 		if _, err := c.In.ReadString('\n'); err != nil {
 			e.T.Fatal(err)
 		}
-		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
+		rig.WaitFor(e.T, rig.WaitTimeout, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
 		// The kernel buffers a few megabytes. A higher number would mean that the edge buffers the
 		// answer.
@@ -229,13 +229,13 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 			const write = 4 * time.Second
 			e := start(t, rig.Setup{Engines: longWinded, Timeouts: "write: 4s"})
 			c := e.Dial()
-			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+			_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 			_ = c.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 			tokens := 30_000
 			if !w.Stream {
 				tokens = 800_000
 			}
-			_ = c.Send(e.Request(w.Path, long(w, tokens)))
+			_ = c.Send(e.RequestBytes(w.Path, long(w, tokens)))
 			begun := time.Now()
 			c.In = bufio.NewReaderSize(&slowReader{from: c.Conn, rate: 512 << 10}, 256<<10)
 			r := c.Reply("POST")

@@ -28,8 +28,8 @@ var endpoints = []rig.Way{
 	{Dialect: "chat", Path: "/v1/completions", Stream: false},
 }
 
-// wantShut waits until the edge closes the connection, with a 408 or silently.
-func wantShut(c *rig.Raw, limit time.Duration) {
+// wantClosed waits until the edge closes the connection, with a 408 or silently.
+func wantClosed(c *rig.Raw, limit time.Duration) {
 	c.T.Helper()
 	rest, ok := c.Closed(limit)
 	if !ok {
@@ -43,7 +43,7 @@ func wantShut(c *rig.Raw, limit time.Duration) {
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 3s, client_idle: 3s"})
-	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	for name, send := range map[string]func(c *rig.Raw){
 		"nothing":     func(*rig.Raw) {},
 		"half a head": func(c *rig.Raw) { _ = c.Send(whole[:40]) },
@@ -66,7 +66,7 @@ func TestFault38_Slowloris(t *testing.T) {
 			c.T = t
 			var sending sync.WaitGroup
 			sending.Go(func() { send(c) })
-			wantShut(c, rig.Patience)
+			wantClosed(c, rig.WaitTimeout)
 			c.Close()
 			sending.Wait()
 		})
@@ -78,11 +78,11 @@ func TestFault38_Slowloris(t *testing.T) {
 			_ = c.Send(whole + more)
 			c.Reply("POST").WantStatus(200)
 			c.T = t
-			wantShut(c, rig.Patience)
+			wantClosed(c, rig.WaitTimeout)
 		})
 	}
 	t.Cleanup(func() {
-		rig.WaitFor(t, rig.Patience, "no connection is left", func() bool { return e.Metric("penstock_client_connections") <= 1 })
+		rig.WaitFor(t, rig.WaitTimeout, "no connection is left", func() bool { return e.Metric("penstock_client_connections") <= 1 })
 		if e.Metric("penstock_errors_total", `code="request_timeout"`) == 0 {
 			t.Error("slow heads are not counted")
 		}
@@ -107,9 +107,9 @@ func TestFault39_BodyStalls(t *testing.T) {
 				t.Parallel()
 				c := e.Dial()
 				c.T = t
-				_ = c.Send(strings.TrimSuffix(e.Head("POST", w.Path, "Content-Type: application/json"), "\r\n") + framing)
+				_ = c.Send(strings.TrimSuffix(e.RequestHead("POST", w.Path, "Content-Type: application/json"), "\r\n") + framing)
 				c.Reply("POST").WantRefused(w, tooLate)
-				if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+				if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 					t.Errorf("not closed, or more came: %q", rest)
 				}
 			})
@@ -130,7 +130,7 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 	for _, w := range endpoints {
 		for _, sent := range []string{"", `{"model"`} {
 			c := e.Dial()
-			_ = c.Send(e.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 100") + sent)
+			_ = c.Send(e.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 100") + sent)
 			_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			c.Reply("POST").WantRefused(w, rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""})
 		}
@@ -150,13 +150,13 @@ func TestFault39_BodyDrips(t *testing.T) {
 	})
 	form := formStart("ears") + strings.Repeat("x", 20_000)
 	for name, text := range map[string]string{
-		"json": e.Request(rig.Messages.Path, rig.Messages.Body("sim", strings.Repeat("x", 20_000), "")),
-		"form": e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: 1000000") + form,
+		"json": e.RequestBytes(rig.Messages.Path, rig.Messages.Body("sim", strings.Repeat("x", 20_000), "")),
+		"form": e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: 1000000") + form,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := e.Dial()
-			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+			_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 			_ = c.Send(text[:len(text)-19_000])
 			var sending sync.WaitGroup
 			sending.Go(func() { c.Drip(text[len(text)-19_000:], 50*time.Millisecond) })
@@ -173,8 +173,8 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	c := e.Dial()
-	_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
-	_ = c.Send(e.Head("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
+	_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
+	_ = c.Send(e.RequestHead("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		for c.Send(strings.Repeat("x", 400)) == nil { // about 4 KiB per second, fast enough for a small body
@@ -194,17 +194,17 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})
-	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	stops := []int{0, 30, strings.Index(whole, "\r\n\r\n") + 4, len(whole) - 3}
 	for i := range 200 {
 		_ = e.Dial().Send(whole[:stops[i%len(stops)]])
 	}
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		for range 5 {
-			e.Ask(w, "").WantStatus(200).Within(2 * time.Second) // does not wait for the slow clients' timeouts
+			e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second) // does not wait for the slow clients' timeouts
 		}
 	}
-	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
+	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
 }
 
 const transcriptions = "/v1/audio/transcriptions"
@@ -218,7 +218,7 @@ func formStart(model string) string {
 func (e *edge) postForm(path, form string) *rig.Reply {
 	e.T.Helper()
 	c := e.Dial()
-	_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
-	_ = c.Send(e.Head("POST", path, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form))) + form)
+	_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
+	_ = c.Send(e.RequestHead("POST", path, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form))) + form)
 	return c.Reply("POST")
 }

@@ -34,7 +34,7 @@ func TestFault78_Drain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			times := 3
-			if full(t) {
+			if isFullLength(t) {
 				times = 20
 			}
 			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Config: timeouts + `
@@ -43,7 +43,7 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 			for i := range times {
-				tr := drive(e, usual)
+				tr := startTraffic(e, defaultMix)
 				tr.mayRefuse.Store(true)
 				e.Signal(syscall.SIGTERM)
 				e.Exits(30*time.Second, 0)
@@ -52,7 +52,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 					t.Error("the log does not say that it has drained")
 				}
 				if i+1 < times {
-					e.Relaunch()
+					e.Restart()
 				}
 			}
 		})
@@ -74,7 +74,7 @@ func TestFault78_DrainOrder(t *testing.T) {
 		kept := e.Dial()
 		ask := func() *rig.Reply {
 			e.T.Helper()
-			if err := kept.Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))); err != nil {
+			if err := kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))); err != nil {
 				e.T.Fatal(err)
 			}
 			return kept.Reply("POST")
@@ -85,11 +85,11 @@ func TestFault78_DrainOrder(t *testing.T) {
 			}
 		}
 		e.Signal(syscall.SIGTERM)
-		rig.WaitFor(e.T, rig.Patience, "readiness turns", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 503 })
+		rig.WaitFor(e.T, rig.WaitTimeout, "readiness turns", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 503 })
 		if r := ask(); r.Status != 200 {
 			e.T.Errorf("on a kept connection: status %d", r.Status)
 		}
-		if rest, ok := kept.Closed(rig.Patience); !ok || rest != "" {
+		if rest, ok := kept.Closed(rig.WaitTimeout); !ok || rest != "" {
 			e.T.Errorf("the kept connection goes on: %q", rest)
 		}
 		if r := e.Get("/health"); r.Status != 200 {
@@ -108,9 +108,9 @@ func TestFault78_DrainOrder(t *testing.T) {
 		if !strings.Contains(all.String(), "shutting down") || w.Dialect == "chat" && last.Data == "[DONE]" || strings.Contains(all.String(), "message_stop") || strings.Contains(all.String(), "response.completed") {
 			e.T.Errorf("the stream ends with %q", last)
 		}
-		e.Exits(rig.Patience, 0)
+		e.Exits(rig.WaitTimeout, 0)
 		found := false
-		for _, l := range e.Calls() {
+		for _, l := range e.AccessLines() {
 			found = found || l.Outcome == "drained"
 		}
 		if !found {
@@ -127,13 +127,13 @@ func TestFault78_SilentConnections(t *testing.T) {
 	for range 10 {
 		e.Dial()
 		kept := e.Dial()
-		must(t, kept.Send(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
+		noError(t, kept.Send(e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))))
 		kept.Reply("POST")
 	}
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // the drain time for running calls is 30 s
+	e.Exits(rig.WaitTimeout, 0)
+	if took := time.Since(begun); took > 4*time.Second+rig.TimingTolerance { // the drain time for running calls is 30 s
 		t.Errorf("it took %v", took)
 	}
 }
@@ -144,14 +144,14 @@ func TestFault78_StuckClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
 	deaf := e.Dial()
-	must(t, deaf.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
-	must(t, deaf.Send(e.Request(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000000`))))
-	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))
-	must(t, e.Dial().Send(whole[:20]))
-	must(t, e.Dial().Send(whole[:len(whole)-2]))
-	rig.WaitFor(t, rig.Patience, "both calls run", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
+	noError(t, deaf.Conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	noError(t, deaf.Send(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000000`))))
+	whole := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`))
+	noError(t, e.Dial().Send(whole[:20]))
+	noError(t, e.Dial().Send(whole[:len(whole)-2]))
+	rig.WaitFor(t, rig.WaitTimeout, "both calls run", func() bool { return e.Metric("penstock_calls_inflight") == 2 })
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 }
 
 // TestFault79_Restart checks that, after a SIGKILL, the next process serves its first request
@@ -163,7 +163,7 @@ func TestFault79_Restart(t *testing.T) {
 		e.Ask(rig.Chat, "").WantStatus(200)
 		e.Signal(syscall.SIGKILL)
 		<-e.Done
-		e.Relaunch() // returns once the program reports that it is serving
+		e.Restart() // returns once the program reports that it is serving
 		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
 	}
 }
@@ -173,14 +173,14 @@ func TestFault79_Restart(t *testing.T) {
 func sharePort(e *edge) (run func() *rig.Process) {
 	e.T.Helper()
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress()
+	e.Exits(rig.WaitTimeout, 0)
+	admin, addr := rig.ReusableAddress(), rig.ReusableAddress()
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
 	run = func() *rig.Process {
 		p := rig.StartProcess(e.T, "serve", "--share-port", "--config", e.Path)
-		p.Says("serving http://" + e.Addr)
+		p.WaitOutput("serving http://" + e.Addr)
 		return p
 	}
 	e.Adopt(run())
@@ -208,13 +208,13 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	call = strings.Replace(call, "{", `{"max_tokens":600,`, 1)
 	e.Do("POST", rig.Chat.Path, call, bearer).WantStatus(200)
 	usedAtFirst := `"key":"other"`
-	rig.WaitFor(t, rig.Patience, "the ledger has it", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the ledger has it", func() bool {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(e.Path), "usage.ledger"))
 		return err == nil && strings.Contains(string(text), usedAtFirst)
 	})
 	next := run()
 	e.Signal(syscall.SIGTERM)
-	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
 	time.Sleep(time.Second) // covers the old process's linger, and the connections queued at its socket
@@ -227,9 +227,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Error("the first one has ended meanwhile")
 	}
 	stream.Leave()
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 	e.Adopt(next)
-	rig.WaitFor(t, rig.Patience, "the second one writes the ledger", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the second one writes the ledger", func() bool {
 		return strings.Contains(e.Log.String(), "this process now writes the ledger")
 	})
 	if e.Do("POST", rig.Chat.Path, call, bearer).Status != 429 || strings.Contains(e.Log.String(), `"level":"error"`) {
@@ -242,7 +242,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 func TestUpgradeBySharedPort(t *testing.T) {
 	t.Parallel()
 	times := 2
-	if full(t) {
+	if isFullLength(t) {
 		times = 20
 	}
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
@@ -252,21 +252,21 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress() // these addresses stay free between two programs
+	e.Exits(rig.WaitTimeout, 0)
+	admin, addr := rig.ReusableAddress(), rig.ReusableAddress() // these addresses stay free between two programs
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
 	run := func() *rig.Process {
 		p := rig.StartProcess(t, "serve", "--share-port", "--config", e.Path)
-		p.Says("serving http://" + e.Addr)
+		p.WaitOutput("serving http://" + e.Addr)
 		return p
 	}
 	e.Adopt(run())
 	if _, errs, code := rig.RunProgram(t, "", "serve", "--config", e.Path); code != 1 || !strings.Contains(errs, "is taken") || !strings.Contains(errs, "--share-port") {
 		t.Errorf("one who does not share: exit code %d\n%s", code, errs)
 	}
-	tr := drive(e, usual)
+	tr := startTraffic(e, defaultMix)
 	for range times {
 		next := run()
 		time.Sleep(300 * time.Millisecond)
@@ -307,7 +307,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 	next := run()
 	seen := map[string]bool{}
-	rig.WaitFor(t, rig.Patience, "both answer", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "both answer", func() bool {
 		e.Client.CloseIdleConnections() // a new connection may reach the other edge
 		r := e.Fetch("GET", e.Admin+"/status")
 		name := r.Header.Get("X-Penstock-Process")
@@ -321,9 +321,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 	e.Adopt(next)
-	rig.WaitFor(t, rig.Patience, "the second one has noticed", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the second one has noticed", func() bool {
 		return strings.Contains(e.Log.String(), "has the admin port to itself again")
 	})
 	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Header.Get("X-Penstock-Processes") != "" || r.Header.Get("X-Penstock-Process") == "" {
@@ -331,32 +331,32 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// manager simulates a service manager: it owns the sockets, and receives the program's
+// serviceManager simulates a service manager: it owns the sockets, and receives the program's
 // notifications.
-type manager struct {
+type serviceManager struct {
 	t      *testing.T
 	files  []*os.File
 	notify *net.UnixConn
 	path   string
-	marks  int // number of marks that catchUp has sent
+	marks  int // number of marks that waitDelivered has sent
 	mu     sync.Mutex
 	told   []string
 }
 
-func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
-	m = &manager{t: t, path: filepath.Join(t.TempDir(), "notify")}
+func newManager(t *testing.T, names ...string) (m *serviceManager, addrs []string) {
+	m = &serviceManager{t: t, path: filepath.Join(t.TempDir(), "notify")}
 	for range names {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		noError(t, err)
 		f, err := ln.(*net.TCPListener).File()
-		must(t, err)
+		noError(t, err)
 		ln.Close()
 		t.Cleanup(func() { f.Close() })
 		m.files, addrs = append(m.files, f), append(addrs, ln.Addr().String())
 	}
 	var err error
 	m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
-	must(t, err)
+	noError(t, err)
 	t.Cleanup(func() { m.notify.Close() })
 	go func() {
 		b := make([]byte, 4096)
@@ -375,7 +375,7 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 
 // run starts the program as the manager does. LISTEN_PID must be the program's process id, which
 // only a shell can set.
-func (m *manager) run(names, config string, env ...string) *rig.Process {
+func (m *serviceManager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
 	cmd.Env = append(append(rig.CleanEnv(), "NOTIFY_SOCKET="+m.path, fmt.Sprintf("LISTEN_FDS=%d", len(m.files)), "LISTEN_FDNAMES="+names), env...)
@@ -383,12 +383,12 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits until at least atLeast notifications that contain part have been received, and
+// waitNotified waits until at least atLeast notifications that contain part have been received, and
 // returns their number.
-func (m *manager) hears(part string, atLeast int) int {
+func (m *serviceManager) waitNotified(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
-	rig.WaitFor(m.t, rig.Patience, fmt.Sprintf("%q is notified %d times", part, atLeast), func() bool {
+	rig.WaitFor(m.t, rig.WaitTimeout, fmt.Sprintf("%q is notified %d times", part, atLeast), func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		n = 0
@@ -402,16 +402,16 @@ func (m *manager) hears(part string, atLeast int) int {
 	return n
 }
 
-func (m *manager) catchUp() {
+func (m *serviceManager) waitDelivered() {
 	m.t.Helper()
 	m.marks++
 	mark := fmt.Sprintf("MARK=%d;", m.marks)
 	c, err := net.Dial("unixgram", m.path)
-	must(m.t, err)
+	noError(m.t, err)
 	defer c.Close()
 	_, err = c.Write([]byte(mark))
-	must(m.t, err)
-	m.hears(mark, 1)
+	noError(m.t, err)
+	m.waitNotified(mark, 1)
 }
 
 // TestSocketActivation checks that the program serves on inherited sockets and notifies the manager
@@ -426,12 +426,12 @@ upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 512, probe: { 
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 	m, addrs := newManager(t, "admin", "public")
 	e.Admin, e.Addr, e.URL = "http://"+addrs[0], addrs[1], "http://"+addrs[1]
 	e.Adopt(m.run("admin:public", e.Path, "WATCHDOG_USEC=400000"))
-	m.hears("READY=1", 1)
-	m.hears("WATCHDOG=1", 3)
+	m.waitNotified("READY=1", 1)
+	m.waitNotified("WATCHDOG=1", 3)
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 		t.Errorf("the admin socket: %d", r.Status)
@@ -440,19 +440,19 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	if r, status := e.askReload(""); status != 200 {
 		t.Errorf("reload = %d %+v, want 200", status, r)
 	}
-	m.hears("RELOADING=1\nMONOTONIC_USEC=", 1)
-	m.hears("READY=1", 2)
-	tr := drive(e, usual)
+	m.waitNotified("RELOADING=1\nMONOTONIC_USEC=", 1)
+	m.waitNotified("READY=1", 2)
+	tr := startTraffic(e, defaultMix)
 	for range 3 {
-		before := m.hears("STOPPING=1", 0)
+		before := m.waitNotified("STOPPING=1", 0)
 		e.Signal(syscall.SIGTERM)
-		m.hears("STOPPING=1", before+1)
+		m.waitNotified("STOPPING=1", before+1)
 		e.Exits(30*time.Second, 0)
-		m.catchUp()
-		ready := m.hears("READY=1", 2)     // the old process may have reloaded the changed file
-		time.Sleep(200 * time.Millisecond) // clients connect while no process is running
+		m.waitDelivered()
+		ready := m.waitNotified("READY=1", 2) // the old process may have reloaded the changed file
+		time.Sleep(200 * time.Millisecond)    // clients connect while no process is running
 		e.Adopt(m.run("admin:public", e.Path))
-		m.hears("READY=1", ready+1)
+		m.waitNotified("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)
 	}
 	tr.wantNothingLost()
@@ -460,10 +460,10 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		t.Errorf("%d connections were refused", n)
 	}
 	e.Signal(syscall.SIGTERM)
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 	for _, names := range []string{"admin:admin"} {
 		p := m.run(names, e.Path)
-		p.Exits(rig.Patience, 1)
+		p.Exits(rig.WaitTimeout, 1)
 		if !strings.Contains(p.Err.String(), "FileDescriptorName") {
 			t.Errorf("%s: error output = %s, want FileDescriptorName", names, p.Err)
 		}
@@ -476,16 +476,16 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	body := rig.Chat.Body("sim", rig.Prompt, `"tokens":1`)
-	whole := e.Request(rig.Chat.Path, body)
+	whole := e.RequestBytes(rig.Chat.Path, body)
 	c, fresh := e.Dial(), e.Dial()
-	must(t, c.Send(whole[:len(whole)-20]))
-	must(t, fresh.Send(whole[:10]))
-	rig.WaitFor(t, rig.Patience, "both are there", func() bool { return e.Metric("penstock_client_connections") >= 2 })
+	noError(t, c.Send(whole[:len(whole)-20]))
+	noError(t, fresh.Send(whole[:10]))
+	rig.WaitFor(t, rig.WaitTimeout, "both are there", func() bool { return e.Metric("penstock_client_connections") >= 2 })
 	e.Signal(syscall.SIGTERM)
-	rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(e.Log.String(), `"draining"`) })
+	rig.WaitFor(t, rig.WaitTimeout, "it drains", func() bool { return strings.Contains(e.Log.String(), `"draining"`) })
 	time.Sleep(300 * time.Millisecond)
-	must(t, c.Send(whole[len(whole)-20:]))
-	must(t, fresh.Send(whole[10:]))
+	noError(t, c.Send(whole[len(whole)-20:]))
+	noError(t, fresh.Send(whole[10:]))
 	for _, conn := range []*rig.Raw{c, fresh} {
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -496,5 +496,5 @@ func TestFault78_RequestUnderWay(t *testing.T) {
 			t.Errorf("status %d, close %v, %v: %s", res.StatusCode, res.Close, err, b)
 		}
 	}
-	e.Exits(rig.Patience, 0)
+	e.Exits(rig.WaitTimeout, 0)
 }

@@ -20,7 +20,7 @@ upstreams: [{ name: up-0, url: "{{up-0}}", ` + rig.QuietProbes + ` }]
 models: [{ id: sim, deployments: [{ upstream: up-0, served: ` + served + ` }]` + kind + ` }]
 `
 	}
-	for _, w := range rig.EveryWay {
+	for _, w := range rig.WaysWithAudio {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			kind := ""

@@ -36,9 +36,9 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request. It returns once the connection can be used
+// startFakeEngine starts a fake engine. script answers one request. It returns once the connection can be used
 // for the next request, or has been closed.
-func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
+func startFakeEngine(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
 	f.url = listen(t, f.serve)
@@ -111,9 +111,9 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns the number of calls, not counting probes, and the number of calls whose connection
+// callCounts returns the number of calls, not counting probes, and the number of calls whose connection
 // the edge has closed.
-func (f *fakeEngine) seen() (calls, closed int) {
+func (f *fakeEngine) callCounts() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls, f.closed
@@ -146,9 +146,9 @@ func (c *fakeCall) answer() {
 	c.chunk("")
 }
 
-// untilClosed waits until the edge closes the connection, and counts it as closed.
-func (c *fakeCall) untilClosed() {
-	_ = c.SetReadDeadline(time.Now().Add(rig.Patience))
+// waitClosed waits until the edge closes the connection, and counts it as closed.
+func (c *fakeCall) waitClosed() {
+	_ = c.SetReadDeadline(time.Now().Add(rig.WaitTimeout))
 	if _, err := c.in.ReadByte(); err == nil {
 		c.engine.t.Error("the edge sends more on a connection that waits for an answer")
 		return

@@ -74,14 +74,14 @@ func TestFault61_BadForms(t *testing.T) {
 			t.Parallel()
 			conn := e.Dial()
 			conn.T = t
-			_ = conn.SetDeadline(time.Now().Add(2 * rig.Patience))
+			_ = conn.SetDeadline(time.Now().Add(2 * rig.WaitTimeout))
 			begun := time.Now()
-			_ = conn.Send(e.Head("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
+			_ = conn.Send(e.RequestHead("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
 			r := conn.Reply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, `"invalid_request_error"`) {
 				t.Errorf("answer = %s, want invalid_request_error", r.Body)
 			}
-			if took := time.Since(begun); took > time.Second+rig.Grace {
+			if took := time.Since(begun); took > time.Second+rig.TimingTolerance {
 				t.Errorf("it took %v", took)
 			}
 			rig.WantNoLeak(t, "the answer", r.Body, e.Key)
@@ -105,7 +105,7 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	}
 	for _, size := range []int{1, 1000, 3 << 20} {
 		e.postForm(transcriptions, form(size)).WantStatus(200)
-		if l := e.LastCall(); l.Model != "ears" || l.Status != 200 {
+		if l := e.LastAccessLine(); l.Model != "ears" || l.Status != 200 {
 			t.Errorf("the log says %+v", l)
 		}
 	}
@@ -115,7 +115,7 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
 	// A temporary file would be in the temporary directory, or deleted but still open.
-	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.WantPeak(100 << 20)
 }
 
@@ -133,9 +133,9 @@ func TestFault63_LargeUploads(t *testing.T) {
 	for range 4 {
 		c := e.Dial()
 		uploads.Go(func() {
-			_ = c.SetDeadline(time.Now().Add(8 * rig.Patience))
+			_ = c.SetDeadline(time.Now().Add(8 * rig.WaitTimeout))
 			begin, end := formStart("ears"), "\r\n--B--\r\n"
-			_ = c.Send(e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.FormatInt(int64(len(begin)+len(end))+size, 10)) + begin)
+			_ = c.Send(e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.FormatInt(int64(len(begin)+len(end))+size, 10)) + begin)
 			if _, err := io.CopyN(c.Conn, zeros{}, size); err != nil {
 				t.Error(err)
 			}
@@ -157,26 +157,26 @@ func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
 	var held []*rig.Raw
-	for _, w := range rig.PlainWays {
+	for _, w := range rig.UnstreamedWays {
 		for range 6 {
-			whole := e.Request(w.Path, w.Body("sim", pad, ""))
+			whole := e.RequestBytes(w.Path, w.Body("sim", pad, ""))
 			c := e.Dial()
-			_ = c.SetDeadline(time.Now().Add(4 * rig.Patience))
+			_ = c.SetDeadline(time.Now().Add(4 * rig.WaitTimeout))
 			_ = c.Send(whole[:len(whole)-1])
 			held = append(held, c)
 		}
 	}
 	bodyMemory := rig.Refusal{Status: 503, Kind: "api_error", Code: "no_body_memory", After: ""}
 	refused := func() float64 { return e.Metric("penstock_errors_total", `code="no_body_memory"`) }
-	rig.WaitFor(t, rig.Patience, "the memory holds four bodies", func() bool { return refused() >= float64(len(held)-4) })
-	for _, w := range rig.AllWays {
+	rig.WaitFor(t, rig.WaitTimeout, "the memory holds four bodies", func() bool { return refused() >= float64(len(held)-4) })
+	for _, w := range rig.TextWays {
 		e.Ask(w, "").Text(w) // a small body is still accepted
 		e.Post(w.Path, w.Body("sim", strings.Repeat("x", 8<<20), "")).WantRefused(w, bodyMemory)
 	}
 	for _, c := range held {
 		c.Reset()
 	}
-	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // accepted by the edge, but exceeds the engine's context
 	e.WantPeak(140 << 20)
 }

@@ -16,14 +16,14 @@ import (
 
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
-// answers sends text, closes the client's sending side, and returns all bytes that it receives.
-func (e *edge) answers(t testing.TB, text string) string {
+// exchangeRaw sends text, closes the client's sending side, and returns all bytes that it receives.
+func (e *edge) exchangeRaw(t testing.TB, text string) string {
 	t.Helper()
 	c := e.Dial()
 	c.T = t
 	_ = c.Send(text)
 	_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite()
-	all, ok := c.Closed(rig.Patience)
+	all, ok := c.Closed(rig.WaitTimeout)
 	if !ok {
 		t.Error("the connection stays open although nothing more can come")
 	}
@@ -45,13 +45,13 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	}{
 		"no key":         {rig.Messages, "POST /v1/messages HTTP/1.1\r\nHost: edge\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""}},
 		"wrong key":      {rig.Chat, "POST /v1/chat/completions HTTP/1.1\r\nHost: edge\r\nx-api-key: no\r\n" + expect + "\r\nContent-Length: 100\r\n\r\n", rig.Refusal{Status: 401, Kind: "authentication_error", Code: "invalid_api_key", After: ""}},
-		"key in query":   {rig.Chat, e.Head("POST", rig.Chat.Path+"?key=x", expect, json, "Content-Length: 100"), rig.Refusal{Status: 401, Kind: "authentication_error", Code: "credential_in_query", After: ""}},
-		"no right":       {rig.Responses, e.Head("POST", rig.Responses.Path, expect, json, "Content-Length: 100"), rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""}},
-		"no route":       {rig.Chat, e.Head("POST", "/v1/nothing", expect, "Content-Length: 100"), rig.Refusal{Status: 404, Kind: "not_found_error", Code: "not_found", After: ""}},
-		"too large":      {rig.Messages, e.Head("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.BodyTooLarge},
-		"compressed":     {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Encoding: br", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
-		"no JSON":        {rig.Chat, e.Head("POST", rig.Chat.Path, expect, "Content-Type: text/plain", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
-		"malformed head": {rig.Chat, e.Head("POST", rig.Chat.Path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
+		"key in query":   {rig.Chat, e.RequestHead("POST", rig.Chat.Path+"?key=x", expect, json, "Content-Length: 100"), rig.Refusal{Status: 401, Kind: "authentication_error", Code: "credential_in_query", After: ""}},
+		"no right":       {rig.Responses, e.RequestHead("POST", rig.Responses.Path, expect, json, "Content-Length: 100"), rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""}},
+		"no route":       {rig.Chat, e.RequestHead("POST", "/v1/nothing", expect, "Content-Length: 100"), rig.Refusal{Status: 404, Kind: "not_found_error", Code: "not_found", After: ""}},
+		"too large":      {rig.Messages, e.RequestHead("POST", rig.Messages.Path, expect, json, "Content-Length: 100000"), rig.BodyTooLarge},
+		"compressed":     {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, "Content-Encoding: br", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
+		"no JSON":        {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, "Content-Type: text/plain", "Content-Length: 100"), rig.Refusal{Status: 415, Kind: "invalid_request_error", Code: "unsupported_media_type", After: ""}},
+		"malformed head": {rig.Chat, e.RequestHead("POST", rig.Chat.Path, expect, json, "Content-Length: 100", "Host: b"), badRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 				t.Fatalf("answer %q, %v, want %d and no invitation", line, err, c.want.Status)
 			}
 			conn.Reply("POST").WantRefused(c.w, c.want)
-			if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
+			if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
 		})
@@ -79,7 +79,7 @@ func TestFault41_ExpectContinue(t *testing.T) {
 				c := e.Dial()
 				c.T = t
 				for range 2 {
-					_ = c.Send(e.Head("POST", w.Path, expect, json, framing))
+					_ = c.Send(e.RequestHead("POST", w.Path, expect, json, framing))
 					if line, err := c.In.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 						t.Fatalf("not invited: %q, %v", line, err)
 					}
@@ -104,10 +104,10 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 	e := start(t, rig.Setup{})
 	c := e.Dial()
 	for range 2 { // twice, because the connection must stay open
-		_ = c.Send(e.Head("GET", "/v1/models", "Expect: 100-continue"))
+		_ = c.Send(e.RequestHead("GET", "/v1/models", "Expect: 100-continue"))
 		c.Reply("GET").WantStatus(200)
 	}
-	_ = c.Send(e.Head("PUT", "/v1/models", "Expect: 100-continue", "Content-Length: 0"))
+	_ = c.Send(e.RequestHead("PUT", "/v1/models", "Expect: 100-continue", "Content-Length: 0"))
 	c.Reply("PUT").WantStatus(405)
 }
 
@@ -115,12 +115,12 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 // that the edge does not mistake their bytes for a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
 		text := func(n int) string {
-			return e.Request(w.Path, w.Body("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
+			return e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, fmt.Sprintf(`"ttft_ms":50,"text":"answer %d"`, n)))
 		}
 		c := e.Dial()
-		_ = c.Send(text(0) + text(1) + text(2) + e.Head("GET", "/health"))
+		_ = c.Send(text(0) + text(1) + text(2) + e.RequestHead("GET", "/health"))
 		for i := range 3 {
 			r, err := c.TryReply("POST")
 			if err != nil && i > 0 {
@@ -140,20 +140,20 @@ func TestFault43_BigHeads(t *testing.T) {
 	e := start(t, rig.Setup{})
 	body := rig.Chat.Body("sim", rig.Prompt, "")
 	most := int(config.Defaults().Limits.Header)
-	good := e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most-600))
+	good := e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most-600))
 	c := e.Dial()
 	_ = c.Send(good)
 	c.Reply("POST").WantStatus(200)
 	for name, text := range map[string]string{
-		"1 MB in one line":    e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
-		"5000 lines":          e.Request(rig.Chat.Path, body, strings.TrimSuffix(strings.Repeat("X-Filler: f\r\n", 5000), "\r\n")),
-		"200 KB target":       e.Head("POST", rig.Chat.Path+"?"+strings.Repeat("x", 200<<10)),
+		"1 MB in one line":    e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
+		"5000 lines":          e.RequestBytes(rig.Chat.Path, body, strings.TrimSuffix(strings.Repeat("X-Filler: f\r\n", 5000), "\r\n")),
+		"200 KB target":       e.RequestHead("POST", rig.Chat.Path+"?"+strings.Repeat("x", 200<<10)),
 		"endless name":        "POST /v1/chat/completions HTTP/1.1\r\n" + strings.Repeat("X", 1<<20),
 		"endless target":      "GET /" + strings.Repeat("x", 1<<20),
 		"endless method":      strings.Repeat("G", 1<<20),
 		"endless blank lines": strings.Repeat("\r\n", 1<<20),
-		"just over":           e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most)),
-		"behind a good one":   good + e.Request(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
+		"just over":           e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", most)),
+		"behind a good one":   good + e.RequestBytes(rig.Chat.Path, body, "X-Filler: "+strings.Repeat("f", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,22 +175,22 @@ func TestFault43_BigHeads(t *testing.T) {
 			} else if r.Status != 414 && (r.Status != 400 || !strings.HasPrefix(name, "endless")) {
 				t.Errorf("status = %d, want 414, or 400 for an endless line: %s", r.Status, r.Body)
 			}
-			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %.100q", rest)
 			}
 		})
 	}
 }
 
-// framings returns requests whose end is ambiguous. If a request is in legal, the edge may serve
+// ambiguousRequests returns requests whose end is ambiguous. If a request is in legal, the edge may serve
 // both that request and the request after it.
-func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
+func (e *edge) ambiguousRequests(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 	const last, te = "0\r\n\r\n", "Transfer-Encoding: chunked"
 	head := func(lines ...string) string {
-		return e.Head("POST", w.Path, append([]string{"Content-Type: application/json"}, lines...)...)
+		return e.RequestHead("POST", w.Path, append([]string{"Content-Type: application/json"}, lines...)...)
 	}
 	sized := func(format string) string { return head(te) + fmt.Sprintf(format, len(body), body) + last }
 	return map[string]string{
@@ -208,7 +208,7 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 		"TE VT": head("Transfer-Encoding: \x0bchunked") + chunk + last, "TE quoted": head(`Transfer-Encoding: "chunked"`) + chunk + last, "TE blank in name": head("Transfer-Encoding : chunked") + chunk + last,
 		"TE folded": head("Transfer-Encoding:\r\n chunked") + chunk + last, "TE with CR": head("Transfer-Encoding: chun\rked") + chunk + last, "TE after NUL": head("X: a\x00Transfer-Encoding: chunked", "Content-Length: "+n) + body,
 		"TE behind LF": head("X: a\nTransfer-Encoding: chunked", "Content-Length: "+n) + body, "TE parameter": head("Transfer-Encoding: chunked;q=1") + chunk + last, "TE comma": head("Transfer-Encoding: ,chunked") + chunk + last,
-		"TE and 1.0": oldClient(head(te) + chunk + last), "TE identity and CL": head("Transfer-Encoding: identity", "Content-Length: "+n) + body,
+		"TE and 1.0": toHTTP10(head(te) + chunk + last), "TE identity and CL": head("Transfer-Encoding: identity", "Content-Length: "+n) + body,
 		"chunk 0x": sized("0x%x\r\n%s\r\n"), "chunk plus": sized("+%x\r\n%s\r\n"), "chunk minus": head(te) + "-1\r\n" + body + "\r\n" + last, "chunk empty": head(te) + "\r\n" + body + "\r\n" + last,
 		"chunk huge": head(te) + "ffffffffffffffffff\r\n" + body + "\r\n" + last, "chunk word": head(te) + "zz\r\n" + body + "\r\n" + last, "chunk blank": sized("%x \r\n%s\r\n"), "chunk no CRLF": sized("%x\r\n%s"),
 		"chunk LF": head(te) + fmt.Sprintf("%x\n%s\n0\n\n", len(body), body), "chunk CR": head(te) + fmt.Sprintf("%x\r%s\r0\r\r", len(body), body), "chunk extension": sized("%x;a=b\r\n%s\r\n"),
@@ -225,14 +225,14 @@ func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
 	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
-		all, legal := (&edge{&rig.Program{Edge: new(rig.Edge)}}).framings(w)
+		all, legal := (&edge{&rig.Program{Edge: new(rig.Edge)}}).ambiguousRequests(w)
 		for name := range all {
 			t.Run(w.Dialect+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				e := start(t, rig.Setup{Timeouts: timeouts})
-				all, _ := e.framings(w)
+				all, _ := e.ambiguousRequests(w)
 				c := e.Dial()
-				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
+				_ = c.Send(all[name] + e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, "")))
 				// The edge may serve the request in its strict interpretation, but must then close
 				// the connection.
 				once := strings.Contains(name, "trailer")
@@ -247,7 +247,7 @@ func TestFault44_Framing(t *testing.T) {
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)
 				}
-				rest, closed := c.Closed(rig.Patience)
+				rest, closed := c.Closed(rig.WaitTimeout)
 				if !closed {
 					t.Error("the connection stays open")
 				}
@@ -261,7 +261,7 @@ func TestFault44_Framing(t *testing.T) {
 				if rest != "" && most < 2 {
 					t.Errorf("what follows was answered: %.300q", rest)
 				}
-				e.Rest()
+				e.WaitIdle()
 				if n := e.served(); n > most {
 					t.Errorf("%d requests upstream, want at most %d", n, most)
 				}
@@ -278,7 +278,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 	for _, w := range []rig.Way{rig.Chat, rig.Messages} {
 		for _, body := range []string{"", "z", "zz", "zz\r\n", "2\r\n{}\r\n0\r\n\r\n", w.Body("sim", rig.Prompt, "")} {
 			c := e.Dial()
-			_ = c.Send(e.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 4", "Transfer-Encoding: chunked") + body)
+			_ = c.Send(e.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 4", "Transfer-Encoding: chunked") + body)
 			r := c.Reply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, "The head has a Content-Length and a Transfer-Encoding.") {
 				t.Errorf("%s with %.20q: answer = %s, want both header fields named", w.Dialect, body, r.Body)
@@ -289,7 +289,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 			"Trailer header": "Trailer: Content-Length",
 		} {
 			c := e.Dial()
-			_ = c.Send(e.Head("POST", w.Path, line))
+			_ = c.Send(e.RequestHead("POST", w.Path, line))
 			r := c.Reply("POST")
 			r.WantRefused(w, badRequest)
 			if !strings.Contains(r.Body, says) {
@@ -321,22 +321,22 @@ func TestFault44_StrictChunks(t *testing.T) {
 			"many extensions":    strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n \r\n", 40),
 			"endless trailer":    whole + "0\r\n" + strings.Repeat("x", 64<<10),
 			"many trailers":      whole + "0\r\n" + strings.Repeat("X: "+strings.Repeat("x", 100)+"\r\n", 600),
-			"behind another one": whole + "0\r\n\r\n" + e.Head("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + whole + "0\r\n\n",
+			"behind another one": whole + "0\r\n\r\n" + e.RequestHead("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + whole + "0\r\n\n",
 		} {
 			t.Run(w.Dialect+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				c := e.Dial()
 				c.T = t
 				begun := rig.StartWatch()
-				_ = c.Send(e.Head("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + text)
+				_ = c.Send(e.RequestHead("POST", w.Path, w.ContentType(), "Transfer-Encoding: chunked") + text)
 				if name == "behind another one" {
 					c.Reply("POST").WantStatus(200)
 				}
 				c.Reply("POST").WantStatus(400)
-				if took := begun.Took(); took > 8*time.Second+begun.Held() { // the timeouts are 10 and 30 s
+				if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() { // the timeouts are 10 and 30 s
 					t.Errorf("it took %v", took)
 				}
-				if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+				if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 					t.Errorf("not closed, or more came: %.100q", rest)
 				}
 			})
@@ -349,7 +349,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
-	hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+	hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	n := "Content-Length: " + strconv.Itoa(len(hidden))
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 	te := "Transfer-Encoding: chunked"
@@ -358,18 +358,18 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 		return strings.Replace(text, "Authorization: Bearer "+e.Key+"\r\n", "", 1)
 	}
 	for name, text := range map[string]string{
-		"401": anonymous(e.Head("POST", rig.Chat.Path, json, n)) + hidden, "401 chunked": anonymous(e.Head("POST", rig.Messages.Path, json, te)) + chunked,
-		"404": e.Head("POST", "/v1/nothing", n) + hidden, "404 chunked": e.Head("POST", "/v1/nothing", te) + chunked,
-		"405": e.Head("PUT", rig.Chat.Path, n) + hidden, "405 chunked": e.Head("PATCH", rig.Chat.Path, te) + chunked, "OPTIONS": e.Head("OPTIONS", rig.Chat.Path, n) + hidden, "TRACE": e.Head("TRACE", "/", n) + hidden,
-		"415": e.Head("POST", rig.Chat.Path, json, "Content-Encoding: br", n) + hidden, "415 type": e.Head("POST", rig.Chat.Path, "Content-Type: text/plain", te) + chunked,
-		"400": e.Head("POST", rig.Chat.Path, json, n) + hidden, "400 chunked": e.Head("POST", rig.Responses.Path, json, te) + chunked,
-		"413": e.Head("POST", rig.Chat.Path, json, "Content-Length: 200000") + strings.Repeat(hidden, 200_000/len(hidden)+1), "413 chunked": e.Head("POST", rig.Chat.Path, json, te) + fmt.Sprintf("%x\r\n", 200_000) + strings.Repeat(hidden, 200_000/len(hidden)+1),
-		"GET": e.Head("GET", "/v1/models", n) + hidden, "GET chunked": e.Head("GET", "/v1/models", te) + chunked, "HEAD": e.Head("HEAD", "/", n) + hidden, "health": e.Head("GET", "/health", n) + hidden, "openapi": e.Head("GET", "/openapi.json", te) + chunked,
-		"bad head": e.Head("POST", rig.Chat.Path, "X Y: z", n) + hidden, "expected": e.Head("POST", "/v1/nothing", "Expect: 100-continue", n) + hidden, "multipart": e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", n) + hidden,
+		"401": anonymous(e.RequestHead("POST", rig.Chat.Path, json, n)) + hidden, "401 chunked": anonymous(e.RequestHead("POST", rig.Messages.Path, json, te)) + chunked,
+		"404": e.RequestHead("POST", "/v1/nothing", n) + hidden, "404 chunked": e.RequestHead("POST", "/v1/nothing", te) + chunked,
+		"405": e.RequestHead("PUT", rig.Chat.Path, n) + hidden, "405 chunked": e.RequestHead("PATCH", rig.Chat.Path, te) + chunked, "OPTIONS": e.RequestHead("OPTIONS", rig.Chat.Path, n) + hidden, "TRACE": e.RequestHead("TRACE", "/", n) + hidden,
+		"415": e.RequestHead("POST", rig.Chat.Path, json, "Content-Encoding: br", n) + hidden, "415 type": e.RequestHead("POST", rig.Chat.Path, "Content-Type: text/plain", te) + chunked,
+		"400": e.RequestHead("POST", rig.Chat.Path, json, n) + hidden, "400 chunked": e.RequestHead("POST", rig.Responses.Path, json, te) + chunked,
+		"413": e.RequestHead("POST", rig.Chat.Path, json, "Content-Length: 200000") + strings.Repeat(hidden, 200_000/len(hidden)+1), "413 chunked": e.RequestHead("POST", rig.Chat.Path, json, te) + fmt.Sprintf("%x\r\n", 200_000) + strings.Repeat(hidden, 200_000/len(hidden)+1),
+		"GET": e.RequestHead("GET", "/v1/models", n) + hidden, "GET chunked": e.RequestHead("GET", "/v1/models", te) + chunked, "HEAD": e.RequestHead("HEAD", "/", n) + hidden, "health": e.RequestHead("GET", "/health", n) + hidden, "openapi": e.RequestHead("GET", "/openapi.json", te) + chunked,
+		"bad head": e.RequestHead("POST", rig.Chat.Path, "X Y: z", n) + hidden, "expected": e.RequestHead("POST", "/v1/nothing", "Expect: 100-continue", n) + hidden, "multipart": e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", n) + hidden,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := e.answers(t, text)
+			all := e.exchangeRaw(t, text)
 			if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 				t.Errorf("%d answers: the body was parsed as a request:\n%.2000s", n, all)
 			}
@@ -389,8 +389,8 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
 	for _, size := range []int{100, 300 << 10} {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
-		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
-		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
+		hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		all := e.exchangeRaw(t, e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
 		// Sending no answer is also correct, because a client that has closed its sending side
 		// counts as disconnected.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {

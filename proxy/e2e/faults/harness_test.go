@@ -14,7 +14,7 @@ type edge struct{ *rig.Program }
 
 func start(t testing.TB, s rig.Setup) *edge {
 	t.Helper()
-	return &edge{rig.Launch(t, s)}
+	return &edge{rig.StartProgram(t, s)}
 }
 
 // startSecure is like start, with TLS if secure is true. The returned function connects to the
@@ -29,12 +29,12 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	return e, func(t testing.TB) *rig.Raw {
 		t.Helper()
 		conn, err := net.Dial("tcp", e.Addr)
-		must(t, err)
+		noError(t, err)
 		if secure {
 			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 		}
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(3 * rig.Patience))
+		_ = conn.SetDeadline(time.Now().Add(3 * rig.WaitTimeout))
 		return rig.NewRaw(t, conn)
 	}
 }
@@ -57,11 +57,11 @@ func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way
 // TestHarness checks that the built program answers in every way.
 func TestHarness(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
 		if text := e.Ask(w, `"text":"Good."`).Text(w); text != "Good." {
 			e.T.Errorf("the answer is %q", text)
 		}
-		if l := e.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Attempts != 1 || l.Dialect != w.Dialect {
+		if l := e.LastAccessLine(); l.Status != 200 || l.Outcome != "ok" || l.Attempts != 1 || l.Dialect != w.Dialect {
 			e.T.Errorf("the log says %+v", l)
 		}
 	})
@@ -70,17 +70,17 @@ func TestHarness(t *testing.T) {
 // TestHarnessFake checks that a fake engine with the simplest script works like a real engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
-			f := fake(t, func(c *fakeCall) { c.answer() })
+			f := startFakeEngine(t, func(c *fakeCall) { c.answer() })
 			e := start(t, rig.Setup{Fakes: []string{f.url}})
 			for range 2 {
 				if text := e.Ask(w, "").Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
 			}
-			if n, _ := f.seen(); n != 2 {
+			if n, _ := f.callCounts(); n != 2 {
 				t.Errorf("the engine saw %d calls", n)
 			}
 		})

@@ -24,7 +24,7 @@ func sizedHead(n int, first string, lines ...string) string {
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
 }
 
-var inPieces = map[string]func(c *rig.Raw, text string){
+var sendVariants = map[string]func(c *rig.Raw, text string){
 	"whole": func(c *rig.Raw, text string) { _ = c.Send(text) },
 	"bytes": func(c *rig.Raw, text string) { c.Drip(text, 0) },
 	"apart": func(c *rig.Raw, text string) {
@@ -48,12 +48,12 @@ func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
-		for _, w := range rig.PlainWays {
+		for _, w := range rig.UnstreamedWays {
 			body := w.Body("sim", rig.Prompt, "")
 			lines := []string{"Authorization: Bearer " + e.Key, "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body))}
 			exact, over := sizedHead(headLimit, "POST "+w.Path, lines...)+body, sizedHead(headLimit+1, "POST "+w.Path, lines...)+body
-			small := e.Head("GET", "/health")
-			for pieces, send := range inPieces {
+			small := e.RequestHead("GET", "/health")
+			for pieces, send := range sendVariants {
 				t.Run(name+"/"+w.String()+"/"+pieces, func(t *testing.T) {
 					t.Parallel()
 					c := dial(t)
@@ -73,7 +73,7 @@ func TestFault43_ExactHeads(t *testing.T) {
 							c.Reply("POST").WantStatus(200)
 						}
 						c.Reply("POST").WantRefused(w, headTooLarge)
-						if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+						if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 							t.Errorf("not closed, or more came: %.200q", rest)
 						}
 					}
@@ -89,7 +89,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		e, dial := startSecure(t, secure, rig.Setup{Limits: "header: 2KiB"})
-		good := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
+		good := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		for _, before := range []string{"", good, "\r\n", good + "\r\n\r\n"} {
 			for _, c := range []struct {
 				text   string
@@ -108,7 +108,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 				{"\r\r\n" + good, 400},
 				{"\r" + good, 400},
 			} {
-				for pieces, send := range inPieces {
+				for pieces, send := range sendVariants {
 					if pieces == "but its last byte" {
 						continue // the head has a different size
 					}
@@ -124,7 +124,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 							return
 						}
 						conn.Reply("POST").WantRefused(rig.Chat, badRequest)
-						if rest, ok := conn.Closed(rig.Patience); !ok || rest != "" {
+						if rest, ok := conn.Closed(rig.WaitTimeout); !ok || rest != "" {
 							t.Errorf("not closed, or more came: %.200q", rest)
 						}
 					})

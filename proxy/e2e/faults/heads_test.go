@@ -13,9 +13,9 @@ import (
 
 // These tests cover rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
-// only sends text and returns the response. The edge must send only one response and then close the
+// wantSingleReply sends text and returns the response. The edge must send only one response and then close the
 // connection.
-func (e *edge) only(t *testing.T, text string) *rig.Reply {
+func (e *edge) wantSingleReply(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
 	_ = c.Send(text)
@@ -23,7 +23,7 @@ func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	if err != nil {
 		return nil // the connection was closed without an answer
 	}
-	rest, closed := c.Closed(rig.Patience)
+	rest, closed := c.Closed(rig.WaitTimeout)
 	if !closed {
 		t.Errorf("status %d, and the connection stays open", r.Status)
 	}
@@ -74,12 +74,12 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 404 {
+			if r := e.wantSingleReply(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 404 {
 				t.Errorf("status = %d, want 400, 404 or 505: %s", r.Status, r.Body)
 			}
 		})
 	}
-	t.Cleanup(func() { e.WantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantServedAtMost(t, 0) })
 }
 
 // TestFault46_BareLineEnds checks that a head whose lines end with LF or CR alone is rejected
@@ -87,7 +87,7 @@ func TestFault46_MalformedHeads(t *testing.T) {
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
-	whole := e.Request(rig.Chat.Path, e.Chat(""))
+	whole := e.RequestBytes(rig.Chat.Path, e.Chat(""))
 	get := "GET /health HTTP/1.1\r\nHost: edge\r\n\r\n"
 	for name, text := range map[string]string{
 		"LF":                     strings.ReplaceAll(get, "\r\n", "\n"),
@@ -112,10 +112,10 @@ func TestFault46_BareLineEnds(t *testing.T) {
 				r = c.Reply("GET")
 			}
 			r.WantRefused(rig.Chat, badRequest)
-			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
-			if took := begun.Took(); took > 8*time.Second+begun.Held() { // the timeout is 10 s
+			if took := begun.Elapsed(); took > 8*time.Second+begun.MachineDelay() { // the timeout is 10 s
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -126,15 +126,15 @@ func TestFault46_BareLineEnds(t *testing.T) {
 		c := e.Dial()
 		c.T = t
 		for range 3 {
-			_ = c.Send(e.Request(rig.Chat.Path, body))
+			_ = c.Send(e.RequestBytes(rig.Chat.Path, body))
 			c.Reply("POST").WantStatus(200)
 		}
-		_ = c.Send(strings.Repeat(e.Request(rig.Chat.Path, body), 3))
+		_ = c.Send(strings.Repeat(e.RequestBytes(rig.Chat.Path, body), 3))
 		for range 3 {
 			c.Reply("POST").WantStatus(200)
 		}
 	})
-	t.Cleanup(func() { e.WantUnserved(t, 6) })
+	t.Cleanup(func() { e.WantServedAtMost(t, 6) })
 }
 
 func TestFault47_HostAttacks(t *testing.T) {
@@ -143,8 +143,8 @@ func TestFault47_HostAttacks(t *testing.T) {
 	for _, host := range []string{"x/#@evil", "evil.example/path", "a b", "a@b", "a,b", "a;b", "<script>", "a\tb", "a\"b", "a\\b", "a?b", "http://a", "a{b}", "a|b"} {
 		t.Run(host, func(t *testing.T) {
 			t.Parallel()
-			text := strings.Replace(e.Request(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1)
-			if r := e.only(t, text); r == nil || r.Status != 400 {
+			text := strings.Replace(e.RequestBytes(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1)
+			if r := e.wantSingleReply(t, text); r == nil || r.Status != 400 {
 				t.Errorf("answer = %+v, want 400", r)
 			}
 		})
@@ -153,7 +153,7 @@ func TestFault47_HostAttacks(t *testing.T) {
 		t.Parallel()
 		for _, host := range []string{"evil.example", "127.0.0.1:1", "[::1]:80", "localhost"} {
 			c := e.Dial()
-			_ = c.Send(strings.Replace(e.Request(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1))
+			_ = c.Send(strings.Replace(e.RequestBytes(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1))
 			r := c.Reply("POST").WantStatus(200)
 			if strings.Contains(r.Body, "evil") || e.Engines[0].Stats().LastRequest.Get("Host") == host {
 				t.Error("the Host was used")
@@ -174,7 +174,7 @@ func TestFault48_Methods(t *testing.T) {
 			t.Run(method+path, func(t *testing.T) {
 				t.Parallel()
 				c := e.Dial()
-				_ = c.Send(e.Head(method, path, "Content-Type: application/json", "X-Echo: "+rig.Canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
+				_ = c.Send(e.RequestHead(method, path, "Content-Type: application/json", "X-Echo: "+rig.Canary, "Content-Length: "+strconv.Itoa(len(body))) + body)
 				r := c.Reply(method)
 				if r.Status != 405 {
 					t.Fatalf("status %d, want 405\n%s", r.Status, r.Body)
@@ -211,13 +211,13 @@ func TestFault48_Methods(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { e.WantUnserved(t, 0) })
+	t.Cleanup(func() { e.WantServedAtMost(t, 0) })
 }
 
 func TestFault49_Versions(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 1s, client_idle: 1s"})
-	good := e.Request(rig.Chat.Path, e.Chat(""))
+	good := e.RequestBytes(rig.Chat.Path, e.Chat(""))
 	for name, text := range map[string]string{
 		"0.9":            "GET /health\r\n",
 		"0.9 whole":      "GET /health\r\n\r\n",
@@ -235,7 +235,7 @@ func TestFault49_Versions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 408 {
+			if r := e.wantSingleReply(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 408 {
 				t.Errorf("status = %d, want 400, 408 or 505: %s", r.Status, r.Body)
 			}
 		})
@@ -247,7 +247,7 @@ func TestFault49_Versions(t *testing.T) {
 			{"Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"},
 		} {
 			c := e.Dial()
-			_ = c.Send(e.Head("GET", "/health", lines...))
+			_ = c.Send(e.RequestHead("GET", "/health", lines...))
 			if r := c.Reply("GET"); r.Status != 200 && r.Status != 400 {
 				t.Errorf("status = %d, want 200 or 400", r.Status)
 			}
@@ -268,7 +268,7 @@ func TestFault49_OtherProtocols(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := e.only(t, text)
+			r := e.wantSingleReply(t, text)
 			if r == nil {
 				t.Fatal("no answer")
 			}
@@ -292,7 +292,7 @@ func TestFault51_Paths(t *testing.T) {
 		for _, keyed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%.60q/%v", path, keyed), func(t *testing.T) {
 				t.Parallel()
-				text := e.Head("POST", path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body))) + body
+				text := e.RequestHead("POST", path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body))) + body
 				if !keyed {
 					text = strings.Replace(text, "Authorization: Bearer "+e.Key+"\r\n", "", 1)
 				}
@@ -330,7 +330,7 @@ func TestFault51_Paths(t *testing.T) {
 			"//edge/v1/chat/completions":               404,
 			"http://edge/v1/chat/completions#fragment": 400,
 		} {
-			if r := e.only(t, e.Head("POST", target, "Connection: close", "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body)))+body); r == nil || r.Status != want {
+			if r := e.wantSingleReply(t, e.RequestHead("POST", target, "Connection: close", "Content-Type: application/json", "Content-Length: "+strconv.Itoa(len(body)))+body); r == nil || r.Status != want {
 				t.Errorf("%s: %+v, want %d", target, r, want)
 			}
 		}

@@ -21,11 +21,11 @@ import (
 // than one descriptor, because the process is both client and engine.
 func heldStreams(t *testing.T) int {
 	n := 2000
-	if full(t) {
+	if isFullLength(t) {
 		n = 10_000
 	}
 	var limit syscall.Rlimit
-	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	noError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if most := int(limit.Cur/2) - 600; n > most {
 		t.Logf("the limit on descriptors allows %d streams of %d", most, n)
 		n = most
@@ -39,7 +39,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	t.Parallel()
 	streams := heldStreams(t)
 	goOn := make(chan struct{})
-	f := fake(t, func(c *fakeCall) {
+	f := startFakeEngine(t, func(c *fakeCall) {
 		if !strings.Contains(c.body, `"stream":true`) {
 			c.answer()
 			return
@@ -55,7 +55,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	let := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(let) // runs before the engine waits for its goroutines
 	e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: "concurrency: 20000", Timeouts: "first_event: 10m, idle: 10m", Stream: "keepalive: 0s"})
-	request := []byte(e.Request(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, "")))
+	request := []byte(e.RequestBytes(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, "")))
 	held := make([]net.Conn, streams)
 	defer func() {
 		for _, c := range held {
@@ -71,7 +71,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 			return
 		}
 		held[i] = c
-		_ = c.SetDeadline(time.Now().Add(10 * rig.Patience))
+		_ = c.SetDeadline(time.Now().Add(10 * rig.WaitTimeout))
 		_, _ = c.Write(request)
 		if got := readUntil(c, `"content":"Go"`); !bytes.Contains(got, []byte(`"content":"Go"`)) {
 			t.Errorf("stream %d does not begin: %.200s", i, got)

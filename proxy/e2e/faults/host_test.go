@@ -43,7 +43,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	if time.Now().Before(ends.Add(-time.Second)) {
 		e.Post(rig.Chat.Path, e.Chat(""), bearer).WantStatus(200)
 	}
-	rig.WaitFor(t, 10*time.Second+rig.Patience, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.Chat(""), bearer).Status == 401 })
+	rig.WaitFor(t, 10*time.Second+rig.WaitTimeout, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.Chat(""), bearer).Status == 401 })
 	if early := time.Until(ends); early > 0 {
 		t.Errorf("it ended %v early", early)
 	}
@@ -65,7 +65,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
-		for _, w := range rig.AllWays {
+		for _, w := range rig.TextWays {
 			e.Ask(w, "").Text(w)
 		}
 	}
@@ -78,7 +78,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 		defer full.Close()
 		e := start(t, rig.Setup{Stderr: full})
 		serveAll(e)
-		rig.WaitFor(t, rig.Patience, "the lost lines are counted", func() bool { return e.Metric("penstock_log_dropped_total") >= 6 })
+		rig.WaitFor(t, rig.WaitTimeout, "the lost lines are counted", func() bool { return e.Metric("penstock_log_dropped_total") >= 6 })
 	})
 	t.Run("reader has died", func(t *testing.T) {
 		t.Parallel()
@@ -92,7 +92,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 		r.Close()
 		w.Close()
 		serveAll(e)
-		rig.WaitFor(t, rig.Patience, "the lost lines are counted", func() bool { return e.Metric("penstock_log_dropped_total") >= 6 })
+		rig.WaitFor(t, rig.WaitTimeout, "the lost lines are counted", func() bool { return e.Metric("penstock_log_dropped_total") >= 6 })
 		serveAll(e)
 	})
 	t.Run("reader hangs", func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	s := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":40,"delay_ms":50`))
 	var crowd []net.Conn
 	for range 150 {
-		c, err := net.DialTimeout("tcp", e.Addr, rig.Patience)
+		c, err := net.DialTimeout("tcp", e.Addr, rig.WaitTimeout)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		crowd = append(crowd, c)
 	}
 	pending := slices.Clone(crowd) // clients that have received neither an answer nor a close
-	rig.WaitFor(t, rig.Patience, "100 of 150 are turned away", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "100 of 150 are turned away", func() bool {
 		pending = slices.DeleteFunc(pending, func(c net.Conn) bool {
 			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 			buf := make([]byte, 1024)
@@ -163,8 +163,8 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	// An accepted client is served. A waiting client may replace a client that has not sent
 	// anything yet, so the served client may be a later one.
 	served := slices.IndexFunc(pending, func(c net.Conn) bool {
-		_ = c.SetDeadline(time.Now().Add(rig.Patience))
-		_, _ = io.WriteString(c, e.Request(rig.Chat.Path, e.Chat("")))
+		_ = c.SetDeadline(time.Now().Add(rig.WaitTimeout))
+		_, _ = io.WriteString(c, e.RequestBytes(rig.Chat.Path, e.Chat("")))
 		answer := make([]byte, len("HTTP/1.1 200"))
 		_, err := io.ReadFull(c, answer)
 		return err == nil && string(answer) == "HTTP/1.1 200"
@@ -172,9 +172,9 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if served < 0 {
 		t.Errorf("none of %d clients inside is served", len(pending))
 	}
-	used, looked := e.ProcessorTime(), time.Now()
+	used, looked := e.CPUTime(), time.Now()
 	time.Sleep(500 * time.Millisecond) // long enough to reveal a busy loop
-	if used = e.ProcessorTime() - used; used > time.Since(looked)*3/5 {
+	if used = e.CPUTime() - used; used > time.Since(looked)*3/5 {
 		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
 	events := 0
@@ -187,8 +187,8 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	for _, c := range crowd {
 		c.Close()
 	}
-	rig.WaitFor(t, rig.Patience, "there is room again", func() bool {
-		r, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat("")))
+	rig.WaitFor(t, rig.WaitTimeout, "there is room again", func() bool {
+		r, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat("")))
 		return err == nil && r == 200
 	})
 	for _, u := range e.Status().Upstreams {
@@ -198,7 +198,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	}
 }
 
-func orStatus(c *rig.Raw, text string) (int, error) {
+func sendForStatus(c *rig.Raw, text string) (int, error) {
 	defer c.Close()
 	if err := c.Send(text); err != nil {
 		return 0, err
@@ -219,15 +219,15 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	s.Next()
 	e.Signal(syscall.SIGKILL)
 	<-e.Done
-	rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return e.Engines[0].Stats().Running == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is free", func() bool { return e.Engines[0].Stats().Running == 0 })
 	e.Setup.Cold = true // do not wait for probes
 	begun := rig.StartWatch()
-	e.Relaunch()
+	e.Restart()
 	e.Ask(rig.Chat, "").WantStatus(200)
-	if took := begun.Took(); took > 5*time.Second+rig.Grace+begun.Held() {
+	if took := begun.Elapsed(); took > 5*time.Second+rig.TimingTolerance+begun.MachineDelay() {
 		t.Errorf("the first answer came after %v", took)
 	}
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		e.Ask(w, "").Text(w)
 	}
 	left, err := filepath.Glob(filepath.Join(e.Dir, "*"))
@@ -281,7 +281,7 @@ func TestFault89_TooManyConnections(t *testing.T) {
 	inside := e.fill(50)
 	for range 5 {
 		c := e.Dial()
-		_ = c.Send(e.Request(rig.Chat.Path, e.Chat("")))
+		_ = c.Send(e.RequestBytes(rig.Chat.Path, e.Chat("")))
 		r := c.Reply("POST")
 		if r.Status != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(r.Body, `"code":"too_many_connections"`) {
 			t.Errorf("answer = %d %v %s, want 503 too_many_connections with Retry-After: 1", r.Status, r.Header, r.Body)
@@ -289,7 +289,7 @@ func TestFault89_TooManyConnections(t *testing.T) {
 		if id := r.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 30 || r.Header.Get("Request-Id") != id {
 			t.Errorf("the request ids are %v", r.Header)
 		}
-		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("not closed, or more came: %q", rest)
 		}
 	}
@@ -297,8 +297,8 @@ func TestFault89_TooManyConnections(t *testing.T) {
 	for _, s := range inside {
 		s.Leave()
 	}
-	rig.WaitFor(t, rig.Patience, "there is room again", func() bool {
-		status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat("")))
+	rig.WaitFor(t, rig.WaitTimeout, "there is room again", func() bool {
+		status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat("")))
 		return err == nil && status == 200
 	})
 }
@@ -318,7 +318,7 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	rig.WaitFor(t, rig.Patience, "all are in", func() bool { return e.Metric("penstock_client_connections") >= float64(idle) })
+	rig.WaitFor(t, rig.WaitTimeout, "all are in", func() bool { return e.Metric("penstock_client_connections") >= float64(idle) })
 	if each := (e.Memory("VmRSS") - before) / int64(idle); each > 16<<10 && !raced.On {
 		t.Errorf("an idle connection costs %d bytes", each)
 	}
@@ -336,8 +336,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 			}
 		})
 	}
-	for _, w := range rig.AllWays {
-		e.Ask(w, "").WantStatus(200).Within(2 * time.Second)
+	for _, w := range rig.TextWays {
+		e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second)
 	}
 	flood.Wait()
 }
@@ -352,7 +352,7 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 			e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 100; exec "$@"`, "sh"}})
 			address := strings.TrimPrefix(e.Admin, "http://")
 			for range 200 {
-				c, err := net.DialTimeout("tcp", address, rig.Patience)
+				c, err := net.DialTimeout("tcp", address, rig.WaitTimeout)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -364,9 +364,9 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 			}
 			// Unread bytes may be a request, so there may briefly be no connection that the edge
 			// can close.
-			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
+			rig.WaitFor(t, rig.WaitTimeout, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
 			for range 5 { // each call needs a client connection and a connection to the engine
-				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
+				if status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}
 			}

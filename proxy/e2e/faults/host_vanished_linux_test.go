@@ -45,15 +45,15 @@ func vanishingEngine(t testing.TB, script func(c *fakeCall)) *vanishing {
 }
 
 func (v *vanishing) vanish() {
-	dropAll(v.t, v.ln)
+	dropSocketPackets(v.t, v.ln)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.conns {
-		dropAll(v.t, c.(*net.TCPConn))
+		dropSocketPackets(v.t, c.(*net.TCPConn))
 	}
 }
 
-func dropAll(t testing.TB, of syscall.Conn) {
+func dropSocketPackets(t testing.TB, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	raw, err := of.SyscallConn()
@@ -116,7 +116,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 		asked += 3
 	}
 	there := 0
-	rig.WaitFor(t, rig.Patience, "the calls are at the engines", func() bool { there, _ = v.seen(); return there+len(results) == asked })
+	rig.WaitFor(t, rig.WaitTimeout, "the calls are at the engines", func() bool { there, _ = v.callCounts(); return there+len(results) == asked })
 	time.Sleep(1500 * time.Millisecond) // the streams are committed, with keep-alives
 	v.vanish()
 	begun := time.Now()

@@ -14,13 +14,13 @@ import (
 // These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass but no
 // proxy_http_version.
 
-func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
+func toHTTP10(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
 
 func TestFault50_HTTP10(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
 	old := func(more string, header ...string) string {
-		return oldClient(e.Request(rig.Chat.Path, e.Chat(more), header...))
+		return toHTTP10(e.RequestBytes(rig.Chat.Path, e.Chat(more), header...))
 	}
 	c := e.Dial()
 	_ = c.Send(old(""))
@@ -31,7 +31,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	if res.StatusCode != 200 || res.ContentLength < 0 || len(res.TransferEncoding) > 0 {
 		t.Errorf("status %d, length %d, encoding %v", res.StatusCode, res.ContentLength, res.TransferEncoding)
 	}
-	if _, closed := c.Closed(rig.Patience); !closed {
+	if _, closed := c.Closed(rig.WaitTimeout); !closed {
 		t.Error("the connection stays open")
 	}
 	// Large answers also have a Content-Length.
@@ -59,7 +59,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				})
 				connect := func(control string) *rig.Raw {
 					c := dial(t)
-					_ = c.Send(oldClient(e.Request(w.Path, w.Body("sim", rig.Prompt, control), "Connection: keep-alive")))
+					_ = c.Send(toHTTP10(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, control), "Connection: keep-alive")))
 					return c
 				}
 				ask := func(control string) *rig.Reply {
@@ -80,7 +80,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				if text := ask(`"tokens":12`).Text(w); text == "" {
 					t.Error("no text")
 				}
-				if l := e.LastCall(); l.Outcome != "ok" || !l.Stream {
+				if l := e.LastAccessLine(); l.Outcome != "ok" || !l.Stream {
 					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
 				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // the stream is committed before its first event
@@ -94,7 +94,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				e.wantFreed("streaming")
 				e.fault("reset-after=3")
 				ask(`"tokens":12`).WantBroken(w, "upstream_bad_response")
-				if l := e.LastCall(); l.Outcome != "stream_broken" {
+				if l := e.LastAccessLine(); l.Outcome != "stream_broken" {
 					t.Errorf("last call = %+v, want stream_broken", l)
 				}
 			})

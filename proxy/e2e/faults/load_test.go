@@ -42,12 +42,12 @@ func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 
 func TestFault80_AllDownThenUp(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextWays, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 1s }"}, func(e *edge, w rig.Way) {
 		for i, engine := range e.Engines {
 			engine.SetHealthy(false)
-			e.retire(i)
+			e.stopEngine(i)
 		}
-		rig.WaitFor(e.T, rig.Patience, "nobody is up", func() bool {
+		rig.WaitFor(e.T, rig.WaitTimeout, "nobody is up", func() bool {
 			r := e.Ask(w, "")
 			return strings.Contains(r.Body, "no_healthy_route") && e.Metric("penstock_upstream_up") == 0
 		})
@@ -58,7 +58,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 			after[r.Header.Get("Retry-After")] = true
 			took = append(took, r.Took)
 		}
-		if least := slices.Min(took); least > 50*time.Millisecond+begun.Step() { // a systematic wait would delay all requests
+		if least := slices.Min(took); least > 50*time.Millisecond+begun.StepDelay() { // a systematic wait would delay all requests
 			e.T.Errorf("all refusals take more than %v", least)
 		}
 		if len(after) < 2 {
@@ -74,11 +74,11 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 				e.T.Fatal(err)
 			}
 		}
-		back := rig.WaitFor(e.T, rig.Patience, "requests are served again", func() bool {
+		back := rig.WaitFor(e.T, rig.WaitTimeout, "requests are served again", func() bool {
 			time.Sleep(10 * time.Millisecond)
 			return e.Ask(w, "").Status == 200
 		})
-		if back > 6*time.Second+rig.Grace {
+		if back > 6*time.Second+rig.TimingTolerance {
 			e.T.Errorf("back after %v", back)
 		}
 		// One probe of each engine is enough to find it healthy. A probe requests health, models
@@ -90,15 +90,15 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 	t.Run("slow start", func(t *testing.T) { // a recovered engine does not receive all calls immediately
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
-		e.retire(0)
-		rig.WaitFor(t, rig.Patience, "one is down", func() bool { e.Ask(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
+		e.stopEngine(0)
+		rig.WaitFor(t, rig.WaitTimeout, "one is down", func() bool { e.Ask(rig.Chat, ""); return e.Metric("penstock_upstream_up") == 1 })
 		release := e.hold(6, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer release()
 		back := time.Now()
 		if err := e.Engines[0].Relisten(); err != nil {
 			t.Fatal(err)
 		}
-		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
 		// At first, the recovered engine counts as a quarter full (ten of forty slots). This share
@@ -117,7 +117,7 @@ func TestFault81_TwoProxies(t *testing.T) {
 	for i, e := range []*edge{first, second} {
 		release := e.hold(2, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer release()
-		for _, w := range rig.AllWays {
+		for _, w := range rig.TextWays {
 			e.Ask(w, "").WantRefused(w, rig.CapacityFull)
 		}
 		if n := first.Engines[0].Stats().Running; n != 2+2*i {
@@ -130,7 +130,7 @@ func TestFault81_TwoProxies(t *testing.T) {
 // and that an engine whose calls time out is taken out of service.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			e := start(t, rig.Setup{
@@ -160,18 +160,18 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 	}
 	t.Run("timeouts open the breaker", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1s, answer: 1s"}, func(e *edge, w rig.Way) {
 			e.fault("blackhole")
 			for range 5 { // five calls, one after another
 				e.Ask(w, "").WantRefused(w, rig.TooSlow)
 			}
-			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { return e.Status().Upstreams[0].Breaker != "closed" })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is open", func() bool { return e.Status().Upstreams[0].Breaker != "closed" })
 			e.wantSent(5)
 		})
 	})
 	t.Run("others go on", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 2s, answer: 2s"}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "blackhole"})
 			late := 0
 			for range 40 {
@@ -192,7 +192,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		const slots = 4
-		inWays(t, rig.AllWays, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.Way) {
+		inWays(t, rig.TextWays, spare(rig.Setup{Upstream: "concurrency: 4", Models: "- { id: other, deployments: [{ upstream: spare, served: sim }] }"}, t), func(e *edge, w rig.Way) {
 			release := e.hold(slots, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 			begun := rig.StartWatch()
 			var took []time.Duration
@@ -205,11 +205,11 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				took = append(took, r.Took)
 			}
 			slices.Sort(took)
-			if took[10] > time.Second+begun.Step() { // refused immediately, without a wait
+			if took[10] > time.Second+begun.StepDelay() { // refused immediately, without a wait
 				e.T.Errorf("half of the refusals take more than %v", took[10])
 			}
 			e.Post(w.Path, w.Body("other", rig.Prompt, "")).Text(w)
-			rig.WaitFor(e.T, rig.Patience, "the catalog shows it", func() bool { return e.Catalog()[0].Capacity.Active == slots })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the catalog shows it", func() bool { return e.Catalog()[0].Capacity.Active == slots })
 			if m := e.Catalog()[0]; m.ID != "sim" || m.Capacity.Available != 0 || m.Capacity.Total != slots || !m.IsReady {
 				e.T.Errorf("the catalog says %+v", m)
 			}
@@ -217,18 +217,18 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				e.T.Errorf("%d at the engine at once", n)
 			}
 			release()
-			rig.WaitFor(e.T, rig.Patience, "the slots are free", func() bool { return e.Catalog()[0].Capacity.Available == slots })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the slots are free", func() bool { return e.Catalog()[0].Capacity.Available == slots })
 			e.Ask(w, "").Text(w)
 		})
 	})
 	t.Run("vision", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{
+		inWays(t, rig.TextWays, rig.Setup{
 			Upstream: "concurrency: { text: 3, vision: 2 }",
 			Model:    "input_modalities: [text, image], vision: { retry_after_seconds: 7 }",
 		}, func(e *edge, w rig.Way) {
-			release := e.hold(2, rig.ChatStream, look(rig.ChatStream, endless))
-			r := e.Post(w.Path, look(w, ""))
+			release := e.hold(2, rig.ChatStream, visionBody(rig.ChatStream, endless))
+			r := e.Post(w.Path, visionBody(w, ""))
 			full := rig.CapacityFull
 			full.After = "7"
 			got := r.WantRefused(w, full)
@@ -247,13 +247,13 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			}
 			e.Ask(w, "").Text(w) // text uses a separate pool
 			release()
-			rig.WaitFor(e.T, rig.Patience, "the slots are free", func() bool { return e.Post(w.Path, look(w, "")).Status == 200 })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the slots are free", func() bool { return e.Post(w.Path, visionBody(w, "")).Status == 200 })
 		})
 	})
 	t.Run("never one too many", func(t *testing.T) {
 		t.Parallel()
 		const slots, clients = 3, 60
-		inWays(t, rig.AllWays, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextWays, rig.Setup{Upstream: "concurrency: " + strconv.Itoa(slots)}, func(e *edge, w rig.Way) {
 			var group sync.WaitGroup
 			var served atomic.Int64
 			begin := make(chan struct{})
@@ -283,7 +283,7 @@ func spare(s rig.Setup, t *testing.T) rig.Setup {
 	return s
 }
 
-func look(w rig.Way, control string) string {
+func visionBody(w rig.Way, control string) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 16, 16)))
 	data := base64.StdEncoding.EncodeToString(b.Bytes())
@@ -374,20 +374,20 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 // be served. Once an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.TextWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
 		kill := func() { // kills an engine that has read the request
 			for i, engine := range e.Engines {
 				if engine.Stats().Faults > 0 && !killed[i] {
 					killed[i] = true
-					e.retire(i)
+					e.stopEngine(i)
 				}
 			}
-			rig.WaitFor(e.T, rig.Patience, "the dead are known", func() bool { return e.Metric("penstock_upstream_up") == float64(len(e.Engines)-len(killed)) })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the dead are known", func() bool { return e.Metric("penstock_upstream_up") == float64(len(e.Engines)-len(killed)) })
 		}
 		e.Ask(w, lethal).WantRefused(w, rig.Unreachable)
-		e.wantTold(w, rig.Unreachable, "upstream_fail", 2)
+		e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
 		kill()
 		if len(killed) != 2 {
 			e.T.Fatalf("%d engines were asked", len(killed))
@@ -395,7 +395,7 @@ func TestFault90_RequestThatKills(t *testing.T) {
 		e.wantSent(2)
 		for range 3 {
 			e.Ask(w, lethal).WantRefused(w, rig.EngineFailed)
-			e.wantTold(w, rig.EngineFailed, "upstream_fail", 0)
+			e.wantAccessLine(w, rig.EngineFailed, "upstream_fail", 0)
 		}
 		e.wantSent(2)
 		e.Ask(w, "").Text(w)
@@ -405,7 +405,7 @@ func TestFault90_RequestThatKills(t *testing.T) {
 			}
 			break
 		}
-		rig.WaitFor(e.T, rig.Patience, "one is back", func() bool { return e.Metric("penstock_upstream_up") == 3 })
+		rig.WaitFor(e.T, rig.WaitTimeout, "one is back", func() bool { return e.Metric("penstock_upstream_up") == 3 })
 		e.Ask(w, lethal).WantRefused(w, rig.Unreachable)
 	})
 }

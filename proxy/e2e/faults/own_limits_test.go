@@ -19,7 +19,7 @@ func TestOwnBodyLimits(t *testing.T) {
 limits: { request_body: 64KiB, upload_body: 500KiB }
 keys:
   - { id: narrow, hash: "{{hash}}", limits: { request_body: 4KiB, upload_body: 300KiB } }
-  - { id: wide, hash: "` + auth.Hash(wide) + `" }
+  - { id: wide, hash: "` + auth.HashKey(wide) + `" }
 upstreams:
   - { name: up-0, url: "{{up-0}}", engine: sim, probe: { timeout: 15s } }
 models:
@@ -27,26 +27,26 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
 `, Cold: true,
 	})
-	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Upstream("up-0").State == "up" })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is up", func() bool { return p.Upstream("up-0").State == "up" })
 	asWide := "Authorization: Bearer " + wide
 	of := func(w rig.Way, model string, length int) string {
 		empty := len(w.Body(model, "", ""))
 		return w.Body(model, strings.Repeat("x", length-empty), "")
 	}
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		for _, n := range []int{4097, 60_000} { // below and above the number of bytes that are read first
 			c := p.Dial()
-			_ = c.Send(p.Head("POST", w.Path, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", n)) + "{")
+			_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", n)) + "{")
 			c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
-			if _, closed := c.Closed(rig.Patience); !closed {
+			if _, closed := c.Closed(rig.WaitTimeout); !closed {
 				t.Errorf("%v: the connection of a body that is not read stays open", w)
 			}
 		}
 		c := p.Dial()
-		_ = c.Send(p.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 5000", "Expect: 100-continue"))
+		_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", "Content-Length: 5000", "Expect: 100-continue"))
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 		c = p.Dial()
-		_ = c.Send(p.Head("POST", w.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
+		_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
 		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // without the end of the body
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 
@@ -58,7 +58,7 @@ models:
 	}
 	upload := func(key string, length int) *rig.Reply {
 		c, body := p.Dial(), form(length)
-		head := p.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", fmt.Sprintf("Content-Length: %d", len(body)))
+		head := p.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", fmt.Sprintf("Content-Length: %d", len(body)))
 		_ = c.Send(strings.Replace(head, p.Key, key, 1) + body)
 		return c.Reply("POST")
 	}

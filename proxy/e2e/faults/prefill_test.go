@@ -57,7 +57,7 @@ func TestFault87_LongPrefills(t *testing.T) {
 			t.Errorf("%s = %v, want 0", metric, n)
 		}
 	}
-	e.Rest()
+	e.WaitIdle()
 	if n := e.Metric("penstock_body_memory_bytes"); n != 0 {
 		t.Errorf("%v bytes are held for nobody", n)
 	}

@@ -46,7 +46,7 @@ func TestPublic_H1SpecAnswers(t *testing.T) {
 	n := strconv.Itoa(len(body))
 	chunks := strconv.FormatInt(int64(len(body)), 16) + "\r\n" + body + "\r\n0\r\n\r\n"
 	post := func(header ...string) string {
-		return e.Head("POST", rig.Chat.Path, append([]string{"Content-Type: application/json"}, header...)...)
+		return e.RequestHead("POST", rig.Chat.Path, append([]string{"Content-Type: application/json"}, header...)...)
 	}
 	for name, c := range map[string]struct {
 		request string
@@ -149,7 +149,7 @@ func wantStatuses(t *testing.T, e *edge, request string, want []int) {
 		t.Fatalf("status %d (%s), want one of %v", r.Status, r.Body, want)
 	}
 	if s := r.Status; s == 400 || s == 414 || s == 431 || s == 505 {
-		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("closed: %v, and %.100q followed", ok, rest)
 		}
 	}

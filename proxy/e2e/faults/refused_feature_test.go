@@ -23,10 +23,10 @@ const chatPath = "/v1/chat/completions"
 
 // refuser is a proxy that refuses some requests to a simulated engine.
 type refuser struct {
-	url     string
-	refused atomic.Int64 // number of refused requests
-	passed  atomic.Int64 // number of answered requests
-	off     atomic.Bool  // if true, the proxy refuses no requests
+	url      string
+	refused  atomic.Int64 // number of refused requests
+	passed   atomic.Int64 // number of answered requests
+	disabled atomic.Bool  // if true, the proxy refuses no requests
 }
 
 // noParser is the error from a vLLM that was started without the flags for tools.
@@ -42,7 +42,7 @@ func startRefuser(t *testing.T, status int, answer string, refuses func(path, bo
 		body, _ := io.ReadAll(q.Body)
 		switch {
 		case q.Method != "POST":
-		case refuses(q.URL.Path, string(body)) && !r.off.Load():
+		case refuses(q.URL.Path, string(body)) && !r.disabled.Load():
 			r.refused.Add(1)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
@@ -66,7 +66,7 @@ func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
 
-func besides(good int, bad ...*refuser) rig.Setup {
+func setupWithRefusers(good int, bad ...*refuser) rig.Setup {
 	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
 	for range good {
 		s.Engines = append(s.Engines, sim.Options{})
@@ -98,7 +98,7 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 		t.Run(fmt.Sprint(engines), func(t *testing.T) {
 			t.Parallel()
 			bad := startRefuser(t, 400, noParser, hasTools)
-			s := besides(engines-1, bad)
+			s := setupWithRefusers(engines-1, bad)
 			s.Config = vllmConfig(bad.url, engines-1)
 			e := start(t, s)
 			failed, calls := 0, 0
@@ -146,7 +146,7 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
-	e := start(t, besides(1, bad))
+	e := start(t, setupWithRefusers(1, bad))
 	for range 150 {
 		e.Post(chatPath, toolCall(1))
 	}
@@ -160,7 +160,7 @@ func TestFault26_OneBodyProvesNothing(t *testing.T) {
 func TestFault26_AllRefuseAFeature(t *testing.T) {
 	t.Parallel()
 	a, b := startRefuser(t, 400, noParser, hasTools), startRefuser(t, 400, noParser, hasTools)
-	e := start(t, besides(0, a, b))
+	e := start(t, setupWithRefusers(0, a, b))
 	const calls = 100
 	for i := range calls {
 		if r := e.Post(chatPath, toolCall(i)).WantStatus(400); !strings.Contains(r.Body, "--enable-auto-tool-choice") {
@@ -183,7 +183,7 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			bad := startRefuser(t, status, answer, func(path, _ string) bool { return path == "/v1/completions" })
-			e := start(t, besides(3, bad))
+			e := start(t, setupWithRefusers(3, bad))
 			failed := 0
 			for i := range 40 {
 				if e.Post("/v1/completions", fmt.Sprintf(`{"model":"sim","prompt":"number %d"}`, i)).Status != 200 {
@@ -209,7 +209,7 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
 	bad := startRefuser(t, 404, noModel, func(path, _ string) bool { return path == chatPath })
-	e := start(t, besides(1, bad))
+	e := start(t, setupWithRefusers(1, bad))
 	for i := range 40 {
 		e.Post(chatPath, fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"number %d"}]}`, i)).WantStatus(200)
 	}
@@ -224,7 +224,7 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
-	s := besides(1, bad)
+	s := setupWithRefusers(1, bad)
 	s.Upstream = "probe: { interval: 500ms }"
 	e := start(t, s)
 	for i := 0; i < 200 && e.Metric("penstock_upstream_lacks") == 0; i++ {
@@ -232,9 +232,9 @@ func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	}
 	e.Post(chatPath, toolCall(1000)).WantStatus(200)
 	e.Engines[0].Unlisten()
-	e.Engines[0].Drop(1, true)
-	rig.WaitFor(t, rig.Patience, "the good engine is down", func() bool { return e.Upstream("up-0").State == "down" })
+	e.Engines[0].DropConns(1, true)
+	rig.WaitFor(t, rig.WaitTimeout, "the good engine is down", func() bool { return e.Upstream("up-0").State == "down" })
 	e.Post(chatPath, toolCall(1001)).WantStatus(400)
-	bad.off.Store(true)
+	bad.disabled.Store(true)
 	e.Post(chatPath, toolCall(1002)).WantStatus(200)
 }

@@ -22,23 +22,23 @@ import (
 // PENSTOCK_FULL=1 is set, they run fifty reloads at intervals of a second, and a minute of reloads
 // without a pause.
 
-// full reports whether to run the long form of a test, and logs the form.
-func full(t testing.TB) bool {
+// isFullLength reports whether to run the long form of a test, and logs the form.
+func isFullLength(t testing.TB) bool {
 	on := os.Getenv("PENSTOCK_FULL") != ""
 	t.Logf("full length: %v (PENSTOCK_FULL=1 plays it)", on)
 	return on
 }
 
-// rewriting is an edge whose configuration is rewritten repeatedly. The variants differ in
+// rewritingEdge is an edge whose configuration is rewritten repeatedly. The variants differ in
 // upstreams, weights, limits, aliases and policies.
-type rewriting struct {
+type rewritingEdge struct {
 	*edge
 	n int
 }
 
-func startRewriting(t testing.TB, more string, under ...string) *rewriting {
+func startRewriting(t testing.TB, more string, under ...string) *rewritingEdge {
 	t.Helper()
-	r := &rewriting{}
+	r := &rewritingEdge{}
 	r.edge = start(t, rig.Setup{Under: under, Forgets: true, Engines: []sim.Options{{Slots: 512}, {Slots: 512}, {Slots: 512}}, Config: rewritingConfig(0) + more})
 	return r
 }
@@ -66,7 +66,7 @@ models:
 `, 20+n%5, 1_000_000+n, strings.Join(ups, "\n"), n, policy, strings.Join(deployments, ", "))
 }
 
-func (r *rewriting) next() string {
+func (r *rewritingEdge) writeNextConfig() string {
 	r.n++
 	head, _, _ := strings.Cut(r.Text, "\ntimeouts:")
 	text := rewritingConfig(r.n)
@@ -78,41 +78,43 @@ func (r *rewriting) next() string {
 	return head + strings.ReplaceAll(text, "{{hash}}", hash)
 }
 
-func (r *rewriting) applied() {
+func (r *rewritingEdge) waitApplied() {
 	r.T.Helper()
 	name := fmt.Sprintf("variant-%d", r.n)
-	rig.WaitFor(r.T, 2*rig.Patience, "the reload "+name, func() bool {
+	rig.WaitFor(r.T, 2*rig.WaitTimeout, "the reload "+name, func() bool {
 		res := r.Post(rig.Chat.Path, rig.Chat.Body(name, rig.Prompt, `"tokens":1`))
 		return res.Status == 200
 	})
 }
 
 // replacements are different ways to replace a configuration file.
-var replacements = map[string]func(t testing.TB, r *rewriting, text string){
-	"editor save": func(t testing.TB, r *rewriting, text string) { // like vim: the old file becomes the backup
-		must(t, os.Rename(r.Path, r.Path+"~"))
-		must(t, os.WriteFile(r.Path, []byte(text), 0o600))
-		must(t, os.Remove(r.Path+"~"))
+var replacements = map[string]func(t testing.TB, r *rewritingEdge, text string){
+	"editor save": func(t testing.TB, r *rewritingEdge, text string) { // like vim: the old file becomes the backup
+		noError(t, os.Rename(r.Path, r.Path+"~"))
+		noError(t, os.WriteFile(r.Path, []byte(text), 0o600))
+		noError(t, os.Remove(r.Path+"~"))
 	},
-	"rename over": func(_ testing.TB, r *rewriting, text string) { r.Write(filepath.Base(r.Path), text) },
-	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // replaces the file like the kubelet
+	"rename over": func(_ testing.TB, r *rewritingEdge, text string) { r.Write(filepath.Base(r.Path), text) },
+	"ConfigMap": func(t testing.TB, r *rewritingEdge, text string) { // replaces the file like the kubelet
 		dir := filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n))
-		must(t, os.Mkdir(dir, 0o700))
-		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
-		must(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
-		must(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
+		noError(t, os.Mkdir(dir, 0o700))
+		noError(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
+		noError(t, os.Symlink(filepath.Base(dir), filepath.Join(r.Dir, "..data_tmp")))
+		noError(t, os.Rename(filepath.Join(r.Dir, "..data_tmp"), filepath.Join(r.Dir, "..data")))
 		if info, err := os.Lstat(r.Path); err == nil && info.Mode()&os.ModeSymlink == 0 { // the first time, the file becomes a link
-			must(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
-			must(t, os.Rename(r.Path+".link", r.Path))
+			noError(t, os.Symlink(filepath.Join("..data", filepath.Base(r.Path)), r.Path+".link"))
+			noError(t, os.Rename(r.Path+".link", r.Path))
 		}
-		must(t, os.RemoveAll(filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n-1))))
+		noError(t, os.RemoveAll(filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n-1))))
 	},
-	"in place": func(t testing.TB, r *rewriting, text string) { must(t, os.WriteFile(r.Path, []byte(text), 0o600)) }, // writes into the same file, as for a bind mount
-	"SIGHUP": func(_ testing.TB, r *rewriting, text string) {
+	"in place": func(t testing.TB, r *rewritingEdge, text string) {
+		noError(t, os.WriteFile(r.Path, []byte(text), 0o600))
+	}, // writes into the same file, as for a bind mount
+	"SIGHUP": func(_ testing.TB, r *rewritingEdge, text string) {
 		r.Write(filepath.Base(r.Path), text)
 		r.Signal(syscall.SIGHUP)
 	},
-	"POST": func(t testing.TB, r *rewriting, text string) {
+	"POST": func(t testing.TB, r *rewritingEdge, text string) {
 		r.Write(filepath.Base(r.Path), text)
 		if status, body := r.Reload(); status != 200 {
 			t.Errorf("reload = %d %s, want 200", status, body)
@@ -120,7 +122,7 @@ var replacements = map[string]func(t testing.TB, r *rewriting, text string){
 	},
 }
 
-func must(t testing.TB, err error) {
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -135,15 +137,15 @@ func TestFault68_Replaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			times, pause := 4, 0*time.Second
-			if full(t) {
+			if isFullLength(t) {
 				times, pause = 50, time.Second
 			}
 			r := startRewriting(t, "")
-			tr := drive(r.edge, usual)
+			tr := startTraffic(r.edge, defaultMix)
 			for range times {
 				begun := time.Now()
-				replace(t, r, r.next())
-				r.applied()
+				replace(t, r, r.writeNextConfig())
+				r.waitApplied()
 				time.Sleep(pause - time.Since(begun))
 			}
 			tr.wantNothingLost()
@@ -166,11 +168,11 @@ func TestFault68_Replaced(t *testing.T) {
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second
-	if full(t) {
+	if isFullLength(t) {
 		length = time.Minute
 	}
 	r := startRewriting(t, "")
-	tr := drive(r.edge, usual)
+	tr := startTraffic(r.edge, defaultMix)
 	done := make(chan struct{})
 	var signals sync.WaitGroup
 	signals.Go(func() {
@@ -186,12 +188,12 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	})
 	reloads := 0
 	const enough = 10 // a busy machine may need more time than planned
-	for begun := time.Now(); time.Since(begun) < length || reloads < enough && time.Since(begun) < length+rig.Patience; reloads++ {
-		replacements["POST"](t, r, r.next())
+	for begun := time.Now(); time.Since(begun) < length || reloads < enough && time.Since(begun) < length+rig.WaitTimeout; reloads++ {
+		replacements["POST"](t, r, r.writeNextConfig())
 	}
 	close(done)
 	signals.Wait()
-	r.applied()
+	r.waitApplied()
 	tr.wantNothingLost()
 	t.Logf("%d reloads in %v", reloads, length)
 	if reloads < enough {
@@ -210,13 +212,13 @@ func TestReloadsLeakNothing(t *testing.T) {
 	r := startRewriting(t, "", "env", "GOGC=100") // otherwise, up to 64 MiB of garbage may remain
 	post := func(n int) {
 		for range n {
-			replacements["POST"](t, r, r.next())
+			replacements["POST"](t, r, r.writeNextConfig())
 		}
-		r.applied()
+		r.waitApplied()
 	}
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
-		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
 		for range looks { // takes the lowest heap size, because uncollected garbage is not a leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
@@ -275,7 +277,7 @@ func TestReloadLarge(t *testing.T) {
 	_, hash, _ := strings.Cut(e.Text, `hash: "`)
 	hash, _, _ = strings.Cut(hash, `"`)
 	head, _, _ := strings.Cut(e.Text, "timeouts:")
-	tr := drive(e, mix{kept: 4, fresh: 2, streams: 2})
+	tr := startTraffic(e, mix{kept: 4, fresh: 2, streams: 2})
 	begun := rig.StartWatch()
 	tr.latencies()
 	time.Sleep(2 * time.Second)
@@ -297,11 +299,11 @@ func TestReloadLarge(t *testing.T) {
 	busy50, busy99 := tr.latencies()
 	t.Logf("reloads took %.0f ms; requests without them p50 %v p99 %v, with them p50 %v p99 %v", took, calm50, calm99, busy50, busy99)
 	tr.wantNothingLost()
-	if step := begun.Step(); busy50 > 3*calm50+5*time.Millisecond+step || busy99 > 5*calm99+100*time.Millisecond+10*step {
+	if step := begun.StepDelay(); busy50 > 3*calm50+5*time.Millisecond+step || busy99 > 5*calm99+100*time.Millisecond+10*step {
 		t.Error("reloads cost other requests too much")
 	}
 	slices.Sort(took)
-	if half := took[len(took)/2]; half > 1000+float64(begun.Held().Milliseconds())/float64(len(took)) && !raced.On {
+	if half := took[len(took)/2]; half > 1000+float64(begun.MachineDelay().Milliseconds())/float64(len(took)) && !raced.On {
 		t.Errorf("half of the reloads took more than %.0f ms", half)
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 // These tests check which changes reloads apply, and which they reject.
 
-// reloaded is the answer to POST /-/reload.
-type reloaded struct {
+// reloadResult is the answer to POST /-/reload.
+type reloadResult struct {
 	OK, Unchanged, Forced bool
 	DryRun                bool `json:"dry_run"`
 	Version               int64
@@ -36,7 +36,7 @@ type reloaded struct {
 }
 
 // askReload requests a reload. query contains parameters, for example "?force=true".
-func (e *edge) askReload(query string) (r reloaded, status int) {
+func (e *edge) askReload(query string) (r reloadResult, status int) {
 	e.T.Helper()
 	res := e.Fetch("POST", e.Admin+"/-/reload"+query)
 	if err := json.Unmarshal([]byte(res.Body), &r); err != nil {
@@ -48,7 +48,7 @@ func (e *edge) askReload(query string) (r reloaded, status int) {
 func (e *edge) rewrite(old, next string) {
 	e.T.Helper()
 	text, err := os.ReadFile(e.Path)
-	must(e.T, err)
+	noError(e.T, err)
 	if !strings.Contains(string(text), old) {
 		e.T.Fatalf("the configuration has no %q:\n%s", old, text)
 	}
@@ -57,7 +57,7 @@ func (e *edge) rewrite(old, next string) {
 
 // apply replaces a piece of the configuration and requests a reload. If the watcher is faster, the
 // response reports no change.
-func (e *edge) apply(old, next string) reloaded {
+func (e *edge) apply(old, next string) reloadResult {
 	e.T.Helper()
 	version := e.Status().Version
 	e.rewrite(old, next)
@@ -73,24 +73,24 @@ func (e *edge) apply(old, next string) reloaded {
 // metric counts the failure.
 func TestFault66_InvalidOnReload(t *testing.T) {
 	t.Parallel()
-	otherKey := auth.Hash("another key of the tests")
+	otherKey := auth.HashKey("another key of the tests")
 	for name, row := range map[string]struct {
 		spoil func(e *edge)
 		says  []string
 	}{
 		"unknown field":  {func(e *edge) { e.rewrite("models:", "modles: []\nmodels:") }, []string{"penstock.yaml:", "modles"}},
-		"torn in a word": {func(e *edge) { e.tear(`hash: "sha`) }, []string{"penstock.yaml"}},
-		"torn in a list": {func(e *edge) { e.tear("deployments:") }, []string{"penstock.yaml"}},
+		"torn in a word": {func(e *edge) { e.truncateConfig(`hash: "sha`) }, []string{"penstock.yaml"}},
+		"torn in a list": {func(e *edge) { e.truncateConfig("deployments:") }, []string{"penstock.yaml"}},
 		"empty":          {func(e *edge) { e.Write("penstock.yaml", "") }, []string{"penstock.yaml"}},
 		"zeros":          {func(e *edge) { e.Write("penstock.yaml", strings.Repeat("\x00", 4096)) }, []string{"penstock.yaml"}},
 		"a directory": {func(e *edge) {
-			must(e.T, os.Remove(e.Path))
-			must(e.T, os.Mkdir(e.Path, 0o700))
+			noError(e.T, os.Remove(e.Path))
+			noError(e.T, os.Mkdir(e.Path, 0o700))
 		}, []string{"penstock.yaml", "is a directory"}},
-		"gone": {func(e *edge) { must(e.T, os.Remove(e.Path)) }, []string{"penstock.yaml", "does not exist"}},
+		"gone": {func(e *edge) { noError(e.T, os.Remove(e.Path)) }, []string{"penstock.yaml", "does not exist"}},
 		"a link to itself": {func(e *edge) {
-			must(e.T, os.Remove(e.Path))
-			must(e.T, os.Symlink(e.Path, e.Path))
+			noError(e.T, os.Remove(e.Path))
+			noError(e.T, os.Symlink(e.Path, e.Path))
 		}, []string{"penstock.yaml"}},
 		"duplicate model": {func(e *edge) {
 			e.rewrite("models:\n", "models:\n  - { id: sim, deployments: [{ upstream: up-0 }] }\n")
@@ -121,7 +121,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 				if all := strings.Join(r.Problems, "\n"); !strings.Contains(all, word) {
 					t.Errorf("the answer does not say %q:\n%s", word, all)
 				}
-				rig.WaitFor(t, rig.Patience, "the log says "+word, func() bool { return strings.Contains(e.Log.String(), word) })
+				rig.WaitFor(t, rig.WaitTimeout, "the log says "+word, func() bool { return strings.Contains(e.Log.String(), word) })
 				if !strings.Contains(page, word) {
 					t.Errorf("the state page does not say %q", word)
 				}
@@ -142,14 +142,14 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 	}
 }
 
-// tear truncates the configuration file in place after the given text.
-func (e *edge) tear(behind string) {
+// truncateConfig truncates the configuration file in place after the given text.
+func (e *edge) truncateConfig(behind string) {
 	e.T.Helper()
 	i := strings.Index(e.Text, behind)
 	if i < 0 {
 		e.T.Fatalf("the configuration has no %q", behind)
 	}
-	must(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
+	noError(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
 // TestFault66_NoPermission checks a file without read permission. Root can still read it, unless
@@ -164,7 +164,7 @@ func TestFault66_NoPermission(t *testing.T) {
 		under = []string{"setpriv", "--bounding-set=-all", "--inh-caps=-all"}
 	}
 	e := start(t, rig.Setup{Under: under})
-	must(t, os.Chmod(e.Path, 0))
+	noError(t, os.Chmod(e.Path, 0))
 	if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "permission denied") {
 		t.Errorf("reload = %d %+v, want 422 and permission denied", status, r)
 	}
@@ -179,17 +179,17 @@ func TestFault67_PartialWrite(t *testing.T) {
 	next := strings.Replace(e.Text, "id: sim,", "id: sim, aliases: [whole],", 1)
 	cut := strings.Index(next, "deployments:") + len("deploym")
 	f, err := os.OpenFile(e.Path, os.O_WRONLY|os.O_TRUNC, 0o600)
-	must(t, err)
+	noError(t, err)
 	defer f.Close()
 	begun := time.Now()
 	for i := 0; i < cut; i += 40 { // faster than the watcher's checks
 		_, err = f.WriteString(next[i:min(i+40, cut)])
-		must(t, err)
+		noError(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
 	slow := time.Since(begun) > 500*time.Millisecond // the watcher may have seen the file twice
 	reports := func() float64 { return e.Metric("penstock_reloads_total", `result="bad"`) }
-	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return reports() > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the torn file is reported", func() bool { return reports() > 0 })
 	if slow {
 		time.Sleep(3 * time.Second)
 	}
@@ -200,8 +200,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 		t.Errorf("told of %v times, then %v", told, n)
 	}
 	_, err = f.WriteString(next[cut:])
-	must(t, err)
-	rig.WaitFor(t, rig.Patience, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
+	noError(t, err)
+	rig.WaitFor(t, rig.WaitTimeout, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
 }
 
 // TestFault68_Unchanged checks that a file without a relevant difference is reported as unchanged
@@ -224,7 +224,7 @@ func TestFault68_Unchanged(t *testing.T) {
 	}
 	e.rewrite("id: sim,", "id: sim, aliases: [edited],")
 	e.Signal(syscall.SIGHUP)
-	rig.WaitFor(t, rig.Patience, "the edit is in use", func() bool { return e.Status().Version > version })
+	rig.WaitFor(t, rig.WaitTimeout, "the edit is in use", func() bool { return e.Status().Version > version })
 	time.Sleep(time.Second) // long enough for the watcher to see the edit
 	if v := e.Status().Version; v != version+1 {
 		t.Errorf("version %d after %d and one edit", v, version)
@@ -249,7 +249,7 @@ func TestFault69_RestartOnly(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
 	e.apply("level: error", "level: info")
 	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the log speaks again", func() bool { return strings.Contains(e.Log.String()[before:], `"msg":"call"`) })
+	rig.WaitFor(t, rig.WaitTimeout, "the log speaks again", func() bool { return strings.Contains(e.Log.String()[before:], `"msg":"call"`) })
 	if n := strings.Count(e.Log.String()[before:], `"msg":"call"`); n != 1 {
 		t.Errorf("%d access lines, and one of the two calls was to be logged", n)
 	}
@@ -264,7 +264,7 @@ func TestReloadCapacity(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	old := filepath.Join(e.Dir, "old.yaml")
-	must(t, os.WriteFile(old, []byte(e.Text), 0o600))
+	noError(t, os.WriteFile(old, []byte(e.Text), 0o600))
 	// up-1 stays, because another model uses it, and up-2 is removed.
 	want := []string{"sim: 48 -> 16 slots, 1 upstream draining, 1 upstream no longer used\n", "fresh: new, 16 slots\n", "other: removed, had 16 slots\n"}
 	changed := strings.Replace(e.Text, ", { upstream: up-1 }, { upstream: up-2 }", "", 1)
@@ -272,7 +272,7 @@ func TestReloadCapacity(t *testing.T) {
 	leaving := strings.Index(changed, "  - { name: up-2,")
 	changed = changed[:leaving] + changed[leaving+strings.Index(changed[leaving:], "\n")+1:]
 	next := filepath.Join(e.Dir, "next.yaml")
-	must(t, os.WriteFile(next, []byte(changed), 0o600))
+	noError(t, os.WriteFile(next, []byte(changed), 0o600))
 	out, errs, code := rig.RunProgram(t, "", "check", next, "--against", old)
 	for _, line := range want {
 		if code != 0 || !strings.Contains(out, line) {
@@ -280,9 +280,9 @@ func TestReloadCapacity(t *testing.T) {
 		}
 	}
 	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // otherwise, the watcher may reload before the command
-	rig.WaitFor(t, rig.Patience, "the file is not watched", func() bool { return e.Status().Version > 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the file is not watched", func() bool { return e.Status().Version > 1 })
 	changed = strings.Replace(changed, "upstreams:\n", "watch: false\nupstreams:\n", 1)
-	must(t, os.WriteFile(e.Path, []byte(changed), 0o600))
+	noError(t, os.WriteFile(e.Path, []byte(changed), 0o600))
 	out, errs, code = rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin)
 	for _, line := range append(want, "not applied") {
 		if code != 0 || !strings.Contains(out, line) {
@@ -292,9 +292,9 @@ func TestReloadCapacity(t *testing.T) {
 	if _, errs, code = rig.RunProgram(t, "", "reload", "--admin", e.Admin); code != 0 {
 		t.Errorf("reload: exit code %d: %s", code, errs)
 	}
-	rig.WaitFor(t, rig.Patience, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
+	rig.WaitFor(t, rig.WaitTimeout, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
 	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
-	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported before it is applied
+	rig.WaitFor(t, rig.WaitTimeout, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported before it is applied
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
@@ -328,7 +328,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
-			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the watcher is also refused
+			rig.WaitFor(t, rig.WaitTimeout, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the watcher is also refused
 			refused()
 			if out, errs, code := rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)
@@ -414,7 +414,7 @@ func TestReloadConnectionLimit(t *testing.T) {
 	for _, s := range inside {
 		s.Leave()
 	}
-	rig.WaitFor(t, rig.Patience, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
+	rig.WaitFor(t, rig.WaitTimeout, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
 
 // TestLargeHead checks that a head with a large token and a browser's cookies is served with

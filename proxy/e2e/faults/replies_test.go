@@ -20,8 +20,8 @@ import (
 // others are models whose answers the edge passes on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi sets a memory limit of 4 GiB. 1 % of it is 41 MiB.
-var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
+// memoryLimitEnv sets a memory limit of 4 GiB. 1 % of it is 41 MiB.
+var memoryLimitEnv = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
@@ -35,9 +35,9 @@ func (e *edge) wantPeak(limit int64) {
 // TestFault87_ReplyMemory checks the memory for forty small requests that each make an engine send
 // 32 MiB.
 func TestFault87_ReplyMemory(t *testing.T) {
-	for _, w := range rig.PlainWays {
+	for _, w := range rig.UnstreamedWays {
 		t.Run(w.String(), func(t *testing.T) {
-			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
+			e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: memoryLimitEnv})
 			e.fault("padded=33554432")
 			var calls sync.WaitGroup
 			for range 40 {
@@ -62,7 +62,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
-			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
+			rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
 		})
 	}
 }
@@ -70,11 +70,11 @@ func TestFault87_ReplyMemory(t *testing.T) {
 // TestFault87_ReplyAnnounced checks that an announced length does not reserve memory, so that an
 // answer that never arrives uses no memory.
 func TestFault87_ReplyAnnounced(t *testing.T) {
-	f := fake(t, func(c *fakeCall) {
+	f := startFakeEngine(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
-		c.untilClosed()
+		c.waitClosed()
 	})
-	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Timeouts: "idle: 1s", Under: gibi, Untidy: true})
+	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Timeouts: "idle: 1s", Under: memoryLimitEnv, Untidy: true})
 	var calls sync.WaitGroup
 	for range 40 {
 		calls.Go(func() { e.Ask(rig.Chat, "").WantStatus(504) })
@@ -88,7 +88,7 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
-	f := fake(t, func(c *fakeCall) {
+	f := startFakeEngine(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
 		for range 200 {
 			c.send(piece)
@@ -96,7 +96,7 @@ func TestFault87_StreamEnd(t *testing.T) {
 		c.send("data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 		c.Close()
 	})
-	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Under: gibi, Untidy: true})
+	e := start(t, rig.Setup{Fakes: []string{f.url}, Limits: "reply_memory: 1%", Under: memoryLimitEnv, Untidy: true})
 	r := e.Post("/v1/responses", `{"model":"sim","input":"a","stream":true}`)
 	if !strings.Contains(r.Body, "event: response.failed") && !strings.Contains(r.Body, `"type":"response.failed"`) || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
 		t.Errorf("the stream ends with %.300q", r.Body[max(0, len(r.Body)-300):])
@@ -109,7 +109,7 @@ func TestFault87_StreamEnd(t *testing.T) {
 // TestFault87_ErrorBodies checks that engines' error bodies are read up to a limit, and that the
 // part read is parsed.
 func TestFault87_ErrorBodies(t *testing.T) {
-	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
+	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: memoryLimitEnv})
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
@@ -118,7 +118,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	}
 	for i := range clients {
 		calls.Go(func() {
-			w := rig.PlainWays[i%3]
+			w := rig.UnstreamedWays[i%3]
 			if r := e.Ask(w, ""); !strings.Contains(r.WantRefused(w, rig.Rejected).Message, "no-such-tool") {
 				t.Errorf("answer = %.300s, want no-such-tool", r.Body)
 			}
@@ -143,9 +143,9 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 			clients := make([]*rig.Raw, 48)
 			for i := range clients {
 				clients[i] = e.Dial()
-				_ = clients[i].Send(e.Request(path, body))
+				_ = clients[i].Send(e.RequestBytes(path, body))
 			}
-			rig.WaitFor(t, rig.Patience, "every call is under way or refused", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "every call is under way or refused", func() bool {
 				return e.Metric("penstock_calls_inflight")+e.Metric("penstock_calls_total")-before >= 48
 			})
 			time.Sleep(time.Second)
@@ -153,7 +153,7 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 			for _, c := range clients {
 				c.Reset()
 			}
-			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
+			rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_reply_memory_bytes") == 0 })
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestFault87_StreamEvents(t *testing.T) {
 // TestFault87_PassedOn checks that a large answer that the edge only passes on needs no reply
 // memory and is complete.
 func TestFault87_PassedOn(t *testing.T) {
-	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
+	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: memoryLimitEnv})
 	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {
 		e.fault(fault)
 		r := e.Post("/v1/embeddings", `{"model":"vectors","input":["a","b"]}`).WantStatus(200)
@@ -199,7 +199,7 @@ func TestFault87_PassedOn(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || got.Model != "vectors" || len(got.Data) != 2 || len(got.Padding) < 90_000 {
 			t.Errorf("%s: %v, %v, model %q; want two vectors of the model vectors", fault, err, r.Err, got.Model)
 		}
-		if l := e.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.PromptTokens != got.Usage.Prompt || l.PromptTokens == 0 || l.TokensEstimated {
+		if l := e.LastAccessLine(); l.Status != 200 || l.Outcome != "ok" || l.PromptTokens != got.Usage.Prompt || l.PromptTokens == 0 || l.TokensEstimated {
 			t.Errorf("%s: the log says %+v", fault, l)
 		}
 	}
@@ -209,7 +209,7 @@ func TestFault87_PassedOn(t *testing.T) {
 	if r.Status != 200 || r.Err == nil {
 		t.Errorf("an answer that broke off looks whole: %d, %v", r.Status, r.Err)
 	}
-	if l := e.LastCall(); l.Outcome != "stream_broken" {
+	if l := e.LastAccessLine(); l.Outcome != "stream_broken" {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()

@@ -15,7 +15,7 @@ import (
 func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more string) string) {
 	t.Helper()
 	key, hash, err := auth.NewKey()
-	must(t, err)
+	noError(t, err)
 	line = func(more string) string { return fmt.Sprintf("keys:\n  - { id: second, hash: %q%s }\n", hash, more) }
 	e = start(t, rig.Setup{Engines: []sim.Options{{}}, Top: "keys_file: keys.yaml\n" + top, Files: map[string]string{"keys.yaml": line("")}})
 	return e, key, line
@@ -57,34 +57,34 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			written := rig.StartWatch()
 			e.Write("keys.yaml", row.revoke(line))
 			if strings.HasPrefix(name, "still good") {
-				rig.WaitFor(t, rig.Patience, "the change counts", func() bool { return e.Metric("penstock_reloads_total", `result="ok"`) == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "the change counts", func() bool { return e.Metric("penstock_reloads_total", `result="ok"`) == 1 })
 			} else {
-				rig.WaitFor(t, rig.Patience, "new requests are refused", func() bool {
+				rig.WaitFor(t, rig.WaitTimeout, "new requests are refused", func() bool {
 					status := e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status
 					return status == 401 || status == 403
 				})
 			}
 			// The change takes a second on an idle machine. Other parts of this test add to the
 			// measured time.
-			if took := written.Took(); took > 5*time.Second+written.Held() {
+			if took := written.Elapsed(); took > 5*time.Second+written.MachineDelay() {
 				t.Errorf("the change took %v to count", took)
 			} else {
 				t.Logf("the change counted after %v", took)
 			}
-			if got := whole(own); got == row.cut {
+			if got := isCompleteStream(own); got == row.cut {
 				t.Errorf("the stream of the revoked key: whole %v, want %v", got, !row.cut)
 			}
-			if !whole(other) {
+			if !isCompleteStream(other) {
 				t.Error("the stream of another key was cut")
 			}
-			e.Rest()
+			e.WaitIdle()
 			if cut := strings.Contains(e.Log.String(), `"revoked"`); cut != row.cut {
 				t.Errorf("the log speaks of a revoked call: %v", cut)
 			}
 			// After that, the key is added again.
 			if !strings.HasPrefix(name, "still good") {
 				e.Write("keys.yaml", line(""))
-				rig.WaitFor(t, rig.Patience, "the key is good again", func() bool {
+				rig.WaitFor(t, rig.WaitTimeout, "the key is good again", func() bool {
 					return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), header).Status == 200
 				})
 			}
@@ -92,8 +92,8 @@ func TestFault70_KeyRevoked(t *testing.T) {
 	}
 }
 
-// whole reads a chat stream to the end and reports whether it is complete.
-func whole(s *rig.Stream) bool {
+// isCompleteStream reads a chat stream to the end and reports whether it is complete.
+func isCompleteStream(s *rig.Stream) bool {
 	var last rig.Event
 	for {
 		ev, ok := s.Next()
@@ -109,14 +109,14 @@ func TestFault70_KeyAdded(t *testing.T) {
 	t.Parallel()
 	e, _, line := withKeysFile(t, "")
 	third, hash, err := auth.NewKey()
-	must(t, err)
+	noError(t, err)
 	e.Write("keys.yaml", line("")+fmt.Sprintf("  - { id: third, hash: %q }\n", hash))
 	took := rig.WaitFor(t, 5*time.Second, "the new key is good", func() bool {
 		return e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Authorization: Bearer "+third).Status == 200
 	})
 	t.Logf("the key counted after %v", took)
 	e.Write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
-	rig.WaitFor(t, rig.Patience, "a wrong keys_file is reported, with its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
+	rig.WaitFor(t, rig.WaitTimeout, "a wrong keys_file is reported, with its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
@@ -139,5 +139,5 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e.Ask(rig.Chat, "").WantStatus(200)
 	}
 	e.Write("keys.yaml", "keys: []\n")
-	rig.WaitFor(t, rig.Patience, "the key is refused", func() bool { return e.Ask(rig.Chat, "").Status == 401 })
+	rig.WaitFor(t, rig.WaitTimeout, "the key is refused", func() bool { return e.Ask(rig.Chat, "").Status == 401 })
 }

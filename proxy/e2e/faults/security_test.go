@@ -25,18 +25,18 @@ import (
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
 	// A key has 256 bits and a checksum. Secret scanners recognize the format.
-	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`)
+	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.KeyPrefix) + `[0-9A-Za-z]{49}$`)
 	seen := map[string]bool{}
 	for range 5 {
 		out, _, code := rig.RunProgram(t, "", "key", "new", "--name", "team", "--models", "sim")
 		key, lines, _ := strings.Cut(out, "\n")
-		if code != 0 || !form.MatchString(key) || seen[key] || strings.Contains(lines, key) || !strings.Contains(lines, auth.Hash(key)) {
+		if code != 0 || !form.MatchString(key) || seen[key] || strings.Contains(lines, key) || !strings.Contains(lines, auth.HashKey(key)) {
 			t.Fatalf("exit code %d, printed\n%s", code, out)
 		}
 		seen[key] = true
 		flipped := []byte(key)
 		flipped[20] ^= 1
-		if auth.Checksum(string(flipped)) {
+		if auth.HasValidChecksum(string(flipped)) {
 			t.Errorf("%s has a good checksum", flipped)
 		}
 	}
@@ -44,7 +44,7 @@ func TestSecurity1_Keys(t *testing.T) {
 	check := func(keys string) (string, int) {
 		path := filepath.Join(dir, "penstock.yaml")
 		text := "listen: 127.0.0.1:0\nkeys: [{ id: a, hash: " + keys + " }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 		out, errs, code := rig.RunProgram(t, "", "check", path)
 		return out + errs, code
 	}
@@ -52,7 +52,7 @@ func TestSecurity1_Keys(t *testing.T) {
 		if said, code := check(`"` + key + `"`); code != 1 || strings.Contains(said, key) {
 			t.Errorf("a plain key: exit code %d, and it says\n%s", code, said)
 		}
-		if said, code := check(`"` + auth.Hash(key) + `"`); code != 0 {
+		if said, code := check(`"` + auth.HashKey(key) + `"`); code != 0 {
 			t.Errorf("its hash: exit code %d\n%s", code, said)
 		}
 	}
@@ -63,14 +63,14 @@ func TestSecurity1_Keys(t *testing.T) {
 func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 	t.Parallel()
 	expired, expiredHash, err := auth.NewKey()
-	must(t, err)
+	noError(t, err)
 	inactive, inactiveHash, err := auth.NewKey()
-	must(t, err)
+	noError(t, err)
 	stranger, _, err := auth.NewKey()
-	must(t, err)
+	noError(t, err)
 	e := start(t, rig.Setup{Keys: `- { id: expired, hash: "` + expiredHash + `", expires: 2020-01-01T00:00:00Z }
 - { id: inactive, hash: "` + inactiveHash + `", active: false }`})
-	for _, w := range rig.PlainWays {
+	for _, w := range rig.UnstreamedWays {
 		said := map[string]bool{}
 		for _, key := range []string{expired, inactive, stranger, "sk-something", "x"} {
 			r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+key)
@@ -80,7 +80,7 @@ func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 				r.Header.Del(own)
 			}
 			var all strings.Builder
-			must(t, r.Header.Write(&all))
+			noError(t, r.Header.Write(&all))
 			said[strings.ReplaceAll(all.String()+r.Body, id, "ID")] = true
 		}
 		if len(said) != 1 {
@@ -103,14 +103,14 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	ask := func(method, path string, header ...string) int {
 		t.Helper()
 		req, err := http.NewRequest(method, e.Admin+path, http.NoBody)
-		must(t, err)
+		noError(t, err)
 		for i := 0; i < len(header); i += 2 {
 			if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 				req.Host = header[i+1]
 			}
 		}
 		res, err := e.Client.Do(req)
-		must(t, err)
+		noError(t, err)
 		res.Body.Close()
 		return res.StatusCode
 	}
@@ -153,9 +153,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		"blank":      "GET /status HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(e.Admin, "http://"))
-		must(t, err)
+		noError(t, err)
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		_ = conn.SetDeadline(time.Now().Add(rig.WaitTimeout))
 		c := rig.NewRaw(t, conn)
 		_ = c.Send(head)
 		if r := c.Reply("GET"); r.Status != 400 {
@@ -174,14 +174,14 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	// Off loopback, a token is required.
 	dir := t.TempDir()
 	path := filepath.Join(dir, "penstock.yaml")
-	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
-	must(t, os.WriteFile(path, []byte(open), 0o600))
+	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.HashKey("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	noError(t, os.WriteFile(path, []byte(open), 0o600))
 	if out, errs, code := rig.RunProgram(t, "", "check", path); code != 1 || !strings.Contains(out+errs, "admin.token") {
 		t.Errorf("an open admin listener: exit code %d\n%s%s", code, out, errs)
 	}
-	must(t, os.WriteFile(path, []byte(strings.Replace(open, "0.0.0.0:0 }", "0.0.0.0:0, token: "+token+" }", 1)), 0o600))
+	noError(t, os.WriteFile(path, []byte(strings.Replace(open, "0.0.0.0:0 }", "0.0.0.0:0, token: "+token+" }", 1)), 0o600))
 	p := rig.StartProcess(t, "serve", "--config", path)
-	e.Admin = p.Says(`\(admin: (http://[^)]+)\)`)[1]
+	e.Admin = p.WaitOutput(`\(admin: (http://[^)]+)\)`)[1]
 	for _, c := range []struct {
 		header []string
 		want   int
@@ -239,30 +239,30 @@ func TestSecurity7_TLS(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.Head("GET", "/health")} {
+	for name, text := range map[string]string{"nothing": "", "half a hello": "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "plain HTTP": e.RequestHead("GET", "/health")} {
 		c := e.Dial()
 		_ = c.Send(text)
-		if rest, ok := c.Closed(rig.Patience); !ok || strings.Contains(rest, "200 OK") {
+		if rest, ok := c.Closed(rig.WaitTimeout); !ok || strings.Contains(rest, "200 OK") {
 			t.Errorf("%s: closed %v after %.100q, want the connection closed without 200", name, ok, rest)
 		}
 	}
-	for _, text := range []string{e.Head("GET", "/health"), e.Request(rig.Chat.Path, e.Chat("")), e.Head("OPTIONS", "/")} {
+	for _, text := range []string{e.RequestHead("GET", "/health"), e.RequestBytes(rig.Chat.Path, e.Chat("")), e.RequestHead("OPTIONS", "/")} {
 		c := e.Dial()
 		_ = c.Send(text)
 		c.Reply("GET").WantRefused(rig.Chat, badRequest)
-		if _, ok := c.Closed(rig.Patience); !ok {
+		if _, ok := c.Closed(rig.WaitTimeout); !ok {
 			t.Error("a connection that spoke plain HTTP stays open")
 		}
 	}
 	inside := func(text string) *rig.Raw {
 		t.Helper()
 		conn, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
-		must(t, err)
+		noError(t, err)
 		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
 			t.Errorf("protocol = %q, want http/1.1", p)
 		}
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		_ = conn.SetDeadline(time.Now().Add(rig.WaitTimeout))
 		c := rig.NewRaw(t, conn)
 		_ = c.Send(text)
 		return c
@@ -270,16 +270,16 @@ func TestSecurity7_TLS(t *testing.T) {
 	for range 2 {
 		c := inside("")
 		for range 3 {
-			_ = c.Send(e.Request(rig.Chat.Path, strings.Replace(e.Chat(""), ",", ",\n", 1)))
+			_ = c.Send(e.RequestBytes(rig.Chat.Path, strings.Replace(e.Chat(""), ",", ",\n", 1)))
 			c.Reply("POST").WantStatus(200)
 		}
 	}
 	begun := time.Now()
-	inside(strings.ReplaceAll(e.Head("GET", "/health"), "\r\n", "\n")).Reply("GET").WantRefused(rig.Chat, badRequest)
+	inside(strings.ReplaceAll(e.RequestHead("GET", "/health"), "\r\n", "\n")).Reply("GET").WantRefused(rig.Chat, badRequest)
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("a bare LF inside TLS took %v", took)
 	}
-	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
+	inside(e.RequestHead("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
 // TestSecurity7_InsecureIsReported checks that the edge, when it starts, logs which engine
@@ -294,7 +294,7 @@ func TestSecurity7_InsecureIsReported(t *testing.T) {
 		})
 		told := func() bool { return strings.Contains(e.Log.String(), "certificate is not verified") }
 		if want {
-			rig.WaitFor(t, rig.Patience, "an engine that is not verified is reported", told)
+			rig.WaitFor(t, rig.WaitTimeout, "an engine that is not verified is reported", told)
 		} else if told() {
 			t.Errorf("told of with insecure: %s\n%s", insecure, e.Log)
 		}
@@ -317,8 +317,8 @@ func TestSecurity8_AllLimited(t *testing.T) {
 		"timeouts: { connect: 0s }", "timeouts: { answer: 0s }", "timeouts: { client_header: 0s }", "timeouts: { client_body: 0s }", "timeouts: { client_idle: 0s }", "timeouts: { write: 0s }",
 		"timeouts: { first_event: -1s }", "timeouts: { idle: -1s }", "timeouts: { answer: -1s }", "timeouts: { total: -1s }",
 	} {
-		text := line + "\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		text := line + "\nkeys: [{ id: a, hash: \"" + auth.HashKey("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 		if out, errs, code := rig.RunProgram(t, "", "check", path); code != 1 || !strings.Contains(out+errs, "penstock.yaml:1:") {
 			t.Errorf("%s: exit code %d\n%s%s", line, code, out, errs)
 		}
@@ -382,7 +382,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	}
 	closed := start(t, rig.Setup{})
 	open := start(t, rig.Setup{Top: "cors: { origins: [" + good + "] }"})
-	for _, w := range rig.PlainWays {
+	for _, w := range rig.UnstreamedWays {
 		for _, e := range []*edge{closed, open} {
 			silent(preflight(e, evil, w.Path))
 			silent(e.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+evil))
@@ -424,11 +424,11 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	} {
 		dir, name, _ := strings.Cut(target, " ")
 		files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-		must(t, err)
+		noError(t, err)
 		found := ""
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			must(t, err)
+			noError(t, err)
 			if _, rest, ok := strings.Cut(string(text), "func "+name+"("); ok {
 				found, _, _ = strings.Cut(rest, "\nfunc ")
 			}
@@ -444,7 +444,7 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 func TestSecurity13_ThreatModel(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
-	must(t, err)
+	noError(t, err)
 	_, section, ok := strings.Cut(string(text), "\n## Security\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, word := range []string{"untrusted", "engines", "configuration"} {

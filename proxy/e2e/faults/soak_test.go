@@ -47,11 +47,11 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // triggers one-time allocations before counting
+	for _, w := range rig.TextWays { // triggers one-time allocations before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
-	before := s.atRest()
+	before := s.idleResources()
 
 	var work sync.WaitGroup
 	for range 24 {
@@ -72,19 +72,19 @@ func TestSoak(t *testing.T) {
 	}
 	e.Client.CloseIdleConnections()
 
-	for _, w := range rig.AllWays { // every endpoint must still work
-		rig.WaitFor(t, rig.Patience, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
+	for _, w := range rig.TextWays { // every endpoint must still work
+		rig.WaitFor(t, rig.WaitTimeout, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
 	}
 	e.Client.CloseIdleConnections()
-	e.Rest()
-	after := s.atRest()
-	for deadline := time.Now().Add(2 * time.Minute); !after.like(before) && time.Now().Before(deadline); after = s.atRest() {
+	e.WaitIdle()
+	after := s.idleResources()
+	for deadline := time.Now().Add(2 * time.Minute); !after.isSimilar(before) && time.Now().Before(deadline); after = s.idleResources() {
 		time.Sleep(time.Second)
 	}
 	t.Logf("%d requests: %s", s.count(), s.summary())
 	t.Logf("goroutines %d and %d, descriptors %d and %d, memory at the quarters %s MiB, %d reloads",
 		before.goroutines, after.goroutines, before.descriptors, after.descriptors, s.quarters(), s.reloads)
-	if !after.like(before) {
+	if !after.isSimilar(before) {
 		t.Errorf("something is left: %+v before, %+v after\n%s", before, after, e.Goroutines())
 	}
 	if q := s.quarter; len(q[3]) > 0 {
@@ -114,17 +114,17 @@ type soak struct {
 	reloads int
 }
 
-// books contains the numbers of resources that an idle program uses.
-type books struct{ goroutines, descriptors int }
+// resourceCounts contains the numbers of resources that an idle program uses.
+type resourceCounts struct{ goroutines, descriptors int }
 
-// like reports whether b is at most slightly higher than other. A probe, a timer or a keep-alive
+// isSimilar reports whether b is at most slightly higher than other. A probe, a timer or a keep-alive
 // connection to an engine may cause such a difference.
-func (b books) like(other books) bool {
+func (b resourceCounts) isSimilar(other resourceCounts) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
 
-func (s *soak) atRest() books {
-	return books{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
+func (s *soak) idleResources() resourceCounts {
+	return resourceCounts{int(s.e.Metric("go_goroutines")), s.e.Descriptors()}
 }
 
 // operate reloads every second and samples memory until length has passed.
@@ -201,7 +201,7 @@ func (s *soak) wait(d time.Duration) bool {
 
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
-		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
+		w := rig.TextWays[rand.IntN(len(rig.TextWays))]
 		control := fmt.Sprintf(`"tokens":%d,"delay_ms":%d`, 1+rand.IntN(40), rand.IntN(4))
 		switch n := rand.IntN(100); {
 		case n < 60:
@@ -209,7 +209,7 @@ func (s *soak) client() {
 		case n < 72:
 			s.ask(w.String()+" leaving", time.Duration(rand.IntN(150))*time.Millisecond, w.Path, w.Body("sim", rig.Prompt, `"tokens":200,"delay_ms":20`))
 		case n < 75:
-			s.half(w)
+			s.sendPartial(w)
 		case n < 82:
 			s.upload()
 		case n < 85:
@@ -238,64 +238,64 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 		timer := time.AfterFunc(leave, cancel)
 		defer timer.Stop()
 	}
-	res, err := s.e.Try(ctx, "POST", path, body, header...)
+	res, err := s.e.TryOpenResponse(ctx, "POST", path, body, header...)
 	if err != nil {
-		s.note(what, err)
+		s.countOutcome(what, err)
 		return
 	}
 	_, err = io.Copy(io.Discard, res.Body)
 	res.Body.Close()
 	if err != nil {
-		s.note(what, err)
+		s.countOutcome(what, err)
 		return
 	}
-	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
+	s.countOutcome(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends part of a request, and after that disconnects or waits for the response.
-func (s *soak) half(w rig.Way) {
+// sendPartial sends part of a request, and after that disconnects or waits for the response.
+func (s *soak) sendPartial(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
-		s.note("half", err)
+		s.countOutcome("half", err)
 		return
 	}
 	defer c.Close()
-	text := s.e.Request(w.Path, w.Body("sim", rig.Prompt, ""))
+	text := s.e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, ""))
 	_, _ = io.WriteString(c, text[:rand.IntN(len(text))])
 	if rand.IntN(3) == 0 {
 		_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
 		_, _ = io.Copy(io.Discard, c)
 	}
-	s.note("half", nil)
+	s.countOutcome("half", nil)
 }
 
 // upload sends a form. Every third form is truncated.
 func (s *soak) upload() {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
-		s.note("upload", err)
+		s.countOutcome("upload", err)
 		return
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	form := formStart("ears") + strings.Repeat("x", rand.IntN(700<<10)) + "\r\n--B--\r\n"
-	head := s.e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Connection: close", "Content-Length: "+strconv.Itoa(len(form)))
+	head := s.e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Connection: close", "Content-Length: "+strconv.Itoa(len(form)))
 	if rand.IntN(3) == 0 {
 		_, _ = io.WriteString(c, head+form[:rand.IntN(len(form))])
-		s.note("upload cut", nil)
+		s.countOutcome("upload cut", nil)
 		return
 	}
 	_, _ = io.WriteString(c, head+form) // an answer may arrive before the whole form has been sent
 	status := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, status); err != nil {
-		s.note("upload", err)
+		s.countOutcome("upload", err)
 		return
 	}
-	s.note("upload "+string(status[9:]), nil)
+	s.countOutcome("upload "+string(status[9:]), nil)
 	_, _ = io.Copy(io.Discard, c)
 }
 
-func (s *soak) note(what string, err error) {
+func (s *soak) countOutcome(what string, err error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		what += " gone"

@@ -31,7 +31,7 @@ func splitPieces(call int) (all []string) {
 // bytes have arrived.
 func TestSplitStreams(t *testing.T) {
 	t.Parallel()
-	engine := fake(t, func(c *fakeCall) {
+	engine := startFakeEngine(t, func(c *fakeCall) {
 		c.head("text/event-stream", -1)
 		pause := func() { time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond) }
 		var chunk strings.Builder

@@ -51,15 +51,15 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 `})
 	got := make(chan *rig.Reply, 1)
 	go func() { got <- e.Post(rig.Chat.Path, rig.Chat.Body("m", rig.Prompt, "")) }()
-	rig.Receive(t, rig.Patience, "the engine is asked", asked)
+	rig.Receive(t, rig.WaitTimeout, "the engine is asked", asked)
 	at := time.Now()
 	e.Signal(syscall.SIGSTOP)
 	answered.Store(false)
 	close(goOn)
-	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
+	rig.WaitFor(t, rig.WaitTimeout, "the engine has answered", answered.Load)
 	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout expires in the meantime
 	e.Signal(syscall.SIGCONT)
-	if r := rig.Receive(t, rig.Patience, "the call is answered", got); r.Status != 200 {
+	if r := rig.Receive(t, rig.WaitTimeout, "the call is answered", got); r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 }

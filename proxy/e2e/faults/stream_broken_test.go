@@ -24,7 +24,7 @@ func broken(t *testing.T, spec, code string, s rig.Setup) {
 		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 			e.fault(spec)
 			e.Ask(w, `"tokens":12`).WantBroken(w, code)
-			l := e.LastCall()
+			l := e.LastAccessLine()
 			if l.Outcome != "stream_broken" && l.Outcome != "timeout" || l.Status != 200 || l.Code != code || l.Attempts != 1 {
 				e.T.Errorf("the log says %+v", l)
 			}
@@ -49,7 +49,7 @@ func TestFault13_StreamCut(t *testing.T) {
 	}
 	t.Run("close-delimited and whole", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
+		inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
 			e.fault("close-delimited")
 			e.Ask(w, "").Text(w)
 		})
@@ -65,7 +65,7 @@ func TestFault14_NoDone(t *testing.T) {
 				e.fault(spec)
 				r := e.Ask(w, "")
 				r.Text(w)
-				r.Within(4 * time.Second) // the edge must not wait for the missing end
+				r.WantWithin(4 * time.Second) // the edge must not wait for the missing end
 				if strings.Contains(r.Body, `"error":{`) {
 					e.T.Errorf("an error in a whole stream: %s", r.Body)
 				}
@@ -77,13 +77,13 @@ func TestFault14_NoDone(t *testing.T) {
 		for _, w := range rig.StreamWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
-				f := fake(t, func(c *fakeCall) {
+				f := startFakeEngine(t, func(c *fakeCall) {
 					c.head("text/event-stream", -1)
 					for _, data := range streamAnswer {
 						c.chunk("data: " + data + "\n\n")
 						time.Sleep(50 * time.Millisecond) // each event arrives while the edge waits for it
 					}
-					c.untilClosed()
+					c.waitClosed()
 				})
 				e := start(t, rig.Setup{Fakes: []string{f.url}, Timeouts: "idle: 60s"})
 				r := e.Ask(w, "")
@@ -91,10 +91,10 @@ func TestFault14_NoDone(t *testing.T) {
 					t.Errorf("the answer is %q", text)
 				}
 				// The edge waits two seconds for usage and [DONE], and not until it would check a silent engine.
-				if r.Took >= progress.Patience {
+				if r.Took >= progress.WaitingAfter {
 					t.Errorf("took %v", r.Took)
 				}
-				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "the engine's connection is closed", func() bool { _, closed := f.callCounts(); return closed == 1 })
 			})
 		}
 	})
@@ -116,7 +116,7 @@ func TestFault16_Silence(t *testing.T) {
 			e.fault("stall-after=3")
 			r := e.Ask(w, "")
 			r.WantBroken(w, "generation_timeout")
-			r.Within(4 * time.Second)
+			r.WantWithin(4 * time.Second)
 			e.wantAborted(1)
 		})
 	})

@@ -33,9 +33,9 @@ func TestFault18_ErrorFirst(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamWays, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "error-first"})
-			e.wantElsewhere(w, 4)
+			e.wantRetried(w, 4)
 		})
 	})
 }

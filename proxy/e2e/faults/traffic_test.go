@@ -41,10 +41,10 @@ type traffic struct {
 
 type mix struct{ kept, fresh, streams int }
 
-var usual = mix{kept: 6, fresh: 4, streams: 6}
+var defaultMix = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts traffic that runs until end is called or the test ends.
-func drive(e *edge, m mix) *traffic {
+// startTraffic starts traffic that runs until end is called or the test ends.
+func startTraffic(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
 		tr.client(true, rig.Chat, `"tokens":3`)
@@ -56,7 +56,7 @@ func drive(e *edge, m mix) *traffic {
 		tr.client(i%2 == 0, []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream}[i%3], `"tokens":60,"delay_ms":20`)
 	}
 	e.T.Cleanup(func() { tr.end() })
-	rig.WaitFor(e.T, rig.Patience, "the traffic runs", func() bool {
+	rig.WaitFor(e.T, rig.WaitTimeout, "the traffic runs", func() bool {
 		return tr.served.Load() >= 20 && tr.held.Load() >= int64(m.streams)
 	})
 	return tr

@@ -22,14 +22,14 @@ func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.Way) {
+			inWays(t, append(slices.Clone(rig.UnstreamedWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes, Timeouts: timeouts}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.TooSlow)
-				r.Within(4 * time.Second)
+				r.WantWithin(4 * time.Second)
 				e.wantSent(1)
 				e.wantAborted(1)
-				e.wantTold(w, rig.TooSlow, "timeout", 1)
+				e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -44,7 +44,7 @@ func TestFault10_JSONCutShort(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(append(slices.Clone(rig.PlainWays), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(append(slices.Clone(rig.UnstreamedWays), rig.Transcription), i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
@@ -60,18 +60,18 @@ func TestFault20_Endless(t *testing.T) {
 	for i, fault := range []string{"endless-header", "huge-header", "huge-header;lines=1"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.BadResponse)
-				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantAccessLine(w, rig.BadResponse, "upstream_fail", 1)
 				e.WantPeak(128 << 20)
-				e.wantFresh(w)
+				e.wantNewConnection(w)
 			})
 		})
 	}
 	t.Run("endless-json", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, append(slices.Clone(rig.PlainWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, append(slices.Clone(rig.UnstreamedWays), rig.Transcription), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
@@ -111,10 +111,10 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 		})
 	}
 	for _, fault := range strings.Fields("no-choices no-choices;empty=1 empty-body html-200 no-content") {
-		check(fault, rig.AllWays)
+		check(fault, rig.TextWays)
 	}
-	check("invalid-json", rig.PlainWays)
-	check("sse-for-json", rig.PlainWays)
+	check("invalid-json", rig.UnstreamedWays)
+	check("sse-for-json", rig.UnstreamedWays)
 	check("invalid-json=0", rig.StreamWays)
 }
 
@@ -135,7 +135,7 @@ func TestFault23_UnrequestedCompression(t *testing.T) {
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				if e.fault(fault); w == rig.Speech {
 					e.fault("gzip;bomb=1") // the simulator does not compress audio
 				}
@@ -145,7 +145,7 @@ func TestFault23_UnrequestedCompression(t *testing.T) {
 					e.T.Errorf("Accept-Encoding %q went upstream", got)
 				}
 				e.WantPeak(128 << 20)
-				e.wantFresh(w)
+				e.wantNewConnection(w)
 			})
 		})
 	}

@@ -23,7 +23,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 		held = append(held, s)
 	}
 	leaving := e.Engines[1]
-	rig.WaitFor(t, rig.Patience, "both work", func() bool { return leaving.Stats().Running > 0 && e.Engines[0].Stats().Running > 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "both work", func() bool { return leaving.Stats().Running > 0 && e.Engines[0].Stats().Running > 0 })
 	e.rewrite(", { upstream: up-1 }]", "]")
 	e.rewrite("  - { name: up-1,", "  #")
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Draining != 1 {
@@ -41,14 +41,14 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 		e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 	}
 	for i, s := range held {
-		if !whole(s) {
+		if !isCompleteStream(s) {
 			t.Errorf("stream %d was cut", i)
 		}
 	}
 	if n := leaving.Stats().Requests; n != requests {
 		t.Errorf("it got %d more calls", n-requests)
 	}
-	rig.WaitFor(t, rig.Patience, "it is gone", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "it is gone", func() bool {
 		return !slices.ContainsFunc(e.Status().Upstreams, func(u rig.UpstreamState) bool { return u.Name == "up-1" })
 	})
 	for name := range e.Metrics() {
@@ -87,7 +87,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	if e.Engines[1].Stats().Requests == 0 {
 		t.Error("the new upstream got no call")
 	}
-	for _, l := range e.Told() {
+	for _, l := range e.AccessLinesWhenIdle() {
 		if l.Attempts != 1 {
 			t.Errorf("a call was sent to the dead one: %+v", l)
 		}
@@ -110,7 +110,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		e.apply("id: sim,", "id: sim, policy: two_choices,")
 		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still in use
 		for _, s := range held {
-			if !whole(s) {
+			if !isCompleteStream(s) {
 				t.Error("a stream was cut")
 			}
 		}
@@ -120,7 +120,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}})
 		e.Engines[1].Close()
-		rig.WaitFor(t, rig.Patience, "it is down", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "it is down", func() bool {
 			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 			return e.Upstream("up-1").State == "down"
 		})
@@ -128,12 +128,12 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		if state := e.Upstream("up-1").State; state != "down" {
 			t.Errorf("after the reload it is %s", state)
 		}
-		before := len(e.Calls())
+		before := len(e.AccessLines())
 		for range 20 {
 			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
-		rig.WaitFor(t, rig.Patience, "the log", func() bool { return len(e.Calls()) >= before+20 })
-		for _, l := range e.Calls()[before:] {
+		rig.WaitFor(t, rig.WaitTimeout, "the log", func() bool { return len(e.AccessLines()) >= before+20 })
+		for _, l := range e.AccessLines()[before:] {
 			if l.Attempts != 1 {
 				t.Errorf("a call was sent to the one that is down: %+v", l)
 			}
@@ -143,7 +143,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		t.Parallel()
 		e := start(t, rig.Setup{})
 		e.Engines[0].SetFault(sim.Fault{Spec: "status=500", Path: "/v1/chat"})
-		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+		rig.WaitFor(t, rig.WaitTimeout, "the breaker opens", func() bool {
 			e.Ask(rig.Chat, `"tokens":1`)
 			return e.Upstream("up-0").Breaker == "open"
 		})
@@ -180,7 +180,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Before != 6 || r.Capacity[0].After != 2 {
 		t.Fatalf("reload = %d %+v, want 200 and a capacity from 6 to 2", status, r)
 	}
-	rig.WaitFor(t, rig.Patience, "the catalog knows", func() bool { return e.Catalog()[0].Capacity.Total == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "the catalog knows", func() bool { return e.Catalog()[0].Capacity.Total == 2 })
 	if c := e.Catalog()[0].Capacity; c.Active != 6 || c.Available != 0 {
 		t.Errorf("the catalog shows %+v", c)
 	}
@@ -189,10 +189,10 @@ func TestFault72_LimitLowered(t *testing.T) {
 		held[0].Leave()
 		held = held[1:]
 	}
-	rig.WaitFor(t, rig.Patience, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
 	e.Ask(rig.Chat, "").WantStatus(429) // two calls are running, and there are only two slots
 	for _, s := range held {
-		if !whole(s) {
+		if !isCompleteStream(s) {
 			t.Error("a stream was cut")
 		}
 	}

@@ -17,25 +17,25 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
-			e.retire(0)
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			e.stopEngine(0)
 			r := e.Ask(w, "")
 			r.WantRefused(w, rig.Unreachable)
-			r.Within(2 * time.Second) // far less than the answer timeout
-			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
+			r.WantWithin(2 * time.Second) // far less than the answer timeout
+			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 1)
 			e.wantResult("unreachable", 1)
-			rig.WaitFor(e.T, rig.Patience, "no healthy route", func() bool {
+			rig.WaitFor(e.T, rig.WaitTimeout, "no healthy route", func() bool {
 				return e.Ask(w, "").Header.Get("Retry-After") != "" && e.Status().Upstreams[0].State == "down"
 			})
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
-			e.wantTold(w, rig.NoRoute, "no_route", 0)
+			e.wantAccessLine(w, rig.NoRoute, "no_route", 0)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
-			e.retire(0)
-			e.wantElsewhere(w, 6)
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			e.stopEngine(0)
+			e.wantRetried(w, 6)
 			if n := e.Metric("penstock_upstream_attempts_total", `upstream="up-0"`, `result="unreachable"`); n < 1 || n > 2 {
 				e.T.Errorf("%v attempts at the dead engine", n)
 			}
@@ -43,12 +43,12 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 	})
 	t.Run("of four", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			for i := range e.Engines {
-				e.retire(i)
+				e.stopEngine(i)
 			}
 			e.Ask(w, "").WantRefused(w, rig.Unreachable)
-			e.wantTold(w, rig.Unreachable, "upstream_fail", 2)
+			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
 		})
 	})
 }
@@ -58,10 +58,10 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	// Go's resolver rejects .onion (RFC 7686), so the name does not reach a resolver outside this
 	// machine.
 	const dead = "http://engine.onion:8000"
-	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
+	inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
 		for range 3 {
 			r := e.Ask(w, "")
-			r.Within(2 * time.Second)
+			r.WantWithin(2 * time.Second)
 			if want := rig.Unreachable.In(w.Dialect); r.Status == want.Status && strings.Contains(r.Body, want.Code) {
 				r.WantRefused(w, rig.Unreachable)
 			} else {
@@ -71,14 +71,14 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Model: turns}, func(e *edge, w rig.Way) {
-			e.wantElsewhere(w, 5)
+		inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			e.wantRetried(w, 5)
 		})
 	})
 	t.Run("watched", func(t *testing.T) { // `resolve`: the edge starts without waiting for the background lookup
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
-			e.wantElsewhere(w, 3)
+		inWays(t, rig.WaysWithAudio, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+			e.wantRetried(w, 3)
 		})
 	})
 }
@@ -87,32 +87,32 @@ func TestFault03_AcceptsAndCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("reset", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("refuse")
-			e.Engines[0].Drop(1, false)
+			e.Engines[0].DropConns(1, false)
 			r := e.Ask(w, "")
 			r.WantRefused(w, rig.Unreachable)
-			r.Within(2 * time.Second)
+			r.WantWithin(2 * time.Second)
 			e.wantSent(0)
-			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
+			e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 1)
 		})
 	})
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "refuse"})
-			e.Engines[0].Drop(1, false)
-			e.wantElsewhere(w, 4)
+			e.Engines[0].DropConns(1, false)
+			e.wantRetried(w, 4)
 		})
 	})
 	t.Run("close", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range rig.AllWays {
+		for _, w := range rig.TextWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				url := listen(t, func(c net.Conn) { c.Close() })
 				e := start(t, rig.Setup{Fakes: []string{url}, Cold: true})
-				rig.WaitFor(t, rig.Patience, "no healthy route", func() bool { return strings.Contains(e.Ask(w, "").Body, "no_healthy_route") })
+				rig.WaitFor(t, rig.WaitTimeout, "no healthy route", func() bool { return strings.Contains(e.Ask(w, "").Body, "no_healthy_route") })
 				e.Ask(w, "").WantRefused(w, rig.NoRoute)
 			})
 		}
@@ -124,20 +124,20 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 	for i, fault := range []string{"reset-before", "eof-before"} {
 		t.Run(fault+"/fresh", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
-				e.Engines[0].Drop(1, false) // drops the probe's connection
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+				e.Engines[0].DropConns(1, false) // drops the probe's connection
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.Unreachable, "upstream_fail")
 			})
 		})
 		t.Run(fault+"/reused", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				e.Ask(w, "").Text(w) // the edge must send the request again on a new connection, unnoticed by the client
 				e.wantSent(3)
-				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
+				if l := e.LastAccessLine(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
 				}
 				e.fault(fault)
@@ -147,19 +147,19 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
-				e.wantElsewhere(w, 4)
+				e.wantRetried(w, 4)
 			})
 		})
 		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay does not count as an attempt
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
-				e.wantElsewhere(w, 4)
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
+				e.wantRetried(w, 4)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault})
-				e.wantElsewhere(w, 4)
+				e.wantRetried(w, 4)
 				most := 0
-				for _, l := range e.Told() {
+				for _, l := range e.AccessLinesWhenIdle() {
 					most = max(most, l.Attempts)
 				}
 				if most != 3 { // an idle and a new connection to the failing engine, and one to the other engine
@@ -169,11 +169,11 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 		})
 		t.Run(fault+"/both", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.Ask(w, "").WantRefused(w, rig.Unreachable)
 				e.wantSent(2)
-				e.wantTold(w, rig.Unreachable, "upstream_fail", 2)
+				e.wantAccessLine(w, rig.Unreachable, "upstream_fail", 2)
 			})
 		})
 	}
@@ -184,9 +184,9 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 	for i, fault := range strings.Fields("keepalive-close;when=now keepalive-close;when=next keepalive-close;when=next-reset keepalive-close;when=now;after=20ms") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
-				e.wantElsewhere(w, 12)
+				e.wantRetried(w, 12)
 			})
 		})
 	}
@@ -194,38 +194,38 @@ func TestFault31_PooledConnectionIsStale(t *testing.T) {
 
 func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
-		e.wantElsewhere(w, 8)
+	inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
+		e.wantRetried(w, 8)
 		// Half of the connections are lost but the engine stays up, so clients must not notice.
 		for range 5 {
-			e.Engines[0].Drop(.5, true)
-			e.wantElsewhere(w, 4)
+			e.Engines[0].DropConns(.5, true)
+			e.wantRetried(w, 4)
 		}
 		// The engine goes down and recovers. In the meantime, requests go to the other engine.
 		e.Engines[0].Unlisten()
-		e.Engines[0].Drop(1, true)
-		e.wantElsewhere(w, 20)
-		rig.WaitFor(e.T, rig.Patience, "the dead engine is down", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 0 })
+		e.Engines[0].DropConns(1, true)
+		e.wantRetried(w, 20)
+		rig.WaitFor(e.T, rig.WaitTimeout, "the dead engine is down", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 0 })
 		asked := e.Metric("penstock_upstream_attempts_total", "up-0")
-		e.wantElsewhere(w, 20)
+		e.wantRetried(w, 20)
 		if n := e.Metric("penstock_upstream_attempts_total", "up-0"); n != asked {
 			e.T.Errorf("%v calls were tried on an engine that is down", n-asked)
 		}
 		if err := e.Engines[0].Relisten(); err != nil {
 			e.T.Fatal(err)
 		}
-		rig.WaitFor(e.T, rig.Patience, "the engine is up again", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 1 })
+		rig.WaitFor(e.T, rig.WaitTimeout, "the engine is up again", func() bool { return e.Metric("penstock_upstream_up", `up-0`) == 1 })
 		e.Engines[1].Unlisten()
-		e.Engines[1].Drop(1, true)
-		e.wantElsewhere(w, 4)
+		e.Engines[1].DropConns(1, true)
+		e.wantRetried(w, 4)
 	})
 	t.Run("one trial", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
 			// Once the breaker is open, the test must not send a call, because on a slow machine
 			// the call would be a trial.
-			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool {
+			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is open", func() bool {
 				if e.Status().Upstreams[0].Breaker == "closed" {
 					e.Ask(w, "")
 				}
@@ -234,14 +234,14 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			e.Engines[0].Reset()
 			// The delay is long enough for the engine to receive all calls during the trial.
 			e.fault("status=500;delay=3s")
-			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {
 				go func() { bodies <- e.Ask(w, "") }()
 			}
 			failed := 0
 			for range cap(bodies) {
-				if r := rig.Receive(e.T, rig.Patience, "every call is answered", bodies); strings.Contains(r.Body, "upstream_failed") {
+				if r := rig.Receive(e.T, rig.WaitTimeout, "every call is answered", bodies); strings.Contains(r.Body, "upstream_failed") {
 					failed++
 				} else {
 					r.WantRefused(w, rig.NoRoute)

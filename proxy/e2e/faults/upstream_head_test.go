@@ -27,11 +27,11 @@ func TestFault05_NotHTTP(t *testing.T) {
 	for i, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.BadResponse, "upstream_fail")
 				e.wantResult("bad_response", 1)
-				e.wantFresh(w)
+				e.wantNewConnection(w)
 			})
 		})
 	}
@@ -39,14 +39,14 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.Way) {
 		e.fault("blackhole")
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
-		r.Within(10 * time.Second)
+		r.WantWithin(10 * time.Second)
 		e.wantSent(1) // the engine may be generating an answer
 		e.wantAborted(1)
-		e.wantTold(w, rig.TooSlow, "timeout", 1)
+		e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
 		e.wantResult("timeout", 1)
 	})
 }
@@ -56,13 +56,13 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	for _, size := range []int{0, 12 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 				e.fault("noread")
-				e.Engines[0].Drop(1, false)
-				r := e.Say(w, rig.Prompt+strings.Repeat("x", size), "")
+				e.Engines[0].DropConns(1, false)
+				r := e.AskPrompt(w, rig.Prompt+strings.Repeat("x", size), "")
 				r.WantRefused(w, rig.TooSlow)
-				r.Within(6 * time.Second)
-				e.wantTold(w, rig.TooSlow, "timeout", 1)
+				r.WantWithin(6 * time.Second)
+				e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
 			})
 		})
 	}
@@ -72,7 +72,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 // closed.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
-	for _, w := range rig.AllWays {
+	for _, w := range rig.TextWays {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			hung := make(chan net.Conn, 8)
@@ -87,9 +87,9 @@ func TestFault07_Closed(t *testing.T) {
 				c.Close()
 			})
 			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"})
-			e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
-			c := rig.Receive(t, rig.Patience, "the engine has the connection", hung)
-			_ = c.SetDeadline(time.Now().Add(rig.Patience))
+			e.AskPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
+			c := rig.Receive(t, rig.WaitTimeout, "the engine has the connection", hung)
+			_ = c.SetDeadline(time.Now().Add(rig.WaitTimeout))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection is still open")
 			}
@@ -99,14 +99,14 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
 		e.fault("slow-header;gap=50ms") // one byte at a time, for longer than a minute
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.TooSlow)
-		r.Within(4 * time.Second)
+		r.WantWithin(4 * time.Second)
 		e.wantSent(1)
 		e.wantAborted(1)
-		e.wantTold(w, rig.TooSlow, "timeout", 1)
+		e.wantAccessLine(w, rig.TooSlow, "timeout", 1)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestFault11_Surplus(t *testing.T) {
 	for i, fault := range []string{"surplus", "surplus;kind=bytes", "two-content-length", "two-content-length;same=1", "te-and-cl"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				r := e.Ask(w, "")
 				if r.Status != 200 {
@@ -166,17 +166,17 @@ func TestFault11_Surplus(t *testing.T) {
 					r.Text(w)
 					return
 				}
-				e.wantFresh(w)
+				e.wantNewConnection(w)
 			})
 		})
 	}
 	t.Run("late", func(t *testing.T) { // the second reply is sent once the connection is in the pool
 		t.Parallel()
-		for _, w := range rig.AllWays {
+		for _, w := range rig.TextWays {
 			t.Run(w.String(), func(t *testing.T) {
 				t.Parallel()
 				written := make(chan struct{})
-				f := fake(t, func(c *fakeCall) {
+				f := startFakeEngine(t, func(c *fakeCall) {
 					c.answer()
 					if c.number == 1 {
 						time.Sleep(50 * time.Millisecond) // after the last byte of the answer, in a separate segment
@@ -186,7 +186,7 @@ func TestFault11_Surplus(t *testing.T) {
 				})
 				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes})
 				e.Ask(w, "").Text(w)
-				rig.Receive(t, rig.Patience, "the forgery is written", written)
+				rig.Receive(t, rig.WaitTimeout, "the forgery is written", written)
 				for range 3 {
 					if text := e.Ask(w, "").Text(w); text != "Good." {
 						t.Errorf("the next client was told %q", text)
@@ -202,10 +202,10 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	for i, fault := range strings.Fields("interim=1;code=100 interim=1;code=102 interim=3;code=103 interim=8;code=103") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				c := e.Dial()
-				_ = c.Send(e.Request(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType()))
+				_ = c.Send(e.RequestBytes(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType()))
 				line, err := c.In.Peek(len("HTTP/1.1 200"))
 				if err != nil || string(line) != "HTTP/1.1 200" {
 					e.T.Errorf("the client got %q first, %v", line, err)
@@ -217,11 +217,11 @@ func TestFault24_InterimAnswers(t *testing.T) {
 	}
 	t.Run("endless", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("interim=50")
 			e.Ask(w, "").WantRefused(w, rig.BadResponse)
 			e.wantSent(1)
-			e.wantFresh(w)
+			e.wantNewConnection(w)
 		})
 	})
 }
@@ -231,7 +231,7 @@ func TestFault25_Redirect(t *testing.T) {
 	for i, code := range []int{301, 302, 303, 304, 307, 308} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: []sim.Options{{APIKey: "engine-key"}}, Upstream: rig.QuietProbes + `, api_key: "engine-key"`}, func(e *edge, w rig.Way) {
 				e.fault(fmt.Sprintf("redirect=%d", code))
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.BadResponse)
@@ -242,7 +242,7 @@ func TestFault25_Redirect(t *testing.T) {
 					e.T.Error("the redirect was followed: the prompt went elsewhere")
 				}
 				e.wantSent(1)
-				e.wantTold(w, rig.BadResponse, "upstream_fail", 1)
+				e.wantAccessLine(w, rig.BadResponse, "upstream_fail", 1)
 			})
 		})
 	}

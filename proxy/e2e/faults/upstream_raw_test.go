@@ -27,7 +27,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 			t.Parallel()
 			var ups, models strings.Builder
 			for i, c := range replies {
-				fmt.Fprintf(&ups, "- { name: raw-%d, url: %q, engine: sim, %s }\n", i, fake(t, c.play).url, rig.QuietProbes)
+				fmt.Fprintf(&ups, "- { name: raw-%d, url: %q, engine: sim, %s }\n", i, startFakeEngine(t, c.play).url, rig.QuietProbes)
 				fmt.Fprintf(&models, "- { id: raw-%d, deployments: [{ upstream: raw-%d, served: sim }] }\n", i, i)
 			}
 			e := start(t, rig.Setup{Upstreams: ups.String(), Models: models.String(), Timeouts: "answer: 10s, first_event: 10s, idle: 10s"})
@@ -55,7 +55,7 @@ func (c *rawReply) play(call *fakeCall) {
 	case !strings.Contains(c.name, "kept"):
 		call.Close()
 	case c.want != (rig.Refusal{}):
-		call.untilClosed()
+		call.waitClosed()
 	}
 }
 
@@ -83,7 +83,7 @@ func TestFault05_Neighbours(t *testing.T) {
 	t.Parallel()
 	fail := func(name, text string) rawReply { return rawReply{name, text, rig.BadResponse} }
 	good := func(name, text string) rawReply { return rawReply{name, text, rig.Refusal{}} }
-	playRaw(t, rig.PlainWays, []rawReply{
+	playRaw(t, rig.UnstreamedWays, []rawReply{
 		good("plain, kept", plainReply("")),
 		good("http 1.0 without a length", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"+plainAnswer),
 		good("no reason phrase", strings.Replace(plainReply(""), "200 OK", "200 ", 1)),
@@ -153,7 +153,7 @@ func TestFault21_Neighbours(t *testing.T) {
 		// answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
-	playRaw(t, rig.PlainWays, list)
+	playRaw(t, rig.UnstreamedWays, list)
 }
 
 func streamReply(events string) string {
@@ -236,7 +236,7 @@ func TestFault17_Neighbours(t *testing.T) {
 		for _, c := range later {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				f := fake(t, c.play)
+				f := startFakeEngine(t, c.play)
 				inWays(t, rig.StreamWays, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 					e.Ask(w, "").WantBroken(w, c.want.Code)
 				})
@@ -263,5 +263,5 @@ func TestFault29_Neighbours(t *testing.T) {
 		rawReply{"a body cut short", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nhalf", rig.NoRoute},
 		rawReply{"a broken chunk", "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", rig.NoRoute},
 	)
-	playRaw(t, rig.AllWays, list)
+	playRaw(t, rig.TextWays, list)
 }

@@ -19,7 +19,7 @@ func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	for i, fault := range strings.Fields("status=500;html=1 status=500 status=501 status=502;html=1 status=502 status=507 status=599;empty=1") {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(fault)
 				e.wantRefusedOnce(w, rig.EngineFailed, "upstream_fail")
 			})
@@ -45,7 +45,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.40q", c.spec), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault(c.spec)
 				const n = 10 // enough to open a breaker twice
 				for range n {
@@ -61,7 +61,7 @@ func TestFault26_EngineRejectsTheRequest(t *testing.T) {
 					}
 				}
 				e.wantSent(n) // the edge does not repeat a rejected request
-				e.wantTold(w, c.want, "client_error", 1)
+				e.wantAccessLine(w, c.want, "client_error", 1)
 				e.wantResult("rejected", n)
 				for _, u := range e.Status().Upstreams {
 					if u.Breaker != "closed" || u.State != "up" {
@@ -78,7 +78,7 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 	for i, code := range []int{401, 403} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.fault("status=" + strconv.Itoa(code))
 				r := e.Ask(w, "")
 				r.WantRefused(w, rig.EngineAuth)
@@ -86,19 +86,19 @@ func TestFault27_OurCredentialIsRefused(t *testing.T) {
 					e.T.Error("the client is asked for a credential")
 				}
 				e.wantSent(1)
-				e.wantTold(w, rig.EngineAuth, "upstream_fail", 1)
+				e.wantAccessLine(w, rig.EngineAuth, "upstream_fail", 1)
 			})
 		})
 	}
 	t.Run("wrong key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "wrong"`, Cold: true}, func(e *edge, w rig.Way) {
 			e.Ask(w, "").WantRefused(w, rig.EngineAuth)
 		})
 	})
 	t.Run("right key", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: []sim.Options{{APIKey: "right"}}, Upstream: `api_key: "right"`}, func(e *edge, w rig.Way) {
 			e.Ask(w, "").Text(w)
 		})
 	})
@@ -108,7 +108,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // long enough that no probe notices the fault
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // long enough that no probe notices the fault
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
@@ -118,23 +118,23 @@ func TestFault28_ModelGone(t *testing.T) {
 			if n := engine.Stats().Requests; n != asked {
 				e.T.Error("a model that is gone was asked for again")
 			}
-			rig.WaitFor(e.T, rig.Patience, "the catalog has the model as not ready", func() bool {
+			rig.WaitFor(e.T, rig.WaitTimeout, "the catalog has the model as not ready", func() bool {
 				m := e.Catalog()[0]
 				return !m.IsReady && m.Capacity.Available == 0 && m.Capacity.Total == 0
 			})
 			engine.SetModels("sim")
-			rig.WaitFor(e.T, rig.Patience, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
-			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
 	t.Run("still listed", func(t *testing.T) { // an engine that lists the model is probed after a single 404
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
 			gone := rig.NoRoute
 			gone.After = "1"
 			e.Ask(w, "").WantRefused(w, gone)
-			rig.WaitFor(e.T, rig.Patience, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
+			rig.WaitFor(e.T, rig.WaitTimeout, "the model is served again", func() bool { return e.Ask(w, "").Status == 200 })
 			if f := e.Status().Upstreams[0].LastFailure; f == nil || f.Reason != "model_gone" || f.Status != 404 {
 				e.T.Errorf("last failure %+v", f)
 			}
@@ -157,11 +157,11 @@ func TestFault28_ModelGone(t *testing.T) {
 		// The error is not about the model, so the model stays available.
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
 				for range 6 {
 					e.Ask(w, "").WantRefused(w, c.want)
-					e.wantTold(w, c.want, c.outcome, 1)
+					e.wantAccessLine(w, c.want, c.outcome, 1)
 				}
 				e.Ask(w, "").WantStatus(200)
 				e.wantResult("rejected", 6)
@@ -170,9 +170,9 @@ func TestFault28_ModelGone(t *testing.T) {
 	}
 	t.Run("other", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetModels("another")
-			e.wantElsewhere(w, 6)
+			e.wantRetried(w, 6)
 			if n := e.Engines[0].Stats().Requests; n > 1 {
 				e.T.Errorf("the engine without the model was asked %d times", n)
 			}
@@ -208,7 +208,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 	} {
 		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				spec := strings.Replace(c.spec, "DATE", time.Now().Add(40*time.Second).UTC().Format(http.TimeFormat), 1)
 				e.fault(strings.Replace(spec, "PAST", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 1))
 				want := c.want
@@ -219,22 +219,22 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 					e.T.Errorf("Retry-After %d for a date in 40 s", n)
 				}
 				e.wantSent(c.sends)
-				e.wantTold(w, c.want, c.outcome, int(c.sends))
+				e.wantAccessLine(w, c.want, c.outcome, int(c.sends))
 			})
 		})
 	}
 	for i, spec := range strings.Fields("status=429 status=503 status=529 status=502 status=500 status=501") {
 		t.Run(spec+"/other", func(t *testing.T) {
 			t.Parallel()
-			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
+			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: roundRobinPolicy}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: spec})
-				e.wantElsewhere(w, 4)
+				e.wantRetried(w, 4)
 			})
 		})
 	}
 	t.Run("no retry storm", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=429")
 			const calls = 100
 			for range calls {
@@ -250,11 +250,11 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 
 func TestFault30_EarlyRefusalWhileSending(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+	inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 		e.fault("early-413;linger=1")
-		r := e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
+		r := e.AskPrompt(w, rig.Prompt+strings.Repeat("x", 8<<20), "")
 		r.WantRefused(w, rig.BodyTooLarge)
-		e.wantTold(w, rig.BodyTooLarge, "client_error", 1)
-		e.wantFresh(w)
+		e.wantAccessLine(w, rig.BodyTooLarge, "client_error", 1)
+		e.wantNewConnection(w)
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 // This file contains helpers for the rows about engines.
 
-// turns makes two engines receive calls alternately, so that the faulty engine receives some.
-const turns = "policy: round_robin"
+// roundRobinPolicy makes two engines receive calls alternately, so that the faulty engine receives some.
+const roundRobinPolicy = "policy: round_robin"
 
 func (e *edge) fault(spec string) {
 	for _, engine := range e.Engines {
@@ -16,10 +16,10 @@ func (e *edge) fault(spec string) {
 	}
 }
 
-// retire stops an engine: new connections are refused, and open connections are closed with a FIN.
-func (e *edge) retire(i int) {
+// stopEngine stops an engine: new connections are refused, and open connections are closed with a FIN.
+func (e *edge) stopEngine(i int) {
 	e.Engines[i].Unlisten()
-	e.Engines[i].Drop(1, false)
+	e.Engines[i].DropConns(1, false)
 }
 
 // sent returns how many requests all engines have read. It does not count the edge's generation
@@ -44,7 +44,7 @@ func (e *edge) wantSent(want int64) {
 // the edge closed the connection.
 func (e *edge) wantAborted(want int64) {
 	e.T.Helper()
-	rig.WaitFor(e.T, rig.Patience, "the engine's connection is closed", func() bool {
+	rig.WaitFor(e.T, rig.WaitTimeout, "the engine's connection is closed", func() bool {
 		n := int64(0)
 		for _, engine := range e.Engines {
 			n += engine.Stats().Aborted
@@ -59,14 +59,14 @@ func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
 	e.wantSent(1)
-	e.wantTold(w, want, outcome, 1)
+	e.wantAccessLine(w, want, outcome, 1)
 }
 
-// wantTold checks that the newest access line shows the expected refusal, outcome and attempts.
-func (e *edge) wantTold(w rig.Way, want rig.Refusal, outcome string, attempts int) {
+// wantAccessLine checks that the newest access line shows the expected refusal, outcome and attempts.
+func (e *edge) wantAccessLine(w rig.Way, want rig.Refusal, outcome string, attempts int) {
 	e.T.Helper()
 	want = want.In(w.Dialect)
-	if l := e.LastCall(); l.Status != want.Status || l.Code != want.Code || l.Outcome != outcome || l.Attempts != attempts || l.Dialect != w.Dialect {
+	if l := e.LastAccessLine(); l.Status != want.Status || l.Code != want.Code || l.Outcome != outcome || l.Attempts != attempts || l.Dialect != w.Dialect {
 		e.T.Errorf("the log says %+v, want %d %s %s after %d attempts", l, want.Status, want.Code, outcome, attempts)
 	}
 }
@@ -79,23 +79,23 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered even though one engine fails. Each request may
+// wantRetried checks that n requests are answered even though one engine fails. Each request may
 // fail at only one engine. That engine may receive the request twice, the first time on a dead
 // keep-alive connection.
-func (e *edge) wantElsewhere(w rig.Way, n int) {
+func (e *edge) wantRetried(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {
 		e.Ask(w, "").Text(w)
 	}
-	for _, l := range e.Told() {
+	for _, l := range e.AccessLinesWhenIdle() {
 		if l.Attempts > 3 || len(l.Failed) > 1 {
 			e.T.Errorf("%d attempts, failed: %v", l.Attempts, l.Failed)
 		}
 	}
 }
 
-// wantFresh checks that the next request is answered over a new connection to the only engine.
-func (e *edge) wantFresh(w rig.Way) {
+// wantNewConnection checks that the next request is answered over a new connection to the only engine.
+func (e *edge) wantNewConnection(w rig.Way) {
 	e.T.Helper()
 	engine := e.Engines[0]
 	engine.SetFault()

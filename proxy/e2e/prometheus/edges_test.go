@@ -55,7 +55,7 @@ func startEdges(t *testing.T) *edges {
 		_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"1","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
 	}))
 	t.Cleanup(provider.Close)
-	cert, key := selfsigned.Write(t, t.TempDir(), "edge.test", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	cert, key := selfsigned.WritePair(t, t.TempDir(), "edge.test", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	store := miniredis.RunT(t).Addr()
 	config := strings.NewReplacer("{{a}}", a.URL(), "{{b}}", b.URL(), "{{store}}", store, "{{jwks}}", provider.URL).Replace(shared)
 	e := &edges{t: t}
@@ -71,7 +71,7 @@ upstreams: [{ name: gpu-a, url: "` + a.URL() + `", engine: sim, probe: { timeout
 models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
 `},
 	} {
-		e.all = append(e.all, rig.Launch(t, rig.Setup{Config: own.config, AdminTLS: own.admin, Engines: []sim.Options{}, Cold: true, Untidy: true}))
+		e.all = append(e.all, rig.StartProgram(t, rig.Setup{Config: own.config, AdminTLS: own.admin, Engines: []sim.Options{}, Cold: true, Untidy: true}))
 	}
 	e.all[0].Engines = []*sim.Engine{a, b}
 	return e
@@ -98,7 +98,7 @@ func (e *edges) traffic() {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				call, cancel := context.WithCancel(ctx)
-				if res, err := p.Try(call, "POST", path, body, header...); err == nil {
+				if res, err := p.TryOpenResponse(call, "POST", path, body, header...); err == nil {
 					some := make([]byte, 512)
 					_, err := res.Body.Read(some) // if the answer is longer, the client disconnects
 					for err == nil && !strings.Contains(body, "100000") {

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised lists the alerts whose causes exist in this test. These alerts must at least be pending.
-var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
+// expectedAlerts lists the alerts whose causes exist in this test. These alerts must at least be pending.
+var expectedAlerts = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
 	selector   = regexp.MustCompile(`\b(?:penstock|process|go)_[a-z_]+(?:\{[^}]*\})?|\bup\{[^}]*\}`)
@@ -22,9 +22,9 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 )
 
-// board returns the dashboard's queries (of panels and variables) as Grafana would send them for
+// dashboardQueries returns the dashboard's queries (of panels and variables) as Grafana would send them for
 // one model and all edges.
-func board(t *testing.T, model string) (queries []string) {
+func dashboardQueries(t *testing.T, model string) (queries []string) {
 	t.Helper()
 	var file struct {
 		Panels     []struct{ Targets []struct{ Expr string } }
@@ -66,7 +66,7 @@ func board(t *testing.T, model string) (queries []string) {
 // selector is also queried separately, because "or vector(0)" hides a selector that finds no
 // series.
 func TestQueriesAndAlerts(t *testing.T) {
-	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
+	fastset.SkipIfShort(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestQueriesAndAlerts(t *testing.T) {
 	e.traffic()
 	s.wantScraped(len(e.targets()))
 
-	queries := board(t, "sim")
+	queries := dashboardQueries(t, "sim")
 	if len(queries) < 40 {
 		t.Errorf("the board has %d queries", len(queries))
 	}
@@ -111,7 +111,7 @@ func (s *server) wantSeries(queries []string) {
 			s.t.Errorf("finds nothing: %s", q)
 		}
 	}()
-	rig.WaitFor(s.t, 3*rig.Patience, "each query finds series", func() bool {
+	rig.WaitFor(s.t, 3*rig.WaitTimeout, "each query finds series", func() bool {
 		left = slices.DeleteFunc(left, func(q string) bool {
 			n, err := s.results(q)
 			if err != nil {
@@ -133,13 +133,13 @@ func (s *server) wantEvaluated() {
 			s.t.Errorf("the rules: %s", left)
 		}
 	}()
-	rig.WaitFor(s.t, 3*rig.Patience, "each rule is evaluated", func() bool {
+	rig.WaitFor(s.t, 3*rig.WaitTimeout, "each rule is evaluated", func() bool {
 		left = ""
 		for _, r := range s.rules() {
 			if r.Health != "ok" {
 				left += r.Name + " " + r.Health + " " + r.LastError + "; "
 			}
-			if slices.Contains(raised, r.Name) && r.State == "inactive" {
+			if slices.Contains(expectedAlerts, r.Name) && r.State == "inactive" {
 				left += r.Name + " is inactive; "
 			}
 		}

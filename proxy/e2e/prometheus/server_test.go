@@ -33,7 +33,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 		}
 		t.Skip(text)
 	}
-	dir, address := t.TempDir(), rig.KeptAddress()
+	dir, address := t.TempDir(), rig.ReusableAddress()
 	config := filepath.Join(dir, "prometheus.yaml")
 	text := fmt.Sprintf("global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%q]\n"+
 		"scrape_configs:\n", rules)
@@ -53,7 +53,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	p := rig.StartCommand(t, exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--log.level=warn"))
 	s := &server{t, "http://" + address}
-	rig.WaitFor(t, 2*rig.Patience, "Prometheus is ready", func() bool {
+	rig.WaitFor(t, 2*rig.WaitTimeout, "Prometheus is ready", func() bool {
 		if p.Ended() {
 			t.Fatalf("Prometheus has ended: %s", p.Err)
 		}
@@ -67,9 +67,9 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	return s
 }
 
-// get queries the API and decodes the data in the answer. It returns any error that Prometheus
+// queryAPI queries the API and decodes the data in the answer. It returns any error that Prometheus
 // reports.
-func (s *server) get(path string, parameters url.Values, data any) error {
+func (s *server) queryAPI(path string, parameters url.Values, data any) error {
 	s.t.Helper()
 	res, err := http.Get(s.base + "/api/v1/" + path + "?" + parameters.Encode())
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *server) get(path string, parameters url.Values, data any) error {
 func (s *server) results(query string) (int, error) {
 	s.t.Helper()
 	var data struct{ Result []json.RawMessage }
-	err := s.get("query", url.Values{"query": {query}}, &data)
+	err := s.queryAPI("query", url.Values{"query": {query}}, &data)
 	return len(data.Result), err
 }
 
@@ -106,7 +106,7 @@ type rule struct{ Name, Query, Health, LastError, State string }
 func (s *server) rules() (all []rule) {
 	s.t.Helper()
 	var data struct{ Groups []struct{ Rules []rule } }
-	if err := s.get("rules", nil, &data); err != nil {
+	if err := s.queryAPI("rules", nil, &data); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, g := range data.Groups {
@@ -119,11 +119,11 @@ func (s *server) rules() (all []rule) {
 // prefers. In this format, counter families have names without _total.
 func (s *server) wantScraped(targets int) {
 	s.t.Helper()
-	rig.WaitFor(s.t, 2*rig.Patience, "every edge is scraped", func() bool {
+	rig.WaitFor(s.t, 2*rig.WaitTimeout, "every edge is scraped", func() bool {
 		var data struct {
 			ActiveTargets []struct{ Health, LastError string }
 		}
-		if err := s.get("targets", nil, &data); err != nil {
+		if err := s.queryAPI("targets", nil, &data); err != nil {
 			s.t.Fatal(err)
 		}
 		up := 0
@@ -135,7 +135,7 @@ func (s *server) wantScraped(targets int) {
 		return up == targets
 	})
 	var families map[string][]struct{ Type string }
-	if err := s.get("metadata", url.Values{"metric": {"penstock_calls"}}, &families); err != nil {
+	if err := s.queryAPI("metadata", url.Values{"metric": {"penstock_calls"}}, &families); err != nil {
 		s.t.Fatal(err)
 	}
 	if f := families["penstock_calls"]; len(f) != 1 || f[0].Type != "counter" {

@@ -21,15 +21,15 @@ func TestFault98_RealtimeClientVanishes(t *testing.T) {
 		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
 		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
 		"gone in its audio": func(c *peer) {
-			c.speak(300)
+			c.sendAudio(300)
 			_ = c.ws.CloseNow()
 		},
 		"gone while the engine owes text": func(c *peer) {
 			p.Engines[0].SetFault() // clears the fault for the next session
-			c.speak(300)
-			c.say(`{"type":"input_audio_buffer.commit"}`)
-			c.until("input_audio_buffer.committed")
-			c.speak(500) // the edge holds this audio back
+			c.sendAudio(300)
+			c.send(`{"type":"input_audio_buffer.commit"}`)
+			c.readUntil("input_audio_buffer.committed")
+			c.sendAudio(500) // the edge holds this audio back
 			_ = c.ws.CloseNow()
 		},
 	} {
@@ -37,12 +37,12 @@ func TestFault98_RealtimeClientVanishes(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: "stall-after=4"})
 		}
 		c := dial(t, p.Edge, "?model=ears")
-		rig.WaitFor(t, rig.Patience, name+": the session has a slot", func() bool { return p.Engines[0].Stats().Running == 1 })
+		rig.WaitFor(t, rig.WaitTimeout, name+": the session has a slot", func() bool { return p.Engines[0].Stats().Running == 1 })
 		leave(c)
-		rig.WaitFor(t, rig.Patience, name+": the slot is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, rig.WaitTimeout, name+": the slot is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 	}
-	rig.WaitFor(t, rig.Patience, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
-	p.Rest()
+	rig.WaitFor(t, rig.WaitTimeout, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
+	p.WaitIdle()
 	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 3 {
 		t.Errorf("%v calls of clients that vanished, want 3", n)
 	}
@@ -67,21 +67,21 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			c := dial(t, p.Edge, "?model=ears")
 			if want.code == "" {
-				c.speak(300)
-				c.say(`{"type":"input_audio_buffer.commit"}`)
-				c.until(completed)
+				c.sendAudio(300)
+				c.send(`{"type":"input_audio_buffer.commit"}`)
+				c.readUntil(completed)
 				if n := p.Engines[1].Stats().Requests; n != 1 {
 					t.Errorf("the second engine has had %d sessions", n)
 				}
 				return
 			}
-			c.speak(300)
-			c.say(`{"type":"input_audio_buffer.commit"}`)
-			c.fails(want.code)
-			c.closed(websocket.StatusInternalError)
-			free(t, p)
-			p.Rest()
-			if call := p.LastCall(); call.Outcome != want.outcome || call.Attempts != 1 {
+			c.sendAudio(300)
+			c.send(`{"type":"input_audio_buffer.commit"}`)
+			c.wantError(want.code)
+			c.wantClosed(websocket.StatusInternalError)
+			waitNoSessions(t, p)
+			p.WaitIdle()
+			if call := p.LastAccessLine(); call.Outcome != want.outcome || call.Attempts != 1 {
 				t.Errorf("%+v", call)
 			}
 			if n := p.Engines[1].Stats().Requests; n != 0 {
@@ -105,25 +105,25 @@ func TestFault99_RealtimeQueue(t *testing.T) {
 			p := rig.Start(t, s)
 			c, holder := dial(t, p.Edge, "?model=ears"), dial(t, p.Edge, "?model=ears")
 			p.Engines[0].Unlisten()
-			p.Engines[0].Drop(1, true)
+			p.Engines[0].DropConns(1, true)
 			queued := func(n float64) func() bool {
 				return func() bool { return p.Metric("penstock_model_queue_waiting", `model="ears"`) == n }
 			}
-			rig.WaitFor(t, rig.Patience, "the session waits", queued(1))
-			c.speak(500)
+			rig.WaitFor(t, rig.WaitTimeout, "the session waits", queued(1))
+			c.sendAudio(500)
 			if !stays {
 				_ = c.ws.CloseNow()
-				rig.WaitFor(t, rig.Patience, "it has left the queue", queued(0))
-				rig.WaitFor(t, rig.Patience, "it has ended", func() bool { return p.Metric("penstock_calls_total", `outcome="client_gone"`) == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "it has left the queue", queued(0))
+				rig.WaitFor(t, rig.WaitTimeout, "it has ended", func() bool { return p.Metric("penstock_calls_total", `outcome="client_gone"`) == 1 })
 			}
 			_ = holder.ws.Close(websocket.StatusNormalClosure, "")
 			if stays {
-				c.say(`{"type":"input_audio_buffer.commit"}`)
-				c.until(completed)
+				c.send(`{"type":"input_audio_buffer.commit"}`)
+				c.readUntil(completed)
 				_ = c.ws.Close(websocket.StatusNormalClosure, "")
 			}
-			free(t, p)
-			p.Rest()
+			waitNoSessions(t, p)
+			p.WaitIdle()
 			sessions := map[bool]uint64{true: 2, false: 1}[stays]
 			if n := p.Engines[1].Stats().Requests; uint64(n) != sessions {
 				t.Errorf("the second engine has had %d sessions, want %d", n, sessions)
@@ -144,13 +144,13 @@ func TestFault99_RealtimeFailOver(t *testing.T) {
 			p := rig.Start(t, s)
 			p.Engines[0].SetFault(sim.Fault{Spec: fault, Path: path})
 			c := dial(t, p.Edge, "?model=ears")
-			c.speak(500)
-			c.say(`{"type":"input_audio_buffer.commit"}`)
-			c.until(completed)
+			c.sendAudio(500)
+			c.send(`{"type":"input_audio_buffer.commit"}`)
+			c.readUntil(completed)
 			_ = c.ws.Close(websocket.StatusNormalClosure, "")
-			free(t, p)
-			p.Rest()
-			if call := p.LastCall(); call.Upstream != "up-1" || call.Attempts != 2 || call.Outcome != "ok" {
+			waitNoSessions(t, p)
+			p.WaitIdle()
+			if call := p.LastAccessLine(); call.Upstream != "up-1" || call.Attempts != 2 || call.Outcome != "ok" {
 				t.Errorf("%+v", call)
 			}
 		})
@@ -162,13 +162,13 @@ func TestFault99_RealtimeFailOver(t *testing.T) {
 		p := rig.Start(t, s)
 		c := dial(t, p.Edge, "?model=ears")
 		p.Engines[0].Unlisten()
-		p.Engines[0].Drop(1, true)
-		rig.WaitFor(t, rig.Patience, "the second engine has the session", func() bool { return p.Engines[1].Stats().Running == 1 })
-		c.speak(500)
-		c.say(`{"type":"input_audio_buffer.commit"}`)
-		c.until(completed)
+		p.Engines[0].DropConns(1, true)
+		rig.WaitFor(t, rig.WaitTimeout, "the second engine has the session", func() bool { return p.Engines[1].Stats().Running == 1 })
+		c.sendAudio(500)
+		c.send(`{"type":"input_audio_buffer.commit"}`)
+		c.readUntil(completed)
 		_ = c.ws.Close(websocket.StatusNormalClosure, "")
-		free(t, p)
+		waitNoSessions(t, p)
 	})
 }
 
@@ -185,14 +185,14 @@ func TestDrain(t *testing.T) {
 		defer close(ended)
 		p.End()
 	}()
-	idle.closed(websocket.StatusGoingAway)
-	busy.speak(300)
-	busy.say(`{"type":"input_audio_buffer.commit"}`)
-	busy.until(completed)
-	busy.fails("shutting_down")
-	busy.closed(websocket.StatusGoingAway)
+	idle.wantClosed(websocket.StatusGoingAway)
+	busy.sendAudio(300)
+	busy.send(`{"type":"input_audio_buffer.commit"}`)
+	busy.readUntil(completed)
+	busy.wantError("shutting_down")
+	busy.wantClosed(websocket.StatusGoingAway)
 	<-ended
-	free(t, p)
+	waitNoSessions(t, p)
 }
 
 // TestClocks checks that idle sessions and long sessions end on time.
@@ -203,13 +203,13 @@ func TestClocks(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, vllm(fmt.Sprintf("timeouts: { linger: 0s, drain: 5s, connect: 10s, %s }\n", clock)))
 			c := dial(t, p.Edge, "?model=ears")
-			if e := c.fails("session_expired"); !strings.Contains(e.Error.Message, reason) {
+			if e := c.wantError("session_expired"); !strings.Contains(e.Error.Message, reason) {
 				t.Errorf("%s", e.text)
 			}
-			c.closed(websocket.StatusNormalClosure)
-			free(t, p)
-			p.Rest()
-			if call := p.LastCall(); call.Outcome != "ok" {
+			c.wantClosed(websocket.StatusNormalClosure)
+			waitNoSessions(t, p)
+			p.WaitIdle()
+			if call := p.LastAccessLine(); call.Outcome != "ok" {
 				t.Errorf("%+v", call)
 			}
 		})
@@ -221,12 +221,12 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("limits: { request_body: 100KB }\n"))
 	c := dial(t, p.Edge, "?model=ears")
-	c.say(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 200_000))
-	c.fails("request_too_large")
-	c.closed(websocket.StatusMessageTooBig)
-	free(t, p)
+	c.send(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 200_000))
+	c.wantError("request_too_large")
+	c.wantClosed(websocket.StatusMessageTooBig)
+	waitNoSessions(t, p)
 	early := dial(t, p.Edge, "")
-	early.say(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 80_000))
-	early.fails("request_too_large")
-	early.closed(websocket.StatusMessageTooBig)
+	early.send(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 80_000))
+	early.wantError("request_too_large")
+	early.wantClosed(websocket.StatusMessageTooBig)
 }

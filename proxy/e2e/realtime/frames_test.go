@@ -29,13 +29,13 @@ const (
 
 // handshake returns a request for a session.
 func handshake(p *rig.Local, query string, lines ...string) string {
-	return p.Head("GET", path+query, append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...)
+	return p.RequestHead("GET", path+query, append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...)
 }
 
 // update names the model, and hello is audio.
 const update = `{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":"ears"}}}}}`
 
-var hello = `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("A", 6400) + `"}`
+var audioMessage = `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("A", 6400) + `"}`
 
 // code reads up to the close frame and returns its code.
 func code(t *testing.T, c *rig.Raw) int {
@@ -63,17 +63,17 @@ func TestFault100_RealtimeFrames(t *testing.T) {
 		bytes string
 		code  int
 	}{
-		"unmasked":                 {rig.Frame(fin|opText, hello, false), 1002},
-		"a reserved bit":           {rig.Frame(fin|0x40|opText, hello, true), 1002},
-		"a reserved kind":          {rig.Frame(fin|0x3, hello, true), 1002},
-		"a continuation":           {rig.Frame(fin, hello, true), 1002},
-		"a message within another": {rig.Frame(opText, hello, true) + rig.Frame(fin|opText, hello, true), 1002},
+		"unmasked":                 {rig.Frame(fin|opText, audioMessage, false), 1002},
+		"a reserved bit":           {rig.Frame(fin|0x40|opText, audioMessage, true), 1002},
+		"a reserved kind":          {rig.Frame(fin|0x3, audioMessage, true), 1002},
+		"a continuation":           {rig.Frame(fin, audioMessage, true), 1002},
+		"a message within another": {rig.Frame(opText, audioMessage, true) + rig.Frame(fin|opText, audioMessage, true), 1002},
 		"a ping in pieces":         {rig.Frame(opPing, "x", true), 1002},
 		"a close of one byte":      {rig.Frame(fin|opClose, "x", true), 1002},
-		"bytes":                    {rig.Frame(fin|opBinary, hello, true), 1003},
+		"bytes":                    {rig.Frame(fin|opBinary, audioMessage, true), 1003},
 		"not UTF-8":                {rig.Frame(fin|opText, "{\"type\":\"\xff\"}", true), 1007},
 		"an endless message":       {string([]byte{fin | opText, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}), 1009},
-		"cut":                      {rig.Frame(fin|opText, hello, true)[:3000], 0},
+		"cut":                      {rig.Frame(fin|opText, audioMessage, true)[:3000], 0},
 	} {
 		for _, query := range []string{"?model=ears", ""} {
 			t.Run(name+query, func(t *testing.T) {
@@ -87,15 +87,15 @@ func TestFault100_RealtimeFrames(t *testing.T) {
 					t.Errorf("closed with %d, want %d", got, row.code)
 				}
 				c.Close()
-				rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Engines[0].Stats().Running == 1 })
+				rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Engines[0].Stats().Running == 1 })
 			})
 		}
 	}
-	other.speak(300)
-	other.say(`{"type":"input_audio_buffer.commit"}`)
-	other.until(completed)
+	other.sendAudio(300)
+	other.send(`{"type":"input_audio_buffer.commit"}`)
+	other.readUntil(completed)
 	_ = other.ws.Close(websocket.StatusNormalClosure, "")
-	free(t, p)
+	waitNoSessions(t, p)
 }
 
 // TestFault100_RealtimeEngineFrames checks that, if an engine's frames violate the protocol, a
@@ -122,13 +122,13 @@ func TestFault100_RealtimeEngineFrames(t *testing.T) {
 			s.Config = strings.ReplaceAll(s.Config, `"{{up-0}}"`, `"`+badEngine(t, bytes)+`"`)
 			p := rig.Start(t, s)
 			c := dial(t, p.Edge, "?model=ears")
-			c.speak(100)
-			if e := c.fails("upstream_bad_response"); strings.Contains(e.text, rig.Canary) || !utf8.ValidString(e.text) {
+			c.sendAudio(100)
+			if e := c.wantError("upstream_bad_response"); strings.Contains(e.text, rig.Canary) || !utf8.ValidString(e.text) {
 				t.Errorf("%s", e.text)
 			}
-			c.closed(websocket.StatusInternalError)
-			p.Rest()
-			if call := p.LastCall(); call.Outcome != "stream_broken" || call.Attempts != 1 {
+			c.wantClosed(websocket.StatusInternalError)
+			p.WaitIdle()
+			if call := p.LastAccessLine(); call.Outcome != "stream_broken" || call.Attempts != 1 {
 				t.Errorf("%+v", call)
 			}
 		})
@@ -183,7 +183,7 @@ func frameLength(in *bufio.Reader) int64 {
 func TestAudioBehindSettings(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
-	long := strings.Replace(hello, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // a message of 128 KB
+	long := strings.Replace(audioMessage, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // a message of 128 KB
 	c := p.Dial()
 	_ = c.Send(handshake(p, "?intent=transcription") + rig.Frame(fin|opText, update, true) + rig.Frame(fin|opText, long, true) +
 		rig.Frame(fin|opText, `{"type":"input_audio_buffer.commit"}`, true))
@@ -205,7 +205,7 @@ func TestAudioBehindSettings(t *testing.T) {
 	if got := code(t, c); got != 1000 {
 		t.Errorf("closed with %d, want 1000", got)
 	}
-	free(t, p)
+	waitNoSessions(t, p)
 }
 
 // TestOrigins checks which web pages may open a session, and that the browser is told so in the
@@ -232,5 +232,5 @@ func TestOrigins(t *testing.T) {
 		}
 		c.Close()
 	}
-	free(t, p)
+	waitNoSessions(t, p)
 }

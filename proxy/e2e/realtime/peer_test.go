@@ -95,7 +95,7 @@ type event struct {
 // tryDial connects a client.
 func tryDial(t *testing.T, e *rig.Edge, query string, header http.Header, protocols ...string) (*peer, *http.Response, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	if header == nil {
 		header = http.Header{"Authorization": {"Bearer " + e.Key}}
@@ -122,29 +122,29 @@ func dial(t *testing.T, e *rig.Edge, query string) *peer {
 	return c
 }
 
-// say sends a message.
-func (c *peer) say(format string, args ...any) {
+// send sends a message.
+func (c *peer) send(format string, args ...any) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// speak sends audio that lasts the given time in milliseconds, in pieces of 100 ms.
-func (c *peer) speak(ms int) {
+// sendAudio sends audio that lasts the given time in milliseconds, in pieces of 100 ms.
+func (c *peer) sendAudio(ms int) {
 	c.t.Helper()
 	piece := base64.StdEncoding.EncodeToString(make([]byte, 4800))
 	for range ms / 100 {
-		c.say(`{"type":"input_audio_buffer.append","audio":%q}`, piece)
+		c.send(`{"type":"input_audio_buffer.append","audio":%q}`, piece)
 	}
 }
 
-// hear reads the next message.
-func (c *peer) hear() event {
+// readEvent reads the next message.
+func (c *peer) readEvent() event {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	_, data, err := c.ws.Read(ctx)
 	if err != nil {
@@ -161,19 +161,19 @@ func (c *peer) hear() event {
 // want reads the next message. The message must have the given type.
 func (c *peer) want(kind string) event {
 	c.t.Helper()
-	e := c.hear()
+	e := c.readEvent()
 	if e.Type != kind {
 		c.t.Fatalf("want %s: %s", kind, e.text)
 	}
 	return e
 }
 
-// until reads messages until one has the given type. It returns this message and the text of the
+// readUntil reads messages until one has the given type. It returns this message and the text of the
 // deltas before it.
-func (c *peer) until(kind string) (last event, deltas string) {
+func (c *peer) readUntil(kind string) (last event, deltas string) {
 	c.t.Helper()
 	for {
-		e := c.hear()
+		e := c.readEvent()
 		deltas += e.Delta
 		if e.Type == kind {
 			return e, deltas
@@ -184,11 +184,11 @@ func (c *peer) until(kind string) (last event, deltas string) {
 	}
 }
 
-// fails reads messages up to an error with the given code.
-func (c *peer) fails(code string) event {
+// wantError reads messages up to an error with the given code.
+func (c *peer) wantError(code string) event {
 	c.t.Helper()
 	for {
-		if e := c.hear(); e.Type == "error" {
+		if e := c.readEvent(); e.Type == "error" {
 			if e.Error.Code != code {
 				c.t.Fatalf("want %s: %s", code, e.text)
 			}
@@ -197,10 +197,10 @@ func (c *peer) fails(code string) event {
 	}
 }
 
-// closed reads until the connection is closed and checks the status code.
-func (c *peer) closed(code websocket.StatusCode) {
+// wantClosed reads until the connection is closed and checks the status code.
+func (c *peer) wantClosed(code websocket.StatusCode) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	for {
 		_, data, err := c.ws.Read(ctx)
@@ -215,10 +215,10 @@ func (c *peer) closed(code websocket.StatusCode) {
 	}
 }
 
-// free waits until no engine has a session.
-func free(t *testing.T, p *rig.Local) {
+// waitNoSessions waits until no engine has a session.
+func waitNoSessions(t *testing.T, p *rig.Local) {
 	t.Helper()
 	for i, e := range p.Engines {
-		rig.WaitFor(t, rig.Patience, fmt.Sprintf("engine %d is free", i), func() bool { return e.Stats().Running == 0 })
+		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("engine %d is free", i), func() bool { return e.Stats().Running == 0 })
 	}
 }

@@ -19,16 +19,16 @@ func TestVLLM(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
 	c := dial(t, p.Edge, "?intent=transcription&model=whisper-1")
-	c.say(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"transcription":{"model":"whisper-1","language":"en"},"turn_detection":{"type":"server_vad"}}}}}`)
+	c.send(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"transcription":{"model":"whisper-1","language":"en"},"turn_detection":{"type":"server_vad"}}}}}`)
 	if e := c.want("session.updated"); e.Session.Audio.Input.Transcription.Model != "whisper-1" || e.Session.Audio.Input.TurnDetection != nil || e.Session.Audio.Input.Format.Rate != 24000 {
 		t.Errorf("%s", e.text)
 	}
 	previous := ""
 	for i := range 3 {
-		c.speak(1100)
-		c.say(`{"type":"input_audio_buffer.commit"}`)
-		item, deltas := c.until("input_audio_buffer.committed")
-		last, more := c.until(completed)
+		c.sendAudio(1100)
+		c.send(`{"type":"input_audio_buffer.commit"}`)
+		item, deltas := c.readUntil("input_audio_buffer.committed")
+		last, more := c.readUntil(completed)
 		if deltas += more; !strings.HasPrefix(deltas, " w1 w2 w3 w4 w5") || deltas != last.Transcript {
 			t.Errorf("%d: %q, %s", i, deltas, last.text)
 		}
@@ -44,9 +44,9 @@ func TestVLLM(t *testing.T) {
 		t.Errorf("the session has %d slots", n)
 	}
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")
-	free(t, p)
-	p.Rest()
-	call := p.LastCall()
+	waitNoSessions(t, p)
+	p.WaitIdle()
+	call := p.LastAccessLine()
 	if call.Outcome != "ok" || call.Status != 101 || call.Model != "ears" || call.PromptTokens == 0 {
 		t.Errorf("%+v", call)
 	}
@@ -63,11 +63,11 @@ func TestSpeaches(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, speaches(""))
 	c := dial(t, p.Edge, "?intent=transcription")
-	c.say(`{"type":"transcription_session.update","session":{"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad","threshold":0.6}}}`)
+	c.send(`{"type":"transcription_session.update","session":{"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad","threshold":0.6}}}`)
 	if e := c.want("transcription_session.updated"); e.Session.Audio.Input.Transcription.Language != "de" {
 		t.Errorf("%s", e.text)
 	}
-	c.speak(1000)
+	c.sendAudio(1000)
 	c.want("input_audio_buffer.speech_started")
 	c.want("input_audio_buffer.speech_stopped")
 	c.want("input_audio_buffer.committed")
@@ -75,23 +75,23 @@ func TestSpeaches(t *testing.T) {
 	if e := c.want(completed); e.Transcript != "item 1" || e.Usage.Seconds == 0 {
 		t.Errorf("%s", e.text)
 	}
-	c.say(`{"type":"input_audio_buffer.commit","event_id":"mine"}`)
-	if e := c.fails("rejected_by_engine"); !strings.Contains(e.Error.Message, "too small") {
+	c.send(`{"type":"input_audio_buffer.commit","event_id":"mine"}`)
+	if e := c.wantError("rejected_by_engine"); !strings.Contains(e.Error.Message, "too small") {
 		t.Errorf("%s", e.text)
 	}
-	c.speak(300)
-	c.say(`{"type":"input_audio_buffer.clear"}`)
-	c.until("input_audio_buffer.cleared")
-	c.speak(300)
-	c.say(`{"type":"input_audio_buffer.commit"}`)
-	if e, _ := c.until(completed); e.Transcript != "item 3" {
+	c.sendAudio(300)
+	c.send(`{"type":"input_audio_buffer.clear"}`)
+	c.readUntil("input_audio_buffer.cleared")
+	c.sendAudio(300)
+	c.send(`{"type":"input_audio_buffer.commit"}`)
+	if e, _ := c.readUntil(completed); e.Transcript != "item 3" {
 		t.Errorf("%s", e.text)
 	}
 	if got := p.Engines[0].Recorded()[0].Target; got != path+"?intent=transcription&model=sim" {
 		t.Errorf("the engine was asked for %s", got)
 	}
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")
-	free(t, p)
+	waitNoSessions(t, p)
 }
 
 // TestClear checks that the text of cleared audio is dropped if the engine does not support clear.
@@ -99,14 +99,14 @@ func TestClear(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
 	c := dial(t, p.Edge, "?model=ears")
-	c.say(`{"type":"input_audio_buffer.clear"}`)
+	c.send(`{"type":"input_audio_buffer.clear"}`)
 	c.want("input_audio_buffer.cleared")
-	c.speak(500)
-	c.say(`{"type":"input_audio_buffer.clear"}`)
-	c.until("input_audio_buffer.cleared")
-	c.speak(300)
-	c.say(`{"type":"input_audio_buffer.commit"}`)
-	if e, _ := c.until(completed); strings.Contains(e.Transcript, "w4") {
+	c.sendAudio(500)
+	c.send(`{"type":"input_audio_buffer.clear"}`)
+	c.readUntil("input_audio_buffer.cleared")
+	c.sendAudio(300)
+	c.send(`{"type":"input_audio_buffer.commit"}`)
+	if e, _ := c.readUntil(completed); strings.Contains(e.Transcript, "w4") {
 		t.Errorf("%s", e.text)
 	}
 }
@@ -129,16 +129,16 @@ func TestInvalidMessages(t *testing.T) {
 		{`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}}}}}`, "unsupported_parameter", "session.audio.input.format"},
 		{`{"type":"session.update","event_id":"e7","session":{"audio":{"input":{"transcription":{"model":"talk"}}}}}`, "invalid_value", "session.audio.input.transcription.model"},
 	} {
-		c.say("%s", one.message)
-		e := c.fails(one.code)
+		c.send("%s", one.message)
+		e := c.wantError(one.code)
 		if e.Error.Param != one.param || strings.Contains(one.message, "e7") && e.Error.EventID != "e7" {
 			t.Errorf("%s: %s", one.message, e.text)
 		}
 	}
-	c.say(`{"type":"nonsense"}`)
-	c.fails("rate_limited")
-	c.closed(websocket.StatusPolicyViolation)
-	free(t, p)
+	c.send(`{"type":"nonsense"}`)
+	c.wantError("rate_limited")
+	c.wantClosed(websocket.StatusPolicyViolation)
+	waitNoSessions(t, p)
 }
 
 // TestTokenLimits checks that a session is charged for each completed transcript, and ends once its
@@ -155,24 +155,24 @@ func TestTokenLimits(t *testing.T) {
 			c := dial(t, p.Edge, "?model=ears")
 			tokens := 0
 			for tokens <= 25 {
-				c.speak(600)
-				c.say(`{"type":"input_audio_buffer.commit"}`)
-				item, _ := c.until(completed)
+				c.sendAudio(600)
+				c.send(`{"type":"input_audio_buffer.commit"}`)
+				item, _ := c.readUntil(completed)
 				tokens += item.Usage.Input + item.Usage.Output
 				if item.Usage.Output == 0 || tokens > 50 {
 					t.Fatalf("%d tokens so far: %s", tokens, item.text)
 				}
 			}
-			c.fails(code)
-			c.closed(websocket.StatusTryAgainLater)
-			free(t, p)
-			if l := p.LastCall(); l.Code != code || l.Outcome != "ok" {
+			c.wantError(code)
+			c.wantClosed(websocket.StatusTryAgainLater)
+			waitNoSessions(t, p)
+			if l := p.LastAccessLine(); l.Code != code || l.Outcome != "ok" {
 				t.Errorf("got the code %q and the outcome %q in the log, want %q and ok", l.Code, l.Outcome, code)
 			}
 			if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 429 {
 				t.Errorf("the next session: %v, %+v, want 429", err, res)
 			}
-			p.Rest()
+			p.WaitIdle()
 			if used := p.Metric("penstock_tokens_total"); name == "tokens_per_day" && int(used) != tokens {
 				t.Errorf("%v tokens were counted, want %d", used, tokens)
 			}
@@ -214,7 +214,7 @@ func TestRefusedBeforeUpgrade(t *testing.T) {
 	}
 	for method, status := range map[string]int{"GET": 426, "POST": 405} {
 		raw := p.Dial()
-		if err := raw.Send(p.Head(method, path, "Content-Length: 0")); err != nil {
+		if err := raw.Send(p.RequestHead(method, path, "Content-Length: 0")); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := raw.TryReply(method); err != nil || r.Status != status || status == 405 && r.Header.Get("Allow") != "GET" {
@@ -227,13 +227,13 @@ func TestRefusedBeforeUpgrade(t *testing.T) {
 		close       websocket.StatusCode
 	}{{"nothing", "model_not_found", 1008}, {"ears", "capacity_full", 1013}} {
 		c := dial(t, p.Edge, "?intent=transcription")
-		c.say(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":%q}}}}}`, one.model)
+		c.send(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":%q}}}}}`, one.model)
 		c.want("session.updated")
-		c.fails(one.code)
-		c.closed(one.close)
+		c.wantError(one.code)
+		c.wantClosed(one.close)
 	}
 	_ = held.ws.Close(websocket.StatusNormalClosure, "")
-	free(t, p)
+	waitNoSessions(t, p)
 }
 
 // TestBrowserKey checks that a browser may send its key as a subprotocol.

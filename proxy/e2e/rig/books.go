@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Rest waits until no call is in flight, all slots are free, and no engine is working.
-func (e *Edge) Rest() {
+// WaitIdle waits until no call is in flight, all slots are free, and no engine is working.
+func (e *Edge) WaitIdle() {
 	e.T.Helper()
 	begun := StartWatch()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		left := e.busy()
+		left := e.busyReason()
 		if left == "" {
-			begun.WantAtOnce(e.T, "it comes to rest")
+			begun.WantImmediate(e.T, "it comes to rest")
 			return
 		}
-		if begun.exceeds(Patience) {
+		if begun.exceeds(WaitTimeout) {
 			e.T.Errorf("not at rest: %s", left)
 			return
 		}
@@ -25,7 +25,7 @@ func (e *Edge) Rest() {
 	}
 }
 
-func (e *Edge) busy() string {
+func (e *Edge) busyReason() string {
 	for i, engine := range e.Engines {
 		if s := engine.Stats(); s.Running+s.Waiting > 0 {
 			return fmt.Sprintf("engine %d: %d running, %d waiting", i, s.Running, s.Waiting)
@@ -56,7 +56,7 @@ func (e *Edge) busy() string {
 	return ""
 }
 
-func checkBooks(e *Edge) {
+func checkIdleMetrics(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
 	WantNoLeak(e.T, "the metrics", text, e.Key)
@@ -67,14 +67,14 @@ func checkBooks(e *Edge) {
 	}
 	var lines, finished, counted int
 	begun := StartWatch()
-	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
-		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
+	for ; !begun.exceeds(WaitTimeout); time.Sleep(time.Millisecond) { // a call is counted before it is logged
+		lines, finished, counted = len(e.AccessLines()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
 		told := lines == finished || lines == 0 // no lines means that the access log is disabled or written elsewhere
 		if lines < finished {                   // the log drops and counts lines if its buffer is full
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
-			begun.WantAtOnce(e.T, "every call is counted and in the log")
+			begun.WantImmediate(e.T, "every call is counted and in the log")
 			return
 		}
 	}
@@ -93,7 +93,7 @@ func (e *Edge) checkLog() {
 		}
 	}
 	ids := map[string]bool{}
-	for _, l := range e.Calls() {
+	for _, l := range e.AccessLines() {
 		if ids[l.RequestID] {
 			e.T.Errorf("two access lines for %s", l.RequestID)
 		}
@@ -104,8 +104,8 @@ func (e *Edge) checkLog() {
 	}
 }
 
-// CallLine is one line of the access log.
-type CallLine struct {
+// AccessLine is one line of the access log.
+type AccessLine struct {
 	Msg              string  `json:"msg"`
 	RequestID        string  `json:"request_id"`
 	Key              string  `json:"key"`
@@ -131,11 +131,11 @@ type CallLine struct {
 	BytesOut         int64   `json:"bytes_out"`
 }
 
-// Calls returns the access lines so far.
-func (e *Edge) Calls() []CallLine {
-	var out []CallLine
+// AccessLines returns the access lines so far.
+func (e *Edge) AccessLines() []AccessLine {
+	var out []AccessLine
 	for line := range strings.Lines(e.Log.String()) {
-		var l CallLine
+		var l AccessLine
 		if json.Unmarshal([]byte(line), &l) == nil && l.Msg == "call" {
 			out = append(out, l)
 		}
@@ -143,20 +143,20 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// Told waits until the edge is idle, and returns the access lines. A call's line is written after
+// AccessLinesWhenIdle waits until the edge is idle, and returns the access lines. A call's line is written after
 // the client has received the last byte.
-func (e *Edge) Told() []CallLine {
+func (e *Edge) AccessLinesWhenIdle() []AccessLine {
 	e.T.Helper()
-	e.Rest()
-	// If there were no line, checkBooks would assume that the access log is disabled.
-	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
-	checkBooks(e)
-	return e.Calls()
+	e.WaitIdle()
+	// If there were no line, checkIdleMetrics would assume that the access log is disabled.
+	WaitFor(e.T, WaitTimeout, "there is an access line", func() bool { return len(e.AccessLines()) > 0 })
+	checkIdleMetrics(e)
+	return e.AccessLines()
 }
 
-// LastCall waits like Told, and returns the last access line.
-func (e *Edge) LastCall() CallLine {
+// LastAccessLine waits like Told, and returns the last access line.
+func (e *Edge) LastAccessLine() AccessLine {
 	e.T.Helper()
-	all := e.Told()
+	all := e.AccessLinesWhenIdle()
 	return all[len(all)-1]
 }

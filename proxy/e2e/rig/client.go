@@ -53,9 +53,9 @@ func (e *Edge) Get(path string, header ...string) *Reply {
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
-	r := e.read(e.Open(context.Background(), method, path, body, header...), begun)
+	r := e.read(e.OpenResponse(context.Background(), method, path, body, header...), begun)
 	if r.Err == nil && method != http.MethodOptions { // the document does not describe preflights
-		r.Conforms(method, path)
+		r.WantConforming(method, path)
 	}
 	return r
 }
@@ -90,18 +90,18 @@ func (e *Edge) read(res *http.Response, begun time.Time) *Reply {
 	return &Reply{T: e.T, Status: res.StatusCode, Header: res.Header, Body: string(b), Err: err, Took: time.Since(begun)}
 }
 
-// Open sends a request and returns the response unread. The caller must close its body.
-func (e *Edge) Open(ctx context.Context, method, path, body string, header ...string) *http.Response {
+// OpenResponse sends a request and returns the response unread. The caller must close its body.
+func (e *Edge) OpenResponse(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	e.T.Helper()
-	res, err := e.Try(ctx, method, path, body, header...)
+	res, err := e.TryOpenResponse(ctx, method, path, body, header...)
 	if err != nil {
 		e.T.Fatalf("%s %s: %v", method, path, err)
 	}
 	return res
 }
 
-// Try is like Open for requests that may fail. It is safe for concurrent use.
-func (e *Edge) Try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
+// TryOpenResponse is like Open for requests that may fail. It is safe for concurrent use.
+func (e *Edge) TryOpenResponse(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -146,11 +146,11 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that a response took at most limit + Grace, which shows that the edge did not wait
+// WantWithin checks that a response took at most limit + Grace, which shows that the edge did not wait
 // for a longer, unrelated timeout.
-func (r *Reply) Within(limit time.Duration) {
+func (r *Reply) WantWithin(limit time.Duration) {
 	r.T.Helper()
-	if r.Took > limit+Grace {
+	if r.Took > limit+TimingTolerance {
 		r.T.Errorf("took %v, want at most %v", r.Took, limit)
 	}
 }

@@ -48,7 +48,7 @@ type header struct {
 	at       string
 }
 
-var theContract = sync.OnceValues(func() (*Contract, error) {
+var loadContract = sync.OnceValues(func() (*Contract, error) {
 	var doc struct {
 		Servers []struct{ URL string }
 		Paths   map[string]map[string]json.RawMessage
@@ -99,10 +99,10 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 
 const documentURL = "https://penstock.example/openapi.json"
 
-// Published returns the published contract.
-func Published(t testing.TB) *Contract {
+// PublishedContract returns the published contract.
+func PublishedContract(t testing.TB) *Contract {
 	t.Helper()
-	c, err := theContract()
+	c, err := loadContract()
 	if err != nil {
 		t.Fatalf("read the OpenAPI document: %v", err)
 	}
@@ -181,16 +181,16 @@ func escape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// Fits validates JSON text against the schema at a pointer.
-func (c *Contract) Fits(at string, text []byte) error {
+// Validate validates JSON text against the schema at a pointer.
+func (c *Contract) Validate(at string, text []byte) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
-	return c.allows(at, v)
+	return c.validateValue(at, v)
 }
 
-func (c *Contract) allows(at string, v any) error {
+func (c *Contract) validateValue(at string, v any) error {
 	c.mu.Lock()
 	s := c.compiled[at]
 	if s == nil {
@@ -205,8 +205,8 @@ func (c *Contract) allows(at string, v any) error {
 	return s.Validate(v)
 }
 
-// Schema returns the pointer to a named schema.
-func Schema(name string) string { return "/components/schemas/" + name }
+// SchemaPointer returns the pointer to a named schema.
+func SchemaPointer(name string) string { return "/components/schemas/" + name }
 
 // Operation returns the operation of a request, or nil if the document does not describe it.
 func (c *Contract) Operation(method, target string) *Operation {
@@ -223,8 +223,8 @@ func (c *Contract) Operation(method, target string) *Operation {
 	return nil
 }
 
-// ErrorShape returns the schema of errors at a path.
-func ErrorShape(target string) string {
+// ErrorSchema returns the schema of errors at a path.
+func ErrorSchema(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	if path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") {
 		return "MessagesError"
@@ -232,14 +232,14 @@ func ErrorShape(target string) string {
 	return "Error"
 }
 
-// early lists the statuses that any request may receive before it reaches an operation. The
+// earlyStatuses lists the statuses that any request may receive before it reaches an operation. The
 // document's introduction lists the same statuses.
-var early = []int{400, 404, 405, 408, 431, 505}
+var earlyStatuses = []int{400, 404, 405, 408, 431, 505}
 
-// Conforms checks the status, headers, media type and body of a response against the document.
-func (r *Reply) Conforms(method, target string) *Reply {
+// WantConforming checks the status, headers, media type and body of a response against the document.
+func (r *Reply) WantConforming(method, target string) *Reply {
 	r.T.Helper()
-	c := Published(r.T)
+	c := PublishedContract(r.T)
 	report := func(format string, args ...any) {
 		r.T.Helper()
 		r.T.Errorf("%s %s: status %d: %s\n%.600s", method, target, r.Status, fmt.Sprintf(format, args...), r.Body)
@@ -253,9 +253,9 @@ func (r *Reply) Conforms(method, target string) *Reply {
 	if !listed {
 		_, query, _ := strings.Cut(target, "?")
 		refused := r.Status == 401 && query != "" // a credential in the query is rejected everywhere
-		if !refused && !slices.Contains(early, r.Status) || op != nil && r.Status == 404 {
+		if !refused && !slices.Contains(earlyStatuses, r.Status) || op != nil && r.Status == 404 {
 			report("the document does not list it")
-		} else if err := c.Fits(Schema(ErrorShape(target)), []byte(r.Body)); err != nil && method != "HEAD" {
+		} else if err := c.Validate(SchemaPointer(ErrorSchema(target)), []byte(r.Body)); err != nil && method != "HEAD" {
 			report("%v", err)
 		}
 		return r
@@ -280,12 +280,12 @@ func (r *Reply) Conforms(method, target string) *Reply {
 			if e.Data == "[DONE]" {
 				continue
 			}
-			if err := c.Fits(at, []byte(e.Data)); err != nil {
+			if err := c.Validate(at, []byte(e.Data)); err != nil {
 				report("event %s: %v", e.Data, err)
 			}
 		}
 	case strings.HasSuffix(media, "json"):
-		if err := c.Fits(at, []byte(r.Body)); err != nil {
+		if err := c.Validate(at, []byte(r.Body)); err != nil {
 			report("%v", err)
 		}
 	}
@@ -305,5 +305,5 @@ func (c *Contract) header(h header, values []string) error {
 	if _, err := strconv.Atoi(values[0]); err == nil {
 		v = json.Number(values[0])
 	}
-	return c.allows(h.at+"/schema", v)
+	return c.validateValue(h.at+"/schema", v)
 }

@@ -45,12 +45,12 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// stacks ensures that the process's stacks are written only once, however many tests are late.
-var stacks sync.Once
+// writeStacksOnce ensures that the process's stacks are written only once, however many tests are late.
+var writeStacksOnce sync.Once
 
-// endInTime calls end shortly before the package's deadline. This makes requests that wait for the
+// endBeforeDeadline calls end shortly before the package's deadline. This makes requests that wait for the
 // edge fail, so that this test ends and the other tests report their results.
-func (e *Edge) endInTime(end func()) {
+func (e *Edge) endBeforeDeadline(end func()) {
 	const enough = 30 * time.Second // for the package's remaining tests
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })
 	if !ok {
@@ -64,7 +64,7 @@ func (e *Edge) endInTime(end func()) {
 	timer := time.AfterFunc(time.Until(deadline)-enough, func() {
 		defer close(ended)
 		e.T.Errorf("still running %v before the deadline of the package: the edge is stopped", enough)
-		stacks.Do(func() {
+		writeStacksOnce.Do(func() {
 			text := make([]byte, 1<<20)
 			e.T.Logf("%s", text[:runtime.Stack(text, true)])
 		})
@@ -77,13 +77,13 @@ func (e *Edge) endInTime(end func()) {
 	})
 }
 
-// warm waits until every upstream is up, unless the setup is Cold.
-func (e *Edge) warm() {
+// waitUpstreamsUp waits until every upstream is up, unless the setup is Cold.
+func (e *Edge) waitUpstreamsUp() {
 	e.T.Helper()
 	if e.Setup.Cold {
 		return
 	}
-	WaitFor(e.T, Patience, "all upstreams up", func() bool {
+	WaitFor(e.T, WaitTimeout, "all upstreams up", func() bool {
 		for _, u := range e.Status().Upstreams {
 			if u.State != "up" {
 				return false

@@ -16,7 +16,7 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	anywhere := o.Listen == ""
 	for tries := 0; ; tries++ {
 		if anywhere {
-			o.Listen = KeptAddress()
+			o.Listen = ReusableAddress()
 		}
 		e := sim.New(o)
 		err := e.Start()
@@ -30,9 +30,9 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// KeptAddress returns a loopback address for a listener that stops and starts again. The port is
-// below the kernel's ephemeral range. KeptAddress never returns the same port twice.
-func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
+// ReusableAddress returns a loopback address for a listener that stops and starts again. The port is
+// below the kernel's ephemeral range. ReusableAddress never returns the same port twice.
+func ReusableAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
 // lastPort starts with a random port, because other processes may also run tests.
 var lastPort atomic.Uint32
@@ -56,8 +56,8 @@ func Two() []sim.Options { return []sim.Options{{}, {}} }
 // first one, before the edge counts as started.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
-// WantUnserved checks that at most upTo requests have reached the first engine.
-func (e *Edge) WantUnserved(t testing.TB, upTo int64) {
+// WantServedAtMost checks that at most upTo requests have reached the first engine.
+func (e *Edge) WantServedAtMost(t testing.TB, upTo int64) {
 	t.Helper()
 	if n := e.Engines[0].Stats().Requests; n > upTo {
 		t.Errorf("%d requests upstream, want at most %d", n, upTo)

@@ -15,7 +15,7 @@ import (
 // memory use, and VmHWM is the peak.
 func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
-	for line := range strings.Lines(p.account("status")) {
+	for line := range strings.Lines(p.readProc("status")) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			if err != nil {
@@ -47,11 +47,11 @@ func (p *Process) Descriptors() int {
 	return len(entries)
 }
 
-// ProcessorTime returns the processor time that the program has used so far.
-func (p *Process) ProcessorTime() time.Duration {
+// CPUTime returns the processor time that the program has used so far.
+func (p *Process) CPUTime() time.Duration {
 	p.t.Helper()
 	// The numeric fields follow the name, which may contain any text.
-	_, rest, _ := strings.Cut(p.account("stat"), ") ")
+	_, rest, _ := strings.Cut(p.readProc("stat"), ") ")
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])
 	system, err2 := strconv.Atoi(fields[12])
@@ -61,7 +61,7 @@ func (p *Process) ProcessorTime() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-func (p *Process) account(page string) string {
+func (p *Process) readProc(page string) string {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, page))
 	if err != nil {

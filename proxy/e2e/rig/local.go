@@ -38,14 +38,14 @@ func Start(t testing.TB, s Setup) *Local {
 	p.Key = plain
 	p.run(p.parse(s))
 	t.Cleanup(p.End)
-	p.warm()
+	p.waitUpstreamsUp()
 	return p
 }
 
 func (p *Local) parse(s Setup) *config.File {
 	p.T.Helper()
 	text := s.render(p.Engines, p.hash, "")
-	f, problems := config.ParseValid("test.yaml", []byte(text), engine.Known())
+	f, problems := config.ParseValid("test.yaml", []byte(text), engine.KnownEngines())
 	if f == nil {
 		p.T.Fatalf("the test's configuration is wrong:\n%v\n%s", problems, text)
 	}
@@ -80,7 +80,7 @@ func (p *Local) run(f *config.File) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.served <- e.Serve(ctx) }()
-	p.endInTime(func() {
+	p.endBeforeDeadline(func() {
 		cancel()
 		p.Client.CloseIdleConnections()
 	})
@@ -89,35 +89,35 @@ func (p *Local) run(f *config.File) {
 // Reload makes the edge load the configuration from another setup with the same engines.
 func (p *Local) Reload(s Setup) {
 	p.T.Helper()
-	p.Prepare(s)
+	p.SetNextConfig(s)
 	before := p.edge.LastReload()
-	p.edge.Reload("test")
-	WaitFor(p.T, Patience, "the configuration has been reloaded", func() bool { return p.edge.LastReload() != before })
+	p.edge.TriggerReload("test")
+	WaitFor(p.T, WaitTimeout, "the configuration has been reloaded", func() bool { return p.edge.LastReload() != before })
 	if r := p.edge.LastReload(); !r.OK {
 		p.T.Fatalf("not reloaded: %v", r.Problems)
 	}
 }
 
-// Prepare sets the configuration for the next reload.
-func (p *Local) Prepare(s Setup) {
+// SetNextConfig sets the configuration for the next reload.
+func (p *Local) SetNextConfig(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
 	f.Listen, f.Admin.Listen = p.Next.Listen, p.Next.Admin.Listen
 	p.Next = f
 }
 
-// Ask requests a reload without waiting for it.
-func (p *Local) Ask() { p.edge.Reload("test") }
+// RequestReload requests a reload without waiting for it.
+func (p *Local) RequestReload() { p.edge.TriggerReload("test") }
 
 // LastReload returns the result of the last reload, or nil.
 func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
 
-// AskReload requests a reload, and waits for the result.
-func (p *Local) AskReload() *reload.Result {
+// ReloadAndWait requests a reload, and waits for the result.
+func (p *Local) ReloadAndWait() *reload.Result {
 	p.T.Helper()
 	before := p.edge.LastReload()
-	p.edge.Reload("test")
-	WaitFor(p.T, Patience, "the edge has tried to reload", func() bool { return p.edge.LastReload() != before })
+	p.edge.TriggerReload("test")
+	WaitFor(p.T, WaitTimeout, "the edge has tried to reload", func() bool { return p.edge.LastReload() != before })
 	return p.edge.LastReload()
 }
 
@@ -130,16 +130,16 @@ func (p *Local) End() {
 	p.ended = true
 	p.Client.CloseIdleConnections()
 	if !p.Setup.Untidy {
-		p.Rest()
-		checkBooks(p.Edge)
+		p.WaitIdle()
+		checkIdleMetrics(p.Edge)
 		p.Client.CloseIdleConnections()
 	}
 	p.stop()
 	begun := StartWatch()
-	if err := Receive(p.T, Patience, "Serve returns after its context ended", p.served); err != nil {
+	if err := Receive(p.T, WaitTimeout, "Serve returns after its context ended", p.served); err != nil {
 		p.T.Errorf("Serve: %v", err)
 	}
-	begun.WantAtOnce(p.T, "Serve returns")
+	begun.WantImmediate(p.T, "Serve returns")
 	if !p.Setup.Untidy {
 		p.checkLog()
 	}

@@ -135,12 +135,12 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Says waits until standard output matches pattern, and returns the submatches.
-func (p *Process) Says(pattern string) []string {
+// WaitOutput waits until standard output matches pattern, and returns the submatches.
+func (p *Process) WaitOutput(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
 	var m []string
-	WaitFor(p.t, 2*Patience, "the program says "+pattern, func() bool {
+	WaitFor(p.t, 2*WaitTimeout, "the program says "+pattern, func() bool {
 		ended := p.Ended()
 		if m = re.FindStringSubmatch(p.Out.String()); m == nil && ended {
 			p.t.Fatalf("the program has ended with %v and does not say %s:\n%s%s", p.Cmd.ProcessState, pattern, p.Out, p.Err)
@@ -163,11 +163,11 @@ func (p *Process) Exits(limit time.Duration, code int) {
 	}
 	switch {
 	case !p.Ended():
-		p.t.Errorf("still running after %v", begun.Took())
+		p.t.Errorf("still running after %v", begun.Elapsed())
 		p.Signal(syscall.SIGQUIT)
 		<-p.Done
-	case limit == Patience:
-		begun.WantAtOnce(p.t, "the program exits")
+	case limit == WaitTimeout:
+		begun.WantImmediate(p.t, "the program exits")
 	}
 	if got := p.Cmd.ProcessState.ExitCode(); got != code {
 		p.t.Errorf("exit code %d, want %d\n%.4000s", got, code, p.Err)

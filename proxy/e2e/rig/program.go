@@ -24,8 +24,8 @@ type Program struct {
 	ended bool
 }
 
-// Launch runs engines and `penstock serve --config FILE` until the test ends.
-func Launch(t testing.TB, s Setup) *Program {
+// StartProgram runs engines and `penstock serve --config FILE` until the test ends.
+func StartProgram(t testing.TB, s Setup) *Program {
 	t.Helper()
 	if s.Log != nil || s.Lookup != nil {
 		t.Fatal("the setup has what only an edge in this process can have")
@@ -70,17 +70,17 @@ func (p *Program) run() {
 		cmd.Stderr = p.Setup.Stderr
 	}
 	p.Adopt(StartCommand(p.T, cmd))
-	p.endInTime(func() { _ = cmd.Process.Kill() })
-	m := p.Says(`serving (https?://(\S+))/v1 \(admin: (https?://[^)]+)\)`)
+	p.endBeforeDeadline(func() { _ = cmd.Process.Kill() })
+	m := p.WaitOutput(`serving (https?://(\S+))/v1 \(admin: (https?://[^)]+)\)`)
 	p.URL, p.Addr, p.Admin = m[1], m[2], m[3]
-	p.warm()
+	p.waitUpstreamsUp()
 }
 
 // Adopt makes next the edge's process. The rig stops next when the test ends.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
-// Relaunch runs the program again on the same address. The program must have exited.
-func (p *Program) Relaunch() {
+// Restart runs the program again on the same address. The program must have exited.
+func (p *Program) Restart() {
 	p.T.Helper()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
 	p.run()
@@ -116,13 +116,13 @@ func (p *Program) End() {
 	p.ended = true
 	if !p.Ended() { // the test may have ended the program
 		if !p.Setup.Untidy {
-			p.Rest()
-			checkBooks(p.Edge)
+			p.WaitIdle()
+			checkIdleMetrics(p.Edge)
 		}
 		p.Client.CloseIdleConnections() // because the edge waits up to a second for keep-alive connections
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
-			p.Exits(Patience+5*time.Second, 0)
+			p.Exits(WaitTimeout+5*time.Second, 0)
 		}
 	}
 	if !p.Setup.Untidy {

@@ -30,7 +30,7 @@ func (e *Edge) Dial() *Raw {
 		e.T.Fatal(err)
 	}
 	e.T.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(3 * Patience))
+	_ = c.SetDeadline(time.Now().Add(3 * WaitTimeout))
 	return NewRaw(e.T, c)
 }
 
@@ -119,18 +119,18 @@ func (c *Raw) Reset() {
 	c.Close()
 }
 
-// Head returns the head of a request with the key, including the blank line.
-func (e *Edge) Head(method, target string, header ...string) string {
+// RequestHead returns the head of a request with the key, including the blank line.
+func (e *Edge) RequestHead(method, target string, header ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + e.Key + "\r\n" +
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// Request returns the bytes of a complete request. The body is JSON unless header has a
+// RequestBytes returns the bytes of a complete request. The body is JSON unless header has a
 // Content-Type.
-func (e *Edge) Request(path, body string, header ...string) string {
+func (e *Edge) RequestBytes(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)
 	if !slices.ContainsFunc(header, func(line string) bool { return strings.HasPrefix(line, "Content-Type:") }) {
 		h = append(h, "Content-Type: application/json")
 	}
-	return e.Head("POST", path, h...) + body
+	return e.RequestHead("POST", path, h...) + body
 }

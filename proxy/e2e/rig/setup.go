@@ -78,7 +78,7 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 		return text
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "timeouts: { %s }\n", clocks(s.Timeouts))
+	fmt.Fprintf(&b, "timeouts: { %s }\n", addTimeouts(s.Timeouts))
 	for _, section := range [][2]string{{"limits", s.Limits}, {"stream", s.Stream}, {"retry", s.Retry}} {
 		if section[1] != "" {
 			fmt.Fprintf(&b, "%s: { %s }\n", section[0], section[1])
@@ -88,7 +88,7 @@ func (s *Setup) render(engines []*sim.Engine, hash, dir string) string {
 	var deployments []string
 	upstream := func(kind string, i int, url string) {
 		name := kind + "-" + strconv.Itoa(i)
-		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim%s }\n", name, url, more(patientProbe(s.Upstream)))
+		fmt.Fprintf(&b, "  - { name: %s, url: %q, engine: sim%s }\n", name, url, more(addProbeTimeout(s.Upstream)))
 		deployments = append(deployments, "{ upstream: "+name+" }")
 	}
 	for i, e := range engines {
@@ -109,9 +109,9 @@ func more(members string) string {
 	return ", " + members
 }
 
-// clocks adds timeouts that the test does not set. The connect timeout is longer than the default,
+// addTimeouts adds timeouts that the test does not set. The connect timeout is longer than the default,
 // because listeners may respond late on a busy machine.
-func clocks(timeouts string) string {
+func addTimeouts(timeouts string) string {
 	for _, own := range []string{"linger: 0s", "drain: 5s", "connect: 10s"} {
 		if name, _, _ := strings.Cut(own, " "); !strings.Contains(timeouts, name) {
 			timeouts = strings.TrimPrefix(timeouts+", "+own, ", ")
@@ -120,9 +120,9 @@ func clocks(timeouts string) string {
 	return timeouts
 }
 
-// patientProbe sets a long probe timeout, because even a working engine may respond late on a busy
+// addProbeTimeout sets a long probe timeout, because even a working engine may respond late on a busy
 // machine.
-func patientProbe(upstream string) string {
+func addProbeTimeout(upstream string) string {
 	switch {
 	case !strings.Contains(upstream, "probe:"):
 		return strings.TrimPrefix(upstream+", probe: { timeout: 15s }", ", ")

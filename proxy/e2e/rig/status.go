@@ -21,7 +21,7 @@ func (e *Edge) adminPage(path string) *Reply {
 // on a busy machine. In this case, page repeats the request.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
-	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(WaitTimeout); ; time.Sleep(10 * time.Millisecond) {
 		r, err := e.tryFetch("GET", url, header...)
 		late := err != nil || r.Err != nil || r.Status == http.StatusRequestTimeout
 		switch {
@@ -96,8 +96,8 @@ func (e *Edge) Status() *State {
 	return s
 }
 
-// CallsIn counts the calls in the given state, such as body, queued or waiting.
-func (s *State) CallsIn(state string) (n int) {
+// CountCalls counts the calls in the given state, such as body, queued or waiting.
+func (s *State) CountCalls(state string) (n int) {
 	for _, c := range s.Calls {
 		if c.State == state {
 			n++

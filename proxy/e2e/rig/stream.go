@@ -61,7 +61,7 @@ func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	e.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	e.T.Cleanup(cancel)
-	res := e.Open(ctx, "POST", path, body, header...)
+	res := e.OpenResponse(ctx, "POST", path, body, header...)
 	if res.StatusCode != 200 {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for an event that happens immediately unless the machine is
+// WaitTimeout is how long the rig waits for an event that happens immediately unless the machine is
 // busy.
-const Patience = 20 * time.Second
+const WaitTimeout = 20 * time.Second
 
-// Grace is the delay that a timed check tolerates. It is shorter than any timeout for which a
+// TimingTolerance is the delay that a timed check tolerates. It is shorter than any timeout for which a
 // faulty edge would wait.
-const Grace = 8 * time.Second
+const TimingTolerance = 8 * time.Second
 
-// AtOnce is how long an immediate action may take on an otherwise idle machine.
-const AtOnce = 5 * time.Second
+// ImmediateLimit is how long an immediate action may take on an otherwise idle machine.
+const ImmediateLimit = 5 * time.Second
 
 // WaitFor polls until cond returns true, and returns how long this took. If the machine is busy,
-// WaitFor extends limit. If limit is Patience, cond must return true within AtOnce, unless the
+// WaitFor extends limit. If limit is Patience, cond must return true within ImmediateLimit, unless the
 // machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
 	defer func() {
-		if limit == Patience && !t.Failed() {
-			begun.WantAtOnce(t, what)
+		if limit == WaitTimeout && !t.Failed() {
+			begun.WantImmediate(t, what)
 		}
 	}()
 	// The pauses grow, because cond usually sends requests.
 	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) {
 		if begun.exceeds(limit) {
-			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Took(), what)
+			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Elapsed(), what)
 		}
 		time.Sleep(pause)
 	}
-	return begun.Took()
+	return begun.Elapsed()
 }
 
 // Receive returns the next value of from, or the zero value if from is closed. If there is no value
@@ -50,7 +50,7 @@ func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan 
 			return v
 		case <-time.After(100 * time.Millisecond):
 			if begun.exceeds(limit) {
-				t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Took(), what)
+				t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Elapsed(), what)
 			}
 		}
 	}
@@ -58,38 +58,40 @@ func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan 
 
 // StopWatch measures the elapsed time, and how busy the machine was during that time.
 type StopWatch struct {
-	begun time.Time
-	late  int64
+	begun         time.Time
+	startLateness int64
 }
 
 // StartWatch returns a running StopWatch.
 func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 
-// Took returns the time since the start.
-func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
+// Elapsed returns the time since the start.
+func (w StopWatch) Elapsed() time.Duration { return time.Since(w.begun) }
 
-// Held returns how much a busy machine may have delayed the measured operation. It is ten times the
+// MachineDelay returns how much a busy machine may have delayed the measured operation. It is ten times the
 // lateness of a goroutine that only sleeps.
-func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
+func (w StopWatch) MachineDelay() time.Duration {
+	return 10 * time.Duration(lateness.Load()-w.startLateness)
+}
 
-// Step returns how much a busy machine may have delayed a single step, such as a request. It is ten
+// StepDelay returns how much a busy machine may have delayed a single step, such as a request. It is ten
 // times the mean lateness.
-func (w StopWatch) Step() time.Duration {
-	naps := max(1, (w.Took()-time.Duration(lateness.Load()-w.late))/nap)
-	return w.Held() / naps
+func (w StopWatch) StepDelay() time.Duration {
+	naps := max(1, (w.Elapsed()-time.Duration(lateness.Load()-w.startLateness))/nap)
+	return w.MachineDelay() / naps
 }
 
 // exceeds reports whether the time exceeds limit. If the machine is busy, it extends limit by up to
 // twice Patience.
 func (w StopWatch) exceeds(limit time.Duration) bool {
-	return w.Took() > limit+min(w.Held(), 2*Patience)
+	return w.Elapsed() > limit+min(w.MachineDelay(), 2*WaitTimeout)
 }
 
-// WantAtOnce fails the test if more than AtOnce has passed, not counting the delay that a busy
+// WantImmediate fails the test if more than ImmediateLimit has passed, not counting the delay that a busy
 // machine may have caused.
-func (w StopWatch) WantAtOnce(t testing.TB, what string) {
+func (w StopWatch) WantImmediate(t testing.TB, what string) {
 	t.Helper()
-	if took, held := w.Took(), w.Held(); took > AtOnce+held {
+	if took, held := w.Elapsed(), w.MachineDelay(); took > ImmediateLimit+held {
 		t.Errorf("%s: it took %v, of which the machine may have held up %v", what, took, held)
 	}
 }

@@ -40,18 +40,18 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays generate text. PlainWays are unstreamed, StreamWays are streamed, and EveryWay adds the
+// TextWays generate text. UnstreamedWays are unstreamed, StreamWays are streamed, and WaysWithAudio adds the
 // audio ways.
 var (
-	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
-	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
-	PlainWays  = []Way{Chat, Messages, Responses}
-	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
+	WaysWithAudio  = append(slices.Clone(TextWays), Transcription, Speech)
+	TextWays       = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
+	UnstreamedWays = []Way{Chat, Messages, Responses}
+	StreamWays     = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants returns the ways in which variant i of a row is tested. The first variant is tested in
+// WaysForVariant returns the ways in which variant i of a row is tested. The first variant is tested in
 // all ways. To limit the number of programs, each later variant is tested in only two ways.
-func Variants(ways []Way, i int) []Way {
+func WaysForVariant(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
 	}
@@ -108,11 +108,11 @@ func (w Way) ContentType() string {
 // simulator.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
-	return e.Say(w, Prompt, control)
+	return e.AskPrompt(w, Prompt, control)
 }
 
-// Say is like Ask, but with the given prompt.
-func (e *Edge) Say(w Way, prompt, control string) *Reply {
+// AskPrompt is like Ask, but with the given prompt.
+func (e *Edge) AskPrompt(w Way, prompt, control string) *Reply {
 	e.T.Helper()
 	return e.Post(w.Path, w.Body("sim", prompt, control), w.ContentType())
 }

@@ -61,7 +61,7 @@ func violations(t *testing.T, tab context.Context, program string) string {
 func TestPagesAreAccessible(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)
-	rig.WaitFor(t, rig.Patience, "a call has failed", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "a call has failed", func() bool {
 		return strings.Contains(l.Fetch("GET", l.Admin+"/", "Accept: text/html", "Authorization: Bearer "+rig.AdminToken).Body, `href="/call/`)
 	})
 	report := filepath.Join(t.TempDir(), "report.html")
@@ -79,12 +79,12 @@ func TestPagesAreAccessible(t *testing.T) {
 				t.Errorf("%s, %d pixels, dark %v:\n%s", page, view.width, view.dark, said)
 			}
 		}
-		l.sees(tab, "the trouble", `/model-21 fails/.test(document.querySelector(".verdict").innerText) && document.querySelector("#calls tr.failed a")`)
+		l.waitExpression(tab, "the trouble", `/model-21 fails/.test(document.querySelector(".verdict").innerText) && document.querySelector("#calls tr.failed a")`)
 		check("the status page")
 		if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector("#calls tr.failed a").click(), true)`)); err != nil {
 			t.Fatal(err)
 		}
-		l.sees(tab, "a call", `document.querySelector(".attempts")`)
+		l.waitExpression(tab, "a call", `document.querySelector(".attempts")`)
 		check("a call's page")
 		if err := chromedp.Do(tab, chromedp.Navigate(l.Admin+"/usage")); err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func (l *live) stream(begun bool) (leave func()) {
 	ctx, leave := context.WithCancel(context.Background())
 	l.t.Cleanup(leave)
 	go func() {
-		if res, err := l.Try(ctx, "POST", "/v1/chat/completions", body); err == nil {
+		if res, err := l.TryOpenResponse(ctx, "POST", "/v1/chat/completions", body); err == nil {
 			res.Body.Close()
 		}
 	}()
@@ -109,10 +109,10 @@ func call[P, R any](tab context.Context, cmd cdp.Command[P, R], params P) error 
 	return err
 }
 
-// sees waits until a JavaScript expression is true on the page.
-func (l *live) sees(tab context.Context, what, expression string) {
+// waitExpression waits until a JavaScript expression is true on the page.
+func (l *live) waitExpression(tab context.Context, what, expression string) {
 	l.t.Helper()
-	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(rig.WaitTimeout); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // the tab has loaded another page, which is checked next
 			l.t.Fatalf("%s: %v", what, err)
@@ -128,43 +128,43 @@ func (l *live) sees(tab context.Context, what, expression string) {
 }
 
 func TestStatusPageIsLive(t *testing.T) {
-	fastset.LeaveOut(t, "the status page in a browser")
+	fastset.SkipIfShort(t, "the status page in a browser")
 	l := startLive(t)
 	tab, complaints := l.openPage(1280, 1600, false)
 	const row0, row1 = `document.querySelector('tr[data-upstream="up-0"]')`, `document.querySelector('tr[data-upstream="up-1"]')`
-	l.sees(tab, "that it is connected", `document.querySelector("#live.on")`)
-	l.sees(tab, "health", `document.querySelector(".verdict.ok") && document.body.innerText.includes("2 of 2 upstreams take calls")`)
-	l.sees(tab, "a hostile name as text", `document.querySelector('#models').innerText.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#models img")`)
+	l.waitExpression(tab, "that it is connected", `document.querySelector("#live.on")`)
+	l.waitExpression(tab, "health", `document.querySelector(".verdict.ok") && document.body.innerText.includes("2 of 2 upstreams take calls")`)
+	l.waitExpression(tab, "a hostile name as text", `document.querySelector('#models').innerText.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#models img")`)
 
 	// A model becomes full, and one more call waits.
 	leave := l.stream(true)
-	l.sees(tab, "one slot of two in use", `document.querySelector('[data-model="llama"] .poolrow b').innerText.startsWith("1 of 2")`)
+	l.waitExpression(tab, "one slot of two in use", `document.querySelector('[data-model="llama"] .poolrow b').innerText.startsWith("1 of 2")`)
 	leaveToo := l.stream(true)
 	leaveThird := l.stream(false)
-	l.sees(tab, "the model full", `document.querySelector('[data-model="llama"] .bar.full') && document.querySelector('[data-model="llama"]').innerText.includes("full")`)
-	l.sees(tab, "one in the queue", `document.querySelector('[data-model="llama"] .queue').innerText.includes("1 waiting of 4") && document.querySelector("#calls").innerText.includes("queued")`)
-	l.sees(tab, "two streams", `[...document.querySelectorAll("#calls tr.running")].filter(r => r.innerText.includes("streaming")).length == 2`)
-	l.sees(tab, "tokens a second", `Number(document.querySelector('tr[data-upstream="up-0"] [data-label="Tok/s"]').innerText) > 0`)
+	l.waitExpression(tab, "the model full", `document.querySelector('[data-model="llama"] .bar.full') && document.querySelector('[data-model="llama"]').innerText.includes("full")`)
+	l.waitExpression(tab, "one in the queue", `document.querySelector('[data-model="llama"] .queue').innerText.includes("1 waiting of 4") && document.querySelector("#calls").innerText.includes("queued")`)
+	l.waitExpression(tab, "two streams", `[...document.querySelectorAll("#calls tr.running")].filter(r => r.innerText.includes("streaming")).length == 2`)
+	l.waitExpression(tab, "tokens a second", `Number(document.querySelector('tr[data-upstream="up-0"] [data-label="Tok/s"]').innerText) > 0`)
 	leaveThird()
 	leave()
 	leaveToo()
-	l.sees(tab, "that the clients left", `document.querySelectorAll("#calls tr.left").length == 3`)
+	l.waitExpression(tab, "that the clients left", `document.querySelectorAll("#calls tr.left").length == 3`)
 
 	// An engine dies and recovers.
 	l.Engines[0].Unlisten()
-	l.Engines[0].Drop(1, true)
-	l.sees(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
-	l.sees(tab, "trouble in the tab's title", `/^[!✕] Penstock$/.test(document.title)`)
-	l.sees(tab, "what to do beside the alarm", `/What to do: .*PenstockUpstreamDown/.test(document.querySelector(".verdict").innerText) && document.querySelector('.verdict a[href="/runbook#PenstockUpstreamDown"]')`)
+	l.Engines[0].DropConns(1, true)
+	l.waitExpression(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
+	l.waitExpression(tab, "trouble in the tab's title", `/^[!✕] Penstock$/.test(document.title)`)
+	l.waitExpression(tab, "what to do beside the alarm", `/What to do: .*PenstockUpstreamDown/.test(document.querySelector(".verdict").innerText) && document.querySelector('.verdict a[href="/runbook#PenstockUpstreamDown"]')`)
 	if err := chromedp.Do(tab, chromedp.Click(`[data-focus="more up-1"]`)); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "that the other engine is the last one", row1+`.querySelector(".ops details").textContent.includes("No other engine takes calls for llama.")`)
-	l.sees(tab, "why its target is out", `document.querySelector('[data-model="llama"] .targets .gone').innerText.includes("upstream is down")`)
+	l.waitExpression(tab, "that the other engine is the last one", row1+`.querySelector(".ops details").textContent.includes("No other engine takes calls for llama.")`)
+	l.waitExpression(tab, "why its target is out", `document.querySelector('[data-model="llama"] .targets .gone').innerText.includes("upstream is down")`)
 	if err := l.Engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
+	l.waitExpression(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
 	// Updates of the page must preserve the focus, so that an upstream can be drained with the
 	// keyboard.
@@ -172,19 +172,19 @@ func TestStatusPageIsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := chromedp.Run(tab, chromedp.Evaluate[string](`document.getElementById("live").innerText`))
-	l.sees(tab, "a renewal that keeps the focus", fmt.Sprintf(`document.getElementById("live").innerText != %q && document.activeElement.dataset.focus == "drain up-1"`, before))
+	l.waitExpression(tab, "a renewal that keeps the focus", fmt.Sprintf(`document.getElementById("live").innerText != %q && document.activeElement.dataset.focus == "drain up-1"`, before))
 	if err := chromedp.Do(tab, chromedp.SendKeys(`[data-focus="drain up-1"]`, " ")); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "the question before it", row1+`.dataset.mode == "ready" && `+row1+`.querySelector(".ops details[open]").innerText.includes("Take up-1 out of service?")`)
+	l.waitExpression(tab, "the question before it", row1+`.dataset.mode == "ready" && `+row1+`.querySelector(".ops details[open]").innerText.includes("Take up-1 out of service?")`)
 	if err := chromedp.Do(tab, chromedp.SendKeys(`[data-focus="drain now up-1"]`, " ")); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "the drain", row1+`.dataset.mode == "drain" && `+row1+`.innerText.includes("draining")`)
+	l.waitExpression(tab, "the drain", row1+`.dataset.mode == "drain" && `+row1+`.innerText.includes("draining")`)
 	if err := chromedp.Do(tab, chromedp.Click(`tr[data-upstream="up-1"] button[value="ready"]`)); err != nil {
 		t.Fatal(err)
 	}
-	l.sees(tab, "that it is back", row1+`.dataset.mode == "ready"`)
+	l.waitExpression(tab, "that it is back", row1+`.dataset.mode == "ready"`)
 	if said := complaints(); said != "" {
 		t.Errorf("the browser complains: %s", said)
 	}
@@ -193,7 +193,7 @@ func TestStatusPageIsLive(t *testing.T) {
 // TestStatusPageFits checks that no content overflows and that the first paint is complete, on a
 // phone and a desktop, in light and dark mode, with and without the page's script.
 func TestStatusPageFits(t *testing.T) {
-	fastset.LeaveOut(t, "the status page in a browser")
+	fastset.SkipIfShort(t, "the status page in a browser")
 	l := startLive(t)
 	pictures := map[bool][]byte{}
 	for _, view := range []struct {
@@ -201,7 +201,7 @@ func TestStatusPageFits(t *testing.T) {
 		dark          bool
 	}{{390, 844, false}, {1280, 900, false}, {1280, 900, true}} {
 		tab, complaints := l.openPage(view.width, view.height, view.dark)
-		l.sees(tab, "the upstreams", `document.querySelectorAll("tr[data-upstream]").length == 2 && document.fonts.status == "loaded"`)
+		l.waitExpression(tab, "the upstreams", `document.querySelectorAll("tr[data-upstream]").length == 2 && document.fonts.status == "loaded"`)
 		out, err := chromedp.Run(tab, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - innerWidth`))
 		if err != nil || out > 0 {
 			t.Errorf("at %d pixels the page is %v too wide (%v)", view.width, out, err)

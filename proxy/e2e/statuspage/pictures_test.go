@@ -65,10 +65,10 @@ func drawPage(t *testing.T) []byte {
 	l := startFleet(t)
 	time.Sleep(80 * time.Second) // collects a minute of history
 	tab, _ := l.openPage(1280, 1250, false)
-	l.sees(tab, "the failing model", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
-	l.sees(tab, "the full model", `document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
-	l.sees(tab, "the dead upstream", `/gpu-29 is down/.test(document.querySelector("#events").innerText)`)
-	return shot(t, tab)
+	l.waitExpression(tab, "the failing model", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
+	l.waitExpression(tab, "the full model", `document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
+	l.waitExpression(tab, "the dead upstream", `/gpu-29 is down/.test(document.querySelector("#events").innerText)`)
+	return screenshot(t, tab)
 }
 
 // drawReport runs the failover scenario and draws the top of its report.
@@ -82,11 +82,11 @@ func drawReport(t *testing.T) []byte {
 	if err := chromedp.Do(tab, chromedp.Navigate("file://"+page)); err != nil {
 		t.Fatal(err)
 	}
-	return shot(t, tab)
+	return screenshot(t, tab)
 }
 
-// shot takes a screenshot of a tab.
-func shot(t *testing.T, tab context.Context) []byte {
+// screenshot takes a screenshot of a tab.
+func screenshot(t *testing.T, tab context.Context) []byte {
 	t.Helper()
 	picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
 	if err != nil {

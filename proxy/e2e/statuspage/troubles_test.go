@@ -22,8 +22,8 @@ import (
 // These tests inject a fault and read the page and the log like an operator, who wants to know
 // which component has a problem, why, how bad it is, and what to do.
 
-// planted is a fault, with the texts about it that are expected on the page and in the log.
-type planted struct {
+// plantedFault is a fault, with the texts about it that are expected on the page and in the log.
+type plantedFault struct {
 	name  string
 	setup rig.Setup
 	plant func(l *live, p *rig.Program)
@@ -78,16 +78,16 @@ func renew(l *live, p *rig.Program) {
 // senders is how many calls run at the same time for a fault.
 const senders = 4
 
-// long requests a stream that outlasts the test.
-const long = `"stream":true,"sim":{"tokens":100000}`
+// endlessMembers requests a stream that outlasts the test.
+const endlessMembers = `"stream":true,"sim":{"tokens":100000}`
 
-func faults(t *testing.T) []planted {
+func faults(t *testing.T) []plantedFault {
 	const day = 24 * time.Hour
 	two := []sim.Options{{TokenRate: 50}, {TokenRate: 50}} // slow enough that more than one call runs at a time
 	frozen := rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--token-rate=50")
 	t.Cleanup(func() { frozen.Signal(syscall.SIGCONT) })
-	url := frozen.Says(`(http://127\.0\.0\.1:\d+)`)[1]
-	return []planted{
+	url := frozen.WaitOutput(`(http://127\.0\.0\.1:\d+)`)[1]
+	return []plantedFault{
 		{
 			name: "an engine fails one in three, beside a good one", setup: rig.Setup{Engines: two},
 			plant: fault("status=500", 0.34), send: `"sim":{"tokens":2}`, title: alarm,
@@ -130,7 +130,7 @@ func faults(t *testing.T) []planted {
 			setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Fakes: []string{url}, Model: "policy: round_robin", Upstream: "probe: { interval: 500ms, timeout: 500ms }"},
 			plant: func(l *live, _ *rig.Program) {
 				for range 2 { // one call for each engine
-					l.OpenStream("/v1/chat/completions", l.Chat(long)).Next()
+					l.OpenStream("/v1/chat/completions", l.Chat(endlessMembers)).Next()
 				}
 				frozen.Signal(syscall.SIGSTOP)
 			},
@@ -141,8 +141,8 @@ func faults(t *testing.T) []planted {
 		{
 			name: "a full queue", setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1", Model: "queue: { depth: 1, wait: 60s }"},
 			plant: func(l *live, _ *rig.Program) {
-				l.OpenStream("/v1/chat/completions", l.Chat(long)).Next()
-				l.send(long)
+				l.OpenStream("/v1/chat/completions", l.Chat(endlessMembers)).Next()
+				l.send(endlessMembers)
 			},
 			send: `"sim":{"tokens":2}`, title: alarm,
 			says: `^(Degraded|Failing): sim is full for \d+ % of its calls \(\d+ of \d+ in the last minute\): its only slot is in use, most calls are of tester`,
@@ -164,7 +164,7 @@ func (l *live) send(members string) {
 		defer close(ended)
 		for i := 0; ctx.Err() == nil && members != ""; i++ {
 			body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],%s}`, i, members)
-			if res, err := l.Try(ctx, "POST", "/v1/chat/completions", body); err == nil {
+			if res, err := l.TryOpenResponse(ctx, "POST", "/v1/chat/completions", body); err == nil {
 				_, _ = io.Copy(io.Discard, res.Body)
 				res.Body.Close()
 			}
@@ -176,23 +176,23 @@ func (l *live) send(members string) {
 // the component, the cause, the severity and the remedy. The link next to an alert must lead to the
 // alert's text. Once the fault is repaired, the sentence must disappear.
 func TestPlantedFaultsAreSaid(t *testing.T) {
-	fastset.LeaveOut(t, "planted faults on the status page in a browser")
+	fastset.SkipIfShort(t, "planted faults on the status page in a browser")
 	for _, c := range faults(t) {
 		t.Run(c.name, func(t *testing.T) {
 			c.setup.Untidy, c.setup.Admin = true, "token: "+rig.AdminToken
-			p := rig.Launch(t, c.setup)
+			p := rig.StartProgram(t, c.setup)
 			l := &live{t: t, Edge: p.Edge}
 			tab, complaints := l.openPage(1280, 900, false)
-			l.sees(tab, "that it is connected", `document.querySelector("#live.on")`)
+			l.waitExpression(tab, "that it is connected", `document.querySelector("#live.on")`)
 			if c.plant != nil {
 				c.plant(l, p)
 			}
 			for range senders {
 				l.send(c.send)
 			}
-			l.sees(tab, "the fault", fmt.Sprintf(`%s.test(document.querySelector(".verdict > span:last-child").innerText)`, "/"+strings.ReplaceAll(c.says, "/", `\/`)+"/"))
-			l.sees(tab, "a sign in the tab's title for an alarm alone", fmt.Sprintf(`/(?:%s)/.test(document.title)`, c.title))
-			rig.WaitFor(t, rig.Patience, "the log says it", func() bool {
+			l.waitExpression(tab, "the fault", fmt.Sprintf(`%s.test(document.querySelector(".verdict > span:last-child").innerText)`, "/"+strings.ReplaceAll(c.says, "/", `\/`)+"/"))
+			l.waitExpression(tab, "a sign in the tab's title for an alarm alone", fmt.Sprintf(`/(?:%s)/.test(document.title)`, c.title))
+			rig.WaitFor(t, rig.WaitTimeout, "the log says it", func() bool {
 				text := p.Log.String()
 				for _, want := range c.log {
 					if !strings.Contains(text, want) {
@@ -204,16 +204,16 @@ func TestPlantedFaultsAreSaid(t *testing.T) {
 			if c.mend != nil {
 				defer func() {
 					c.mend(l, p)
-					l.sees(tab, "that it is mended", `document.querySelector(".verdict.ok") && !/Look at/.test(document.querySelector(".verdict").innerText)`)
+					l.waitExpression(tab, "that it is mended", `document.querySelector(".verdict.ok") && !/Look at/.test(document.querySelector(".verdict").innerText)`)
 				}()
 			}
 			if c.todo != "" {
 				link := fmt.Sprintf(`.verdict a[href="/runbook#%s"]`, c.todo)
-				l.sees(tab, "what to do", fmt.Sprintf(`document.querySelector(%q)`, link))
+				l.waitExpression(tab, "what to do", fmt.Sprintf(`document.querySelector(%q)`, link))
 				if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(document.querySelector(%q).click(), true)`, link))); err != nil {
 					t.Fatal(err)
 				}
-				l.sees(tab, "its text", fmt.Sprintf(`location.pathname == "/runbook" && document.querySelector(":target")?.id == %q && document.querySelector(":target + p").innerText.length > 50`, c.todo))
+				l.waitExpression(tab, "its text", fmt.Sprintf(`location.pathname == "/runbook" && document.querySelector(":target")?.id == %q && document.querySelector(":target + p").innerText.length > 50`, c.todo))
 				if err := chromedp.Do(tab, chromedp.Navigate(l.Admin+"/")); err != nil {
 					t.Fatal(err)
 				}

@@ -13,9 +13,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// arms runs edges with two engines. The second engine belongs to an arm that receives a share of
+// startArms runs edges with two engines. The second engine belongs to an arm that receives a share of
 // the calls.
-func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
+func startArms(t *testing.T, edges int, traffic, model string) []*rig.Local {
 	t.Helper()
 	var all []*rig.Local
 	for i := range edges {
@@ -63,14 +63,14 @@ func lines(p *rig.Local) (all []line) {
 	return all
 }
 
-// told waits until all calls have ended and returns their lines.
-func told(p *rig.Local) []line {
-	p.Told()
+// finishedLines waits until all calls have ended and returns their lines.
+func finishedLines(p *rig.Local) []line {
+	p.AccessLinesWhenIdle()
 	return lines(p)
 }
 
 func last(p *rig.Local) line {
-	all := told(p)
+	all := finishedLines(p)
 	return all[len(all)-1]
 }
 
@@ -90,7 +90,7 @@ func TestArms(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
 		t.Run(policy, func(t *testing.T) {
-			edges := arms(t, 2, "30%", "policy: "+policy)
+			edges := startArms(t, 2, "30%", "policy: "+policy)
 			const conversations = 40
 			at := map[int]string{}
 			for turns := range 3 {
@@ -127,8 +127,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// split returns a conversation that is assigned to the arm and a conversation that is not.
-func split(p *rig.Local) (own, other int) {
+// findConversations returns a conversation that is assigned to the arm and a conversation that is not.
+func findConversations(p *rig.Local) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
 		p.Post(chatPath, turn(n, 0, "")).WantStatus(200)
@@ -141,22 +141,22 @@ func split(p *rig.Local) (own, other int) {
 	return own, other
 }
 
-const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+const endlessMembers = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
 // TestArmIsFull checks that calls assigned to a full arm go to the other deployments and can still
 // be distinguished. Calls assigned to the other deployments must receive a 429 if those are full,
 // even if the arm has free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
-	p := arms(t, 1, "50%", "")[0]
-	own, other := split(p)
+	p := startArms(t, 1, "50%", "")[0]
+	own, other := findConversations(p)
 	var held []*rig.Stream
 	for range 2 {
-		held = append(held, p.OpenStream(chatPath, turn(own, 0, holds)))
+		held = append(held, p.OpenStream(chatPath, turn(own, 0, endlessMembers)))
 	}
 	ended := len(lines(p))
 	p.Post(chatPath, turn(own, 0, "")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the call is in the log", func() bool { return len(lines(p)) > ended })
+	rig.WaitFor(t, rig.WaitTimeout, "the call is in the log", func() bool { return len(lines(p)) > ended })
 	if got := lines(p)[ended]; got.Upstream != "old" || got.Arm != "-" || got.MissedArm != "new" {
 		t.Errorf("the log has %+v", got)
 	}
@@ -165,11 +165,11 @@ func TestArmIsFull(t *testing.T) {
 	}
 	held[0].Leave()
 	held[1].Leave()
-	rig.WaitFor(t, rig.Patience, "the slots are free", func() bool { return p.Status().CallsIn("streaming") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the slots are free", func() bool { return p.Status().CountCalls("streaming") == 0 })
 	for i := range held {
-		held[i] = p.OpenStream(chatPath, turn(other, 0, holds))
+		held[i] = p.OpenStream(chatPath, turn(other, 0, endlessMembers))
 	}
-	rig.WaitFor(t, rig.Patience, "the catalog has the slots that any call may have", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the catalog has the slots that any call may have", func() bool {
 		c := p.Catalog()[0].Capacity
 		return c.Total == 2 && c.Available == 0
 	})
@@ -177,7 +177,7 @@ func TestArmIsFull(t *testing.T) {
 		t.Helper()
 		ended := len(lines(p))
 		p.Post(chatPath, turn(conversation, 0, "")).WantError(429, "rate_limit_error", "capacity_full")
-		rig.WaitFor(t, rig.Patience, "the call is in the log", func() bool { return len(lines(p)) > ended })
+		rig.WaitFor(t, rig.WaitTimeout, "the call is in the log", func() bool { return len(lines(p)) > ended })
 		return lines(p)[ended]
 	}
 	if got := refused(other); got.Arm != "-" || got.MissedArm != "" {
@@ -185,7 +185,7 @@ func TestArmIsFull(t *testing.T) {
 	}
 	p.Post(chatPath, turn(own, 0, "")).WantStatus(200)
 	for range 2 {
-		held = append(held, p.OpenStream(chatPath, turn(own, 0, holds)))
+		held = append(held, p.OpenStream(chatPath, turn(own, 0, endlessMembers)))
 	}
 	before := p.Metric("penstock_arm_calls_total", "model", "sim", "arm", "new")
 	for range 3 {
@@ -209,18 +209,18 @@ func TestArmIsFull(t *testing.T) {
 // TestArmQueues checks that a waiting call is woken only by a slot that it may use.
 func TestArmQueues(t *testing.T) {
 	t.Parallel()
-	p := arms(t, 1, "50%", "queue: { depth: 8, wait: 10m }")[0]
-	own, other := split(p)
+	p := startArms(t, 1, "50%", "queue: { depth: 8, wait: 10m }")[0]
+	own, other := findConversations(p)
 	var held []*rig.Stream
 	for range 2 {
-		held = append(held, p.OpenStream(chatPath, turn(other, 0, holds)))
+		held = append(held, p.OpenStream(chatPath, turn(other, 0, endlessMembers)))
 	}
 	waiting := func(n float64) func() bool {
 		return func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == n }
 	}
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
-	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
+	rig.WaitFor(t, rig.WaitTimeout, "one waits", waiting(1))
 	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // overtakes the waiting call in the queue
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
@@ -228,16 +228,16 @@ func TestArmQueues(t *testing.T) {
 	held[0].Leave()
 	waits.Wait()
 	held[1].Leave()
-	for _, c := range told(p) {
+	for _, c := range finishedLines(p) {
 		if want := map[string]string{"old": "-", "new": "new"}[c.Upstream]; c.Arm != want || c.MissedArm != "" {
 			t.Errorf("the log has %+v", c)
 		}
 	}
 }
 
-// keepAsking runs clients, each with a different conversation, until stop is called. No call may
+// runClients runs clients, each with a different conversation, until stop is called. No call may
 // fail.
-func keepAsking(p *rig.Local, clients int) (stop func()) {
+func runClients(p *rig.Local, clients int) (stop func()) {
 	var all sync.WaitGroup
 	var ended atomic.Bool
 	for n := range clients {
@@ -257,23 +257,23 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 // that no client notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
-	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
-	stop := keepAsking(p, 8)
+	p := startArms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
+	stop := runClients(p, 8)
 	more := func(i int) func() bool {
 		n := p.Engines[i].Stats().Completed + 20
 		return func() bool { return p.Engines[i].Stats().Completed >= n }
 	}
 	for i, e := range slices.Backward(p.Engines) {
 		for j := range p.Engines {
-			rig.WaitFor(t, rig.Patience, "both work", more(j))
+			rig.WaitFor(t, rig.WaitTimeout, "both work", more(j))
 		}
 		e.Unlisten()
-		e.Drop(1, true)
-		rig.WaitFor(t, rig.Patience, "the other one works", more(1-i))
+		e.DropConns(1, true)
+		rig.WaitFor(t, rig.WaitTimeout, "the other one works", more(1-i))
 		if err := e.Relisten(); err != nil {
 			t.Fatal(err)
 		}
-		rig.WaitFor(t, rig.Patience, "it is back", more(i))
+		rig.WaitFor(t, rig.WaitTimeout, "it is back", more(i))
 	}
 	stop()
 }
@@ -282,15 +282,15 @@ func TestArmFalls(t *testing.T) {
 // no call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
-	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
-	stop := keepAsking(p, 4)
+	p := startArms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
+	stop := runClients(p, 4)
 	for _, traffic := range []string{"100%", "0%", "50%"} {
 		p.Reload(armsSetup(traffic, "queue: { depth: 64, wait: 60s }"))
 		if arms := p.Status().Models[0].Arms; len(arms) != 1 || fmt.Sprintf("%.0f%%", 100*arms[0].Share) != traffic {
 			t.Errorf("the state page has %+v", arms)
 		}
 		at := len(lines(p))
-		rig.WaitFor(t, rig.Patience, "calls end", func() bool { return len(lines(p)) > at+40 })
+		rig.WaitFor(t, rig.WaitTimeout, "calls end", func() bool { return len(lines(p)) > at+40 })
 		for _, c := range lines(p)[at+8:] {
 			if traffic == "100%" && c.Upstream != "new" && c.MissedArm == "" || traffic == "0%" && c.Upstream != "old" {
 				t.Errorf("with %s the log has %+v", traffic, c)
@@ -311,7 +311,7 @@ func TestCountsAreOfArms(t *testing.T) {
 		p.Post("/v1/messages/count_tokens", fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"%d"}]}`, i)).WantStatus(200)
 	}
 	asked := 0
-	for _, l := range told(p) {
+	for _, l := range finishedLines(p) {
 		if l.Upstream == "old" {
 			asked++
 		} else if l.Upstream != "" {

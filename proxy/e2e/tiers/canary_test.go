@@ -42,7 +42,7 @@ func stream(p *rig.Local, from, calls int) {
 	}
 	close(next)
 	clients.Wait()
-	p.Told()
+	p.AccessLinesWhenIdle()
 }
 
 // compare returns the result of `penstock canary` and its exit code.
@@ -56,7 +56,7 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	t.Helper()
 	o := admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: model, JSON: true}
 	var out, text bytes.Buffer
-	err = admin.RequestCanary(t.Context(), o, &out)
+	err = admin.CompareCanary(t.Context(), o, &out)
 	var exit interface{ ExitCode() int }
 	if errors.As(err, &exit) {
 		code = exit.ExitCode()
@@ -67,7 +67,7 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 		t.Fatal(err)
 	}
 	o.JSON = false
-	_ = admin.RequestCanary(t.Context(), o, &text)
+	_ = admin.CompareCanary(t.Context(), o, &text)
 	if last := "\n" + arm + ": " + string(c[0].Verdict) + "\n"; !strings.HasSuffix(text.String(), last) || !strings.Contains(text.String(), "ttft p50") {
 		t.Errorf("it prints %s", &text)
 	}
@@ -107,7 +107,7 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out bytes.Buffer
-	err := admin.RequestCanary(ctx, admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: "sim", For: time.Hour}, &out)
+	err := admin.CompareCanary(ctx, admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: "sim", For: time.Hour}, &out)
 	var exit interface{ ExitCode() int }
 	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.HasPrefix(out.String(), "sim: new has had 0 calls, the rest 0\n") {
 		t.Errorf("canary: %v, want code 4 and no calls: %s", err, &out)

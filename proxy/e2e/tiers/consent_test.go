@@ -19,19 +19,19 @@ import (
 // sentinel is in every prompt of a key without consent for external engines.
 const sentinel = "sentinel-of-the-house-4711"
 
-// outside is an engine that records every request that reaches it.
-type outside struct {
+// externalEngine is an engine that records every request that reaches it.
+type externalEngine struct {
 	mu  sync.Mutex
 	all strings.Builder
 }
 
-func (o *outside) text() string {
+func (o *externalEngine) text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.all.String()
 }
 
-func (o *outside) start(t *testing.T) string {
+func (o *externalEngine) start(t *testing.T) string {
 	to, err := url.Parse(rig.StartEngine(t, sim.Options{}).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -48,13 +48,13 @@ func (o *outside) start(t *testing.T) string {
 	return s.URL
 }
 
-const agreed = "key-of-those-who-have-agreed"
+const consentKey = "key-of-those-who-have-agreed"
 
-// confined runs an edge with the key tester, which has no consent, and another key, which has
+// startConfined runs an edge with the key tester, which has no consent, and another key, which has
 // consent. The second model is only at the external engine.
-func confined(t *testing.T, model string) (*rig.Local, *outside) {
+func startConfined(t *testing.T, model string) (*rig.Local, *externalEngine) {
 	t.Helper()
-	o := new(outside)
+	o := new(externalEngine)
 	return rig.Start(t, rig.Setup{
 		Engines: []sim.Options{{Slots: 64}},
 		Config: fmt.Sprintf(`admin: { token: %s }
@@ -69,7 +69,7 @@ upstreams:
 models:
   - { id: sim, deployments: [{ upstream: house }, { upstream: out, tier: 1 }], retry: { resume: 1 }%s }
   - { id: theirs, deployments: [{ upstream: out, served: sim }] }
-`, rig.AdminToken, auth.Hash(agreed), o.start(t), model),
+`, rig.AdminToken, auth.HashKey(consentKey), o.start(t), model),
 	}), o
 }
 
@@ -95,7 +95,7 @@ func TestConsent(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			t.Cleanup(cancel)
 			for range 2 {
-				s := p.Open(ctx, "POST", chatPath, p.Chat(held))
+				s := p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody))
 				t.Cleanup(func() { _ = s.Body.Close() })
 			}
 		}, map[string]int{"": 429}},
@@ -103,7 +103,7 @@ func TestConsent(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			t.Cleanup(cancel)
 			for range 2 {
-				s := p.Open(ctx, "POST", chatPath, p.Chat(held))
+				s := p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody))
 				t.Cleanup(func() { _ = s.Body.Close() })
 			}
 		}, map[string]int{"": 429}},
@@ -111,12 +111,12 @@ func TestConsent(t *testing.T) {
 		"resets":  {"", func(_ *testing.T, p *rig.Local) { p.Engines[0].SetFault(sim.Fault{Spec: "reset-before"}) }, map[string]int{"": 502, "/v1/messages": 529}},
 		"down": {"", func(t *testing.T, p *rig.Local) {
 			p.Engines[0].SetHealthy(false)
-			rig.WaitFor(t, rig.Patience, "the house is down", func() bool { return p.Upstream("house").State == "down" })
+			rig.WaitFor(t, rig.WaitTimeout, "the house is down", func() bool { return p.Upstream("house").State == "down" })
 		}, map[string]int{"": 503, "/v1/messages": 529}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, o := confined(t, c.model)
+			p, o := startConfined(t, c.model)
 			c.house(t, p)
 			for path, body := range prompts {
 				for _, more := range []string{"", `,"stream":true`} {
@@ -140,7 +140,7 @@ func TestConsent(t *testing.T) {
 				t.Errorf("the refusal does not name tiers: %s", r.Body)
 			}
 			rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
-			p.Post(chatPath, p.Chat(`"user":"has-agreed"`), "Authorization: Bearer "+agreed).WantStatus(200)
+			p.Post(chatPath, p.Chat(`"user":"has-agreed"`), "Authorization: Bearer "+consentKey).WantStatus(200)
 			if !strings.Contains(o.text(), "has-agreed") {
 				t.Error("a call whose key has agreed did not get there")
 			}
@@ -152,12 +152,12 @@ func TestConsent(t *testing.T) {
 // list for requests without a key contains all models.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
-	p, _ := confined(t, "")
+	p, _ := startConfined(t, "")
 	const listed = `"id":"theirs"`
 	for _, c := range []struct {
 		name, header string
 		shown        bool
-	}{{"no key", "Authorization: ", true}, {"has not agreed", "Authorization: Bearer " + p.Key, false}, {"agreed", "Authorization: Bearer " + agreed, true}} {
+	}{{"no key", "Authorization: ", true}, {"has not agreed", "Authorization: Bearer " + p.Key, false}, {"agreed", "Authorization: Bearer " + consentKey, true}} {
 		for _, form := range []string{"", "anthropic-version: 2023-06-01"} {
 			headers := []string{c.header}
 			if form != "" {
@@ -182,14 +182,14 @@ func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
 	t.Run("drained", func(t *testing.T) {
 		t.Parallel()
-		p, o := confined(t, "")
+		p, o := startConfined(t, "")
 		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"max_tokens":64,"sim":{"tokens":50,"delay_ms":200}`)
 		var done sync.WaitGroup
 		done.Go(func() { p.Post(chatPath, body).WantStatus(200) })
 		done.Go(func() {
-			p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+agreed).WantStatus(200)
+			p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+consentKey).WantStatus(200)
 		})
-		rig.WaitFor(t, rig.Patience, "both run", func() bool { return p.Engines[0].Stats().Running == 2 })
+		rig.WaitFor(t, rig.WaitTimeout, "both run", func() bool { return p.Engines[0].Stats().Running == 2 })
 		req, err := http.NewRequestWithContext(t.Context(), "POST", p.Admin+"/-/mode", strings.NewReader("upstream=house&mode=drain"))
 		if err != nil {
 			t.Fatal(err)
@@ -207,14 +207,14 @@ func TestConsentOfMoves(t *testing.T) {
 	})
 	t.Run("resumed", func(t *testing.T) {
 		t.Parallel()
-		p, o := confined(t, "")
+		p, o := startConfined(t, "")
 		p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"sim":{"tokens":12}`)
 		if r := p.Post(chatPath, body); strings.Contains(r.Body, "[DONE]") || !strings.Contains(r.Body, `"error"`) {
 			t.Errorf("the stream ended well: %s", r.Body)
 		}
 		rig.WantNoLeak(t, "the external engine", o.text(), sentinel)
-		p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+agreed).WantStatus(200)
+		p.Post(chatPath, strings.ReplaceAll(body, sentinel, "has-agreed"), "Authorization: Bearer "+consentKey).WantStatus(200)
 		if !strings.Contains(o.text(), "has-agreed") {
 			t.Error("a call whose key has agreed was not resumed")
 		}

@@ -34,12 +34,12 @@ models:
   - { id: outside, deployments: [{ upstream: x, served: sim }] }
   - { id: small, deployments: [{ upstream: b, served: sim }], input_modalities: [text], context_length: 2000, fallback: [sim] }
   - { id: pictures, deployments: [{ upstream: c, served: sim }] }
-`, auth.Hash(confinedKey)), Cold: true,
+`, auth.HashKey(confinedKey)), Cold: true,
 	})
-	rig.WaitFor(t, rig.Patience, "the engines are up", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "the engines are up", func() bool {
 		return p.Upstream("a").State == "up" && p.Upstream("b").State == "up" && p.Upstream("c").State == "up"
 	})
-	full := (&pair{Local: p, house: p.Engines[0]}).hold
+	full := (&overflowEdge{Local: p, house: p.Engines[0]}).hold
 	check := func(why string, status int) {
 		t.Helper()
 		for path, body := range prompts {
@@ -63,8 +63,8 @@ models:
 		}
 	}
 	release := full()
-	running := p.Open(t.Context(), "POST", chatPath, p.Chat(held))
-	rig.WaitFor(t, rig.Patience, "the page has the running call's model", func() bool {
+	running := p.OpenResponse(t.Context(), "POST", chatPath, p.Chat(endlessBody))
+	rig.WaitFor(t, rig.WaitTimeout, "the page has the running call's model", func() bool {
 		for _, c := range p.Status().Calls {
 			if c.Model == "small" && c.Asked == "sim" && c.State == "streaming" {
 				return true
@@ -79,13 +79,13 @@ models:
 		t.Errorf("with a free slot: %s", r.Body)
 	}
 	p.Engines[0].SetHealthy(false)
-	rig.WaitFor(t, rig.Patience, "the engine is down", func() bool { return p.Upstream("a").State == "down" })
+	rig.WaitFor(t, rig.WaitTimeout, "the engine is down", func() bool { return p.Upstream("a").State == "down" })
 	if s := p.Status(); s.Models[0].State != "fallback" || !slices.Contains(s.Models[0].StandIns, "small") || s.Verdict.Level != "degraded" {
 		t.Errorf("the page calls a model whose fallback answers %s by %q: %+v", s.Models[0].State, s.Models[0].StandIns, s.Verdict)
 	}
 	check("down", 503)
 	small, asked := 0, 0
-	for _, c := range p.Told() {
+	for _, c := range p.AccessLinesWhenIdle() {
 		if c.Model == "small" {
 			small++
 		}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	chatPath = "/v1/chat/completions"
-	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
+	chatPath    = "/v1/chat/completions"
+	endlessBody = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 )
 
 // hosted makes a simulated engine look like a hosted API that uses TLS, a path prefix and a key.
@@ -40,18 +40,18 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair is an edge with two engines: an in-house engine with two slots, and a hosted engine for
+// overflowEdge is an edge with two engines: an in-house engine with two slots, and a hosted engine for
 // overflow.
-type pair struct {
+type overflowEdge struct {
 	*rig.Local
 	house, cloud *sim.Engine
 }
 
 // start runs an edge whose model overflows from the in-house engine to the cloud.
-func start(t *testing.T, when, model string) *pair {
+func start(t *testing.T, when, model string) *overflowEdge {
 	t.Helper()
 	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})
-	p := &pair{cloud: cloud, Local: rig.Start(t, rig.Setup{
+	p := &overflowEdge{cloud: cloud, Local: rig.Start(t, rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}},
 		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
 retry: { budget: 100%% }
@@ -71,23 +71,23 @@ models:
 }
 
 // hold fills the in-house slots until release is called.
-func (p *pair) hold() (release func()) {
+func (p *overflowEdge) hold() (release func()) {
 	p.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var streams []*http.Response
 	for range 2 {
-		streams = append(streams, p.Open(ctx, "POST", chatPath, p.Chat(held)))
+		streams = append(streams, p.OpenResponse(ctx, "POST", chatPath, p.Chat(endlessBody)))
 	}
 	return sync.OnceFunc(func() {
 		cancel()
 		for _, s := range streams {
 			_ = s.Body.Close()
 		}
-		rig.WaitFor(p.T, rig.Patience, "the slots are free", func() bool { return p.active() < 2 })
+		rig.WaitFor(p.T, rig.WaitTimeout, "the slots are free", func() bool { return p.active() < 2 })
 	})
 }
 
-func (p *pair) active() (n int) {
+func (p *overflowEdge) active() (n int) {
 	for _, u := range p.Status().Upstreams {
 		for _, pool := range u.Pools {
 			n += pool.Active
@@ -113,7 +113,7 @@ func TestOverflow(t *testing.T) {
 		t.Errorf("the hosted API got %s", last.Body)
 	}
 	// A call is counted after the client has received the complete answer.
-	rig.WaitFor(t, rig.Patience, "two calls have overflowed", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "two calls have overflowed", func() bool {
 		return p.Metric("penstock_overflow_calls_total", "model", "sim", "tier", "1") == 2
 	})
 	if tier := p.Metric("penstock_model_tier", "model", "sim"); tier != 0 {
@@ -128,7 +128,7 @@ func TestOverflow(t *testing.T) {
 	}
 	release()
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	got := p.Told()
+	got := p.AccessLinesWhenIdle()
 	if n := 0; len(got) == 5 {
 		for _, c := range got {
 			if n += c.Tier; (c.Tier == 1) != (c.Upstream == "cloud") {
@@ -155,7 +155,7 @@ func TestOverflowWaits(t *testing.T) {
 	}
 	release()
 	overflowed := 0
-	for _, c := range p.Told() {
+	for _, c := range p.AccessLinesWhenIdle() {
 		if c.Tier == 1 {
 			overflowed++
 			if c.QueueMS < 400 { // the timer starts slightly before the measurement
@@ -178,7 +178,7 @@ func TestFullQueueOverflows(t *testing.T) {
 	waiting := func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 }
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
-	rig.WaitFor(t, rig.Patience, "one waits", waiting)
+	rig.WaitFor(t, rig.WaitTimeout, "one waits", waiting)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	if !waiting() {
 		t.Error("the call that waited does so no more")
@@ -186,7 +186,7 @@ func TestFullQueueOverflows(t *testing.T) {
 	release()
 	waits.Wait()
 	tiers := 0
-	for _, c := range p.Told() {
+	for _, c := range p.AccessLinesWhenIdle() {
 		tiers += c.Tier
 	}
 	if tiers != 1 {
@@ -202,15 +202,15 @@ func TestSpareTier(t *testing.T) {
 	release := p.hold()
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, p.Chat("")).WantStatus(200) })
-	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting", "model", "sim") == 1 })
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
 	// The spare tier must receive the waiting call when the in-house engine fails.
 	p.house.Unlisten()
-	p.house.Drop(1, true)
+	p.house.DropConns(1, true)
 	waits.Wait()
-	if got := p.LastCall(); got.Upstream != "cloud" || got.QueueMS == 0 {
+	if got := p.LastAccessLine(); got.Upstream != "cloud" || got.QueueMS == 0 {
 		t.Errorf("the log has %+v", got)
 	}
 	release()
@@ -237,20 +237,20 @@ func TestHouseFalls(t *testing.T) {
 		n += e.Stats().Completed
 		return func() bool { return e.Stats().Completed >= n }
 	}
-	rig.WaitFor(t, rig.Patience, "the house works", completed(p.house, 20))
+	rig.WaitFor(t, rig.WaitTimeout, "the house works", completed(p.house, 20))
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("the cloud has %d calls while the house works", n)
 	}
 	p.house.Unlisten()
-	p.house.Drop(1, true)
-	rig.WaitFor(t, rig.Patience, "the cloud works", completed(p.cloud, 20))
-	rig.WaitFor(t, rig.Patience, "the house is out", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 1 })
+	p.house.DropConns(1, true)
+	rig.WaitFor(t, rig.WaitTimeout, "the cloud works", completed(p.cloud, 20))
+	rig.WaitFor(t, rig.WaitTimeout, "the house is out", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 1 })
 	if err := p.house.Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	rig.WaitFor(t, rig.Patience, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
 	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
-	rig.WaitFor(t, rig.Patience, "only the house works", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "only the house works", func() bool {
 		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be the breaker's trial
 			overflowed, done = n, p.house.Stats().Completed
 		}
@@ -268,7 +268,7 @@ func TestBusyIsNotDown(t *testing.T) {
 	p.house.SetFault(sim.Fault{Spec: "status=429"})
 	p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 	p.Post(chatPath, p.Chat(`"stream":true`)).WantError(429, "rate_limit_error", "capacity_full")
-	for _, c := range p.Told() {
+	for _, c := range p.AccessLinesWhenIdle() {
 		if c.Tier != 0 {
 			t.Errorf("a call went to tier %d", c.Tier)
 		}

@@ -28,7 +28,7 @@ models:
   - { id: stays, deployments: [{ upstream: gone }], fallback: [old] }
 `, Cold: true,
 	})
-	rig.WaitFor(t, rig.Patience, "one engine is up and one is down", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "one engine is up and one is down", func() bool {
 		return p.Upstream("a").State == "up" && p.Upstream("gone").State == "down"
 	})
 	dates := func(r *rig.Reply) string {
@@ -48,7 +48,7 @@ models:
 				if got := dates(r); got != want {
 					t.Errorf("%s %s%s (%d): the dates are %q, want %q", path, model, more, r.Status, got, want)
 				}
-				if r.Conforms("POST", path); (r.Status == 200) == (model == "nothing" || model == "away") {
+				if r.WantConforming("POST", path); (r.Status == 200) == (model == "nothing" || model == "away") {
 					t.Errorf("%s %s%s: %d", path, model, more, r.Status)
 				}
 			}
@@ -58,7 +58,7 @@ models:
 		var entry struct {
 			Info struct{ Deprecated, Sunset float64 } `json:"model_info"`
 		}
-		r := p.Get("/v1/models/"+name).WantStatus(200).Conforms("GET", "/v1/models/"+name)
+		r := p.Get("/v1/models/"+name).WantStatus(200).WantConforming("GET", "/v1/models/"+name)
 		if err := json.Unmarshal([]byte(r.Body), &entry); err != nil || entry.Info.Deprecated != want[0] || entry.Info.Sunset != want[1] {
 			t.Errorf("the catalog says of %s %+v, %v, want %v", name, entry.Info, err, want)
 		}

@@ -33,7 +33,7 @@ func TestFailingEngine(t *testing.T) {
 			p.Post(chatPath, p.Chat("")).WantStatus(400)
 			for _, fault := range []string{"status=500", "status=501", "status=502", "status=503", "status=429", "reset-before", "error-first;code=500"} {
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				p.Engines[0].Drop(1, false)
+				p.Engines[0].DropConns(1, false)
 				for _, more := range []string{"", `"stream":true`} {
 					before := p.Engines[1].Stats().Requests
 					if r := p.Post(chatPath, p.Chat(more)); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
@@ -80,8 +80,8 @@ models:
   - { id: sim, deployments: [{ upstream: a }], queue: { depth: 8, wait: 1s }, fallback: [other] }
   - { id: other, deployments: [{ upstream: b, served: sim }] }
 `})
-	running := p.Open(t.Context(), "POST", chatPath, p.Chat(held))
-	rig.WaitFor(t, rig.Patience, "the slot is taken", func() bool { return p.Engines[0].Stats().Running == 1 })
+	running := p.OpenResponse(t.Context(), "POST", chatPath, p.Chat(endlessBody))
+	rig.WaitFor(t, rig.WaitTimeout, "the slot is taken", func() bool { return p.Engines[0].Stats().Running == 1 })
 	for dialect, c := range map[string][2]string{
 		"chat":      {chatPath, p.Chat(`"stream":true`)},
 		"messages":  {"/v1/messages", `{"model":"sim","max_tokens":20,"stream":true,"messages":[{"role":"user","content":"hi"}]}`},
@@ -94,7 +94,7 @@ models:
 	}
 	_ = running.Body.Close()
 	answered := 0
-	for _, l := range p.Told() {
+	for _, l := range p.AccessLinesWhenIdle() {
 		if l.Model == "other" && l.Asked == "sim" && l.Upstream == "b" {
 			answered++
 		}

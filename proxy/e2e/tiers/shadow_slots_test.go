@@ -33,11 +33,11 @@ models:
 `,
 	})
 	for n := range 4 {
-		c := p.OpenStream(chatPath, turn(n, 0, holds))
+		c := p.OpenStream(chatPath, turn(n, 0, endlessMembers))
 		defer c.Leave()
 		c.Next()
 		running := min(n+1, 2)
-		rig.WaitFor(t, rig.Patience, "copies run", func() bool { return p.Engines[1].Stats().Running == running })
+		rig.WaitFor(t, rig.WaitTimeout, "copies run", func() bool { return p.Engines[1].Stats().Running == running })
 		waitCopies(t, p, "no_slot", float64(n+1-running))
 	}
 	own := strings.Replace(turn(9, 0, ""), `"sim"`, `"copy"`, 1)
@@ -84,7 +84,7 @@ func TestShadowIsFree(t *testing.T) {
 	if r := p.Post(chatPath, turn(3, 0, `,"max_tokens":400`)).WantStatus(429); !strings.Contains(r.Body, "quota_exceeded") {
 		t.Errorf("the budget refuses with %s", r.Body)
 	}
-	p.Rest()
+	p.WaitIdle()
 	if n := p.Metric("penstock_key_tokens_total", `kind="prompt"`) + p.Metric("penstock_key_tokens_total", `kind="completion"`); n != float64(used) {
 		t.Errorf("%v tokens are the key's, of %d", n, used)
 	}
@@ -146,9 +146,9 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	s := shadowSetup("100%", "")
 	s.Forgets = true
 	p := rig.Start(t, s)
-	c := p.OpenStream(chatPath, turn(0, 0, holds))
+	c := p.OpenStream(chatPath, turn(0, 0, endlessMembers))
 	c.Next()
-	rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
 	before, _, _ := strings.Cut(s.Config, "  - { name: new")
 	s.Config = before + "models: [{ id: sim, deployments: [{ upstream: old }] }]\n"
 	p.Reload(s)
@@ -158,8 +158,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 	p.Post(chatPath, turn(1, 0, "")).WantStatus(200)
 	c.Leave()
-	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
-	p.Rest()
+	rig.WaitFor(t, rig.WaitTimeout, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
+	p.WaitIdle()
 	if n := p.Engines[1].Stats().Requests; n != 1 {
 		t.Errorf("the other engine was sent %d requests", n)
 	}
@@ -175,7 +175,7 @@ func TestShadowWakesNoEngine(t *testing.T) {
 			var woken atomic.Int32
 			script := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { woken.Add(1) }))
 			t.Cleanup(script.Close)
-			asleep := rig.KeptAddress()
+			asleep := rig.ReusableAddress()
 			p := rig.Start(t, rig.Setup{
 				Engines: []sim.Options{{}, {}}, Cold: true,
 				Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
@@ -191,7 +191,7 @@ models:
   - { id: direct, deployments: [{ upstream: spare, served: sim }] }
 `, asleep, script.URL, more),
 			})
-			rig.WaitFor(t, rig.Patience, "two engines are up, and one is down", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "two engines are up, and one is down", func() bool {
 				return p.Upstream("old").State == "up" && p.Upstream("spare").State == "up" && p.Upstream("new").State == "down"
 			})
 			p.Post(chatPath, turn(0, 0, "")).WantStatus(200)

@@ -39,7 +39,7 @@ func copies(p *rig.Local, end string) float64 {
 // waitCopies waits until n copies have ended with the given result.
 func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	t.Helper()
-	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
+	rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
 
 // generations returns the generation requests that an engine has received, newest last.
@@ -58,10 +58,10 @@ func generations(e *sim.Engine) (all []sim.Request) {
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
-	for i, way := range rig.AllWays {
-		p.Say(way, rig.Prompt, `"tokens":20`).WantStatus(200)
+	for i, way := range rig.TextWays {
+		p.AskPrompt(way, rig.Prompt, `"tokens":20`).WantStatus(200)
 		waitCopies(t, p, "ok", float64(i+1))
-		p.Rest()
+		p.WaitIdle()
 		sent, copied := generations(p.Engines[0]), generations(p.Engines[1])
 		if len(sent) != i+1 || len(copied) != i+1 {
 			t.Fatalf("%s: %d requests and %d copies", way, len(sent), len(copied))
@@ -70,8 +70,8 @@ func TestShadow(t *testing.T) {
 			t.Errorf("%s: the engines were sent\n%s %s\n%s %s", way, a.Target, a.Body, b.Target, b.Body)
 		}
 	}
-	n := len(rig.AllWays)
-	if told := p.Told(); len(told) != n || slices.ContainsFunc(lines(p), func(l line) bool { return l.Upstream != "old" || l.Arm != "-" }) {
+	n := len(rig.TextWays)
+	if told := p.AccessLinesWhenIdle(); len(told) != n || slices.ContainsFunc(lines(p), func(l line) bool { return l.Upstream != "old" || l.Arm != "-" }) {
 		t.Errorf("the log has %d calls: %+v", len(told), lines(p))
 	}
 	if k := p.Metric("penstock_key_calls_total"); k != float64(n) {
@@ -115,8 +115,8 @@ func TestShadowShare(t *testing.T) {
 			p.Post(chatPath, turn(n, i, "")).WantStatus(200)
 		}
 	}
-	p.Told()
-	p.Rest()
+	p.AccessLinesWhenIdle()
+	p.WaitIdle()
 	seen := map[string]int{}
 	for _, r := range generations(p.Engines[1]) {
 		_, rest, _ := strings.Cut(string(r.Body), "conversation ")
@@ -138,24 +138,24 @@ func TestShadowShare(t *testing.T) {
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
-	for i, way := range rig.AllWays {
+	for i, way := range rig.TextWays {
 		running := func() bool { return p.Engines[1].Stats().Running == 1 }
 		if way.Stream {
 			c := p.OpenStream(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))
-			rig.WaitFor(t, rig.Patience, "the copy runs", running)
+			rig.WaitFor(t, rig.WaitTimeout, "the copy runs", running)
 			c.Leave()
 		} else {
 			c := p.Dial()
-			if err := c.Send(p.Request(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))); err != nil {
+			if err := c.Send(p.RequestBytes(way.Path, way.Body("sim", rig.Prompt, `"tokens":100000,"delay_ms":200`))); err != nil {
 				t.Fatal(err)
 			}
-			rig.WaitFor(t, rig.Patience, "the copy runs", running)
+			rig.WaitFor(t, rig.WaitTimeout, "the copy runs", running)
 			c.Reset()
 		}
 		waitCopies(t, p, "client_gone", float64(i+1))
-		p.Rest()
+		p.WaitIdle()
 	}
-	if n := p.Engines[1].Stats().Aborted; n != int64(len(rig.AllWays)) {
+	if n := p.Engines[1].Stats().Aborted; n != int64(len(rig.TextWays)) {
 		t.Errorf("the engine has ended %d copies", n)
 	}
 }
@@ -167,12 +167,12 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	s := shadowSetup("100%", "")
 	s.Engines[1].Latency, s.Untidy = time.Hour, true
 	p := rig.Start(t, s)
-	p.Say(rig.ChatStream, rig.Prompt, "").WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
-	p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
+	p.AskPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+	rig.WaitFor(t, rig.WaitTimeout, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+	p.AskPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
 	waitCopies(t, p, "no_slot", 1)
 	p.End()
-	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
 // TestShadowOutlivesItsClient checks that a slower copy continues if the client disconnects
@@ -185,7 +185,7 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"})
 	for i := range 12 {
 		c := p.Dial()
-		if err := c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":5,"delay_ms":5}`))); err != nil {
+		if err := c.Send(p.RequestBytes(chatPath, p.Chat(`"stream":true,"sim":{"tokens":5,"delay_ms":5}`))); err != nil {
 			t.Fatal(err)
 		}
 		for all := ""; !strings.Contains(all, "[DONE]"); {
@@ -208,16 +208,16 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 		t.Run("queue"+more, func(t *testing.T) {
 			t.Parallel()
 			p := rig.Start(t, shadowSetup("100%", more))
-			own := p.OpenStream(chatPath, strings.Replace(turn(1, 0, holds), `"sim"`, `"copy"`, 1))
+			own := p.OpenStream(chatPath, strings.Replace(turn(1, 0, endlessMembers), `"sim"`, `"copy"`, 1))
 			own.Next()
-			p.Say(rig.Chat, rig.Prompt, "").WantStatus(200)
+			p.AskPrompt(rig.Chat, rig.Prompt, "").WantStatus(200)
 			waitCopies(t, p, "no_slot", 1)
 			own.Leave()
-			rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Engines[1].Stats().Running == 0 })
-			p.Rest()
-			first := p.OpenStream(chatPath, turn(0, 0, holds))
+			rig.WaitFor(t, rig.WaitTimeout, "the slot is free", func() bool { return p.Engines[1].Stats().Running == 0 })
+			p.WaitIdle()
+			first := p.OpenStream(chatPath, turn(0, 0, endlessMembers))
 			first.Next()
-			rig.WaitFor(t, rig.Patience, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
+			rig.WaitFor(t, rig.WaitTimeout, "the copy runs", func() bool { return p.Engines[1].Stats().Running == 1 })
 			if more == "" {
 				p.Post(chatPath, strings.Replace(turn(1, 0, ""), `"sim"`, `"copy"`, 1)).WantStatus(429)
 			}
@@ -239,16 +239,16 @@ func TestShadowFails(t *testing.T) {
 			p := rig.Start(t, shadowSetup("100%", ""))
 			p.Engines[1].SetFault(sim.Fault{Spec: fault})
 			for i := range 12 {
-				p.Say(rig.AllWays[i%len(rig.AllWays)], rig.Prompt, "").WantStatus(200)
+				p.AskPrompt(rig.TextWays[i%len(rig.TextWays)], rig.Prompt, "").WantStatus(200)
 				waitCopies(t, p, "failed", float64(i+1))
 			}
 			if u := p.Upstream("new"); u.Breaker != "closed" || u.State != "up" || u.LastFailure == nil {
 				t.Errorf("its upstream is %+v", u)
 			}
 			p.Engines[1].SetFault()
-			p.Say(rig.ChatStream, rig.Prompt, "").WantStatus(200)
+			p.AskPrompt(rig.ChatStream, rig.Prompt, "").WantStatus(200)
 			waitCopies(t, p, "ok", 1)
-			p.Rest()
+			p.WaitIdle()
 		})
 	}
 }
@@ -274,7 +274,7 @@ func TestShadowRefused(t *testing.T) {
 			p := rig.Start(t, shadowSetup("100%", ""))
 			p.Engines[1].SetFault(sim.Fault{Spec: fault})
 			for i := range 3 {
-				p.Say(rig.AllWays[i%len(rig.AllWays)], rig.Prompt, "").WantStatus(200)
+				p.AskPrompt(rig.TextWays[i%len(rig.TextWays)], rig.Prompt, "").WantStatus(200)
 				waitCopies(t, p, "unfit", float64(i+1))
 			}
 			if u := p.Upstream("new"); u.LastFailure != nil {
@@ -288,7 +288,7 @@ func TestShadowRefused(t *testing.T) {
 // engines.
 func TestShadowNeedsConsent(t *testing.T) {
 	t.Parallel()
-	o := new(outside)
+	o := new(externalEngine)
 	p := rig.Start(t, rig.Setup{
 		Engines: []sim.Options{{Slots: 64}},
 		Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
@@ -301,16 +301,16 @@ upstreams:
 models:
   - { id: sim, deployments: [{ upstream: old }], shadow: { model: copy, share: 100%% } }
   - { id: copy, deployments: [{ upstream: out, served: sim }] }
-`, auth.Hash(agreed), o.start(t)),
+`, auth.HashKey(consentKey), o.start(t)),
 	})
-	for i, way := range rig.AllWays {
-		p.Say(way, sentinel, "").WantStatus(200)
+	for i, way := range rig.TextWays {
+		p.AskPrompt(way, sentinel, "").WantStatus(200)
 		waitCopies(t, p, "forbidden", float64(i+1))
 	}
 	if strings.Contains(o.text(), sentinel) {
 		t.Error("a prompt has left the house")
 	}
-	p.Post(chatPath, turn(0, 0, ""), "Authorization: Bearer "+agreed).WantStatus(200)
+	p.Post(chatPath, turn(0, 0, ""), "Authorization: Bearer "+consentKey).WantStatus(200)
 	waitCopies(t, p, "ok", 1)
 	if !strings.Contains(o.text(), "conversation 0") {
 		t.Error("the copy of who has agreed is missing: the test proves nothing")
@@ -328,7 +328,7 @@ func TestShadow_Changed(t *testing.T) {
 	for i := range 2 {
 		p.Post("/v1/chat/completions", body).WantStatus(200)
 		waitCopies(t, p, "ok", float64(i+1))
-		p.Rest()
+		p.WaitIdle()
 		if n := len(generations(p.Engines[1])); n != i+2 {
 			t.Fatalf("after %d calls the other engine was sent %d requests", i+1, n)
 		}

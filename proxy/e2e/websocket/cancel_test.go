@@ -17,15 +17,15 @@ func TestCancelInATurn(t *testing.T) {
 	p := start(t, rig.Setup{Untidy: true})
 	running := func(n int) {
 		t.Helper()
-		rig.WaitFor(t, rig.Patience, fmt.Sprintf("%d calls run", n), func() bool { return p.Engines[0].Stats().Running == n })
+		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("%d calls run", n), func() bool { return p.Engines[0].Stats().Running == n })
 	}
 	c := dial(t, p)
-	c.create(`"ttft_ms":500,"text":"to the end"`, "")
+	c.requestResponse(`"ttft_ms":500,"text":"to the end"`, "")
 	running(1)
-	c.say(`{"type":"response.cancel"}`)
+	c.send(`{"type":"response.cancel"}`)
 	text := ""
 	for refused, completed := false, false; !refused || !completed; {
-		e := c.hear()
+		e := c.readEvent()
 		text += e.Delta
 		switch {
 		case e.Type == "error" && e.Error.Code == "cancel_not_supported" && e.Status == 400:
@@ -39,9 +39,9 @@ func TestCancelInATurn(t *testing.T) {
 	if text != "to the end" {
 		t.Errorf("%q was said", text)
 	}
-	c.create(`"ttft_ms":600000`, "")
+	c.requestResponse(`"ttft_ms":600000`, "")
 	running(1)
-	c.say(`{"type":"response.cancel"}`)
+	c.send(`{"type":"response.cancel"}`)
 	c.refused(400, "cancel_not_supported")
 	running(1)
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")

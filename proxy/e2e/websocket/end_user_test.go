@@ -28,17 +28,17 @@ func TestEndUser(t *testing.T) {
 	p := start(t, rig.Setup{Top: "end_users: { secret: " + secret + ", header: X-User-Id }"})
 	named, plain := dialBy(t, p.Edge, &http.Client{Transport: fromUser("alice")}), dial(t, p)
 	for range 2 {
-		named.create("", `,"user":"bob"`)
-		named.completed()
+		named.requestResponse("", `,"user":"bob"`)
+		named.wantCompleted()
 	}
-	plain.create("", `,"user":"bob"`)
-	plain.completed()
+	plain.requestResponse("", `,"user":"bob"`)
+	plain.wantCompleted()
 	name := func(id string) string {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write([]byte(id))
 		return hex.EncodeToString(mac.Sum(nil))[:32]
 	}
-	rig.WaitFor(t, rig.Patience, "two calls are alice's, and one is bob's", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "two calls are alice's, and one is bob's", func() bool {
 		var usage observe.UsageReport
 		answer := p.Fetch("GET", p.Admin+"/-/usage?by=user").WantStatus(200).Body
 		if err := json.Unmarshal([]byte(answer), &usage); err != nil || usage.Total.Calls != 3 {

@@ -21,13 +21,13 @@ func TestClientLeaves(t *testing.T) {
 		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
 	} {
 		c := dial(t, p)
-		c.create(`"ttft_ms":600000`, "")
-		c.create("", "")
-		rig.WaitFor(t, rig.Patience, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+		c.requestResponse(`"ttft_ms":600000`, "")
+		c.requestResponse("", "")
+		rig.WaitFor(t, rig.WaitTimeout, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
 		leave(c)
-		rig.WaitFor(t, rig.Patience, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, rig.WaitTimeout, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 	}
-	rig.WaitFor(t, rig.Patience, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
 	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 2 {
 		t.Errorf("%v calls of clients that left, want the two that ran", n)
 	}
@@ -39,20 +39,20 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
 	idle, busy := dial(t, p), dial(t, p)
-	idle.create("", "")
-	idle.completed()
-	busy.create(`"text":"to the end","delay_ms":100`, "")
-	busy.hear()
+	idle.requestResponse("", "")
+	idle.wantCompleted()
+	busy.requestResponse(`"text":"to the end","delay_ms":100`, "")
+	busy.readEvent()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		p.End()
 	}()
-	idle.closed(websocket.StatusGoingAway)
-	for e := busy.hear(); e.Type != "response.completed"; e = busy.hear() {
+	idle.wantClosed(websocket.StatusGoingAway)
+	for e := busy.readEvent(); e.Type != "response.completed"; e = busy.readEvent() {
 	}
-	busy.closed(websocket.StatusGoingAway)
-	rig.Receive(t, 2*rig.Patience, "the edge ends", ended)
+	busy.wantClosed(websocket.StatusGoingAway)
+	rig.Receive(t, 2*rig.WaitTimeout, "the edge ends", ended)
 }
 
 // TestReload checks that connections survive a reload, unless the reload disables WebSocket.
@@ -60,13 +60,13 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	c := dial(t, p)
-	c.create("", "")
-	last, _ := c.completed()
-	p.Reload(rig.Setup{Top: on, Model: "queue: { depth: 2, wait: 1s }"})
-	c.create("", fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
-	c.completed()
+	c.requestResponse("", "")
+	last, _ := c.wantCompleted()
+	p.Reload(rig.Setup{Top: enabledSetting, Model: "queue: { depth: 2, wait: 1s }"})
+	c.requestResponse("", fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
+	c.wantCompleted()
 	p.Reload(rig.Setup{})
-	c.closed(websocket.StatusGoingAway)
+	c.wantClosed(websocket.StatusGoingAway)
 	if r := p.Get(path, "Connection: Upgrade", "Upgrade: websocket"); r.Status != 426 {
 		t.Errorf("answer = %d %s, want 426", r.Status, r.Body)
 	}
@@ -81,7 +81,7 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, abort := range []bool{false, true} {
-		top := on
+		top := enabledSetting
 		if abort {
 			top += "\non_revoke: abort"
 		}
@@ -91,8 +91,8 @@ func TestRevoked(t *testing.T) {
 		if abort { // the call must still be running when the key is revoked
 			tokens = 1000
 		}
-		busy.create(fmt.Sprintf(`"tokens":%d,"delay_ms":100`, tokens), "")
-		busy.hear()
+		busy.requestResponse(fmt.Sprintf(`"tokens":%d,"delay_ms":100`, tokens), "")
+		busy.readEvent()
 		next := rig.Setup{Config: strings.ReplaceAll(`
 timeouts: { linger: 0s, drain: 5s }
 `+top+`
@@ -101,9 +101,9 @@ upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]
 models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 `, "HASH", hash)}
 		p.Reload(next)
-		idle.closed(websocket.StatusPolicyViolation)
+		idle.wantClosed(websocket.StatusPolicyViolation)
 		for {
-			e := busy.hear()
+			e := busy.readEvent()
 			if e.Type == "response.failed" && !abort || e.Type == "response.completed" && abort {
 				t.Errorf("abort %t: event = %s, want response.failed only after an abort", abort, e.text)
 			}
@@ -111,6 +111,6 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 				break
 			}
 		}
-		busy.closed(websocket.StatusPolicyViolation)
+		busy.wantClosed(websocket.StatusPolicyViolation)
 	}
 }

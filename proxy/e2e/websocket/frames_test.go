@@ -41,7 +41,7 @@ func handshake(p *rig.Local, lines ...string) string {
 			good = append(good, line)
 		}
 	}
-	return p.Head("GET", path, good...)
+	return p.RequestHead("GET", path, good...)
 }
 
 // raw is a connection that has been upgraded.
@@ -74,8 +74,8 @@ func (c *raw) next() (op byte, payload string) {
 	return op, payload
 }
 
-// until reads frames until a payload contains text.
-func (c *raw) until(text string) {
+// readUntil reads frames until a payload contains text.
+func (c *raw) readUntil(text string) {
 	c.t.Helper()
 	for {
 		op, payload := c.next()
@@ -88,8 +88,8 @@ func (c *raw) until(text string) {
 	}
 }
 
-// closed reads until the close frame and checks its code.
-func (c *raw) closed(code int) {
+// wantClosed reads until the close frame and checks its code.
+func (c *raw) wantClosed(code int) {
 	c.t.Helper()
 	for {
 		if op, payload := c.next(); op == opClose {
@@ -127,7 +127,7 @@ func TestFragments(t *testing.T) {
 			}
 		}
 		all.WriteString(frame(fin|first, rest))
-		_ = c.SetDeadline(time.Now().Add(rig.Patience))
+		_ = c.SetDeadline(time.Now().Add(rig.WaitTimeout))
 		text := all.String()
 		for len(text) > 0 { // the frames are also sent in random pieces
 			n := min(rapid.IntRange(1, 400).Draw(rt, "written"), len(text))
@@ -180,16 +180,16 @@ func TestWrongFrames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := dialRaw(t, p)
 			_ = c.Send(row.bytes)
-			c.closed(row.code)
+			c.wantClosed(row.code)
 			_ = c.Send(frame(fin|opClose, ""))
-			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+			if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 				t.Errorf("not closed behind it: %q", rest)
 			}
 		})
 	}
 	c := dialRaw(t, p)
 	_ = c.Send(frame(fin|opText, hello))
-	c.until(`"type":"response.completed"`)
+	c.readUntil(`"type":"response.completed"`)
 }
 
 // large returns a message of n bytes that does not reach an engine.
@@ -208,18 +208,18 @@ func TestLargeMessages(t *testing.T) {
 	c := dialRaw(t, p)
 	message := large(limit) // the edge converts the input to an item, which is longer
 	_ = c.Send(frame(fin|opText, message))
-	c.until(`"model_not_found"`)
+	c.readUntil(`"model_not_found"`)
 	_ = c.Send(frame(opText, message[:limit/2]) + frame(fin|opContinue, message[limit/2:]))
-	c.until(`"model_not_found"`)
+	c.readUntil(`"model_not_found"`)
 	go func(c *raw) { _ = c.Send(frame(fin|opText, large(limit+1))) }(c)
-	c.until(`{"type":"error","status":413,"error":{`)
-	c.closed(1009)
+	c.readUntil(`{"type":"error","status":413,"error":{`)
+	c.wantClosed(1009)
 	for _, length := range []uint64{limit + 1, 1 << 40, 1<<63 - 1} {
 		c = dialRaw(t, p)
 		_ = c.Send(string(binary.BigEndian.AppendUint64([]byte{fin | opText, 0x80 | 127}, length)) + "\x00\x00\x00\x00")
 		go func(c *raw) { _ = c.Send(strings.Repeat("{", limit+2)) }(c)
-		c.until(`"request_too_large"`)
-		c.closed(1009)
+		c.readUntil(`"request_too_large"`)
+		c.wantClosed(1009)
 	}
 }
 
@@ -240,8 +240,8 @@ func TestAnnounced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := dialRaw(t, p)
 			_ = c.Send(bytes)
-			c.until(`{"type":"error","status":413,"error":{`)
-			c.closed(1009)
+			c.readUntil(`{"type":"error","status":413,"error":{`)
+			c.wantClosed(1009)
 		})
 	}
 }
@@ -254,10 +254,10 @@ func TestEmptyFragments(t *testing.T) {
 	c := dialRaw(t, p)
 	for range 2 {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
-		c.until(`"type":"response.completed"`)
+		c.readUntil(`"type":"response.completed"`)
 	}
 	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // until the edge closes the connection
-	c.closed(1008)
+	c.wantClosed(1008)
 }
 
 // TestMessageMemory checks that, if there is no memory for a message, the client receives an error
@@ -268,16 +268,16 @@ func TestMessageMemory(t *testing.T) {
 	c := dialRaw(t, p)
 	for range 3 {
 		_ = c.Send(frame(fin|opText, large(8<<20)))
-		c.until(`{"type":"error","status":503,"headers":{"Retry-After":"`)
+		c.readUntil(`{"type":"error","status":503,"headers":{"Retry-After":"`)
 		if n := p.Metric("penstock_body_memory_bytes"); n > 1<<20 { // at most the memory for a conversation
 			t.Errorf("%v bytes are held", n)
 		}
 		_ = c.Send(frame(fin|opText, hello))
-		c.until(`"type":"response.completed"`)
+		c.readUntil(`"type":"response.completed"`)
 	}
 	go func(c *raw) { _ = c.Send(frame(fin|opText, large(9<<20+1))) }(c)
-	c.until(`"request_too_large"`)
-	c.closed(1009)
+	c.readUntil(`"request_too_large"`)
+	c.wantClosed(1009)
 }
 
 // TestSlowMessage checks that a message must be complete within the timeout for bodies.
@@ -287,7 +287,7 @@ func TestSlowMessage(t *testing.T) {
 	c := dialRaw(t, p)
 	time.Sleep(time.Second) // a client may be silent between messages
 	_ = c.Send(frame(opText, hello[:10]))
-	c.closed(1008)
+	c.wantClosed(1008)
 }
 
 // TestHandshakes checks that an invalid handshake gets an HTTP error, and that the connection
@@ -316,7 +316,7 @@ func TestHandshakes(t *testing.T) {
 		if !strings.Contains(r.Body, `"code":"`+row.code+`"`) {
 			t.Errorf("%q: answer = %s, want the code %s", row.lines, r.Body, row.code)
 		}
-		r.Conforms("GET", path)
+		r.WantConforming("GET", path)
 	}
 	for _, origin := range []string{"Origin: https://listed.example", "Origin: http://edge", "Origin: vscode-webview://x"} {
 		c := p.Dial()
@@ -343,8 +343,8 @@ func TestHandshakeWithBody(t *testing.T) {
 		if !strings.Contains(r.Body, `"code":"bad_request"`) || r.Header.Get("Upgrade") != "" {
 			t.Errorf("%s: answer = %v %s, want bad_request without an upgrade", name, r.Header, r.Body)
 		}
-		r.Conforms("GET", path)
-		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
+		r.WantConforming("GET", path)
+		if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 			t.Errorf("%s: not closed behind it: %q", name, rest)
 		}
 	}
@@ -363,7 +363,7 @@ func TestEarlyFrames(t *testing.T) {
 	c := p.Dial()
 	_ = c.Send(handshake(p) + frame(fin|opText, hello))
 	c.Reply("GET").WantStatus(101)
-	(&raw{c, t}).until(`"type":"response.completed"`)
+	(&raw{c, t}).readUntil(`"type":"response.completed"`)
 }
 
 // TestFuzzedFrames checks that the edge serves other clients and leaks no resources, whatever
@@ -389,9 +389,9 @@ func TestFuzzedFrames(t *testing.T) {
 	})
 	c := dialRaw(t, p)
 	_ = c.Send(frame(fin|opText, hello))
-	c.until(`"type":"response.completed"`)
+	c.readUntil(`"type":"response.completed"`)
 	c.Close()
-	rig.WaitFor(t, rig.Patience, "all are gone", func() bool {
+	rig.WaitFor(t, rig.WaitTimeout, "all are gone", func() bool {
 		return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
 	})
 	for _, where := range []string{"websocket", "stream", "handler"} {

@@ -31,14 +31,14 @@ func TestHook(t *testing.T) {
 	t.Cleanup(hook.Close)
 	p := start(t, rig.Setup{Top: `hooks: [{ name: guard, before: "` + hook.URL + `", send: body, timeout: 60s }]`})
 	c := dial(t, p)
-	c.say(`{"type":"response.create","model":"sim","input":"Hello"}`)
-	c.completed()
-	c.say(`{"type":"response.create","model":"sim","input":"my swordfish"}`)
+	c.send(`{"type":"response.create","model":"sim","input":"Hello"}`)
+	c.wantCompleted()
+	c.send(`{"type":"response.create","model":"sim","input":"my swordfish"}`)
 	if e := c.refused(422, "refused_by_hook"); !strings.Contains(e.text, "Not here.") {
 		t.Errorf("refusal = %s, want Not here.", e.text)
 	}
-	c.say(`{"type":"response.create","model":"sim","input":"my name is Bond"}`)
-	c.completed()
+	c.send(`{"type":"response.create","model":"sim","input":"my name is Bond"}`)
+	c.wantCompleted()
 	if n := asked.Load(); n != 3 {
 		t.Errorf("the hook was asked %d times", n)
 	}

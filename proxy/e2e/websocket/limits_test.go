@@ -19,13 +19,13 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
 	c := dial(t, p)
-	c.create("", "")
-	last, _ := c.completed()
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[{"role":"user","content":%q}]}`, last.Response.ID, strings.Repeat("a", 1700))
+	c.requestResponse("", "")
+	last, _ := c.wantCompleted()
+	c.send(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[{"role":"user","content":%q}]}`, last.Response.ID, strings.Repeat("a", 1700))
 	if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, "The conversation of this connection is larger than the limit of 2048 bytes") {
 		t.Errorf("refusal = %s, want a conversation above 2048 bytes", e.text)
 	}
-	c.create("", "")
+	c.requestResponse("", "")
 	if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
 		t.Errorf("refusal = %s, want Retry-After", e.text)
 	}
@@ -40,7 +40,7 @@ func TestLimits_Numbers(t *testing.T) {
 		"2048": {Top: "limits: { request_body: 2KiB }"},
 	} {
 		c := dial(t, start(t, s))
-		c.say(`{"type":"response.create","model":"sim","input":%q}`, strings.Repeat("a", 5000))
+		c.send(`{"type":"response.create","model":"sim","input":%q}`, strings.Repeat("a", 5000))
 		if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, " "+number+" bytes") {
 			t.Errorf("refusal = %s, want the limit of %s bytes", e.text, number)
 		}
@@ -53,9 +53,9 @@ func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
 	c := dial(t, p)
-	c.create("", "")
-	c.completed()
-	c.create("", `,"max_output_tokens":100`)
+	c.requestResponse("", "")
+	c.wantCompleted()
+	c.requestResponse("", `,"max_output_tokens":100`)
 	if e := c.refused(429, "quota_exceeded"); e.Headers["X-Should-Retry"] != "false" || e.Headers["Retry-After"] == "" {
 		t.Errorf("refusal = %s, want Retry-After and no retry", e.text)
 	}
@@ -72,11 +72,11 @@ func TestRefusedMessagesCount(t *testing.T) {
 		{`{"type":"response.create","model":"sim","input":"x","previous_response_id":"x"}`, "previous_response_not_found"},
 		{`{"type":"response.create","model":"sim","input":"x","stream_id":7}`, "invalid_stream_id"},
 	} {
-		c.say("%s", row.message)
+		c.send("%s", row.message)
 		c.refused(400, row.code)
 	}
 	for _, message := range [...]string{`{`, `{"type":"response.create","model":"sim","input":"x"}`} {
-		c.say("%s", message)
+		c.send("%s", message)
 		if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
 			t.Errorf("refusal = %s, want Retry-After", e.text)
 		}
@@ -89,16 +89,16 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
 	c := dial(t, p)
-	c.create("", "")
-	c.completed()
-	c.say(`{"type":"response.processed"}`) // follows the response, so it does not count
-	c.say(`{"type":"response.processed"}`)
-	c.say(`{"type":"response.steer","input":"x"}`)
-	if e := c.hear(); e.Type != "response.steer.failed" {
+	c.requestResponse("", "")
+	c.wantCompleted()
+	c.send(`{"type":"response.processed"}`) // follows the response, so it does not count
+	c.send(`{"type":"response.processed"}`)
+	c.send(`{"type":"response.steer","input":"x"}`)
+	if e := c.readEvent(); e.Type != "response.steer.failed" {
 		t.Errorf("event = %s, want response.steer.failed", e.text)
 	}
 	for _, kind := range []string{"response.steer", "response.processed"} {
-		c.say(`{"type":%q}`, kind)
+		c.send(`{"type":%q}`, kind)
 		c.refused(429, "rate_limited")
 	}
 }
@@ -112,20 +112,20 @@ func TestMemory(t *testing.T) {
 	c := dial(t, p)
 	var ids []string
 	for i := range 4 {
-		c.create(`"text":"`+strings.Repeat("a", 20_000)+`"`, fmt.Sprintf(`,"stream_id":"lane-%d"`, i))
-		last, _ := c.completed()
+		c.requestResponse(`"text":"`+strings.Repeat("a", 20_000)+`"`, fmt.Sprintf(`,"stream_id":"lane-%d"`, i))
+		last, _ := c.wantCompleted()
 		ids = append(ids, last.Response.ID)
 	}
 	held := p.Metric("penstock_body_memory_bytes")
 	if held < 20_000 || held > 64<<10 {
 		t.Errorf("%v bytes are held", held)
 	}
-	c.create("", fmt.Sprintf(`,"stream_id":"lane-0","previous_response_id":%q`, ids[0]))
+	c.requestResponse("", fmt.Sprintf(`,"stream_id":"lane-0","previous_response_id":%q`, ids[0]))
 	c.refused(400, "previous_response_not_found")
-	c.create("", fmt.Sprintf(`,"stream_id":"lane-3","previous_response_id":%q`, ids[3]))
+	c.requestResponse("", fmt.Sprintf(`,"stream_id":"lane-3","previous_response_id":%q`, ids[3]))
 	c.answer()
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")
-	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
 	if n := p.Metric("penstock_websocket_connections"); n != 0 {
 		t.Errorf("%v connections open, want 0", n)
 	}
@@ -149,10 +149,10 @@ func TestIdleMemory(t *testing.T) {
 		for range conns {
 			c := dial(t, p)
 			open = append(open, c)
-			c.say(`{"type":"response.create","model":"sim","generate":false,"input":`+form+`}`, text)
-			c.completed()
+			c.send(`{"type":"response.create","model":"sim","generate":false,"input":`+form+`}`, text)
+			c.wantCompleted()
 		}
-		rig.WaitFor(t, rig.Patience, "they hold what is counted", func() bool { return heap() < before+conns*size/4 })
+		rig.WaitFor(t, rig.WaitTimeout, "they hold what is counted", func() bool { return heap() < before+conns*size/4 })
 		for _, c := range open {
 			_ = c.ws.CloseNow()
 		}
@@ -165,10 +165,10 @@ func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
 	c := dial(t, p)
-	c.create(`"ttft_ms":600000`, `,"stream_id":"first"`)
-	rig.WaitFor(t, rig.Patience, "the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+	c.requestResponse(`"ttft_ms":600000`, `,"stream_id":"first"`)
+	rig.WaitFor(t, rig.WaitTimeout, "the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
 	for range 17 {
-		c.create("", "")
+		c.requestResponse("", "")
 	}
 	c.refused(429, "websocket_queue_full")
 }
@@ -179,11 +179,11 @@ func TestQueueBound(t *testing.T) {
 // size limit for a single request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
-	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
+	large := func(c *peer) { c.requestResponse("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
 	busy := func(p *rig.Local, running int) *peer {
 		c := dial(t, p)
-		c.create(`"ttft_ms":600000`, "")
-		rig.WaitFor(t, rig.Patience, "the call runs", func() bool { return p.Engines[0].Stats().Running == running })
+		c.requestResponse(`"ttft_ms":600000`, "")
+		rig.WaitFor(t, rig.WaitTimeout, "the call runs", func() bool { return p.Engines[0].Stats().Running == running })
 		return c
 	}
 	p := start(t, rig.Setup{Untidy: true, Key: "limits: { concurrency: 1 }"})
@@ -193,15 +193,15 @@ func TestWaitingMessages(t *testing.T) {
 	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
 		t.Errorf("refusal = %s, want the limit of 1 concurrent request", e.text)
 	}
-	c.create("", "") // a small message also counts
+	c.requestResponse("", "") // a small message also counts
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
-	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
+	rig.WaitFor(t, rig.WaitTimeout, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
 	again := dial(t, p) // a message does not count once its connection has ended
-	again.create("", "")
-	again.create("", "")
-	again.completed()
-	again.completed()
+	again.requestResponse("", "")
+	again.requestResponse("", "")
+	again.wantCompleted()
+	again.wantCompleted()
 
 	p = start(t, rig.Setup{Untidy: true, Limits: "request_body: 64KiB"})
 	c = busy(p, 1)
@@ -224,21 +224,21 @@ func TestWaitingMessages_Share(t *testing.T) {
 	var open []*peer
 	for i := range 3 {
 		open = append(open, dial(t, p))
-		open[i].create(`"ttft_ms":600000`, "")
+		open[i].requestResponse(`"ttft_ms":600000`, "")
 	}
-	rig.WaitFor(t, rig.Patience, "the calls run", func() bool { return p.Engines[0].Stats().Running == 3 })
+	rig.WaitFor(t, rig.WaitTimeout, "the calls run", func() bool { return p.Engines[0].Stats().Running == 3 })
 	const size = 1400 << 10
-	message := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", size)+`"`) }
+	message := func(c *peer) { c.requestResponse("", `,"user":"`+strings.Repeat("u", size)+`"`) }
 	for i := range 2 {
 		message(open[i])
-		rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
+		rig.WaitFor(t, rig.WaitTimeout, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
 	}
 	message(open[2]) // a growing message uses more memory than its length
 	open[2].refused(503, "no_body_memory")
 	p.Key = other
 	by := dial(t, p)
 	message(by)
-	by.completed()
+	by.wantCompleted()
 }
 
 // TestSlowReader checks that the engine has to wait for a client that does not read, and that the
@@ -247,9 +247,9 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
 	c := dial(t, p)
-	c.create(`"tokens":200000`, "")
+	c.requestResponse(`"tokens":200000`, "")
 	begun := time.Now()
-	rig.WaitFor(t, rig.Patience, "the answer begins", func() bool { return p.Engines[0].Stats().Running == 1 })
+	rig.WaitFor(t, rig.WaitTimeout, "the answer begins", func() bool { return p.Engines[0].Stats().Running == 1 })
 	rig.WaitFor(t, 30*time.Second, "the client is cut", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
 	if time.Since(begun) < time.Second {
 		t.Error("before it could be slow")
@@ -274,10 +274,10 @@ func TestConnectionsOfAKey(t *testing.T) {
 		_ = c.Send(handshake(p))
 		return c.Reply("GET")
 	}
-	rig.WaitFor(t, rig.Patience, "one more is refused", func() bool { return ask().Status == 429 })
+	rig.WaitFor(t, rig.WaitTimeout, "one more is refused", func() bool { return ask().Status == 429 })
 	if r := ask(); !strings.Contains(r.Body, "rate_limited") || r.Header.Get("Retry-After") == "" {
 		t.Errorf("answer = %d %v %s, want rate_limited with Retry-After", r.Status, r.Header, r.Body)
 	}
 	open[0].Close()
-	rig.WaitFor(t, rig.Patience, "there is room again", func() bool { return ask().Status == 101 })
+	rig.WaitFor(t, rig.WaitTimeout, "there is room again", func() bool { return ask().Status == 101 })
 }

@@ -25,21 +25,21 @@ func TestPanics(t *testing.T) {
 			g := guard.New()
 			p := start(t, rig.Setup{Guard: g, Untidy: true, Upstream: "concurrency: 1"})
 			other := dial(t, p)
-			other.create("", "")
-			last, _ := other.completed()
+			other.requestResponse("", "")
+			last, _ := other.wantCompleted()
 			g.Inject(point, 1)
 			c := dial(t, p)
 			if point != "websocket.serve" {
-				c.create("", "")
+				c.requestResponse("", "")
 			}
 			if point != "attempt.end" && point != "relay.close" { // at these points, the answer has already been sent
-				c.closed(websocket.StatusInternalError)
+				c.wantClosed(websocket.StatusInternalError)
 			}
-			rig.WaitFor(t, rig.Patience, "the panic", func() bool { return g.Panics(place) == 1 })
-			other.create("", `,"previous_response_id":"`+last.Response.ID+`"`)
-			other.completed()
+			rig.WaitFor(t, rig.WaitTimeout, "the panic", func() bool { return g.PanicCount(place) == 1 })
+			other.requestResponse("", `,"previous_response_id":"`+last.Response.ID+`"`)
+			other.wantCompleted()
 			_, _ = c.ws.CloseNow(), other.ws.CloseNow()
-			rig.WaitFor(t, rig.Patience, "nothing is held", func() bool {
+			rig.WaitFor(t, rig.WaitTimeout, "nothing is held", func() bool {
 				return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
 			})
 		})

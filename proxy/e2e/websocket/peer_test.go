@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	path = "/v1/responses"
-	on   = "responses: { websocket: true }"
+	path           = "/v1/responses"
+	enabledSetting = "responses: { websocket: true }"
 )
 
 // start runs an edge with WebSocket until the test ends.
 func start(t *testing.T, s rig.Setup) *rig.Local {
 	t.Helper()
-	s.Top += "\n" + on
+	s.Top += "\n" + enabledSetting
 	return rig.Start(t, s)
 }
 
@@ -65,7 +65,7 @@ func dial(t *testing.T, p *rig.Local) *peer {
 // dialBy connects a client through an HTTP client. If by is nil, it uses the default HTTP client.
 func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	header := map[string][]string{"Authorization": {"Bearer " + e.Key}}
 	ws, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(e.URL, "http")+path, &websocket.DialOptions{HTTPHeader: header, HTTPClient: by})
@@ -78,24 +78,24 @@ func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	return c
 }
 
-// say sends a message.
-func (c *peer) say(format string, args ...any) {
+// send sends a message.
+func (c *peer) send(format string, args ...any) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// create requests a response. The user's text controls the simulator.
-func (c *peer) create(control, more string) {
+// requestResponse requests a response. The user's text controls the simulator.
+func (c *peer) requestResponse(control, more string) {
 	c.t.Helper()
-	c.say(`{"type":"response.create","model":"sim","input":%s%s}`, said(control), more)
+	c.send(`{"type":"response.create","model":"sim","input":%s%s}`, userInputJSON(control), more)
 }
 
-// said returns a user's input that contains the canary.
-func said(control string) string {
+// userInputJSON returns a user's input that contains the canary.
+func userInputJSON(control string) string {
 	text := rig.Canary
 	if control != "" {
 		text += " [[sim {" + control + "}]]"
@@ -104,10 +104,10 @@ func said(control string) string {
 	return `[{"type":"message","role":"user","content":` + string(words) + `}]`
 }
 
-// hear reads the next message.
-func (c *peer) hear() event {
+// readEvent reads the next message.
+func (c *peer) readEvent() event {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	_, data, err := c.ws.Read(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *peer) hear() event {
 func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
-		e := c.hear()
+		e := c.readEvent()
 		if e.Type == "error" { // clients recognize an error by its type, with or without a status
 			return e, text
 		}
@@ -140,8 +140,8 @@ func (c *peer) answer() (last event, text string) {
 	}
 }
 
-// completed is like answer for a response that must succeed.
-func (c *peer) completed() (last event, text string) {
+// wantCompleted is like answer for a response that must succeed.
+func (c *peer) wantCompleted() (last event, text string) {
 	c.t.Helper()
 	e, text := c.answer()
 	if e.Type != "response.completed" {
@@ -153,17 +153,17 @@ func (c *peer) completed() (last event, text string) {
 // refused reads the error event for a message.
 func (c *peer) refused(status int, code string) event {
 	c.t.Helper()
-	e := c.hear()
+	e := c.readEvent()
 	if e.Type != "error" || e.Status != status || e.Error.Code != code {
 		c.t.Fatalf("not refused by %d %s: %s", status, code, e.text)
 	}
 	return e
 }
 
-// closed reads the close of the connection and checks the code.
-func (c *peer) closed(code websocket.StatusCode) {
+// wantClosed reads the close of the connection and checks the code.
+func (c *peer) wantClosed(code websocket.StatusCode) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	for {
 		_, data, err := c.ws.Read(ctx)

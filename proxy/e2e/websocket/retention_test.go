@@ -31,10 +31,10 @@ func TestRetained(t *testing.T) {
 	// told reports whether the response to the next call for a model says that the call is copied.
 	told := func(model string) bool {
 		t.Helper()
-		c.say(`{"type":"response.create","model":%q,"input":"Hello"}`, model)
-		created := c.hear()
+		c.send(`{"type":"response.create","model":%q,"input":"Hello"}`, model)
+		created := c.readEvent()
 		for e := created; e.Type != "response.completed" && e.Type != "error"; {
-			e = c.hear()
+			e = c.readEvent()
 		}
 		return created.Headers["X-Penstock-Retained"] == "true"
 	}
@@ -51,7 +51,7 @@ func TestRetained(t *testing.T) {
 // that, the word must not be in the log, the metrics, the page, an error or a file, and the
 // connection's memory must be freed.
 func TestRetention(t *testing.T) {
-	fastset.LeaveOut(t, "every fault of a connection")
+	fastset.SkipIfShort(t, "every fault of a connection")
 	const word = "ZQWEBSOCKETCANARYQZ"
 	p := start(t, rig.Setup{Untidy: true, Top: "log: { level: debug, debug_headers: true }", Timeouts: "first_event: 500ms, idle: 500ms, answer: 500ms"})
 	var told strings.Builder
@@ -68,9 +68,9 @@ func TestRetention(t *testing.T) {
 				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 			}
 			c := dial(t, p)
-			c.say("%s", strings.ReplaceAll(message, "{}", word))
+			c.send("%s", strings.ReplaceAll(message, "{}", word))
 			for done := false; !done; {
-				e := c.hear()
+				e := c.readEvent()
 				if e.Type == "error" {
 					told.WriteString(e.text)
 				}
@@ -81,8 +81,8 @@ func TestRetention(t *testing.T) {
 	}
 	bad := dialRaw(t, p)
 	_ = bad.Send(frame(fin|0x3, word) + frame(fin|opClose, word))
-	bad.closed(1002)
-	rig.WaitFor(t, rig.Patience, "nothing is held", func() bool {
+	bad.wantClosed(1002)
+	rig.WaitFor(t, rig.WaitTimeout, "nothing is held", func() bool {
 		return p.Metric("penstock_websocket_connections") == 0 && p.Metric("penstock_body_memory_bytes") == 0
 	})
 	page := p.Fetch("GET", p.Admin+"/status").Body

@@ -22,8 +22,8 @@ func TestCertificate(t *testing.T) {
 	t.Parallel()
 	authority := selfsigned.NewAuthority(t, "machines")
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	p := rig.Launch(t, rig.Setup{
-		Top: on + "\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }", Untidy: true,
+	p := rig.StartProgram(t, rig.Setup{
+		Top: enabledSetting + "\ntls: { cert: edge.pem, key: edge.key, client_ca: clients.pem }", Untidy: true,
 		Files: map[string]string{"edge.pem": cert, "edge.key": key, "clients.pem": authority.PEM},
 		Keys:  "- { id: agent, certificate: { san: agent.test } }\n",
 	})
@@ -36,13 +36,13 @@ func TestCertificate(t *testing.T) {
 	}
 	c := &peer{t, ws}
 	for range 2 {
-		c.create(`"text":"Guten Tag"`, "")
-		if _, text := c.completed(); text != "Guten Tag" {
+		c.requestResponse(`"text":"Guten Tag"`, "")
+		if _, text := c.wantCompleted(); text != "Guten Tag" {
 			t.Errorf("text = %q, want Guten Tag", text)
 		}
 	}
 	_ = ws.Close(websocket.StatusNormalClosure, "")
-	rig.WaitFor(t, rig.Patience, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
+	rig.WaitFor(t, rig.WaitTimeout, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
 }
 
 // TestTLS checks that a TLS connection behaves like a connection without TLS, even though the HTTP
@@ -51,8 +51,8 @@ func TestCertificate(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	p := rig.Launch(t, rig.Setup{
-		Top: on + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s", Limits: "request_body: 8MiB",
+	p := rig.StartProgram(t, rig.Setup{
+		Top: enabledSetting + "\ntls: { cert: edge.pem, key: edge.key }", Untidy: true, Timeouts: "linger: 0s, drain: 5s", Limits: "request_body: 8MiB",
 		Files: map[string]string{"edge.pem": cert, "edge.key": key},
 	})
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -60,10 +60,10 @@ func TestTLS(t *testing.T) {
 	p.URL = "https" + strings.TrimPrefix(strings.TrimPrefix(p.URL, "https"), "http")
 	by := &http.Client{Transport: transport}
 	c := dialBy(t, p.Edge, by)
-	c.create(`"tool_calls":1`, tools)
-	last, _ := c.completed()
-	c.create(`"text":"Guten Tag"`, fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
-	if _, text := c.completed(); text != "Guten Tag" {
+	c.requestResponse(`"tool_calls":1`, tools)
+	last, _ := c.wantCompleted()
+	c.requestResponse(`"text":"Guten Tag"`, fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
+	if _, text := c.wantCompleted(); text != "Guten Tag" {
 		t.Errorf("text = %q, want Guten Tag", text)
 	}
 	for name, leave := range map[string]func(c *peer){
@@ -71,31 +71,31 @@ func TestTLS(t *testing.T) {
 		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
 	} {
 		c := dialBy(t, p.Edge, by)
-		c.create(`"ttft_ms":600000`, "")
-		rig.WaitFor(t, rig.Patience, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
+		c.requestResponse(`"ttft_ms":600000`, "")
+		rig.WaitFor(t, rig.WaitTimeout, name+": the call runs", func() bool { return p.Engines[0].Stats().Running == 1 })
 		leave(c)
-		rig.WaitFor(t, rig.Patience, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+		rig.WaitFor(t, rig.WaitTimeout, name+": the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 	}
 	large := dialBy(t, p.Edge, by)
 	go func() { _ = large.ws.Write(t.Context(), websocket.MessageText, make([]byte, 9<<20)) }()
-	large.closed(websocket.StatusMessageTooBig)
+	large.wantClosed(websocket.StatusMessageTooBig)
 	conn, err := tls.Dial("tcp", p.Addr, transport.TLSClientConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	wrong := &raw{rig.NewRaw(t, conn), t}
-	_ = wrong.SetDeadline(time.Now().Add(rig.Patience))
+	_ = wrong.SetDeadline(time.Now().Add(rig.WaitTimeout))
 	_ = wrong.Send(handshake(&rig.Local{Edge: p.Edge}))
 	wrong.Reply("GET").WantStatus(101)
 	_ = wrong.Send(rig.Frame(fin|opText, hello, false))
-	wrong.closed(1002)
-	rig.WaitFor(t, rig.Patience, "the others are gone", func() bool { return p.Metric("penstock_websocket_connections") == 1 })
-	c.create(`"text":"to the end","delay_ms":100`, "")
-	c.hear()
+	wrong.wantClosed(1002)
+	rig.WaitFor(t, rig.WaitTimeout, "the others are gone", func() bool { return p.Metric("penstock_websocket_connections") == 1 })
+	c.requestResponse(`"text":"to the end","delay_ms":100`, "")
+	c.readEvent()
 	p.Signal(syscall.SIGTERM)
-	for e := c.hear(); e.Type != "response.completed"; e = c.hear() {
+	for e := c.readEvent(); e.Type != "response.completed"; e = c.readEvent() {
 	}
-	c.closed(websocket.StatusGoingAway)
-	p.Exits(rig.Patience, 0)
+	c.wantClosed(websocket.StatusGoingAway)
+	p.Exits(rig.WaitTimeout, 0)
 }

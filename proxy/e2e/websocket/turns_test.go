@@ -23,8 +23,8 @@ func TestCalls(t *testing.T) {
 	p := start(t, rig.Setup{})
 	c := dial(t, p)
 	for range 3 {
-		c.create(`"text":"Guten Tag, 世界!"`, "")
-		last, text := c.completed()
+		c.requestResponse(`"text":"Guten Tag, 世界!"`, "")
+		last, text := c.wantCompleted()
 		if text != "Guten Tag, 世界!" || last.StreamID != "" || last.Response.Previous != "" {
 			t.Errorf("text = %q, want Guten Tag, 世界!: %s", text, last.text)
 		}
@@ -36,11 +36,11 @@ func TestCalls(t *testing.T) {
 		t.Errorf("%v connections have been", n)
 	}
 	_ = c.ws.Close(websocket.StatusNormalClosure, "") // releases the connection's conversation
-	p.Rest()
+	p.WaitIdle()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
 	}
-	if n := len(p.Told()); n != 3 {
+	if n := len(p.AccessLinesWhenIdle()); n != 3 {
 		t.Errorf("%d calls are in the log", n)
 	}
 }
@@ -72,8 +72,8 @@ func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
 	c := dial(t, p)
-	c.create(`"tool_calls":2`, tools)
-	last, _ := c.completed()
+	c.requestResponse(`"tool_calls":2`, tools)
+	last, _ := c.wantCompleted()
 	want := "user"
 	for turn := range 4 {
 		var outputs []string
@@ -89,8 +89,8 @@ func TestToolTurns(t *testing.T) {
 		}
 		control := fmt.Sprintf(`{"role":"user","content":"[[sim {\"tool_calls\":%d}]]"}`, 2)
 		before := last.Response.ID
-		c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[%s,%s]%s}`, before, strings.Join(outputs, ","), control, tools)
-		last, _ = c.completed()
+		c.send(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[%s,%s]%s}`, before, strings.Join(outputs, ","), control, tools)
+		last, _ = c.wantCompleted()
 		if last.Response.Previous != before || last.Response.ID == before {
 			t.Errorf("turn %d goes on from %s: %s", turn, before, last.text)
 		}
@@ -107,33 +107,33 @@ func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
 	c := dial(t, p)
-	c.say(`{"type":"response.create","model":"sim","instructions":"Be brief.","input":"one","previous_response_id":null,"stream":true,"store":false}`)
-	one, _ := c.completed()
-	c.say(`{"type":"response.create","model":"other","input":"two","previous_response_id":%q}`, one.Response.ID)
-	two, _ := c.completed()
+	c.send(`{"type":"response.create","model":"sim","instructions":"Be brief.","input":"one","previous_response_id":null,"stream":true,"store":false}`)
+	one, _ := c.wantCompleted()
+	c.send(`{"type":"response.create","model":"other","input":"two","previous_response_id":%q}`, one.Response.ID)
+	two, _ := c.wantCompleted()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user" { // instructions are not carried over
 		t.Errorf("the second turn: %s", got)
 	}
-	c.say(`{"type":"response.create","model":"sim","input":"x","previous_response_id":%q}`, one.Response.ID)
+	c.send(`{"type":"response.create","model":"sim","input":"x","previous_response_id":%q}`, one.Response.ID)
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
 		t.Errorf("refusal = %s, want previous_response_id without the id", e.text)
 	}
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // the message has no input, as after a warm-up
-	three, _ := c.completed()
+	c.send(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // the message has no input, as after a warm-up
+	three, _ := c.wantCompleted()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user assistant" {
 		t.Errorf("the third turn: %s", got)
 	}
-	c.say(`{"type":"response.create","model":"sim","input":[{"type":"nonsense"}],"previous_response_id":%q}`, three.Response.ID)
+	c.send(`{"type":"response.create","model":"sim","input":[{"type":"nonsense"}],"previous_response_id":%q}`, three.Response.ID)
 	c.refused(400, "unsupported_parameter")
-	c.say(`{"type":"response.create","model":"sim","input":"x","previous_response_id":%q}`, three.Response.ID)
+	c.send(`{"type":"response.create","model":"sim","input":"x","previous_response_id":%q}`, three.Response.ID)
 	c.refused(400, "previous_response_not_found")
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=no", Count: 1})
-	c.create("", "")
-	if e := c.hear(); e.Status != 400 || e.Headers["X-Request-Id"] == "" {
+	c.requestResponse("", "")
+	if e := c.readEvent(); e.Status != 400 || e.Headers["X-Request-Id"] == "" {
 		t.Errorf("event = %s, want status 400 with a request id", e.text)
 	}
-	c.create("", "")
-	c.completed()
+	c.requestResponse("", "")
+	c.wantCompleted()
 	if body := p.Post(path, fmt.Sprintf(`{"model":"sim","input":"x","previous_response_id":%q}`, one.Response.ID)); body.Status != 400 {
 		t.Errorf("a POST goes on: %s", body.Body)
 	}
@@ -145,14 +145,14 @@ func TestLanes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
 	c := dial(t, p)
-	c.create(`"text":"plan","delay_ms":20`, `,"stream_id":"planner.1"`)
-	c.create(`"text":"risks"`, `,"stream_id":"research_2"`)
-	c.create(`"text":"none"`, "")
+	c.requestResponse(`"text":"plan","delay_ms":20`, `,"stream_id":"planner.1"`)
+	c.requestResponse(`"text":"risks"`, `,"stream_id":"research_2"`)
+	c.requestResponse(`"text":"none"`, "")
 	var ids []string
 	for _, want := range []struct{ lane, text string }{{"planner.1", "plan"}, {"research_2", "risks"}, {"", "none"}} {
 		text := ""
 		for done := false; !done; {
-			e := c.hear()
+			e := c.readEvent()
 			if e.StreamID != want.lane {
 				t.Fatalf("an event of %q: %s", want.lane, e.text)
 			}
@@ -166,27 +166,27 @@ func TestLanes(t *testing.T) {
 		}
 	}
 	for _, lane := range []string{"critic", "planner.1"} {
-		c.create("", fmt.Sprintf(`,"stream_id":%q,"previous_response_id":%q`, lane, ids[0]))
+		c.requestResponse("", fmt.Sprintf(`,"stream_id":%q,"previous_response_id":%q`, lane, ids[0]))
 		if e, _ := c.answer(); e.Type != "response.completed" || e.StreamID != lane {
 			t.Fatalf("the fork to %s: %s", lane, e.text)
 		}
 	}
 	for _, bad := range []string{`""`, `"a b"`, `7`, `"` + strings.Repeat("a", 257) + `"`} {
-		c.create("", `,"stream_id":`+bad)
+		c.requestResponse("", `,"stream_id":`+bad)
 		c.refused(400, "invalid_stream_id")
 	}
 	for i := range 29 {
-		c.create(`"tokens":1`, fmt.Sprintf(`,"stream_id":"lane-%d"`, i))
-		c.completed()
+		c.requestResponse(`"tokens":1`, fmt.Sprintf(`,"stream_id":"lane-%d"`, i))
+		c.wantCompleted()
 	}
-	c.create("", `,"stream_id":"one-too-many"`)
+	c.requestResponse("", `,"stream_id":"one-too-many"`)
 	if e := c.refused(400, "websocket_stream_limit_reached"); e.StreamID != "one-too-many" {
 		t.Errorf("refusal = %s, want the stream one-too-many", e.text)
 	}
-	c.create("", `,"stream_id":"lane-3"`)
-	c.completed()
-	c.create("", "")
-	c.completed()
+	c.requestResponse("", `,"stream_id":"lane-3"`)
+	c.wantCompleted()
+	c.requestResponse("", "")
+	c.wantCompleted()
 }
 
 // TestLargeAnswer checks that an answer written in pieces is still a single message.
@@ -201,8 +201,8 @@ func TestLargeAnswer(t *testing.T) {
 		if previous != "" {
 			more += fmt.Sprintf(`,"previous_response_id":%q`, previous)
 		}
-		c.create(`"text":"`+text+`"`, more)
-		last, got := c.completed()
+		c.requestResponse(`"text":"`+text+`"`, more)
+		last, got := c.wantCompleted()
 		if got != text || len(last.text) < len(text) || last.StreamID != "main" || last.Response.Previous != previous {
 			t.Errorf("turn %d: %d bytes of %d: %.300s", turn, len(got), len(text), last.text)
 		}
@@ -217,21 +217,21 @@ func TestLeftOut(t *testing.T) {
 	p := start(t, rig.Setup{})
 	c := dial(t, p)
 	for _, lane := range []string{"", `,"stream_id":"main"`} {
-		c.create("", lane+strings.Replace(tools, "[", `[{"type":"web_search"},`, 1))
-		e := c.hear()
+		c.requestResponse("", lane+strings.Replace(tools, "[", `[{"type":"web_search"},`, 1))
+		e := c.readEvent()
 		if e.Type != "response.created" || e.Headers["X-Penstock-Dropped"] != "tool:web_search" || (e.StreamID == "main") != (lane != "") {
 			t.Errorf("event = %.300s, want the first one with the dropped tool", e.text)
 		}
 		for e.Type != "response.completed" {
-			if e = c.hear(); e.Headers != nil {
+			if e = c.readEvent(); e.Headers != nil {
 				t.Errorf("event = %.300s, want no headers", e.text)
 			}
 		}
-		c.create("", lane+tools)
-		if e := c.hear(); e.Headers != nil {
+		c.requestResponse("", lane+tools)
+		if e := c.readEvent(); e.Headers != nil {
 			t.Errorf("event = %.300s, want no headers", e.text)
 		}
-		for e.Type = ""; e.Type != "response.completed"; e = c.hear() {
+		for e.Type = ""; e.Type != "response.completed"; e = c.readEvent() {
 		}
 	}
 }
@@ -251,24 +251,24 @@ func TestOneEnd(t *testing.T) {
 				}
 				previous := ""
 				if goesOn {
-					c.create("", more)
-					last, _ := c.completed()
+					c.requestResponse("", more)
+					last, _ := c.wantCompleted()
 					previous = last.Response.ID
 					more += fmt.Sprintf(`,"previous_response_id":%q`, previous)
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				c.create(`"tokens":20`, more)
+				c.requestResponse(`"tokens":20`, more)
 				last, text := c.answer() // answer checks that the events are numbered consecutively
 				if last.Type != "response.failed" || last.Response.Status != "failed" || last.StreamID != lane ||
 					last.Response.Previous != previous || !strings.Contains(last.text, `"code":"`) || text == "" {
 					t.Errorf("%s in lane %q: text %q, then %s; want response.failed after a text", fault, lane, text, last.text)
 				}
 				p.Engines[0].SetFault()
-				c.create("", "")
-				if first := c.hear(); first.Type != "response.created" || first.Response.ID == last.Response.ID {
+				c.requestResponse("", "")
+				if first := c.readEvent(); first.Type != "response.created" || first.Response.ID == last.Response.ID {
 					t.Fatalf("%s in %q: the next turn begins with %s", fault, lane, first.text)
 				}
-				for e := c.hear(); e.Type != "response.completed"; e = c.hear() {
+				for e := c.readEvent(); e.Type != "response.completed"; e = c.readEvent() {
 				}
 			}
 		}
@@ -280,22 +280,22 @@ func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
 	c := dial(t, p)
-	c.create("", `,"generate":false,"instructions":"Be brief."`+tools)
-	last, text := c.completed()
+	c.requestResponse("", `,"generate":false,"instructions":"Be brief."`+tools)
+	last, text := c.wantCompleted()
 	if text != "" || len(last.Response.Output) > 0 || last.Response.Usage == nil || last.Response.Usage.Input != 0 || last.Response.Status != "completed" {
 		t.Fatalf("event = %s, want a completed response without output", last.text)
 	}
 	if n := p.Engines[0].Stats().Requests; n > 0 {
 		t.Errorf("the engine was asked %d times", n)
 	}
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[]}`, last.Response.ID)
-	c.completed()
+	c.send(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[]}`, last.Response.ID)
+	c.wantCompleted()
 	if got := roles(chat(t, p.Engines[0])); got != "user" {
 		t.Errorf("behind the warm-up: %s", got)
 	}
-	c.say(`{"type":"response.create","model":"nobody","generate":false,"input":"x"}`)
+	c.send(`{"type":"response.create","model":"nobody","generate":false,"input":"x"}`)
 	c.refused(404, "model_not_found")
-	c.say(`{"type":"response.create","model":"sim","generate":"no","input":"x"}`)
+	c.send(`{"type":"response.create","model":"sim","generate":"no","input":"x"}`)
 	c.refused(400, "invalid_type")
 }
 
@@ -323,16 +323,16 @@ func TestMessagesWithoutACall(t *testing.T) {
 		{`{"type":"response.create","model":"sim","input":"x","background":true}`, 400, "unsupported_parameter"},
 		{`{"type":"response.create","model":"sim","input":"x","conversation":"c"}`, 400, "unsupported_parameter"},
 	} {
-		c.say("%s", row.message)
+		c.send("%s", row.message)
 		c.refused(row.status, row.code)
 	}
-	c.say(`{"type":"response.steer","previous_response_id":"resp_1","input":"to the left"}`)
-	if e := c.hear(); e.Type != "response.steer.failed" || e.Error.Code != "steering_not_supported" || !strings.Contains(e.text, `"input":"to the left"`) {
+	c.send(`{"type":"response.steer","previous_response_id":"resp_1","input":"to the left"}`)
+	if e := c.readEvent(); e.Type != "response.steer.failed" || e.Error.Code != "steering_not_supported" || !strings.Contains(e.text, `"input":"to the left"`) {
 		t.Errorf("event = %s, want steering_not_supported with its input", e.text)
 	}
-	c.say(`{"type":"response.processed","response_id":"resp_1"}`)
-	c.create("", "")
-	c.completed()
+	c.send(`{"type":"response.processed","response_id":"resp_1"}`)
+	c.requestResponse("", "")
+	c.wantCompleted()
 }
 
 // TestOfficialClient checks that the official Go SDK can connect, run turns and read every event.
@@ -340,7 +340,7 @@ func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	client := openai.NewClient(option.WithBaseURL(p.URL+"/v1"), option.WithAPIKey(p.Key))
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), rig.WaitTimeout)
 	defer cancel()
 	conn, err := client.Responses.Connect(ctx, responses.ResponseConnectionOptions{})
 	if err != nil {
@@ -383,10 +383,10 @@ func TestSilence(t *testing.T) {
 	c := dial(t, p)
 	previous := ""
 	for range 2 {
-		c.create(`"text":"Late.","ttft_ms":2000`, previous)
+		c.requestResponse(`"text":"Late.","ttft_ms":2000`, previous)
 		alive := 0
 		for n := 0; ; n++ {
-			e := c.hear()
+			e := c.readEvent()
 			if e.Number != n || (n == 0) != (e.Type == "response.created") {
 				t.Errorf("event %d is %s", n, e.text)
 			}

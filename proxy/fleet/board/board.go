@@ -23,11 +23,11 @@ const (
 	idlePeriod = 250 * time.Millisecond
 	// Maximum interval between two messages that contain all of an edge's work, even if the work
 	// has not changed.
-	wholeEvery = time.Second
-	freshFor   = 2 * time.Second // how long an answer remains valid without a newer answer
+	fullMessageInterval = time.Second
+	answerFreshTime     = 2 * time.Second // how long an answer remains valid without a newer answer
 	// Timeout of a message; if the store's timeout is longer, that applies instead.
-	patience  = 200 * time.Millisecond
-	factsMost = 64 // maximum number of facts in one message
+	messageTimeout = 200 * time.Millisecond
+	maxFacts       = 64 // maximum number of facts in one message
 )
 
 // Link is the connection to the store. *fleet.Link implements Link.
@@ -41,9 +41,9 @@ type Link interface {
 // Upstreams is the set of upstreams whose work the board exchanges. *upstreams.Set implements
 // Upstreams.
 type Upstreams interface {
-	Here(dst []upstreams.Here) []upstreams.Here
-	Share(e *upstreams.Elsewhere)
-	Divide(edges int)
+	LocalWork(dst []upstreams.LocalWork) []upstreams.LocalWork
+	SetOtherEdges(e *upstreams.OtherEdgesWork)
+	DivideSlots(edges int)
 }
 
 // Options configure a Board.
@@ -67,31 +67,31 @@ type Board struct {
 	clock    func() time.Time
 	// If this edge creates the board, this seed is used to hash request bodies. Each message
 	// appends its number to the seed.
-	seed     string
-	wake     chan struct{}
-	answered atomic.Int64 // Unix nanoseconds of the last answer; 0 if there was none
-	edges    atomic.Int64
+	seed       string
+	wake       chan struct{}
+	lastAnswer atomic.Int64 // Unix nanoseconds of the last answer; 0 if there was none
+	edges      atomic.Int64
 
 	// Only Run uses the fields below.
-	number uint64
-	told   string
-	whole  time.Time
-	here   []upstreams.Here
-	busy   bool
-	cared  time.Time // when careForModes last ran
+	messageNumber  uint64
+	lastSentWork   string
+	lastFullSent   time.Time
+	localWork      []upstreams.LocalWork
+	isBusy         bool
+	modesCheckedAt time.Time // when renewModes last ran
 
-	mu      sync.Mutex
-	facts   map[string]string
-	version string
-	pending []fact // facts that the board has not acknowledged
-	numbers uint64
-	applied map[string]string // last valid modes
+	mu           sync.Mutex
+	facts        map[string]string
+	version      string
+	pending      []fact // facts that the board has not acknowledged
+	factNumber   uint64
+	appliedModes map[string]string // last valid modes
 	// appliedTo contains the upstreams that have these modes. An upstream that was removed and
 	// returns has none.
-	appliedTo map[string]*upstreams.Upstream
-	ignored   map[string]string // invalid modes that have already been logged
+	appliedTo    map[string]*upstreams.Upstream
+	ignoredModes map[string]string // invalid modes that have already been logged
 
-	corrected time.Time // when this edge last corrected secretFact on the board
+	lastCorrection time.Time // when this edge last corrected secretFact on the board
 }
 
 // New returns an edge's view of the board. Run starts to exchange messages.
@@ -99,11 +99,11 @@ func New(o Options) *Board {
 	var seed [16]byte
 	_, _ = rand.Read(seed[:]) // Read never fails
 	b := &Board{
-		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), told: sameWork,
-		facts: map[string]string{}, applied: map[string]string{}, appliedTo: map[string]*upstreams.Upstream{}, ignored: map[string]string{},
+		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), lastSentWork: unchangedWork,
+		facts: map[string]string{}, appliedModes: map[string]string{}, appliedTo: map[string]*upstreams.Upstream{}, ignoredModes: map[string]string{},
 	}
 	b.exchange = func(ctx context.Context, m *message) (reply, error) {
-		list, err := o.Link.Run(ctx, script, "board", m.args())
+		list, err := o.Link.Run(ctx, boardScript, "board", m.args())
 		if err != nil {
 			return reply{}, err
 		}
@@ -117,7 +117,7 @@ func New(o Options) *Board {
 func (b *Board) Run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
-	defer func() { b.o.Upstreams.Divide(b.o.Link.Edges()) }()
+	defer func() { b.o.Upstreams.DivideSlots(b.o.Link.Edges()) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -125,107 +125,107 @@ func (b *Board) Run(ctx context.Context) {
 		case <-t.C:
 		case <-b.wake:
 		}
-		b.step(ctx)
-		t.Reset(b.period())
+		b.exchangeOnce(ctx)
+		t.Reset(b.currentPeriod())
 	}
 }
 
-func (b *Board) period() time.Duration {
-	if b.busy {
+func (b *Board) currentPeriod() time.Duration {
+	if b.isBusy {
 		return busyPeriod
 	}
 	return idlePeriod
 }
 
-func (b *Board) step(ctx context.Context) {
+func (b *Board) exchangeOnce(ctx context.Context) {
 	now := b.clock()
-	b.here = b.o.Upstreams.Here(b.here[:0])
+	b.localWork = b.o.Upstreams.LocalWork(b.localWork[:0])
 	b.applyModes()
-	b.careForModes(now)
+	b.renewModes(now)
 	if !b.o.Link.Available() {
-		b.lose(now)
+		b.expireAnswer(now)
 		return
 	}
-	own := ownWork(b.here)
+	own := ownWork(b.localWork)
 	text := own.String()
-	m := b.message(text, now)
-	ctx, cancel := context.WithTimeout(ctx, max(patience, b.o.Timeout))
+	m := b.buildMessage(text, now)
+	ctx, cancel := context.WithTimeout(ctx, max(messageTimeout, b.o.Timeout))
 	defer cancel()
 	r, err := b.exchange(ctx, m)
 	if err != nil {
-		b.told = sameWork
-		b.lose(now)
+		b.lastSentWork = unchangedWork
+		b.expireAnswer(now)
 		return
 	}
-	b.told = text
-	if !r.known {
-		b.told = sameWork
+	b.lastSentWork = text
+	if !r.workKnown {
+		b.lastSentWork = unchangedWork
 	}
-	b.answered.Store(now.UnixNano())
+	b.lastAnswer.Store(now.UnixNano())
 	b.edges.Store(int64(r.edges))
-	b.busy = text != "" || len(r.works) > 0
-	b.o.Upstreams.Share(b.elsewhere(&r, own))
-	b.learn(m, &r)
+	b.isBusy = text != "" || len(r.works) > 0
+	b.o.Upstreams.SetOtherEdges(b.otherEdgesWork(&r, own))
+	b.adoptFacts(m, &r)
 }
 
-func (b *Board) message(text string, now time.Time) *message {
-	b.number++
-	m := &message{edge: b.o.Edge, number: b.number, work: text, seed: b.seed + "." + strconv.FormatUint(b.number, 16)}
-	if text == b.told && now.Sub(b.whole) < wholeEvery {
-		m.work = sameWork
+func (b *Board) buildMessage(text string, now time.Time) *message {
+	b.messageNumber++
+	m := &message{edge: b.o.Edge, number: b.messageNumber, work: text, seed: b.seed + "." + strconv.FormatUint(b.messageNumber, 16)}
+	if text == b.lastSentWork && now.Sub(b.lastFullSent) < fullMessageInterval {
+		m.work = unchangedWork
 	} else {
-		b.whole = now
+		b.lastFullSent = now
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m.version = b.version
-	m.facts = append(m.facts, b.pending[:min(len(b.pending), factsMost)]...)
+	m.facts = append(m.facts, b.pending[:min(len(b.pending), maxFacts)]...)
 	return m
 }
 
-// lose makes the edge stop using the board if the last answer is older than freshFor. The edge then
+// expireAnswer makes the edge stop using the board if the last answer is older than answerFreshTime. The edge then
 // uses only its share of each upstream's slots.
-func (b *Board) lose(now time.Time) {
-	b.busy = false
-	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
+func (b *Board) expireAnswer(now time.Time) {
+	b.isBusy = false
+	if now.Sub(time.Unix(0, b.lastAnswer.Load())) >= answerFreshTime {
 		b.edges.Store(0)
-		b.o.Upstreams.Divide(b.o.Link.Edges())
+		b.o.Upstreams.DivideSlots(b.o.Link.Edges())
 	}
 }
 
-func ownWork(here []upstreams.Here) works {
+func ownWork(here []upstreams.LocalWork) works {
 	w := make(works, len(here))
 	for i := range here {
 		one := work{calls: here[i].Work.InFlight}
 		if here[i].Work.Down {
 			one.down = 1
 		}
-		w[Name(here[i].ID)] = one
+		w[UpstreamKey(here[i].ID)] = one
 	}
 	return w
 }
 
-func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
-	e := &upstreams.Elsewhere{
-		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.here)),
-		Placed: make(map[upstreams.ID]int64, len(b.here)),
+func (b *Board) otherEdgesWork(r *reply, own works) *upstreams.OtherEdgesWork {
+	e := &upstreams.OtherEdgesWork{
+		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.localWork)),
+		Placed: make(map[upstreams.ID]int64, len(b.localWork)),
 	}
-	for i := range b.here {
-		id := b.here[i].ID
-		name := Name(id)
+	for i := range b.localWork {
+		id := b.localWork[i].ID
+		name := UpstreamKey(id)
 		sum, mine := r.works[name], own[name]
 		var w upstreams.Work
 		for p := range w.InFlight {
 			w.InFlight[p] = max(0, sum.calls[p]-mine.calls[p])
 		}
 		w.Down = sum.down > mine.down
-		e.Works[id], e.Placed[id] = w, b.here[i].Placed
+		e.Works[id], e.Placed[id] = w, b.localWork[i].Placed
 	}
 	return e
 }
 
-// put sends a fact to all edges. An empty value deletes the fact.
-func (b *Board) put(name, value string, life time.Duration) {
+// putFact sends a fact to all edges. An empty value deletes the fact.
+func (b *Board) putFact(name, value string, life time.Duration) {
 	b.mu.Lock()
 	b.putLocked(name, value, life)
 	b.mu.Unlock()
@@ -238,24 +238,24 @@ func (b *Board) put(name, value string, life time.Duration) {
 // putLocked does the work of put. A new fact replaces a pending fact with the same name. The caller
 // must hold mu.
 func (b *Board) putLocked(name, value string, life time.Duration) {
-	b.numbers++
+	b.factNumber++
 	next := b.pending[:0:0]
 	for _, f := range b.pending {
 		if f.name != name {
 			next = append(next, f)
 		}
 	}
-	if len(next) >= pendingMost {
+	if len(next) >= maxPendingFacts {
 		next = next[1:] // the store has been unreachable for a long time
 	}
-	next = append(next, fact{b.numbers, name, value, life})
+	next = append(next, fact{b.factNumber, name, value, life})
 	b.pending = next
 }
 
-const pendingMost = 1024
+const maxPendingFacts = 1024
 
-// learn adopts the facts in an answer, and removes pending facts that the board has acknowledged.
-func (b *Board) learn(m *message, r *reply) {
+// adoptFacts adopts the facts in an answer, and removes pending facts that the board has acknowledged.
+func (b *Board) adoptFacts(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
 		last := m.facts[n-1].number
@@ -267,31 +267,31 @@ func (b *Board) learn(m *message, r *reply) {
 	b.version = r.version
 	if r.facts != nil {
 		b.facts = r.facts
-		b.heedSecret(b.clock())
-		if anew := seedOf(known); anew != "" && anew != seedOf(r.version) {
-			b.remember(before)
+		b.adoptSecretAge(b.clock())
+		if anew := versionSeed(known); anew != "" && anew != versionSeed(r.version) {
+			b.restoreFacts(before)
 		}
 	}
 	b.mu.Unlock()
 	if r.facts != nil {
 		b.applyModes()
-		b.applyPoison(seedOf(r.version), r.facts)
+		b.applyPoison(versionSeed(r.version), r.facts)
 	}
 }
 
-// seedOf returns a board's hash seed, which is the first part of the version of its facts.
-func seedOf(version string) string {
+// versionSeed returns a board's hash seed, which is the first part of the version of its facts.
+func versionSeed(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
 
-// remember sends the permanent facts again to a board that has lost all data. The caller must hold
+// restoreFacts sends the permanent facts again to a board that has lost all data. The caller must hold
 // mu.
-func (b *Board) remember(before map[string]string) {
+func (b *Board) restoreFacts(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {
 			b.facts[name] = value
-			b.putLocked(name, value, b.modeLife())
+			b.putLocked(name, value, b.storedModeLifetime())
 		}
 	}
 }

@@ -25,40 +25,40 @@ type ModeSetting struct {
 // A mode applies until an operator sets another mode, so edges renew its signature long before the
 // signature expires. Signatures expire so that an attacker cannot restore an old copy of a mode.
 const (
-	modeLife = 7 * 24 * time.Hour
+	modeLifetime = 7 * 24 * time.Hour
 	// A mode is signed again when its signature will be valid for less than this time.
-	renewMode = 6 * 24 * time.Hour
-	careEvery = time.Hour
+	modeRenewBefore   = 6 * 24 * time.Hour
+	modeCheckInterval = time.Hour
 )
 
-// SetMode sends a mode to the other edges. The caller sets it at this edge afterwards, because the
-// board could otherwise set the previous mode again in between. SetMode does not wait for the store. While the store is unreachable, the mode stays pending.
-func (b *Board) SetMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
-	name := modePrefix + Name(u.ID())
+// PublishMode sends a mode to the other edges. The caller sets it at this edge afterwards, because the
+// board could otherwise set the previous mode again in between. PublishMode does not wait for the store. While the store is unreachable, the mode stays pending.
+func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
+	name := modePrefix + UpstreamKey(u.ID())
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
 	// The clocks of edges differ, but the time of a newer mode must be later.
-	if last, err := parseMode(b.applied[name]); err == nil {
+	if last, err := parseMode(b.appliedModes[name]); err == nil {
 		s.When = max(s.When, last.When+1)
 	}
-	value := b.sign(name, s, now)
-	b.facts[name], b.applied[name], b.appliedTo[name] = value, value, u
+	value := b.signMode(name, s, now)
+	b.facts[name], b.appliedModes[name], b.appliedTo[name] = value, value, u
 	b.mu.Unlock()
-	b.put(name, value, b.modeLife())
+	b.putFact(name, value, b.storedModeLifetime())
 }
 
-// modeLife returns how long the store keeps a mode that no edge signs again, because none has the
+// modeLifetime returns how long the store keeps a mode that no edge signs again, because none has the
 // upstream any more. Modes that are not signed are kept until they are replaced.
-func (b *Board) modeLife() time.Duration {
+func (b *Board) storedModeLifetime() time.Duration {
 	if b.o.Signer == nil {
 		return 0
 	}
-	return modeLife
+	return modeLifetime
 }
 
-func (b *Board) sign(name string, s ModeSetting, now time.Time) string {
+func (b *Board) signMode(name string, s ModeSetting, now time.Time) string {
 	if b.o.Signer != nil {
-		s.Edge, s.Expires = b.o.Edge, now.Add(modeLife).Unix()
+		s.Edge, s.Expires = b.o.Edge, now.Add(modeLifetime).Unix()
 	}
 	return b.o.Signer.Sign(sign.Mode, name, s)
 }
@@ -71,15 +71,15 @@ func parseMode(value string) (s ModeSetting, err error) {
 	return s, err
 }
 
-// counts reports whether a mode is valid, which means that an edge of the fleet has signed it and
+// isValidMode reports whether a mode is valid, which means that an edge of the fleet has signed it and
 // it has not expired.
-func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
-	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
+func (b *Board) isValidMode(name, value string, s *ModeSetting, now time.Time) bool {
+	return b.o.Signer.IsAccepted(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
 // isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
-	last, err := parseMode(b.applied[name])
+	last, err := parseMode(b.appliedModes[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
@@ -88,7 +88,7 @@ func (b *Board) isOlder(name string, s *ModeSetting) bool {
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s, err := parseMode(b.applied[modePrefix+Name(id)])
+	s, err := parseMode(b.appliedModes[modePrefix+UpstreamKey(id)])
 	return s, err == nil
 }
 
@@ -106,10 +106,10 @@ func (b *Board) applyModes() {
 	for _, f := range b.pending {
 		waiting[f.name] = true
 	}
-	for i := range b.here {
-		name, up := modePrefix+Name(b.here[i].ID), b.here[i].Upstream
+	for i := range b.localWork {
+		name, up := modePrefix+UpstreamKey(b.localWork[i].ID), b.localWork[i].Upstream
 		adopted := !waiting[name] && b.adopt(name, up)
-		s, err := parseMode(b.applied[name])
+		s, err := parseMode(b.appliedModes[name])
 		if err != nil { // no operator has set a mode
 			continue
 		}
@@ -132,76 +132,76 @@ func (b *Board) applyModes() {
 // different version. The caller must hold mu.
 func (b *Board) adopt(name string, up *upstreams.Upstream) bool {
 	value := b.facts[name]
-	if value == "" || value == b.applied[name] || value == b.ignored[name] {
+	if value == "" || value == b.appliedModes[name] || value == b.ignoredModes[name] {
 		return false
 	}
 	s, err := parseMode(value)
 	switch {
 	case err != nil: // the mode was written by an edge with a different version
-		b.ignored[name] = value
+		b.ignoredModes[name] = value
 		return false
-	case !b.counts(name, value, &s, b.clock()):
-		b.ignore(name, value, up)
+	case !b.isValidMode(name, value, &s, b.clock()):
+		b.recordInvalidMode(name, value, up)
 		return false
 	case b.isOlder(name, &s):
 		// Either an edge that does not know the newer mode has sent this mode, or an attacker has
 		// restored it.
-		b.facts[name] = b.applied[name]
-		b.putLocked(name, b.applied[name], b.modeLife())
+		b.facts[name] = b.appliedModes[name]
+		b.putLocked(name, b.appliedModes[name], b.storedModeLifetime())
 		return false
 	}
-	delete(b.ignored, name)
-	b.applied[name] = value
+	delete(b.ignoredModes, name)
+	b.appliedModes[name] = value
 	return true
 }
 
-// ignore records and logs an invalid mode. The caller must hold mu.
-func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
-	b.ignored[name] = value
+// recordInvalidMode records and logs an invalid mode. The caller must hold mu.
+func (b *Board) recordInvalidMode(name, value string, up *upstreams.Upstream) {
+	b.ignoredModes[name] = value
 	b.o.Log.Warn("a mode in the fleet's store is ignored: it is old, or not signed for this upstream with one of fleet.secrets",
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes that are unsigned or about to expire, and restores modes that were
+// renewModes signs modes that are unsigned or about to expire, and restores modes that were
 // replaced by invalid entries. It forgets modes of upstreams that this edge does not have.
-func (b *Board) careForModes(now time.Time) {
-	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
+func (b *Board) renewModes(now time.Time) {
+	if b.o.Signer == nil || b.version == "" || now.Sub(b.modesCheckedAt) < modeCheckInterval {
 		return
 	}
-	b.cared = now
+	b.modesCheckedAt = now
 	here := map[string]bool{}
-	for i := range b.here {
-		here[modePrefix+Name(b.here[i].ID)] = true
+	for i := range b.localWork {
+		here[modePrefix+UpstreamKey(b.localWork[i].ID)] = true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, value := range b.applied {
+	for name, value := range b.appliedModes {
 		if !here[name] {
-			delete(b.applied, name)
+			delete(b.appliedModes, name)
 			continue
 		}
 		s, err := parseMode(value)
 		replaced := b.facts[name] != value
-		if err != nil || !replaced && s.Expires > now.Add(renewMode).Unix() {
+		if err != nil || !replaced && s.Expires > now.Add(modeRenewBefore).Unix() {
 			continue
 		}
-		value = b.sign(name, s, now)
-		b.facts[name], b.applied[name] = value, value
-		delete(b.ignored, name)
-		b.putLocked(name, value, modeLife)
+		value = b.signMode(name, s, now)
+		b.facts[name], b.appliedModes[name] = value, value
+		delete(b.ignoredModes, name)
+		b.putLocked(name, value, modeLifetime)
 	}
 }
 
 // secretFact is the name of the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret adopts the board's record of when the fleet's first secret appeared. It corrects a
+// adoptSecretAge adopts the board's record of when the fleet's first secret appeared. It corrects a
 // wrong record at most once a minute, because edges with different secrets may overwrite each
 // other's correction. The caller must hold mu.
-func (b *Board) heedSecret(now time.Time) {
-	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
-	if correction != "" && now.Sub(b.corrected) >= time.Minute {
-		b.corrected = now
+func (b *Board) adoptSecretAge(now time.Time) {
+	correction := b.o.Signer.AdoptAppeared(b.facts[secretFact], now)
+	if correction != "" && now.Sub(b.lastCorrection) >= time.Minute {
+		b.lastCorrection = now
 		b.putLocked(secretFact, correction, 0)
 	}
 }

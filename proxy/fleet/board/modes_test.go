@@ -15,48 +15,48 @@ func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
 		u.SetMode(upstreams.ModeDrain)
-		w.edges[e].board.SetMode(u, upstreams.ModeDrain, "operator", w.now)
-		w.round()
-		w.round()
-		return w.twin.facts[modePrefix+Name(u.ID())].value
+		w.edges[e].board.PublishMode(u, upstreams.ModeDrain, "operator", w.now)
+		w.exchangeAll()
+		w.exchangeAll()
+		return w.twin.facts[modePrefix+UpstreamKey(u.ID())].value
 	}
 	for what, forge := range map[string]func(w *world, drained, last string) string{
 		"without a signature": func(*world, string, string) string { return `{"mode":"drain","who":"x","when":9999999999}` },
 		"of another upstream": func(_ *world, drained, _ string) string { return drained },
 		"of another fleet": func(w *world, _, _ string) string {
-			return sign.New("qs", w.secrets).Sign(sign.Mode, modePrefix+Name(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("qs", w.secrets).Sign(sign.Mode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"signed by another": func(w *world, _, _ string) string {
-			return sign.New("ps", []string{"another"}).Sign(sign.Mode, modePrefix+Name(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
+			return sign.New("ps", []string{"another"}).Sign(sign.Mode, modePrefix+UpstreamKey(w.edges[0].ups[1].ID()), ModeSetting{Mode: "drain", When: 9999999999, Expires: 9999999999})
 		},
 		"with another time": func(_ *world, _, last string) string { return strings.Replace(last, `"expires":`, `"expires":9`, 1) },
 		"that was put back": func(_ *world, _, last string) string { return last },
 	} {
 		w := newWorld(t, 2, 2)
 		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.Grace).Unix()})}
+		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
 		drained, last := drain(w, 0, 0), drain(w, 0, 1)
 		if w.edges[1].ups[0].Mode() != upstreams.ModeDrain || w.edges[1].ups[1].Mode() != upstreams.ModeDrain {
 			t.Fatalf("%s: a drain does not reach the other edge", what)
 		}
 		w.edges[0].ups[1].SetMode(upstreams.ModeReady)
-		w.edges[0].board.SetMode(w.edges[0].ups[1], upstreams.ModeReady, "operator", w.now)
-		w.round()
-		w.round()
-		name := modePrefix + Name(w.edges[0].ups[1].ID())
+		w.edges[0].board.PublishMode(w.edges[0].ups[1], upstreams.ModeReady, "operator", w.now)
+		w.exchangeAll()
+		w.exchangeAll()
+		name := modePrefix + UpstreamKey(w.edges[0].ups[1].ID())
 		good := w.twin.facts[name].value
 		w.twin.facts[name] = twinFact{value: forge(w, drained, last)}
 		w.twin.newest++
-		w.round()
-		w.round()
+		w.exchangeAll()
+		w.exchangeAll()
 		for i, e := range w.edges {
 			if mode := e.ups[1].Mode(); mode != upstreams.ModeReady {
 				t.Errorf("%s: edge %d has the mode %v", what, i, mode)
 			}
 		}
-		w.pass(careEvery)
-		w.round()
-		w.round()
+		w.advance(modeCheckInterval)
+		w.exchangeAll()
+		w.exchangeAll()
 		if s, err := parseMode(w.twin.facts[name].value); err != nil || s.Mode != upstreams.ModeReady.String() {
 			t.Errorf("%s: it is not put right: %s, was %s", what, w.twin.facts[name].value, good)
 		}
@@ -70,27 +70,27 @@ func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)
 	u := w.edges[0].ups[0]
-	w.edges[0].board.SetMode(u, upstreams.ModeDrain, "operator", w.now)
-	w.round()
-	w.round()
-	name := modePrefix + Name(u.ID())
+	w.edges[0].board.PublishMode(u, upstreams.ModeDrain, "operator", w.now)
+	w.exchangeAll()
+	w.exchangeAll()
+	name := modePrefix + UpstreamKey(u.ID())
 	old := w.twin.facts[name].value
 	for range 30 {
-		w.pass(12 * time.Hour)
-		w.round()
+		w.advance(12 * time.Hour)
+		w.exchangeAll()
 	}
-	w.round()
+	w.exchangeAll()
 	w.add(t, 1)
-	w.round()
-	w.round()
+	w.exchangeAll()
+	w.exchangeAll()
 	if mode := w.edges[1].ups[0].Mode(); mode != upstreams.ModeDrain || w.twin.facts[name].value == old {
 		t.Errorf("after two weeks the mode is %v", mode)
 	}
 	w.twin.facts[name] = twinFact{value: old}
 	w.edges = nil
 	w.add(t, 1)
-	w.round()
-	w.round()
+	w.exchangeAll()
+	w.exchangeAll()
 	if mode := w.edges[0].ups[0].Mode(); mode != upstreams.ModeReady {
 		t.Errorf("of two weeks ago: %v", mode)
 	}
@@ -102,20 +102,20 @@ func TestModesAreRenewed(t *testing.T) {
 func TestModeOfUpstreamThatReturns(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	for _, e := range w.edges { // both the edge that was asked and another one
-		w.round()
-		w.edges[0].board.SetMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
-		w.round()
-		w.round()
+		w.exchangeAll()
+		w.edges[0].board.PublishMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
+		w.exchangeAll()
+		w.exchangeAll()
 		gone := e.ups[0]
 		e.ups = e.ups[1:]
-		w.round()
+		w.exchangeAll()
 		again := w.add(t, 1).ups[0]
 		w.edges = w.edges[:2]
 		if again == gone || again.ID() != gone.ID() {
 			t.Fatal("this is not a new upstream with the same id")
 		}
 		e.ups = append([]*upstreams.Upstream{again}, e.ups...)
-		w.round()
+		w.exchangeAll()
 		if mode := again.Mode(); mode != upstreams.ModeDrain {
 			t.Errorf("the mode is %v", mode)
 		}
@@ -129,27 +129,27 @@ func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 		"pending": func(*world, *edge, string) {},
 		"replaced": func(w *world, e *edge, name string) {
 			e.line.cut = false
-			w.round()
+			w.exchangeAll()
 			w.twin.facts[name] = twinFact{value: `{"mode":"ready","who":"x","when":9999999999}`}
 			w.twin.newest++
-			w.round()
+			w.exchangeAll()
 		},
 	} {
 		w := newWorld(t, 1, 2)
 		e := w.edges[0]
 		w.twin.answer(&message{edge: "one", number: 1, work: "", seed: "s"})
-		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.Grace).Unix()})}
-		w.round()
+		w.twin.facts[secretFact] = twinFact{value: sign.New("ps", w.secrets).Sign(sign.Since, "", map[string]int64{"since": w.now.Add(-2 * sign.UnsignedGrace).Unix()})}
+		w.exchangeAll()
 		e.line.cut = true
-		e.board.SetMode(e.ups[0], upstreams.ModeDrain, "operator", w.now)
-		w.round()
-		spoil(w, e, modePrefix+Name(e.ups[0].ID()))
+		e.board.PublishMode(e.ups[0], upstreams.ModeDrain, "operator", w.now)
+		w.exchangeAll()
+		spoil(w, e, modePrefix+UpstreamKey(e.ups[0].ID()))
 		e.ups = e.ups[1:]
-		w.round()
+		w.exchangeAll()
 		again := w.add(t, 1).ups[0]
 		w.edges = w.edges[:1]
 		e.ups = append([]*upstreams.Upstream{again}, e.ups...)
-		w.round()
+		w.exchangeAll()
 		if mode := again.Mode(); mode != upstreams.ModeDrain {
 			t.Errorf("%s: the mode is %v", what, mode)
 		}
@@ -163,19 +163,19 @@ func TestModesOfRemovedUpstreams(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	b := w.edges[0].board
 	gone, stays := w.edges[0].ups[1].ID(), w.edges[0].ups[0].ID()
-	b.SetMode(w.edges[0].ups[1], upstreams.ModeDrain, "operator", w.now)
-	b.SetMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
-	w.round()
+	b.PublishMode(w.edges[0].ups[1], upstreams.ModeDrain, "operator", w.now)
+	b.PublishMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
+	w.exchangeAll()
 	for _, e := range w.edges {
 		e.ups, e.calls, e.down = e.ups[:1], e.calls[:1], e.down[:1]
 	}
 	for range 10 {
-		w.pass(24 * time.Hour)
-		w.round()
+		w.advance(24 * time.Hour)
+		w.exchangeAll()
 	}
-	w.round()
+	w.exchangeAll()
 	for i, e := range w.edges {
-		if _, there := e.board.facts[modePrefix+Name(gone)]; there {
+		if _, there := e.board.facts[modePrefix+UpstreamKey(gone)]; there {
 			t.Errorf("edge %d still has the mode of an upstream that is gone", i)
 		}
 		if _, there := e.board.Mode(gone); there {

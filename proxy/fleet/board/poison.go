@@ -11,27 +11,27 @@ import (
 // Poison records which request bodies have killed which engines. *poison.Requests implements
 // Poison.
 type Poison interface {
-	// Seed sets the seed for hashing bodies. The seed is the same at all edges.
-	Seed(seed string)
-	// Learn replaces the facts from the fleet. lost maps the hash of a body to the engines that the
+	// SetSeed sets the seed for hashing bodies. The seed is the same at all edges.
+	SetSeed(seed string)
+	// SetLostEngines replaces the facts from the fleet. lost maps the hash of a body to the engines that the
 	// body has killed.
-	Learn(lost map[uint64][]*upstreams.Upstream)
+	SetLostEngines(lost map[uint64][]*upstreams.Upstream)
 }
 
 const poisonPrefix = "p:"
 
 func poisonName(hash uint64, id upstreams.ID) string {
-	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
+	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + UpstreamKey(id)
 }
 
-// Lost notifies every edge that the body with the given hash has killed an upstream. The fact
+// ReportLost notifies every edge that the body with the given hash has killed an upstream. The fact
 // expires after life.
-func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
-	b.put(poisonName(hash, id), "1", life)
+func (b *Board) ReportLost(hash uint64, id upstreams.ID, life time.Duration) {
+	b.putFact(poisonName(hash, id), "1", life)
 }
 
-// Cleared makes every edge forget which engines the body with the given hash has killed.
-func (b *Board) Cleared(hash uint64) {
+// ReportCleared makes every edge forget which engines the body with the given hash has killed.
+func (b *Board) ReportCleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()
 	var names []string
@@ -47,15 +47,15 @@ func (b *Board) Cleared(hash uint64) {
 	}
 	b.mu.Unlock()
 	for _, name := range names {
-		b.put(name, "", 0)
+		b.putFact(name, "", 0)
 	}
 }
 
 func (b *Board) applyPoison(seed string, facts map[string]string) {
-	b.o.Poison.Seed(seed)
-	byName := make(map[string]*upstreams.Upstream, len(b.here))
-	for i := range b.here {
-		byName[Name(b.here[i].ID)] = b.here[i].Upstream
+	b.o.Poison.SetSeed(seed)
+	byName := make(map[string]*upstreams.Upstream, len(b.localWork))
+	for i := range b.localWork {
+		byName[UpstreamKey(b.localWork[i].ID)] = b.localWork[i].Upstream
 	}
 	lost := map[uint64][]*upstreams.Upstream{}
 	for name := range facts {
@@ -68,5 +68,5 @@ func (b *Board) applyPoison(seed string, facts map[string]string) {
 			lost[hash] = append(lost[hash], byName[engine])
 		}
 	}
-	b.o.Poison.Learn(lost)
+	b.o.Poison.SetLostEngines(lost)
 }

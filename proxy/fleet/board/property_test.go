@@ -20,43 +20,44 @@ import (
 // edge is an edge in a fleet with virtual time. It implements Upstreams and Poison for its board.
 type edge struct {
 	board     *Board
-	line      *line
+	line      *simulatedStore
 	ups       []*upstreams.Upstream
 	calls     []int
 	down      []bool
-	elsewhere *upstreams.Elsewhere
+	elsewhere *upstreams.OtherEdgesWork
 	// Number of edges that divide the slots among themselves; 0 if the slots are not divided.
-	parts int
-	seed  string
-	lost  map[uint64][]*upstreams.Upstream
+	slotDivisor int
+	seed        string
+	lost        map[uint64][]*upstreams.Upstream
 }
 
-func (e *edge) Here(dst []upstreams.Here) []upstreams.Here {
+func (e *edge) LocalWork(dst []upstreams.LocalWork) []upstreams.LocalWork {
 	for i, u := range e.ups {
-		h := upstreams.Here{ID: u.ID(), Upstream: u, Work: upstreams.Work{Down: e.down[i]}}
+		h := upstreams.LocalWork{ID: u.ID(), Upstream: u, Work: upstreams.Work{Down: e.down[i]}}
 		h.Work.InFlight[0] = e.calls[i]
 		dst = append(dst, h)
 	}
 	return dst
 }
 
-func (e *edge) Share(s *upstreams.Elsewhere)                { e.elsewhere, e.parts = s, 0 }
-func (e *edge) Divide(edges int)                            { e.elsewhere, e.parts = nil, edges }
-func (e *edge) Seed(seed string)                            { e.seed = seed }
-func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
+func (e *edge) SetOtherEdges(s *upstreams.OtherEdgesWork) { e.elsewhere, e.slotDivisor = s, 0 }
 
-func (l *line) Available() bool { return !l.cut }
+func (e *edge) DivideSlots(edges int)                                { e.elsewhere, e.slotDivisor = nil, edges }
+func (e *edge) SetSeed(seed string)                                  { e.seed = seed }
+func (e *edge) SetLostEngines(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
 
-func (l *line) Edges() int { return l.edges }
+func (l *simulatedStore) Available() bool { return !l.cut }
 
-func (l *line) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
+func (l *simulatedStore) Edges() int { return l.edges }
+
+func (l *simulatedStore) Run(context.Context, *valkey.Lua, string, []string) ([]valkey.ValkeyMessage, error) {
 	panic("the board has an exchange of its own")
 }
 
 type world struct {
 	secrets    []string
 	began, now time.Time
-	twin       *twin
+	twin       *scriptModel
 	edges      []*edge
 	started    int
 }
@@ -65,7 +66,7 @@ func never() bool { return false }
 
 func newWorld(t require, edges, ups int) *world {
 	now := time.Now()
-	w := &world{began: now, now: now, twin: &twin{now: 1e12}, secrets: []string{"the secret"}}
+	w := &world{began: now, now: now, twin: &scriptModel{now: 1e12}, secrets: []string{"the secret"}}
 	for range edges {
 		w.add(t, ups)
 	}
@@ -79,7 +80,7 @@ func (w *world) add(t require, n int) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &edge{line: &line{twin: w.twin, lose: never, mute: never, repeat: never}, calls: make([]int, n), down: make([]bool, n)}
+	e := &edge{line: &simulatedStore{twin: w.twin, lose: never, mute: never, repeat: never}, calls: make([]int, n), down: make([]bool, n)}
 	specs := make([]config.Upstream, n)
 	for i := range specs {
 		specs[i] = config.Upstream{Name: fmt.Sprint("e", i), URL: fmt.Sprint("http://127.0.0.1:", i+1), Engine: "openai"}
@@ -98,19 +99,19 @@ func (w *world) add(t require, n int) *edge {
 	return e
 }
 
-func (w *world) pass(d time.Duration) {
+func (w *world) advance(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.twin.now = 1e12 + w.now.Sub(w.began).Milliseconds()
 }
 
-func (w *world) round() {
+func (w *world) exchangeAll() {
 	for _, e := range w.edges {
-		e.board.step(context.Background())
+		e.board.exchangeOnce(context.Background())
 	}
 }
 
-// check compares each edge's view of the other edges with their actual state.
-func (w *world) check(t interface{ Fatalf(string, ...any) }) {
+// checkViews compares each edge's view of the other edges with their actual state.
+func (w *world) checkViews(t interface{ Fatalf(string, ...any) }) {
 	for i, e := range w.edges {
 		if e.elsewhere == nil || e.elsewhere.Edges != len(w.edges) {
 			t.Fatalf("edge %d knows of %+v, of %d edges", i, e.elsewhere, len(w.edges))
@@ -148,7 +149,7 @@ func TestBoard(t *testing.T) {
 			e := w.edges[i]
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
-				w.pass(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * time.Millisecond)
+				w.advance(time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * time.Millisecond)
 			case 1:
 				for _, late := range e.line.late {
 					late()
@@ -161,11 +162,11 @@ func TestBoard(t *testing.T) {
 			case 4:
 				m := rapid.SampledFrom([]upstreams.Mode{upstreams.ModeReady, upstreams.ModeDrain, upstreams.ModeMaintenance}).Draw(t, "mode")
 				e.ups[u].SetMode(m)
-				e.board.SetMode(e.ups[u], m, "ann", w.now)
+				e.board.PublishMode(e.ups[u], m, "ann", w.now)
 			case 5:
-				e.board.Lost(uint64(1+u), e.ups[u].ID(), time.Minute)
+				e.board.ReportLost(uint64(1+u), e.ups[u].ID(), time.Minute)
 			case 6:
-				e.board.Cleared(uint64(1 + u))
+				e.board.ReportCleared(uint64(1 + u))
 			case 7:
 				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
 					w.edges = append(w.edges[:i], w.edges[i+1:]...)
@@ -174,7 +175,7 @@ func TestBoard(t *testing.T) {
 			case 8:
 				e.line.cut = !e.line.cut
 			default:
-				e.board.step(context.Background())
+				e.board.exchangeOnce(context.Background())
 			}
 		}
 		for _, e := range w.edges { // delayed messages arrive now or never
@@ -183,13 +184,13 @@ func TestBoard(t *testing.T) {
 			}
 			e.line.lose, e.line.mute, e.line.repeat, e.line.late, e.line.cut = never, never, never, nil, false
 		}
-		w.round()
+		w.exchangeAll()
 		for range 4 { // the leases of dead edges expire
-			w.pass(lease / 3)
-			w.round()
+			w.advance(workLease / 3)
+			w.exchangeAll()
 		}
-		w.round()
-		w.check(t)
+		w.exchangeAll()
+		w.checkViews(t)
 		first := w.edges[0]
 		for i, e := range w.edges {
 			if !reflect.DeepEqual(e.board.facts, first.board.facts) || len(e.board.pending) > 0 || e.seed != first.seed {
@@ -214,17 +215,17 @@ func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
 	one.calls[0], two.calls[0] = 3, 5
-	w.round()
-	w.round()
-	w.check(t)
+	w.exchangeAll()
+	w.exchangeAll()
+	w.checkViews(t)
 	two.line.cut, two.line.edges = true, 3
-	for passed := time.Duration(0); passed <= lease+busyPeriod; passed += busyPeriod {
-		w.pass(busyPeriod)
-		w.round()
-		if fresh := passed+busyPeriod < freshFor; (two.elsewhere != nil) != fresh {
+	for passed := time.Duration(0); passed <= workLease+busyPeriod; passed += busyPeriod {
+		w.advance(busyPeriod)
+		w.exchangeAll()
+		if fresh := passed+busyPeriod < answerFreshTime; (two.elsewhere != nil) != fresh {
 			t.Fatalf("after %s the edge that is cut off knows %v", passed, two.elsewhere)
-		} else if fresh != (two.parts == 0) || !fresh && two.parts != 3 {
-			t.Fatalf("after %s the edge that is cut off has one part of %d", passed, two.parts)
+		} else if fresh != (two.slotDivisor == 0) || !fresh && two.slotDivisor != 3 {
+			t.Fatalf("after %s the edge that is cut off has one part of %d", passed, two.slotDivisor)
 		}
 	}
 	if got := one.elsewhere; got.Edges != 1 || got.Works[one.ups[0].ID()] != (upstreams.Work{}) {
@@ -238,12 +239,12 @@ func TestDeadEdge(t *testing.T) {
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]
-	w.round()
+	w.exchangeAll()
 	one.ups[1].SetMode(upstreams.ModeDrain)
-	one.board.SetMode(one.ups[1], upstreams.ModeDrain, "ann", w.now)
-	two.board.Lost(77, two.ups[0].ID(), time.Minute)
-	w.round()
-	w.round()
+	one.board.PublishMode(one.ups[1], upstreams.ModeDrain, "ann", w.now)
+	two.board.ReportLost(77, two.ups[0].ID(), time.Minute)
+	w.exchangeAll()
+	w.exchangeAll()
 	if two.ups[1].Mode() != upstreams.ModeDrain || two.ups[0].Mode() != upstreams.ModeReady || len(one.lost[77]) != 1 {
 		t.Fatalf("the other edge's mode = %s, lost = %v; want %s and one loss of 77", two.ups[1].Mode(), one.lost, upstreams.ModeDrain)
 	}
@@ -251,31 +252,31 @@ func TestFacts(t *testing.T) {
 		t.Errorf("Mode = %+v, want it set by ann at %d", s, w.now.Unix())
 	}
 	w.twin.forget()
-	w.round()
-	w.round()
+	w.exchangeAll()
+	w.exchangeAll()
 	late := w.add(t, 2)
-	w.round()
+	w.exchangeAll()
 	if late.ups[1].Mode() != upstreams.ModeDrain {
 		t.Error("an edge that starts late does not know the mode")
 	}
-	two.board.Lost(78, two.ups[0].ID(), time.Minute)
-	w.round()
-	w.round()
+	two.board.ReportLost(78, two.ups[0].ID(), time.Minute)
+	w.exchangeAll()
+	w.exchangeAll()
 	if len(one.lost) != 1 || len(one.lost[78]) != 1 || one.seed != two.seed {
 		t.Fatalf("lost = %v, want one loss of 78 only, and equal seeds", one.lost)
 	}
 	for range 61 {
-		w.pass(time.Second)
-		w.round()
+		w.advance(time.Second)
+		w.exchangeAll()
 	}
-	w.round()
+	w.exchangeAll()
 	if len(one.lost) != 0 || len(two.lost) != 0 {
 		t.Errorf("lost = %v and %v after a minute, want none", one.lost, two.lost)
 	}
 	late.ups[1].SetMode(upstreams.ModeReady)
-	late.board.SetMode(late.ups[1], upstreams.ModeReady, "bob", w.now)
-	w.round()
-	w.round()
+	late.board.PublishMode(late.ups[1], upstreams.ModeReady, "bob", w.now)
+	w.exchangeAll()
+	w.exchangeAll()
 	if one.ups[1].Mode() != upstreams.ModeReady {
 		t.Error("the upstream stays drained")
 	}
@@ -286,9 +287,9 @@ func TestRetention(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	e := w.edges[0]
 	e.calls[0] = 1
-	e.board.Lost(77, e.ups[0].ID(), time.Minute)
-	own := ownWork(e.Here(nil))
-	m := e.board.message(own.String(), w.now)
+	e.board.ReportLost(77, e.ups[0].ID(), time.Minute)
+	own := ownWork(e.LocalWork(nil))
+	m := e.board.buildMessage(own.String(), w.now)
 	for _, word := range m.args() {
 		for _, u := range e.ups {
 			if word == string(u.ID()) || word == u.Name() {
@@ -296,7 +297,7 @@ func TestRetention(t *testing.T) {
 			}
 		}
 	}
-	if len(Name(e.ups[0].ID())) != 16 || Name(e.ups[0].ID()) == Name(e.ups[1].ID()) {
-		t.Error(Name(e.ups[0].ID()))
+	if len(UpstreamKey(e.ups[0].ID())) != 16 || UpstreamKey(e.ups[0].ID()) == UpstreamKey(e.ups[1].ID()) {
+		t.Error(UpstreamKey(e.ups[0].ID()))
 	}
 }

@@ -16,16 +16,16 @@ import (
 )
 
 //go:embed board.lua
-var source string
+var boardSource string
 
-var script = valkey.NewLuaScript(source)
+var boardScript = valkey.NewLuaScript(boardSource)
 
-// lease is how long an edge's work counts after the edge's last message. It is short because the
+// workLease is how long an edge's work counts after the edge's last message. It is short because the
 // connections of a dead edge close, and engines then cancel its calls.
-const lease = 3 * time.Second
+const workLease = 3 * time.Second
 
-// Name returns the name of an upstream in the store, which is a hash of the upstream's id.
-func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
+// UpstreamKey returns the name of an upstream in the store, which is a hash of the upstream's id.
+func UpstreamKey(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
 // works maps upstream names to work. work.down is the number of edges that have found the upstream
 // down.
@@ -74,35 +74,35 @@ func parseWorks(text string) (works, error) {
 type fact struct {
 	number      uint64
 	name, value string // an empty value deletes the fact
-	life        time.Duration
+	lifetime    time.Duration
 }
 
 type message struct {
 	edge    string
 	number  uint64
-	work    string // sameWork if the work has not changed
+	work    string // unchangedWork if the work has not changed
 	version string // version of the facts that the edge knows
 	seed    string // used if the board does not exist
 	facts   []fact
 }
 
-const sameWork = "="
+const unchangedWork = "="
 
 func (m *message) args() []string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(lease), m.work, m.version, m.seed}
+	out := []string{m.edge, strconv.FormatUint(m.number, 10), ms(workLease), m.work, m.version, m.seed}
 	for _, f := range m.facts {
-		out = append(out, strconv.FormatUint(f.number, 10), f.name, f.value, ms(f.life))
+		out = append(out, strconv.FormatUint(f.number, 10), f.name, f.value, ms(f.lifetime))
 	}
 	return out
 }
 
 type reply struct {
-	known   bool
-	edges   int
-	works   works
-	version string
-	facts   map[string]string // nil if the facts are unchanged
+	workKnown bool
+	edges     int
+	works     works
+	version   string
+	facts     map[string]string // nil if the facts are unchanged
 }
 
 var errOvertaken = errors.New("a later message was there first")
@@ -130,7 +130,7 @@ func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error
 			return r, err
 		}
 	}
-	r.known, r.version = words[0] == "ok", words[3]
+	r.workKnown, r.version = words[0] == "ok", words[3]
 	if r.works, err = parseWorks(words[2]); err != nil || r.version == version {
 		return r, err
 	}

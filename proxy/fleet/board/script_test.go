@@ -35,12 +35,12 @@ func TestScript(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
-		key, other := fmt.Sprint("board-", run), &twin{now: 1e12}
+		key, other := fmt.Sprint("board-", run), &scriptModel{now: 1e12}
 		version, facts := "", uint64(0)
 		for range rapid.IntRange(1, 30).Draw(t, "messages") {
 			m := message{
 				edge: rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "edge"), number: uint64(rapid.IntRange(1, 30).Draw(t, "number")),
-				work: sameWork, version: version, seed: rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "seed"),
+				work: unchangedWork, version: version, seed: rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "seed"),
 			}
 			if rapid.Bool().Draw(t, "changed") {
 				m.work = drawWork(t)
@@ -54,7 +54,7 @@ func TestScript(t *testing.T) {
 			}
 			server.SetTime(time.UnixMilli(other.now))
 			var got reply
-			list, err := script.Exec(context.Background(), client, []string{key}, m.args()).ToArray()
+			list, err := boardScript.Exec(context.Background(), client, []string{key}, m.args()).ToArray()
 			if err == nil {
 				got, err = parseReply(list, m.version)
 			}
@@ -63,7 +63,7 @@ func TestScript(t *testing.T) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
 			if err == nil {
-				if got.known != want.known || got.edges != want.edges || got.version != want.version || !maps.Equal(got.works, want.works) ||
+				if got.workKnown != want.workKnown || got.edges != want.edges || got.version != want.version || !maps.Equal(got.works, want.works) ||
 					(got.facts == nil) != (want.facts == nil) || !maps.Equal(got.facts, want.facts) {
 					t.Fatalf("%+v, the twin: %+v", got, want)
 				}

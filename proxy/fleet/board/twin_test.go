@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// twin is the board's script in Go, for property tests. TestScript compares it with the script.
-type twin struct {
+// scriptModel is the board's script in Go, for property tests. TestScript compares it with the script.
+type scriptModel struct {
 	now    int64 // in milliseconds
 	seed   string
 	first  int64
@@ -29,7 +29,7 @@ type twinFact struct {
 	value string
 }
 
-func (t *twin) forget() { *t = twin{now: t.now} }
+func (t *scriptModel) forget() { *t = scriptModel{now: t.now} }
 
 func (w works) add(more works, sign int) {
 	for name, m := range more {
@@ -44,8 +44,8 @@ func (w works) add(more works, sign int) {
 	}
 }
 
-func (t *twin) answer(m *message) (reply, error) {
-	ms := lease.Milliseconds()
+func (t *scriptModel) answer(m *message) (reply, error) {
+	ms := workLease.Milliseconds()
 	if t.edges == nil {
 		t.seed, t.first = m.seed, t.now+ms
 		t.sum, t.edges, t.work, t.facts = works{}, map[string]*twinEdge{}, map[string]works{}, map[string]twinFact{}
@@ -59,7 +59,7 @@ func (t *twin) answer(m *message) (reply, error) {
 		t.edges[m.edge] = me
 	}
 	known := true
-	if m.work != sameWork {
+	if m.work != unchangedWork {
 		now, err := parseWorks(m.work)
 		if err != nil {
 			panic(err)
@@ -81,8 +81,8 @@ func (t *twin) answer(m *message) (reply, error) {
 			continue
 		}
 		fact := twinFact{value: f.value}
-		if f.life > 0 {
-			fact.ends = t.now + f.life.Milliseconds()
+		if f.lifetime > 0 {
+			fact.ends = t.now + f.lifetime.Milliseconds()
 			t.first = min(t.first, fact.ends)
 		}
 		t.facts[f.name] = fact
@@ -91,7 +91,7 @@ func (t *twin) answer(m *message) (reply, error) {
 	if t.first = min(t.first, me.ends); t.first <= t.now {
 		t.reap()
 	}
-	r := reply{known: known, edges: len(t.edges), works: maps.Clone(t.sum), version: fmt.Sprintf("%s:%d", t.seed, t.newest)}
+	r := reply{workKnown: known, edges: len(t.edges), works: maps.Clone(t.sum), version: fmt.Sprintf("%s:%d", t.seed, t.newest)}
 	if r.version != m.version {
 		r.facts = map[string]string{}
 		for name, f := range t.facts {
@@ -101,8 +101,8 @@ func (t *twin) answer(m *message) (reply, error) {
 	return r, nil
 }
 
-func (t *twin) reap() {
-	t.first = t.now + lease.Milliseconds()
+func (t *scriptModel) reap() {
+	t.first = t.now + workLease.Milliseconds()
 	for name, e := range t.edges {
 		if e.ends <= t.now {
 			delete(t.edges, name)
@@ -124,8 +124,8 @@ func (t *twin) reap() {
 	}
 }
 
-type line struct {
-	twin *twin
+type simulatedStore struct {
+	twin *scriptModel
 	cut  bool
 	// Number of edges that divide the limits while the line is cut.
 	edges              int
@@ -133,7 +133,7 @@ type line struct {
 	late               []func() // messages that will arrive a second time
 }
 
-func (l *line) exchange(_ context.Context, m *message) (reply, error) {
+func (l *simulatedStore) exchange(_ context.Context, m *message) (reply, error) {
 	if l.lose() {
 		return reply{}, context.DeadlineExceeded
 	}

@@ -13,8 +13,8 @@ const (
 	EntryCertificate EntryKind = "certificate" // a private key and its certificate chain in PEM
 )
 
-// Known reports whether this version of the program reads the kind.
-func (k EntryKind) Known() bool {
+// IsKnown reports whether this version of the program reads the kind.
+func (k EntryKind) IsKnown() bool {
 	return k == EntryValue || k == EntryAccount || k == EntryCertificate
 }
 

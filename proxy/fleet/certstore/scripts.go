@@ -29,13 +29,13 @@ var (
 	releaseScript = valkey.NewLuaScript(releaseSource)
 )
 
-// kept is how long the store keeps the entries after the last write or lock request. Running edges
+// entriesTTL is how long the store keeps the entries after the last write or lock request. Running edges
 // restore entries lost by the store.
-const kept = 400 * 24 * time.Hour
+const entriesTTL = 400 * 24 * time.Hour
 
-// atOnce is the maximum number of entries in an answer. A certificate with its key and
+// maxAnswerEntries is the maximum number of entries in an answer. A certificate with its key and
 // intermediates is about 10 KiB in size.
-const atOnce = 16
+const maxAnswerEntries = 16
 
 // Link is the connection to the store. *fleet.Link implements Link.
 type Link interface {
@@ -43,22 +43,22 @@ type Link interface {
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-var errAnswer = errors.New("the store's answer has an unexpected form")
+var errUnexpectedReply = errors.New("the store's answer has an unexpected form")
 
-// words runs a script and returns the elements of its answer. If there are fewer than least
+// runScript runs a script and returns the elements of its answer. If there are fewer than least
 // elements, it returns an error.
-func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
+func (s *Store) runScript(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {
 		return nil, err
 	}
 	if len(answer) < least {
-		return nil, errAnswer
+		return nil, errUnexpectedReply
 	}
 	out := make([]string, len(answer))
 	for i := range answer {
 		if out[i], err = answer[i].ToString(); err != nil {
-			return nil, errAnswer
+			return nil, errUnexpectedReply
 		}
 	}
 	return out, nil

@@ -19,11 +19,11 @@ import (
 const Lease = 10 * time.Second
 
 const (
-	leaseRenewed = Lease / 5
+	leaseRenewInterval = Lease / 5
 	// An edge abandons its order this long before the lease expires.
-	leaseMargin = time.Second
-	askPeriod   = 500 * time.Millisecond // pause between two attempts to acquire a lock
-	answerTime  = 2 * time.Second        // maximum time that Storage waits for the store
+	leaseMargin    = time.Second
+	lockRetryPause = 500 * time.Millisecond // pause between two attempts to acquire a lock
+	storeTimeout   = 2 * time.Second        // maximum time that Storage waits for the store
 )
 
 // Storage implements certmagic.Storage with the fleet's store. It caches all entries, and only
@@ -35,28 +35,28 @@ type Storage struct {
 	mu     sync.Mutex
 	values map[string]value // keyed by certmagic key
 	// Entries written by versions without certmagic, keyed by kind and name.
-	before map[string]value
-	held   map[string]func() // keyed by lock name; each function stops the renewal of the lock
+	legacyEntries map[string]value
+	heldLocks     map[string]func() // keyed by lock name; each function stops the renewal of the lock
 }
 
 type value struct {
-	text  []byte    // nil if sealed with a key that this edge does not have
-	since time.Time // when this edge last read or wrote the value
+	text      []byte    // nil if sealed with a key that this edge does not have
+	updatedAt time.Time // when this edge last read or wrote the value
 }
 
 var _ acme.Fleet = (*Storage)(nil)
 
 // NewStorage returns a Storage that uses s.
 func NewStorage(s *Store, g *guard.Guard) *Storage {
-	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
+	return &Storage{store: s, guard: g, values: map[string]value{}, legacyEntries: map[string]value{}, heldLocks: map[string]func(){}}
 }
 
 // Available reports whether the store can be reached.
 func (s *Storage) Available() bool { return s.store.Available() }
 
-// read adopts the changes in the store. The caller must hold mu.
-func (s *Storage) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+// refresh adopts the changes in the store. The caller must hold mu.
+func (s *Storage) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	entries, whole, err := s.store.Changes(ctx, false)
 	if err != nil {
@@ -64,10 +64,10 @@ func (s *Storage) read(ctx context.Context) error {
 	}
 	if whole {
 		clear(s.values)
-		clear(s.before)
+		clear(s.legacyEntries)
 	}
 	for _, e := range entries {
-		at, into := string(e.Kind)+":"+e.Name, s.before
+		at, into := string(e.Kind)+":"+e.Name, s.legacyEntries
 		if e.Kind == EntryValue {
 			at, into = e.Name, s.values
 		}
@@ -83,27 +83,27 @@ func (s *Storage) read(ctx context.Context) error {
 	return nil
 }
 
-// Before implements acme.Fleet.
-func (s *Storage) Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error) {
+// LegacyData implements acme.Fleet.
+func (s *Storage) LegacyData(ctx context.Context) (account []byte, certificates map[string][]byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return nil, nil, err
 	}
 	certificates = map[string][]byte{}
-	for at, v := range s.before {
+	for at, v := range s.legacyEntries {
 		if name, ok := strings.CutPrefix(at, string(EntryCertificate)+":"); ok && v.text != nil {
 			certificates[name] = v.text
 		}
 	}
-	return s.before[string(EntryAccount)+":"].text, certificates, nil
+	return s.legacyEntries[string(EntryAccount)+":"].text, certificates, nil
 }
 
 // Load implements certmagic.Storage.
 func (s *Storage) Load(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
 	v, ok := s.values[key]
@@ -122,16 +122,16 @@ var errStale = errors.New("the fleet's store has it sealed by keys that this edg
 func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.put(ctx, key, text)
+	return s.putLocked(ctx, key, text)
 }
 
-// put writes a value. An empty text deletes it. The caller must hold mu.
-func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
+// putLocked writes a value. An empty text deletes it. The caller must hold mu.
+func (s *Storage) putLocked(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
-		if err = s.read(ctx); err != nil {
+		if err = s.refresh(ctx); err != nil {
 			return err
 		}
-		asking, cancel := context.WithTimeout(ctx, answerTime)
+		asking, cancel := context.WithTimeout(ctx, storeTimeout)
 		err = s.store.Put(asking, Entry{Kind: EntryValue, Name: key, Text: text})
 		cancel()
 		if !errors.Is(err, ErrChanged) {
@@ -153,12 +153,12 @@ func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) 
 func (s *Storage) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return err
 	}
 	for at := range s.values {
 		if at == key || strings.HasPrefix(at, key+"/") {
-			if err := s.put(ctx, at, nil); err != nil {
+			if err := s.putLocked(ctx, at, nil); err != nil {
 				return err
 			}
 		}
@@ -176,7 +176,7 @@ func (s *Storage) Exists(ctx context.Context, key string) bool {
 func (s *Storage) List(ctx context.Context, path string, recursive bool) (keys []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
@@ -203,11 +203,11 @@ func (s *Storage) List(ctx context.Context, path string, recursive bool) (keys [
 func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.read(ctx); err != nil {
+	if err := s.refresh(ctx); err != nil {
 		return certmagic.KeyInfo{}, err
 	}
 	if v, ok := s.values[key]; ok {
-		return certmagic.KeyInfo{Key: key, Modified: v.since, Size: int64(len(v.text)), IsTerminal: true}, nil
+		return certmagic.KeyInfo{Key: key, Modified: v.updatedAt, Size: int64(len(v.text)), IsTerminal: true}, nil
 	}
 	for at := range s.values {
 		if strings.HasPrefix(at, key+"/") {
@@ -227,7 +227,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 			return err
 		}
 		select {
-		case <-time.After(askPeriod):
+		case <-time.After(lockRetryPause):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -237,45 +237,45 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 // TryLock implements certmagic.TryLocker.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
-	_, mine := s.held[name]
+	_, mine := s.heldLocks[name]
 	s.mu.Unlock()
 	if mine { // the store would grant the lock to the same edge a second time
 		return false, nil
 	}
 	sent := time.Now()
-	granted, err := s.claim(ctx, name)
+	granted, err := s.claimLock(ctx, name)
 	if err != nil || !granted {
 		return false, err
 	}
 	keeping, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	s.mu.Lock()
-	s.held[name] = func() { end(); <-ended }
+	s.heldLocks[name] = func() { end(); <-ended }
 	s.mu.Unlock()
 	go s.guard.Once(guard.ACME, func() {
 		defer close(ended)
 		whole := false
 		defer func() {
 			if !whole { // a panic stopped the renewal
-				acme.Lose(ctx, ErrLockLost)
+				acme.ReportLockLoss(ctx, ErrLockLost)
 			}
 		}()
-		s.keep(keeping, ctx, name, sent)
+		s.renewLock(keeping, ctx, name, sent)
 		whole = true
 	})
 	return true, nil
 }
 
-func (s *Storage) claim(ctx context.Context, name string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+func (s *Storage) claimLock(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.store.Claim(ctx, name)
+	return s.store.ClaimLock(ctx, name)
 }
 
-// keep renews a lock until ctx is done. If the lock is lost, keep cancels the attempt that holds
+// renewLock renews a lock until ctx is done. If the lock is lost, keep cancels the attempt that holds
 // it.
-func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time) {
-	tick := time.NewTicker(leaseRenewed)
+func (s *Storage) renewLock(ctx, attempt context.Context, name string, good time.Time) {
+	tick := time.NewTicker(leaseRenewInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -284,14 +284,14 @@ func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time
 			return
 		}
 		sent := time.Now()
-		granted, err := s.claim(ctx, name)
+		granted, err := s.claimLock(ctx, name)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && granted:
 			good = sent
-		case err == nil || time.Since(good) > Lease-leaseMargin-leaseRenewed:
-			acme.Lose(attempt, ErrLockLost)
+		case err == nil || time.Since(good) > Lease-leaseMargin-leaseRenewInterval:
+			acme.ReportLockLoss(attempt, ErrLockLost)
 			return
 		}
 	}
@@ -300,13 +300,13 @@ func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time
 // Unlock implements certmagic.Locker.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
-	end := s.held[name]
-	delete(s.held, name)
+	end := s.heldLocks[name]
+	delete(s.heldLocks, name)
 	s.mu.Unlock()
 	if end != nil {
 		end()
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return s.store.Release(ctx, name)
+	return s.store.ReleaseLock(ctx, name)
 }

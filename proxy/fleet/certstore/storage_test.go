@@ -92,10 +92,10 @@ func TestLock(t *testing.T) {
 	}
 	attempt, lose := context.WithCancelCause(t.Context())
 	defer lose(nil)
-	if err := b.Lock(acme.WithLoss(attempt, lose), "x"); err != nil {
+	if err := b.Lock(acme.WithLockLoss(attempt, lose), "x"); err != nil {
 		t.Fatal(err)
 	}
-	f.pass(2 * Lease)
+	f.advance(2 * Lease)
 	if ok, err := a.TryLock(t.Context(), "x"); !ok || err != nil {
 		t.Fatalf("TryLock after the lease = %v, %v; want true", ok, err)
 	}
@@ -116,7 +116,7 @@ func TestBefore(t *testing.T) {
 	old := f.edge("a")
 	f.put(old, EntryAccount, "", "key")
 	f.put(old, EntryCertificate, "a.test", "pair")
-	account, certificates, err := NewStorage(f.edge("b"), nil).Before(t.Context())
+	account, certificates, err := NewStorage(f.edge("b"), nil).LegacyData(t.Context())
 	if err != nil || string(account) != "key" || len(certificates) != 1 || string(certificates["a.test"]) != "pair" {
 		t.Errorf("account %q, certificates %q, %v; want key and the pair of a.test", account, certificates, err)
 	}

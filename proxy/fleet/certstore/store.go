@@ -30,35 +30,35 @@ type Options struct {
 
 // Store reads and writes sealed entries.
 type Store struct {
-	o       Options
-	key     string // key of the hash, without the fleet's prefix
-	refused map[string]*metrics.Counter
+	o               Options
+	key             string // key of the hash, without the fleet's prefix
+	refusedCounters map[string]*metrics.Counter
 
-	mu      sync.Mutex
-	secrets []string // secrets from which keys was derived
-	since   time.Time
-	old     []Entry // valid entries that are not sealed with the first secret
-	keys    *seal.Keys
-	number  string // change number at the last read
-	fields  map[string]*field
+	mu              sync.Mutex
+	secrets         []string // secrets from which keys was derived
+	secretsChanged  time.Time
+	entriesToReseal []Entry // valid entries that are not sealed with the first secret
+	keys            *seal.Keys
+	lastChange      string // change number at the last read
+	fieldStates     map[string]*fieldState
 }
 
-type field struct {
-	change  string // "0" if the store does not contain the entry
-	version uint64
-	blob    string
+type fieldState struct {
+	changeNumber string // "0" if the store does not contain the entry
+	version      uint64
+	blob         string
 }
 
 // New returns a Store for the entries of one ACME directory.
 func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
-		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refused: map[string]*metrics.Counter{}, number: "0",
-		fields: map[string]*field{},
+		o: o, key: "acme:" + hex.EncodeToString(sum[:8]), refusedCounters: map[string]*metrics.Counter{}, lastChange: "0",
+		fieldStates: map[string]*fieldState{},
 	}
 	for _, state := range []EntryState{Forged, Stale, Older} {
 		name := `penstock_fleet_certificates_refused_total{reason="` + state.String() + `"}`
-		s.refused[state.String()] = o.Metrics.NewCounter(name)
+		s.refusedCounters[state.String()] = o.Metrics.NewCounter(name)
 	}
 	return s
 }
@@ -71,103 +71,103 @@ func (s *Store) Available() bool { return s.o.Link.Available() }
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	number := s.number
+	number := s.lastChange
 	if all {
 		number = "0"
 	}
 	for more := true; more; {
-		words, err := s.words(ctx, readScript, 3, number, strconv.Itoa(atOnce))
+		words, err := s.runScript(ctx, readScript, 3, number, strconv.Itoa(maxAnswerEntries))
 		if err != nil {
 			return nil, false, err
 		}
 		number, more, whole = words[0], words[1] == "1", whole || words[2] == "1"
 		for i := 3; i+1 < len(words); i += 2 {
-			if e, ok := s.open(words[i], words[i+1]); ok {
+			if e, ok := s.openEntry(words[i], words[i+1]); ok {
 				entries = append(entries, e)
 			}
 		}
 	}
-	s.number = number
+	s.lastChange = number
 	if whole {
-		s.forget(entries)
+		s.markMissing(entries)
 	}
-	s.sealAnew(ctx)
+	s.resealOld(ctx)
 	return entries, whole, nil
 }
 
-// sealAnewAfter is the delay between a change of the secrets and sealing the entries again. By
+// resealDelay is the delay between a change of the secrets and sealing the entries again. By
 // then, every edge should have the new secrets.
-const sealAnewAfter = 10 * time.Minute
+const resealDelay = 10 * time.Minute
 
-// sealAnew seals entries that are sealed with another secret again with the first one, so that an
+// resealOld seals entries that are sealed with another secret again with the first one, so that an
 // operator can remove the other secret. The caller must hold mu.
-func (s *Store) sealAnew(ctx context.Context) {
-	old := s.old
-	s.old = nil
-	if time.Since(s.since) < sealAnewAfter {
+func (s *Store) resealOld(ctx context.Context) {
+	old := s.entriesToReseal
+	s.entriesToReseal = nil
+	if time.Since(s.secretsChanged) < resealDelay {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // if this fails, the next complete read finds the entry again
+		_ = s.putLocked(ctx, e) // if this fails, the next complete read finds the entry again
 	}
 }
 
-// forget marks entries that no longer exist in the store. It keeps their versions, because an
+// markMissing marks entries that no longer exist in the store. It keeps their versions, because an
 // attacker might restore an older entry.
-func (s *Store) forget(there []Entry) {
-	for name, f := range s.fields {
-		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
-			f.change = "0"
+func (s *Store) markMissing(there []Entry) {
+	for name, f := range s.fieldStates {
+		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldName(e.Kind, e.Name) == name }) {
+			f.changeNumber = "0"
 		}
 	}
 }
 
-func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
+func fieldName(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
-func (s *Store) open(name, value string) (e Entry, ok bool) {
+func (s *Store) openEntry(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")
 	e = Entry{Kind: EntryKind(kind), Name: of}
-	if !e.Kind.Known() {
+	if !e.Kind.IsKnown() {
 		return e, false // the entry was written by a newer program version
 	}
-	f := s.field(name)
-	f.change = change
+	f := s.fieldOf(name)
+	f.changeNumber = change
 	text, version, state := s.unseal(name, blob)
 	if state == Good && version < f.version {
 		state = Older
 	}
 	if e.State = state; state != Good {
-		s.refuse(f, e, blob)
+		s.countRefused(f, e, blob)
 		return e, true
 	}
 	e.Text, f.version, f.blob = text, version, ""
 	var result seal.Result
-	if !s.box(name, &result).Newest([]byte(blob)) {
-		s.old = append(s.old, e)
+	if !s.sealBox(name, &result).UsesNewestSecret([]byte(blob)) {
+		s.entriesToReseal = append(s.entriesToReseal, e)
 	}
 	return e, true
 }
 
-func (s *Store) field(name string) *field {
-	f := s.fields[name]
+func (s *Store) fieldOf(name string) *fieldState {
+	f := s.fieldStates[name]
 	if f == nil {
-		f = &field{change: "0"}
-		s.fields[name] = f
+		f = &fieldState{changeNumber: "0"}
+		s.fieldStates[name] = f
 	}
 	return f
 }
 
-func (s *Store) box(field string, result *seal.Result) seal.Box {
+func (s *Store) sealBox(field string, result *seal.Result) seal.Box {
 	if secrets := s.o.Secrets(); s.keys == nil || !slices.Equal(secrets, s.secrets) {
-		s.since, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
+		s.secretsChanged, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
 	}
-	return s.keys.Of(s.key, func(r seal.Result) { *result = r }).For(field)
+	return s.keys.NewBox(s.key, func(r seal.Result) { *result = r }).WithModel(field)
 }
 
 func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
-	plain, ok := s.box(field, &result).Open(nil, []byte(blob))
+	plain, ok := s.sealBox(field, &result).Open(nil, []byte(blob))
 	if !ok && result == seal.Stale {
 		return nil, 0, Stale
 	}
@@ -185,12 +185,12 @@ var remedies = map[EntryState]string{
 	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-func (s *Store) refuse(f *field, e Entry, blob string) {
+func (s *Store) countRefused(f *fieldState, e Entry, blob string) {
 	if f.blob == blob {
 		return
 	}
 	f.blob = blob
-	s.refused[e.State.String()].Inc()
+	s.refusedCounters[e.State.String()].Inc()
 	s.o.Log.Error("an entry of the fleet's certificates in the store is refused", zap.String("reason", e.State.String()),
 		zap.String("entry", string(e.Kind)), zap.String("domain", e.Name), zap.String("remedy", remedies[e.State]))
 }
@@ -202,40 +202,40 @@ var errTooLong = errors.New("the entry is too long to be sealed")
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(ctx, e)
+	return s.putLocked(ctx, e)
 }
 
-// write does the work of Put. The caller must hold mu.
-func (s *Store) write(ctx context.Context, e Entry) error {
-	name := fieldOf(e.Kind, e.Name)
-	f := s.field(name)
+// putLocked does the work of Put. The caller must hold mu.
+func (s *Store) putLocked(ctx context.Context, e Entry) error {
+	name := fieldName(e.Kind, e.Name)
+	f := s.fieldOf(name)
 	version := max(f.version+1, uint64(time.Now().UnixMicro()))
 	plain := append(strconv.AppendUint(nil, version, 10), ' ')
 	var result seal.Result
-	blob, ok := s.box(name, &result).Seal(nil, append(plain, e.Text...))
+	blob, ok := s.sealBox(name, &result).Seal(nil, append(plain, e.Text...))
 	if !ok {
 		return errTooLong
 	}
-	words, err := s.words(ctx, putScript, 1, name, f.change, string(blob), milliseconds(kept))
+	words, err := s.runScript(ctx, putScript, 1, name, f.changeNumber, string(blob), milliseconds(entriesTTL))
 	switch {
 	case err != nil:
 		return err
 	case words[0] == "changed":
 		return ErrChanged
 	}
-	f.change, f.version, f.blob = words[0], version, ""
+	f.changeNumber, f.version, f.blob = words[0], version, ""
 	return nil
 }
 
-// Claim requests a lock for the duration Lease. The holder renews the lock by calling Claim again
+// ClaimLock requests a lock for the duration Lease. The holder renews the lock by calling Claim again
 // before the lease expires by the store's clock.
-func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
-	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
+func (s *Store) ClaimLock(ctx context.Context, name string) (granted bool, err error) {
+	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(entriesTTL))
 	return err == nil && words[0] == "granted", err
 }
 
-// Release releases a lock.
-func (s *Store) Release(ctx context.Context, name string) error {
-	_, err := s.words(ctx, releaseScript, 1, name, s.o.Edge)
+// ReleaseLock releases a lock.
+func (s *Store) ReleaseLock(ctx context.Context, name string) error {
+	_, err := s.runScript(ctx, releaseScript, 1, name, s.o.Edge)
 	return err
 }

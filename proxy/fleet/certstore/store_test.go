@@ -38,11 +38,11 @@ func newFleet(t *testing.T) *fleet {
 	}
 	t.Cleanup(c.Close)
 	f := &fleet{t: t, redis: redis, link: link{c}, now: time.Now()}
-	f.pass(0)
+	f.advance(0)
 	return f
 }
 
-func (f *fleet) pass(d time.Duration) {
+func (f *fleet) advance(d time.Duration) {
 	f.now = f.now.Add(d)
 	f.redis.SetTime(f.now)
 }
@@ -90,11 +90,11 @@ func (f *fleet) wantRead(s *Store, all, whole bool, want ...string) {
 	}
 }
 
-const hash = "ps:{acme:" // followed by the directory
+const hashPrefix = "ps:{acme:" // followed by the directory
 
 func (f *fleet) hash() string {
 	for _, key := range f.redis.Keys() {
-		if strings.HasPrefix(key, hash) {
+		if strings.HasPrefix(key, hashPrefix) {
 			return key
 		}
 	}
@@ -117,13 +117,13 @@ func TestChanges(t *testing.T) {
 	f.wantRead(b, false, false, "certificate a.test two")
 	f.wantRead(a, false, true, "account  secret text", "certificate a.test two")
 	f.wantRead(a, true, true, "account  secret text", "certificate a.test two")
-	for i := range 3 * atOnce {
+	for i := range 3 * maxAnswerEntries {
 		f.put(a, EntryValue, fmt.Sprint(i), "x")
 	}
-	if got, whole := f.read(b, false); len(got) != 3*atOnce || whole {
+	if got, whole := f.read(b, false); len(got) != 3*maxAnswerEntries || whole {
 		t.Errorf("%d entries, whole: %v", len(got), whole)
 	}
-	if got, whole := f.read(b, true); len(got) != 3*atOnce+2 || !whole {
+	if got, whole := f.read(b, true); len(got) != 3*maxAnswerEntries+2 || !whole {
 		t.Errorf("%d entries, whole: %v", len(got), whole)
 	}
 	if strings.Contains(f.redis.Dump(), "secret text") || strings.Contains(f.redis.Dump(), "two") {
@@ -146,7 +146,7 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 		t.Error(err)
 	}
 	f.redis.FlushAll()
-	f.pass(time.Second)
+	f.advance(time.Second)
 	f.wantRead(a, false, true)
 	f.put(a, EntryAccount, "", "again")
 	f.wantRead(b, false, false, "account  again")
@@ -184,7 +184,7 @@ func TestRefused(t *testing.T) {
 	rotated := f.edge("e", strings.Repeat("x", 32), strings.Repeat("k", 32))
 	f.wantRead(rotated, false, true, "certificate b.test b's", "certificate a.test right")
 	for reason, want := range map[string]uint64{"forged": 2, "older": 1, "stale": 0} {
-		if n := b.refused[reason].Get(); n != want {
+		if n := b.refusedCounters[reason].Get(); n != want {
 			t.Errorf("%s: %d, want %d", reason, n, want)
 		}
 	}
@@ -203,24 +203,24 @@ func TestClaims(t *testing.T) {
 	a, b := f.edge("a"), f.edge("b")
 	claim := func(s *Store, want bool) {
 		t.Helper()
-		if got, err := s.Claim(t.Context(), "a.test"); err != nil || got != want {
+		if got, err := s.ClaimLock(t.Context(), "a.test"); err != nil || got != want {
 			t.Errorf("%v, %v; want %v", got, err, want)
 		}
 	}
 	claim(a, true)
 	claim(b, false)
-	f.pass(Lease / 2)
+	f.advance(Lease / 2)
 	claim(a, true) // a renews its lock
-	f.pass(Lease / 2)
+	f.advance(Lease / 2)
 	claim(b, false)
-	f.pass(Lease / 2)
+	f.advance(Lease / 2)
 	claim(b, true)
 	claim(a, false)
-	if err := errors.Join(a.Release(t.Context(), "a.test"), b.Release(t.Context(), "a.test")); err != nil {
+	if err := errors.Join(a.ReleaseLock(t.Context(), "a.test"), b.ReleaseLock(t.Context(), "a.test")); err != nil {
 		t.Fatal(err)
 	}
 	claim(a, true)
-	f.pass(-24 * time.Hour) // sets the store's clock back
+	f.advance(-24 * time.Hour) // sets the store's clock back
 	claim(b, true)
 }
 
@@ -234,7 +234,7 @@ func TestNewSecrets(t *testing.T) {
 	b := f.edge("b", newer, old)
 	f.wantRead(b, true, true, "certificate a.test one", "account  key")
 	f.wantRead(f.edge("c", newer), true, true, "certificate a.test !stale", "account  !stale")
-	b.since = b.since.Add(-sealAnewAfter)
+	b.secretsChanged = b.secretsChanged.Add(-resealDelay)
 	f.read(b, true)
 	f.wantRead(f.edge("c", newer), true, true, "certificate a.test one", "account  key")
 	f.wantRead(b, false, false, "certificate a.test one", "account  key")

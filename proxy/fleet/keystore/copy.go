@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-func readCopy(name string) (all map[string]string, err error) {
+func readCacheFile(name string) (all map[string]string, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -18,9 +18,9 @@ func readCopy(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCopy replaces the file atomically, so that a killed process leaves either the complete old
+// writeCacheFile replaces the file atomically, so that a killed process leaves either the complete old
 // file or the complete new file.
-func writeCopy(name string, all map[string]string) error {
+func writeCacheFile(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return err

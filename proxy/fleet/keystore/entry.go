@@ -29,15 +29,15 @@ const (
 	broken = "broken" // signed, but invalid for this program version
 )
 
-type refusal struct {
+type refusedEntryError struct {
 	reason string
 	err    error
 }
 
-func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusedEntryError) Error() string { return r.err.Error() }
 
-// layout is the prefix of every entry. A different format would have another number.
-const layout = "1 "
+// formatPrefix is the prefix of every entry. A different format would have another number.
+const formatPrefix = "1 "
 
 func mac(secret, id string, version uint64, body string) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
@@ -45,32 +45,32 @@ func mac(secret, id string, version uint64, body string) []byte {
 	return h.Sum(nil)
 }
 
-func seal(secret, id string, version uint64, body string) string {
-	return layout + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
+func signEntry(secret, id string, version uint64, body string) string {
+	return formatPrefix + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
 }
 
-const maxEntry = 64 << 10
+const maxEntryBytes = 64 << 10
 
 // verify checks that an entry is signed with one of the secrets, and returns the entry's version
 // and body.
 func verify(secrets []string, id, raw string) (e entry, err error) {
-	text, known := strings.CutPrefix(raw, layout)
+	text, known := strings.CutPrefix(raw, formatPrefix)
 	number, rest, _ := strings.Cut(text, " ")
 	digits, body, whole := strings.Cut(rest, " ")
 	version, bad := strconv.ParseUint(number, 10, 64)
-	if !known || !whole || digits == "" || bad != nil || len(raw) > maxEntry {
-		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
+	if !known || !whole || digits == "" || bad != nil || len(raw) > maxEntryBytes {
+		return e, &refusedEntryError{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
 		// Comparing the complete text rejects every other encoding of the same entry.
-		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) {
+		if hmac.Equal([]byte(raw), []byte(signEntry(secret, id, version, body))) {
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
 	}
-	return e, &refusal{forged, errors.New("none of fleet.keys.secrets has signed it")}
+	return e, &refusedEntryError{forged, errors.New("none of fleet.keys.secrets has signed it")}
 }
 
-func open(secrets []string, id, raw string) (entry, error) {
+func parseEntry(secrets []string, id, raw string) (entry, error) {
 	e, err := verify(secrets, id, raw)
 	if err != nil {
 		return e, err
@@ -79,16 +79,16 @@ func open(secrets []string, id, raw string) (entry, error) {
 		Revoked bool `json:"revoked"`
 	}
 	if err := json.Unmarshal([]byte(e.body), &kind); err != nil {
-		return e, &refusal{broken, errors.New("its text is not JSON")}
+		return e, &refusedEntryError{broken, errors.New("its text is not JSON")}
 	}
 	if e.revoked = kind.Revoked; e.revoked {
 		return e, nil
 	}
 	if e.key, err = config.ReadKey(e.body); err != nil {
-		return e, &refusal{broken, err}
+		return e, &refusedEntryError{broken, err}
 	}
 	if e.key.ID != id {
-		return e, &refusal{broken, errors.New("it belongs to another id")}
+		return e, &refusedEntryError{broken, errors.New("it belongs to another id")}
 	}
 	return e, nil
 }

@@ -35,35 +35,35 @@ type Options struct {
 // Keys contains the keys that this edge last read from the store. Run and Listen may each be called
 // only once. Wait and Starting may be called by multiple goroutines, even on a nil *Keys.
 type Keys struct {
-	opts  Options
-	nudge chan struct{}
+	opts    Options
+	readNow chan struct{}
 	// Update sends a channel here, which Run closes after the next read.
-	asked   chan chan struct{}
-	ready   chan struct{}
-	refused map[string]*metrics.Counter
-	count   atomic.Int64
+	updateWaiters chan chan struct{}
+	ready         chan struct{}
+	refused       map[string]*metrics.Counter
+	count         atomic.Int64
 
 	// Only Run uses the fields below.
-	held map[string]entry
+	entries map[string]entry
 	// Last entry that was rejected and logged, keyed by key id.
 	lastRefused map[string]string
-	change      string
-	looks       int
-	failures    int
+	lastChange  string
+	readCount   int
+	failedReads int
 }
 
-// period is the interval between two reads of the change number. If the message about a revocation
+// readInterval is the interval between two reads of the change number. If the message about a revocation
 // is lost, the revocation takes effect after this time at most.
-const period = 500 * time.Millisecond
+const readInterval = 500 * time.Millisecond
 
-// wholeEach is the number of periods after which all entries are read even if the change number has
+// fullReadEvery is the number of periods after which all entries are read even if the change number has
 // not changed. This finds entries that were replaced or removed without changing the number.
-const wholeEach = 20
+const fullReadEvery = 20
 
 // New returns the Keys for an edge. If a copy exists, the edge starts with the keys in it.
 func New(o Options) *Keys {
 	k := &Keys{
-		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
+		opts: o, readNow: make(chan struct{}, 1), updateWaiters: make(chan chan struct{}), ready: make(chan struct{}), entries: map[string]entry{},
 		lastRefused: map[string]string{}, refused: map[string]*metrics.Counter{},
 	}
 	for _, reason := range []string{forged, older, broken} {
@@ -73,20 +73,20 @@ func New(o Options) *Keys {
 	if o.Cache == "" {
 		return k
 	}
-	all, err := readCopy(o.Cache)
+	all, err := readCacheFile(o.Cache)
 	if err != nil {
 		o.Log.Warn("there is no copy of the store's keys to start with", zap.Error(err))
 		return k
 	}
 	if k.merge(all, nil) {
-		k.use()
+		k.applyKeys()
 	}
 	close(k.ready)
 	return k
 }
 
-// Starting returns why the edge is not ready yet. If the keys have been read, it returns "".
-func (k *Keys) Starting() string {
+// NotReadyReason returns why the edge is not ready yet. If the keys have been read, it returns "".
+func (k *Keys) NotReadyReason() string {
 	if k == nil || k.isReady() {
 		return ""
 	}
@@ -95,21 +95,21 @@ func (k *Keys) Starting() string {
 
 // Run keeps the keys up to date until ctx is done.
 func (k *Keys) Run(ctx context.Context) {
-	if k.Starting() != "" {
+	if k.NotReadyReason() != "" {
 		k.opts.Log.Info("until the store's keys have been read, keys that the file does not have are refused with 503")
 	}
-	tick := time.NewTicker(period)
+	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for {
-		k.look(ctx)
+		k.refresh(ctx)
 		select {
 		case <-tick.C:
-		case done := <-k.asked:
-			k.change = ""
-			k.look(ctx)
+		case done := <-k.updateWaiters:
+			k.lastChange = ""
+			k.refresh(ctx)
 			close(done)
-		case <-k.nudge:
-			k.change = "" // another writer may have changed the number to any value
+		case <-k.readNow:
+			k.lastChange = "" // another writer may have changed the number to any value
 		case <-ctx.Done():
 			return
 		}
@@ -118,7 +118,7 @@ func (k *Keys) Run(ctx context.Context) {
 
 // Listen makes Run read whenever the store publishes a change. It returns when ctx is done.
 func (k *Keys) Listen(ctx context.Context) {
-	tick := time.NewTicker(period)
+	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
@@ -126,9 +126,9 @@ func (k *Keys) Listen(ctx context.Context) {
 			own, _ := c.Dedicate()
 			// Receive blocks until the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
-			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
+			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.triggerRead() })
 			own.Close()
-			k.hurry() // a change may have been missed
+			k.triggerRead() // a change may have been missed
 		}
 		select {
 		case <-tick.C:
@@ -150,7 +150,7 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	for field, raw := range fields {
 		id, ok := strings.CutPrefix(field, keyField)
-		if e, err := open(k.opts.Secrets, id, raw); ok && err == nil && !e.revoked {
+		if e, err := parseEntry(k.opts.Secrets, id, raw); ok && err == nil && !e.revoked {
 			all[id] = e.body
 		}
 	}
@@ -169,7 +169,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	}
 	done := make(chan struct{})
 	select {
-	case k.asked <- done:
+	case k.updateWaiters <- done:
 	case <-ctx.Done(): // the new entry is in the store, but this edge does not use it yet
 		return nil
 	}
@@ -180,42 +180,42 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	return nil
 }
 
-// InForce returns a text that tells operators when a change takes effect.
-func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
+// EffectNotice returns a text that tells operators when a change takes effect.
+func (k *Keys) EffectNotice() string { return "It is in force at all edges within a second." }
 
-func (k *Keys) hurry() {
+func (k *Keys) triggerRead() {
 	select {
-	case k.nudge <- struct{}{}:
+	case k.readNow <- struct{}{}:
 	default:
 	}
 }
 
-// look reads the keys if they have changed. It logs when reading starts to fail and when it
+// refresh reads the keys if they have changed. It logs when reading starts to fail and when it
 // succeeds again.
-func (k *Keys) look(ctx context.Context) {
+func (k *Keys) refresh(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
 		err = k.read(ctx, client)
 	}
 	switch {
 	case err == nil:
-		if k.failures >= tellAfter {
+		if k.failedReads >= logAfterFailures {
 			k.opts.Log.Info("the keys in the store can be read again")
 		}
-		k.failures = 0
+		k.failedReads = 0
 	case ctx.Err() == nil:
-		if k.failures++; k.failures == tellAfter {
+		if k.failedReads++; k.failedReads == logAfterFailures {
 			k.opts.Log.Warn("the keys in the store cannot be read: the last ones read stay in force", zap.Error(err))
 		}
 	}
 }
 
-// tellAfter is the number of consecutive failed reads after which the failure is logged. When an
+// logAfterFailures is the number of consecutive failed reads after which the failure is logged. When an
 // edge starts, the first read often fails because the store has not been reached yet.
-const tellAfter = 3
+const logAfterFailures = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, period)
+	ctx, cancel := context.WithTimeout(ctx, readInterval)
 	defer cancel()
 	name := hashName(k.opts.Prefix)
 	numbers, err := c.Do(ctx, c.B().Hmget().Key(name).Field(changeField).Build()).ToArray()
@@ -225,8 +225,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	if len(numbers) != 1 {
 		return errors.New("the store gives no change number")
 	}
-	change := changeOf(numbers[0])
-	if k.looks++; change == k.change && change != "" && k.isReady() && k.looks%wholeEach != 0 {
+	change := parseChange(numbers[0])
+	if k.readCount++; change == k.lastChange && change != "" && k.isReady() && k.readCount%fullReadEvery != 0 {
 		return nil
 	}
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(name).Build()).AsStrMap()
@@ -240,10 +240,10 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 		}
 	}
 	changed := k.merge(all, func(id, expected, raw string) { k.restore(ctx, c, id, expected, raw) })
-	k.change = change
+	k.lastChange = change
 	if changed || !k.isReady() {
-		k.use()
-		k.keep()
+		k.applyKeys()
+		k.writeCache()
 	}
 	if !k.isReady() {
 		close(k.ready)
@@ -251,19 +251,19 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf returns the change number. If the number is missing, or so large that the next change
-// cannot increment it, changeOf returns "". All entries are then read in every period.
-func changeOf(m valkey.ValkeyMessage) string {
+// parseChange returns the change number. If the number is missing, or so large that the next change
+// cannot increment it, parseChange returns "". All entries are then read in every period.
+func parseChange(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil if no key has been written yet
-	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
+	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChange {
 		return ""
 	}
 	return text
 }
 
-// changeMost is the smallest number that a script in the store cannot increment, because Lua
+// maxChange is the smallest number that a script in the store cannot increment, because Lua
 // numbers are doubles.
-const changeMost = 1 << 53
+const maxChange = 1 << 53
 
 func (k *Keys) isReady() bool {
 	select {
@@ -278,26 +278,26 @@ func (k *Keys) isReady() bool {
 // that is missing from the store, or older in the store than at this edge. restore may be nil.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
-		held, has := k.held[id]
+		held, has := k.entries[id]
 		if has && held.raw == raw {
 			delete(k.lastRefused, id)
 			continue
 		}
-		e, err := open(k.opts.Secrets, id, raw)
+		e, err := parseEntry(k.opts.Secrets, id, raw)
 		if err == nil && has && e.version <= held.version {
-			err = &refusal{older, errors.New("it is older than one that was read before")}
+			err = &refusedEntryError{older, errors.New("it is older than one that was read before")}
 			if restore != nil {
 				restore(id, raw, held.raw)
 			}
 		}
 		if err != nil {
-			k.refuse(id, raw, err)
+			k.logRefused(id, raw, err)
 			continue
 		}
 		delete(k.lastRefused, id)
-		k.held[id], changed = e, true
+		k.entries[id], changed = e, true
 	}
-	for id, held := range k.held {
+	for id, held := range k.entries {
 		if _, there := all[id]; !there && restore != nil {
 			restore(id, "", held.raw)
 		}
@@ -309,13 +309,13 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 	return changed
 }
 
-func (k *Keys) refuse(id, raw string, err error) {
+func (k *Keys) logRefused(id, raw string, err error) {
 	if last, before := k.lastRefused[id]; before && last == raw {
 		return
 	}
 	k.lastRefused[id] = raw
 	reason := broken
-	var r *refusal
+	var r *refusedEntryError
 	if errors.As(err, &r) {
 		reason = r.reason
 	}
@@ -333,9 +333,9 @@ func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw s
 	}
 }
 
-func (k *Keys) use() {
+func (k *Keys) applyKeys() {
 	var keys []config.Key
-	for _, e := range k.held {
+	for _, e := range k.entries {
 		if !e.revoked {
 			keys = append(keys, e.key)
 		}
@@ -346,15 +346,15 @@ func (k *Keys) use() {
 	k.opts.Log.Info("the keys of the store are in force", zap.Int("keys", len(keys)))
 }
 
-func (k *Keys) keep() {
+func (k *Keys) writeCache() {
 	if k.opts.Cache == "" {
 		return
 	}
-	all := make(map[string]string, len(k.held))
-	for id, e := range k.held {
+	all := make(map[string]string, len(k.entries))
+	for id, e := range k.entries {
 		all[id] = e.raw
 	}
-	if err := writeCopy(k.opts.Cache, all); err != nil {
+	if err := writeCacheFile(k.opts.Cache, all); err != nil {
 		k.opts.Log.Error("the copy of the store's keys cannot be written: the edge continues without it", zap.Error(err))
 	}
 }

@@ -62,9 +62,9 @@ func (e *edge) ids() string {
 	return strings.Join(e.inUse, " ")
 }
 
-func (e *edge) whole(t testing.TB) {
+func (e *edge) readAll(t testing.TB) {
 	t.Helper()
-	e.change = "unknown"
+	e.lastChange = "unknown"
 	if err := e.read(t.Context(), e.client); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func fields(id string) map[string]any {
 	return map[string]any{"id": id, "hash": "sha256:" + fmt.Sprintf("%064x", id), "limits": map[string]int{"concurrency": 3}}
 }
 
-func add(t testing.TB, w *Writer, id string) {
+func mustAdd(t testing.TB, w *Writer, id string) {
 	t.Helper()
 	if err := w.Add(t.Context(), fields(id)); err != nil {
 		t.Fatal(err)
@@ -88,13 +88,13 @@ func TestKeys(t *testing.T) {
 	client := dial(t, store.Addr())
 	defer client.Close()
 	w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
-	e.look(t.Context())
+	e.refresh(t.Context())
 	if e.ids() != "" || !e.isReady() {
 		t.Errorf("an empty store gives %q, ready %v", e.ids(), e.isReady())
 	}
-	add(t, w, "b")
-	add(t, w, "a")
-	if e.look(t.Context()); e.ids() != "a b" {
+	mustAdd(t, w, "b")
+	mustAdd(t, w, "a")
+	if e.refresh(t.Context()); e.ids() != "a b" {
 		t.Errorf("in force: %q", e.ids())
 	}
 	if err := w.Add(t.Context(), fields("a")); err == nil || !strings.Contains(err.Error(), "revoke it first") {
@@ -103,7 +103,7 @@ func TestKeys(t *testing.T) {
 	if err := w.Revoke(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if e.look(t.Context()); e.ids() != "b" {
+	if e.refresh(t.Context()); e.ids() != "b" {
 		t.Errorf("in force after the revocation: %q", e.ids())
 	}
 	for id, want := range map[string]string{"a": "already", "c": "no key"} {
@@ -111,8 +111,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("Revoke(%s): %v, want an error with %q", id, err, want)
 		}
 	}
-	add(t, w, "a")
-	if e.look(t.Context()); e.ids() != "a b" {
+	mustAdd(t, w, "a")
+	if e.refresh(t.Context()); e.ids() != "a b" {
 		t.Errorf("in force after a new key of the id: %q", e.ids())
 	}
 	if err := w.Add(t.Context(), map[string]any{"id": "x", "hash": "plain"}); err == nil {
@@ -131,51 +131,51 @@ func TestForged(t *testing.T) {
 	client := dial(t, store.Addr())
 	defer client.Close()
 	w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
-	add(t, w, "a")
+	mustAdd(t, w, "a")
 	first := store.HGet("ps:{keys}", "k:a")
 	if err := w.Revoke(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	add(t, w, "a")
+	mustAdd(t, w, "a")
 	last := store.HGet("ps:{keys}", "k:a")
-	add(t, w, "b")
-	e.whole(t)
+	mustAdd(t, w, "b")
+	e.readAll(t)
 	stranger := NewWriter(client, "ps", []string{strings.Repeat("x", 32)})
 	refused := func(reason string) uint64 { return e.refused[reason].Get() }
 	for what, c := range map[string]struct{ id, raw, reason string }{
-		"another secret's":  {"c", seal(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), forged},
+		"another secret's":  {"c", signEntry(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), forged},
 		"cut":               {"a", last[:len(last)-1], forged},
 		"empty":             {"a", "", forged},
 		"to another id":     {"d", last, forged},
 		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), forged},
 		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), forged},
 		"an older one":      {"a", first, older},
-		"signed, but wrong": {"e", seal(secret, "e", 5, `{"id":"f"}`), broken},
-		"signed, no JSON":   {"g", seal(secret, "g", 5, `{`), broken},
+		"signed, but wrong": {"e", signEntry(secret, "e", 5, `{"id":"f"}`), broken},
+		"signed, no JSON":   {"g", signEntry(secret, "g", 5, `{`), broken},
 	} {
 		before := refused(c.reason)
 		store.HSet("ps:{keys}", "k:"+c.id, c.raw)
-		e.whole(t)
-		e.whole(t)
+		e.readAll(t)
+		e.readAll(t)
 		if got := refused(c.reason) - before; got != 1 {
 			t.Errorf("%s: counted %d times as %s", what, got, c.reason)
 		}
-		if e.ids() != "a b" || e.held["a"].raw != last {
+		if e.ids() != "a b" || e.entries["a"].raw != last {
 			t.Errorf("%s: in force: %q", what, e.ids())
 		}
 		store.HDel("ps:{keys}", "k:"+c.id)
-		e.whole(t) // restores a missing entry
+		e.readAll(t) // restores a missing entry
 		if store.HGet("ps:{keys}", "k:a") != last {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
 	store.HSet("ps:{keys}", "k:a", first) // an older entry, restored without changing the number
-	e.whole(t)
+	e.readAll(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
 	}
 	store.FlushAll()
-	e.whole(t)
+	e.readAll(t)
 	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
 		t.Errorf("after the store was emptied: %q", e.ids())
 	}
@@ -183,13 +183,13 @@ func TestForged(t *testing.T) {
 	if err := stranger.Revoke(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if e.whole(t); e.ids() != "a b" {
+	if e.readAll(t); e.ids() != "a b" {
 		t.Errorf("a stranger has revoked a key: %q", e.ids())
 	}
 	if err := w.Revoke(t.Context(), "b"); err != nil { // replaces the stranger's entry
 		t.Fatal(err)
 	}
-	if e.whole(t); e.ids() != "a" {
+	if e.readAll(t); e.ids() != "a" {
 		t.Errorf("in force: %q", e.ids())
 	}
 }
@@ -217,9 +217,9 @@ func TestCopy(t *testing.T) {
 	if first.isReady() {
 		t.Error("an edge without a copy is ready before it has read the store")
 	}
-	add(t, w, "a")
-	add(t, w, "b")
-	first.look(t.Context())
+	mustAdd(t, w, "a")
+	mustAdd(t, w, "b")
+	first.refresh(t.Context())
 	if again := newEdge(t, client, name); !again.isReady() || again.ids() != "a b" {
 		t.Errorf("with the copy: %q, ready %v", again.ids(), again.isReady())
 	}
@@ -259,7 +259,7 @@ func TestNeverBack(t *testing.T) {
 				body = `{"id":"` + id + `","hash":"sha256:` + fmt.Sprintf("%064x", id) + `"}`
 			}
 			version++
-			raw := seal(secret, id, version, body)
+			raw := signEntry(secret, id, version, body)
 			signed[id+raw] = true
 			history = append(history, entry{id: id, version: version, raw: raw})
 			shown := map[string]string{}
@@ -273,15 +273,15 @@ func TestNeverBack(t *testing.T) {
 				shown[rapid.SampledFrom([]string{"a", "b"}).Draw(t, "as")] = raw
 			}
 			before := map[string]uint64{}
-			for id, e := range k.held {
+			for id, e := range k.entries {
 				before[id] = e.version
 			}
 			k.merge(shown, func(id, expected, raw string) {
-				if raw != k.held[id].raw || expected != shown[id] {
+				if raw != k.entries[id].raw || expected != shown[id] {
 					t.Fatalf("an entry is put right by another one")
 				}
 			})
-			for id, e := range k.held {
+			for id, e := range k.entries {
 				if e.version < before[id] {
 					t.Fatalf("%s went back from %d to %d", id, before[id], e.version)
 				}
@@ -307,7 +307,7 @@ func TestNudge(t *testing.T) {
 	defer func() { stop(); loops.Wait() }()
 	for i := range 400 { // repeats until the edge listens
 		store.Publish("ps:{keys}", "0")
-		if len(e.nudge) > 0 {
+		if len(e.readNow) > 0 {
 			break
 		}
 		if i == 399 {
@@ -315,10 +315,10 @@ func TestNudge(t *testing.T) {
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	<-e.nudge
-	add(t, w, "a")
+	<-e.readNow
+	mustAdd(t, w, "a")
 	select {
-	case <-e.nudge:
+	case <-e.readNow:
 	case <-time.After(10 * time.Second):
 		t.Fatal("a change is not published")
 	}
@@ -331,15 +331,15 @@ func TestForgedChangeNumber(t *testing.T) {
 		store := miniredis.RunT(t)
 		client := dial(t, store.Addr())
 		w, e := NewWriter(client, "ps", []string{secret}), newEdge(t, client, "")
-		add(t, w, "a")
-		add(t, w, "b")
+		mustAdd(t, w, "a")
+		mustAdd(t, w, "b")
 		store.HSet("ps:{keys}", changeField, number)
-		e.look(t.Context())
+		e.refresh(t.Context())
 		for _, id := range []string{"a", "b"} {
 			if err := w.Revoke(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			if e.look(t.Context()); strings.Contains(e.ids(), id) {
+			if e.refresh(t.Context()); strings.Contains(e.ids(), id) {
 				t.Errorf("%s: in force after the revocation of %s: %q", number, id, e.ids())
 			}
 		}

@@ -51,15 +51,15 @@ func NewWriter(c valkey.Client, prefix string, secrets []string) *Writer {
 // Close closes the client.
 func (w *Writer) Close() { w.client.Close() }
 
-// Listed describes an entry in the store.
-type Listed struct {
+// ListedKey describes an entry in the store.
+type ListedKey struct {
 	Key     config.Key
 	Revoked bool
 	Trouble string // why edges reject the entry; empty if they accept it
 }
 
 // String describes the entry in one line. It omits the key's hash.
-func (l *Listed) String() string {
+func (l *ListedKey) String() string {
 	state := "in force"
 	switch {
 	case l.Trouble != "":
@@ -79,26 +79,26 @@ func (l *Listed) String() string {
 }
 
 // List returns all entries in the store, sorted by id.
-func (w *Writer) List(ctx context.Context) ([]Listed, error) {
+func (w *Writer) List(ctx context.Context) ([]ListedKey, error) {
 	fields, err := w.client.Do(ctx, w.client.B().Hgetall().Key(hashName(w.prefix)).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
 	}
-	var all []Listed
+	var all []ListedKey
 	for field, raw := range fields {
 		id, ok := strings.CutPrefix(field, keyField)
 		if !ok {
 			continue
 		}
-		e, err := open(w.secrets, id, raw)
-		l := Listed{Key: e.key, Revoked: e.revoked}
+		e, err := parseEntry(w.secrets, id, raw)
+		l := ListedKey{Key: e.key, Revoked: e.revoked}
 		l.Key.ID = id
 		if err != nil {
 			l.Trouble = err.Error()
 		}
 		all = append(all, l)
 	}
-	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(a.Key.ID, b.Key.ID) })
+	slices.SortFunc(all, func(a, b ListedKey) int { return strings.Compare(a.Key.ID, b.Key.ID) })
 	return all, nil
 }
 
@@ -113,7 +113,7 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return w.change(ctx, key.ID, func(e entry, there bool) (string, error) {
+	return w.changeEntry(ctx, key.ID, func(e entry, there bool) (string, error) {
 		if there && !e.revoked {
 			return "", fmt.Errorf("the store has a key %q: revoke it first, or take another name", key.ID)
 		}
@@ -124,7 +124,7 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 // Update replaces a key's entry with the result of next. next receives the current entry, or "" if
 // the key does not exist or is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
-	return w.change(ctx, id, func(e entry, there bool) (string, error) {
+	return w.changeEntry(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
 		if e.revoked {
 			body = ""
@@ -147,7 +147,7 @@ func (w *Writer) Update(ctx context.Context, id string, next func(entry string) 
 // Revoke revokes a key. It returns an error if the key does not exist in the store or is already
 // revoked.
 func (w *Writer) Revoke(ctx context.Context, id string) error {
-	return w.change(ctx, id, func(e entry, there bool) (string, error) {
+	return w.changeEntry(ctx, id, func(e entry, there bool) (string, error) {
 		switch {
 		case !there:
 			return "", fmt.Errorf("the store has no key %q", id)
@@ -158,11 +158,11 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-var errBusy = errors.New("this key is being changed elsewhere: try again")
+var errConcurrentChange = errors.New("this key is being changed elsewhere: try again")
 
-// change writes an entry with the body returned by next. If next returns an error, the entry does
+// changeEntry writes an entry with the body returned by next. If next returns an error, the entry does
 // not change. A forged entry is treated like a missing one.
-func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
+func (w *Writer) changeEntry(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
 		now, err := w.client.Do(ctx, w.client.B().Time().Build()).AsIntSlice()
@@ -180,16 +180,16 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 		if len(found) == 1 {
 			raw, _ = found[0].ToString() // nil if the entry does not exist
 		}
-		e, _ := open(w.secrets, id, raw) // an invalid entry counts as empty
+		e, _ := parseEntry(w.secrets, id, raw) // an invalid entry counts as empty
 		body, err := next(e, raw != "")
 		if err != nil {
 			return err
 		}
 		version := max(uint64(now[0])*1e6+uint64(now[1]), e.version+1)
-		done, err := put(ctx, w.client, w.prefix, id, raw, seal(w.secrets[0], id, version, body))
+		done, err := put(ctx, w.client, w.prefix, id, raw, signEntry(w.secrets[0], id, version, body))
 		if err != nil || done {
 			return err
 		}
 	}
-	return errBusy
+	return errConcurrentChange
 }

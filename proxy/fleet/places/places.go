@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // timeout for a route's exchange
-	entryMost = 64                     // maximum number of placements in an entry
-	keptMost  = 60_000                 // maximum number of entries of a route in the store
-	readMost  = 1000                   // maximum number of entries in one read
+	exchangeInterval   = 100 * time.Millisecond
+	exchangeTimeout    = 500 * time.Millisecond // timeout for a route's exchange
+	maxEntryPlacements = 64                     // maximum number of placements in an entry
+	maxStreamEntries   = 60_000                 // maximum number of entries of a route in the store
+	maxReadEntries     = 1000                   // maximum number of entries in one read
 )
 
 // Link is the connection to the store. *fleet.Link implements Link.
@@ -43,18 +43,18 @@ type Options struct {
 
 // Exchange sends this edge's placements to the other edges and receives theirs.
 type Exchange struct {
-	o    Options
-	seal cipher.AEAD
-	read map[string]position // by model
+	o         Options
+	aead      cipher.AEAD
+	positions map[string]streamPosition // by model
 
-	told, learned, unread *metrics.Counter
-	fresh                 []routing.Placement
+	sentCount, learnedCount, unreadableCount *metrics.Counter
+	newPlacements                            []routing.Placement
 }
 
-// position is how far a route's stream has been read.
-type position struct {
-	into *routing.Places // the route's placements; a route that is configured again has new ones
-	last string          // id of the last entry
+// streamPosition is how far a route's stream has been read.
+type streamPosition struct {
+	placements  *routing.Placements // the route's placements; a route that is configured again has new ones
+	lastEntryID string              // id of the last entry
 }
 
 // New returns an Exchange. Run starts to exchange placements.
@@ -72,95 +72,95 @@ func New(o Options) *Exchange {
 		return o.Metrics.NewCounter(`penstock_fleet_placements_total{result="` + what + `"}`)
 	}
 	return &Exchange{
-		o: o, seal: seal, read: map[string]position{},
-		told: count("told"), learned: count("learned"), unread: count("unread"),
+		o: o, aead: seal, positions: map[string]streamPosition{},
+		sentCount: count("told"), learnedCount: count("learned"), unreadableCount: count("unread"),
 	}
 }
 
 // Run exchanges placements until ctx is done.
 func (e *Exchange) Run(ctx context.Context) {
-	t := time.NewTicker(period)
+	t := time.NewTicker(exchangeInterval)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			e.step(ctx)
+			e.exchangeAll(ctx)
 		}
 	}
 }
 
-func (e *Exchange) step(ctx context.Context) {
+func (e *Exchange) exchangeAll(ctx context.Context) {
 	all, placing := e.o.Routes(), 0
 	for _, r := range all {
-		p := routing.PlacesOf(r)
+		p := routing.RoutePlacements(r)
 		if p == nil {
-			delete(e.read, r.ID)
+			delete(e.positions, r.ID)
 			continue
 		}
 		if placing++; e.o.Link.Available() {
-			e.exchange(ctx, r.ID, p)
+			e.exchangeRoute(ctx, r.ID, p)
 		}
 	}
-	if len(e.read) > placing { // models were removed
-		maps.DeleteFunc(e.read, func(model string, _ position) bool {
+	if len(e.positions) > placing { // models were removed
+		maps.DeleteFunc(e.positions, func(model string, _ streamPosition) bool {
 			return !slices.ContainsFunc(all, func(r *routing.Route) bool { return r.ID == model })
 		})
 	}
 }
 
-// exchange appends this edge's placements for a route, and reads new ones. The timeout is the
+// exchangeRoute appends this edge's placements for a route, and reads new ones. The timeout is the
 // route's own: with hundreds of models, a common one would end although the store answers, and the
 // store would count as lost.
-func (e *Exchange) exchange(ctx context.Context, model string, p *routing.Places) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.Placements) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	if e.tell(ctx, model, p) == nil {
-		e.learn(ctx, model, p)
+	if e.publish(ctx, model, p) == nil {
+		e.readNew(ctx, model, p)
 	}
 }
 
-func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
+func streamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends this edge's placements. If the store fails, tell drops them, because placements are
+// publish appends this edge's placements. If the store fails, tell drops them, because placements are
 // only hints.
-func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
-	e.fresh = p.TakeFresh(e.fresh[:0])
-	for rest := e.fresh; len(rest) > 0; {
-		n := min(len(rest), entryMost)
-		if err := e.o.Link.Append(ctx, stream(model), keptMost, e.sealed(model, rest[:n])); err != nil {
+func (e *Exchange) publish(ctx context.Context, model string, p *routing.Placements) error {
+	e.newPlacements = p.TakeUnshared(e.newPlacements[:0])
+	for rest := e.newPlacements; len(rest) > 0; {
+		n := min(len(rest), maxEntryPlacements)
+		if err := e.o.Link.Append(ctx, streamKey(model), maxStreamEntries, e.sealEntry(model, rest[:n])); err != nil {
 			return err
 		}
-		e.told.Add(n)
+		e.sentCount.Add(n)
 		rest = rest[n:]
 	}
 	return nil
 }
 
-// learn reads the entries added since the last read. The first read covers the entire stream.
-func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
+// readNew reads the entries added since the last read. The first read covers the entire stream.
+func (e *Exchange) readNew(ctx context.Context, model string, p *routing.Placements) {
 	after := "0"
-	if at := e.read[model]; at.into == p {
-		after = at.last
+	if at := e.positions[model]; at.placements == p {
+		after = at.lastEntryID
 	}
 	for {
-		entries, last, err := e.o.Link.Read(ctx, stream(model), after, readMost)
+		entries, last, err := e.o.Link.Read(ctx, streamKey(model), after, maxReadEntries)
 		if err != nil {
 			return
 		}
 		after = last
-		e.read[model] = position{p, last}
+		e.positions[model] = streamPosition{p, last}
 		for _, entry := range entries {
-			told, ok := e.opened(model, entry)
+			told, ok := e.openEntry(model, entry)
 			if !ok {
-				e.unread.Inc()
+				e.unreadableCount.Inc()
 				continue
 			}
-			p.Learn(told)
-			e.learned.Add(len(told))
+			p.AddFromFleet(told)
+			e.learnedCount.Add(len(told))
 		}
-		if len(entries) < readMost {
+		if len(entries) < maxReadEntries {
 			return
 		}
 	}
@@ -168,25 +168,25 @@ func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 
 const placementSize = 16
 
-func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
+func (e *Exchange) sealEntry(model string, told []routing.Placement) []byte {
 	plain := make([]byte, 0, len(told)*placementSize)
 	for _, t := range told {
 		plain = binary.LittleEndian.AppendUint64(plain, t.Block)
 		plain = binary.LittleEndian.AppendUint64(plain, t.Upstream)
 	}
-	out := make([]byte, e.seal.NonceSize(), e.seal.NonceSize()+len(plain)+e.seal.Overhead())
+	out := make([]byte, e.aead.NonceSize(), e.aead.NonceSize()+len(plain)+e.aead.Overhead())
 	_, _ = rand.Read(out) // Read never fails
-	return e.seal.Seal(out, out, plain, []byte(model))
+	return e.aead.Seal(out, out, plain, []byte(model))
 }
 
-// opened decrypts an entry. ok is false if the entry was written by an edge with a different
+// openEntry decrypts an entry. ok is false if the entry was written by an edge with a different
 // secret.
-func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
-	n := e.seal.NonceSize()
+func (e *Exchange) openEntry(model string, entry []byte) (told []routing.Placement, ok bool) {
+	n := e.aead.NonceSize()
 	if len(entry) < n {
 		return nil, false
 	}
-	plain, err := e.seal.Open(nil, entry[:n], entry[n:], []byte(model))
+	plain, err := e.aead.Open(nil, entry[:n], entry[n:], []byte(model))
 	if err != nil || len(plain)%placementSize != 0 {
 		return nil, false
 	}

@@ -73,7 +73,7 @@ func routes(t require, n int, names ...string) []*routing.Route {
 		f.Models = append(f.Models, m)
 	}
 	f.Fleet.Store.URL = "redis://store"
-	tab, err := routing.Build(f, plan, nil)
+	tab, err := routing.BuildTable(f, plan, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,21 +100,21 @@ func TestExchange(t *testing.T) {
 		appended := 0
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			s.fail = func() bool { return rapid.IntRange(1, 100).Draw(t, "fault") <= chance }
-			told := make([]routing.Placement, rapid.IntRange(1, entryMost).Draw(t, "placements"))
+			told := make([]routing.Placement, rapid.IntRange(1, maxEntryPlacements).Draw(t, "placements"))
 			for i := range told {
 				told[i] = routing.Placement{Block: rand.Uint64(), Upstream: 7}
 			}
-			if one.o.Link.Append(context.Background(), stream("model-words"), keptMost, one.sealed("model-words", told)) == nil {
+			if one.o.Link.Append(context.Background(), streamKey("model-words"), maxStreamEntries, one.sealEntry("model-words", told)) == nil {
 				appended += len(told)
 			}
-			two.step(context.Background())
+			two.exchangeAll(context.Background())
 		}
 		s.fail = never
 		late, _ := newExchange(t, s, "secret")
 		for _, e := range []*Exchange{two, late} {
-			e.step(context.Background())
-			if got := int(e.learned.Get()); got != appended || e.unread.Get() != 0 {
-				t.Fatalf("%d placements of %d, %d unread", got, appended, e.unread.Get())
+			e.exchangeAll(context.Background())
+			if got := int(e.learnedCount.Get()); got != appended || e.unreadableCount.Get() != 0 {
+				t.Fatalf("%d placements of %d, %d unread", got, appended, e.unreadableCount.Get())
 			}
 		}
 	})
@@ -142,7 +142,7 @@ func TestManyRoutes(t *testing.T) {
 		all := routes(t, 100, "e", "f")
 		s := &slowStreams{streams: streams{kept: map[string][][]byte{}, fail: never}}
 		e := New(Options{Link: s, Routes: func() []*routing.Route { return all }, Metrics: metrics.NewSet()})
-		if e.step(t.Context()); s.late > 0 {
+		if e.exchangeAll(t.Context()); s.late > 0 {
 			t.Errorf("%d of %d routes were not read in time", s.late, len(all))
 		}
 	})
@@ -152,23 +152,23 @@ func TestManyRoutes(t *testing.T) {
 func TestRouteAgain(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, r := newExchange(t, s, "secret")
-	s.kept[stream("model-words")] = [][]byte{e.sealed("model-words", []routing.Placement{{Block: 1, Upstream: 2}})}
+	s.kept[streamKey("model-words")] = [][]byte{e.sealEntry("model-words", []routing.Placement{{Block: 1, Upstream: 2}})}
 	for i, c := range []struct {
 		r    *routing.Route
 		want uint64
 	}{{r, 1}, {r, 1}, {route(t), 2}} {
 		e.o.Routes = func() []*routing.Route { return []*routing.Route{c.r} }
-		if e.step(t.Context()); e.learned.Get() != c.want {
-			t.Errorf("step %d: %d placements are learned, want %d", i, e.learned.Get(), c.want)
+		if e.exchangeAll(t.Context()); e.learnedCount.Get() != c.want {
+			t.Errorf("step %d: %d placements are learned, want %d", i, e.learnedCount.Get(), c.want)
 		}
 	}
 	alone := routes(t, 2, "e")[1] // a model with one upstream has no placements
 	for _, left := range [][]*routing.Route{nil, {alone}} {
 		e.o.Routes = func() []*routing.Route { return []*routing.Route{r} }
-		e.step(t.Context())
+		e.exchangeAll(t.Context())
 		e.o.Routes = func() []*routing.Route { return left }
-		if e.step(t.Context()); len(e.read) > 0 {
-			t.Errorf("beside %d other models, the placements of a removed model are kept: %v", len(left), e.read)
+		if e.exchangeAll(t.Context()); len(e.positions) > 0 {
+			t.Errorf("beside %d other models, the placements of a removed model are kept: %v", len(left), e.positions)
 		}
 	}
 }
@@ -179,19 +179,19 @@ func TestRouteAgain(t *testing.T) {
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")
-	entry := one.sealed("model-words", []routing.Placement{{Block: 1, Upstream: 2}})
+	entry := one.sealEntry("model-words", []routing.Placement{{Block: 1, Upstream: 2}})
 	bad := bytes.Clone(entry)
 	bad[20] ^= 1
-	key := stream("model-words")
-	s.kept[key] = [][]byte{entry, one.sealed("another", nil), entry[:5], {}, bad}
-	one.step(t.Context())
-	if one.learned.Get() != 1 || one.unread.Get() != 4 {
-		t.Errorf("%d learned, %d unread", one.learned.Get(), one.unread.Get())
+	key := streamKey("model-words")
+	s.kept[key] = [][]byte{entry, one.sealEntry("another", nil), entry[:5], {}, bad}
+	one.exchangeAll(t.Context())
+	if one.learnedCount.Get() != 1 || one.unreadableCount.Get() != 4 {
+		t.Errorf("%d learned, %d unread", one.learnedCount.Get(), one.unreadableCount.Get())
 	}
 	other, _ := newExchange(t, s, "another")
-	other.step(t.Context())
-	if other.learned.Get() != 0 || other.unread.Get() != 5 {
-		t.Errorf("%d learned, %d unread", other.learned.Get(), other.unread.Get())
+	other.exchangeAll(t.Context())
+	if other.learnedCount.Get() != 0 || other.unreadableCount.Get() != 5 {
+		t.Errorf("%d learned, %d unread", other.learnedCount.Get(), other.unreadableCount.Get())
 	}
 }
 
@@ -199,12 +199,12 @@ func TestForeignEntries(t *testing.T) {
 func TestRetention(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, _ := newExchange(t, s, "secret")
-	blocks := routing.HashBlocks(nil, routing.Seed("model-words", "", nil), bytes.Repeat([]byte("sentinel words of a prompt "), 100))
+	blocks := routing.HashBlocks(nil, routing.PromptSeed("model-words", "", nil), bytes.Repeat([]byte("sentinel words of a prompt "), 100))
 	told := make([]routing.Placement, len(blocks))
 	for i, b := range blocks {
 		told[i] = routing.Placement{Block: b, Upstream: 7}
 	}
-	if err := e.o.Link.Append(t.Context(), stream("model-words"), keptMost, e.sealed("model-words", told)); err != nil {
+	if err := e.o.Link.Append(t.Context(), streamKey("model-words"), maxStreamEntries, e.sealEntry("model-words", told)); err != nil {
 		t.Fatal(err)
 	}
 	all := fmt.Sprintf("%s", s.kept)

@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// Grace is how long unsigned texts remain valid after the fleet's first secret appeared.
-const Grace = 24 * time.Hour
+// UnsignedGrace is how long unsigned texts remain valid after the fleet's first secret appeared.
+const UnsignedGrace = 24 * time.Hour
 
 // These are the kinds of signed texts.
 const (
@@ -36,9 +36,9 @@ const (
 // Signer signs and verifies texts. Its methods may be called by multiple goroutines. A nil Signer
 // signs nothing, and accepts every text.
 type Signer struct {
-	prefix  string
-	secrets []string
-	since   atomic.Int64 // Unix seconds; 0 if unknown
+	prefix      string
+	secrets     []string
+	secretSince atomic.Int64 // Unix seconds; 0 if unknown
 }
 
 // New returns the Signer for the fleet with the given prefix in the store. If secrets is empty, New
@@ -52,9 +52,9 @@ func New(prefix string, secrets []string) *Signer {
 
 // A signature is written as the last member of a JSON object.
 const (
-	before = `,"mac":"`
-	after  = `"}`
-	length = len(before) + 2*sha256.Size + len(after)
+	macPrefix = `,"mac":"`
+	macSuffix = `"}`
+	macLength = len(macPrefix) + 2*sha256.Size + len(macSuffix)
 )
 
 // Sign marshals a value and appends a signature. The value must marshal to a non-empty JSON object.
@@ -66,55 +66,55 @@ func (s *Signer) Sign(kind, name string, value any) string {
 	if s == nil {
 		return string(object)
 	}
-	return s.seal(s.secrets[0], kind, name, string(object))
+	return s.appendMAC(s.secrets[0], kind, name, string(object))
 }
 
-func (s *Signer) seal(secret, kind, name, object string) string {
+func (s *Signer) appendMAC(secret, kind, name, object string) string {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "penstock fact %q %q %q %q", s.prefix, kind, name, object)
-	return strings.TrimSuffix(object, "}") + before + hex.EncodeToString(h.Sum(nil)) + after
+	return strings.TrimSuffix(object, "}") + macPrefix + hex.EncodeToString(h.Sum(nil)) + macSuffix
 }
 
-// Signed reports whether a text with this kind and name is signed with one of the secrets.
-func (s *Signer) Signed(kind, name, text string) bool {
-	if s == nil || len(text) < length {
+// IsSigned reports whether a text with this kind and name is signed with one of the secrets.
+func (s *Signer) IsSigned(kind, name, text string) bool {
+	if s == nil || len(text) < macLength {
 		return false
 	}
-	object := text[:len(text)-length] + "}"
+	object := text[:len(text)-macLength] + "}"
 	for _, secret := range s.secrets {
-		if hmac.Equal([]byte(text), []byte(s.seal(secret, kind, name, object))) {
+		if hmac.Equal([]byte(text), []byte(s.appendMAC(secret, kind, name, object))) {
 			return true
 		}
 	}
 	return false
 }
 
-// Counts reports whether a text is valid at the time now. Signed texts are valid, and so are
+// IsAccepted reports whether a text is valid at the time now. Signed texts are valid, and so are
 // unsigned texts as long as they are accepted.
-func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
-	if s == nil || s.Signed(kind, name, text) {
+func (s *Signer) IsAccepted(kind, name, text string, now time.Time) bool {
+	if s == nil || s.IsSigned(kind, name, text) {
 		return true
 	}
-	since := s.since.Load()
-	return since > 0 && now.Before(time.Unix(since, 0).Add(Grace)) && !strings.Contains(text, `"mac"`)
+	since := s.secretSince.Load()
+	return since > 0 && now.Before(time.Unix(since, 0).Add(UnsignedGrace)) && !strings.Contains(text, `"mac"`)
 }
 
-type appeared struct {
+type appearedRecord struct {
 	Since int64 `json:"since"` // in Unix seconds
 }
 
-// Appeared reads the stored record of when the fleet's first secret appeared. The earliest known
+// AdoptAppeared reads the stored record of when the fleet's first secret appeared. The earliest known
 // time counts. Appeared returns a corrected record for the store. If the record is correct, it
 // returns "". It signs a record again if an older secret signed it. If the record became invalid,
 // unsigned texts would be accepted for another day.
-func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
+func (s *Signer) AdoptAppeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""
 	}
-	var a appeared
-	known := s.since.Load()
-	if s.Signed(Since, "", stored) && json.Unmarshal([]byte(stored), &a) == nil && (known == 0 || a.Since <= known) {
-		s.since.Store(a.Since)
+	var a appearedRecord
+	known := s.secretSince.Load()
+	if s.IsSigned(Since, "", stored) && json.Unmarshal([]byte(stored), &a) == nil && (known == 0 || a.Since <= known) {
+		s.secretSince.Store(a.Since)
 		if correction = s.Sign(Since, "", a); correction == stored {
 			return ""
 		}
@@ -122,7 +122,7 @@ func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	}
 	if known == 0 {
 		known = now.Unix()
-		s.since.Store(known)
+		s.secretSince.Store(known)
 	}
-	return s.Sign(Since, "", appeared{known})
+	return s.Sign(Since, "", appearedRecord{known})
 }

@@ -16,7 +16,7 @@ type said struct {
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
-	s.Appeared("", now.Add(-Grace))
+	s.AdoptAppeared("", now.Add(-UnsignedGrace))
 	good := s.Sign(Member, "a", said{"a", 5})
 	other := func(prefix, secret string) string {
 		return New(prefix, []string{secret}).Sign(Member, "a", said{"a", 5})
@@ -35,15 +35,15 @@ func TestCounts(t *testing.T) {
 		"signed by another":              {Member, "a", other("ps", "another secret"), false},
 		"with a shorter signature":       {Member, "a", good[:len(good)-4] + `"}`, false},
 		"with more behind the signature": {Member, "a", good + " ", false},
-		"with a second signature":        {Member, "a", strings.TrimSuffix(good, "}") + good[len(good)-length:], false},
+		"with a second signature":        {Member, "a", strings.TrimSuffix(good, "}") + good[len(good)-macLength:], false},
 		"without a signature":            {Member, "a", `{"id":"a","expires":5}`, false},
 		"nothing":                        {Member, "a", "", false},
 	} {
-		if got := s.Counts(c.kind, c.name, c.text, now); got != c.want {
+		if got := s.IsAccepted(c.kind, c.name, c.text, now); got != c.want {
 			t.Errorf("Counts of a text %s = %v, want %v", what, got, c.want)
 		}
 	}
-	if !(*Signer)(nil).Counts(Member, "a", "{}", now) || (*Signer)(nil).Sign(Member, "a", said{"a", 5}) != `{"id":"a","expires":5}` {
+	if !(*Signer)(nil).IsAccepted(Member, "a", "{}", now) || (*Signer)(nil).Sign(Member, "a", said{"a", 5}) != `{"id":"a","expires":5}` {
 		t.Error("without secrets something is signed")
 	}
 }
@@ -56,29 +56,29 @@ func TestGrace(t *testing.T) {
 	secrets := []string{"the secret"}
 	unsigned, wrong := `{"id":"a"}`, New("ps", []string{"another"}).Sign(Member, "a", said{"a", 5})
 	first := New("ps", secrets)
-	if first.Counts(Member, "a", unsigned, began) {
+	if first.IsAccepted(Member, "a", unsigned, began) {
 		t.Error("it counts before the store was asked")
 	}
-	stored := first.Appeared("", began)
-	if stored == "" || first.Appeared(stored, began) != "" {
+	stored := first.AdoptAppeared("", began)
+	if stored == "" || first.AdoptAppeared(stored, began) != "" {
 		t.Error("the store is not told once")
 	}
 	later := began.Add(23 * time.Hour)
 	second := New("ps", secrets)
-	if second.Appeared(stored, later) != "" || !second.Counts(Member, "a", unsigned, later) || second.Counts(Member, "a", wrong, later) {
+	if second.AdoptAppeared(stored, later) != "" || !second.IsAccepted(Member, "a", unsigned, later) || second.IsAccepted(Member, "a", wrong, later) {
 		t.Error("within the day")
 	}
 	later = began.Add(25 * time.Hour)
-	if second.Counts(Member, "a", unsigned, later) {
+	if second.IsAccepted(Member, "a", unsigned, later) {
 		t.Error("after the day")
 	}
 	turned := New("ps", []string{"the new secret", "the secret"})
-	if anew := turned.Appeared(stored, later); anew != New("ps", []string{"the new secret"}).Sign(Since, "", appeared{began.Unix()}) {
+	if anew := turned.AdoptAppeared(stored, later); anew != New("ps", []string{"the new secret"}).Sign(Since, "", appearedRecord{began.Unix()}) {
 		t.Errorf("with a new secret the store gets %q", anew)
 	}
-	forged := New("ps", []string{"another"}).Sign(Since, "", appeared{later.Unix()})
-	for _, text := range []string{"", forged, New("ps", secrets).Sign(Since, "", appeared{later.Unix()})} {
-		if second.Appeared(text, later) != stored || second.Counts(Member, "a", unsigned, later) {
+	forged := New("ps", []string{"another"}).Sign(Since, "", appearedRecord{later.Unix()})
+	for _, text := range []string{"", forged, New("ps", secrets).Sign(Since, "", appearedRecord{later.Unix()})} {
+		if second.AdoptAppeared(text, later) != stored || second.IsAccepted(Member, "a", unsigned, later) {
 			t.Errorf("%q opens it again", text)
 		}
 	}

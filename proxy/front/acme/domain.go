@@ -9,7 +9,7 @@ import (
 
 // domains are the domains in one configuration. They are immutable.
 type domains struct {
-	order  []*domain
+	list   []*domain
 	byName map[string]*domain
 }
 
@@ -17,65 +17,65 @@ type domain struct {
 	name    string
 	current atomic.Pointer[tls.Certificate] // nil until the first certificate is available
 
-	mu       sync.Mutex
-	failures int
-	trouble  string // why the last attempt failed; empty if it succeeded
-	next     time.Time
-	nudged   bool // whether next was reset while a check was running
-	hurried  bool
-	waits    bool // whether the domain's order waits for the fleet's store
+	mu                sync.Mutex
+	failures          int
+	lastProblem       string // why the last attempt failed; empty if it succeeded
+	nextCheck         time.Time
+	nextReset         bool // whether next was reset while a check was running
+	operatorRequested bool
+	waitsForStore     bool // whether the domain's order waits for the fleet's store
 }
 
-// again makes the domain due immediately. The recorded pause after the last attempt still applies,
+// makeDue makes the domain due immediately. The recorded pause after the last attempt still applies,
 // but consecutive failures count as a single failure.
-func (d *domain) again() {
+func (d *domain) makeDue() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.next, d.nudged = time.Time{}, true
+	d.nextCheck, d.nextReset = time.Time{}, true
 	if d.failures > 0 {
 		d.failures = 1
 	}
 }
 
-func (d *domain) failed(trouble string) int {
+func (d *domain) recordFailure(trouble string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures++
-	d.trouble, d.waits = trouble, false
+	d.lastProblem, d.waitsForStore = trouble, false
 	return d.failures
 }
 
-// counted adopts the recorded number of failures. The record may come from another edge or from
+// adoptFailures adopts the recorded number of failures. The record may come from another edge or from
 // before a restart.
-func (d *domain) counted(failures int) {
+func (d *domain) adoptFailures(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waits = false
-	if !d.hurried {
+	d.waitsForStore = false
+	if !d.operatorRequested {
 		d.failures = max(d.failures, failures)
 	}
 }
 
-func (d *domain) settled() {
+func (d *domain) recordSuccess() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.failures, d.trouble, d.waits, d.hurried = 0, "", false, false
+	d.failures, d.lastProblem, d.waitsForStore, d.operatorRequested = 0, "", false, false
 }
 
-func (d *domain) hurry(now bool) {
+func (d *domain) setOperatorRequested(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hurried = now
+	d.operatorRequested = now
 }
 
-func (d *domain) isHurried() bool {
+func (d *domain) isOperatorRequested() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.hurried
+	return d.operatorRequested
 }
 
-func (d *domain) wait() {
+func (d *domain) setWaitsForStore() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waits = true
+	d.waitsForStore = true
 }

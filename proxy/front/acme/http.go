@@ -18,9 +18,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Server is the HTTP server for HTTP-01 challenges. It answers challenges, redirects browsers to
+// ChallengeServer is the HTTP server for HTTP-01 challenges. It answers challenges, redirects browsers to
 // https, and rejects all other requests.
-type Server struct {
+type ChallengeServer struct {
 	manager  *Manager
 	guard    *guard.Guard
 	listener *listen.Listener
@@ -31,16 +31,16 @@ type Server struct {
 const challengePath = "/.well-known/acme-challenge/"
 
 // NewServer returns a Server. Serve starts it.
-func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Server, error) {
-	s := &Server{manager: m, guard: g, port: httpsPort(f)}
+func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*ChallengeServer, error) {
+	s := &ChallengeServer{manager: m, guard: g, port: httpsPort(f)}
 	var err error
-	s.listener, err = listen.New(ln, listen.Options{MaxConns: listen.AdminConns(), MakeRoom: true, Guard: g})
+	s.listener, err = listen.New(ln, listen.Options{MaxConns: listen.AdminConnLimit(), MakeRoom: true, Guard: g})
 	if err != nil {
 		return nil, err
 	}
 	s.http = httpserver.New(f, g)
-	s.http.Handler = s.answer
-	s.http.ErrorHandler = s.fail
+	s.http.Handler = s.handle
+	s.http.ErrorHandler = s.handleParseError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
 	s.http.MaxRequestBodySize = 1 // no accepted request has a body
 	return s, nil
@@ -58,83 +58,83 @@ func httpsPort(f *config.File) string {
 }
 
 // Serve accepts connections until Close.
-func (s *Server) Serve() error { return s.http.Serve(s.listener) }
+func (s *ChallengeServer) Serve() error { return s.http.Serve(s.listener) }
 
 // Close closes the server and its connections.
-func (s *Server) Close() error {
+func (s *ChallengeServer) Close() error {
 	err := s.listener.Close()
 	s.listener.CloseConns()
-	_ = s.listener.Release() // an error does not matter, because the process exits
+	_ = s.listener.StopBackground() // an error does not matter, because the process exits
 	return err
 }
 
-func (s *Server) answer(ctx *fasthttp.RequestCtx) {
-	defer s.guard.Catch(guard.ACME, func() { refuse(ctx, fasthttp.StatusInternalServerError) })
-	listen.RequestReceived(ctx.Conn())
-	if err := httpserver.Check(ctx); err != nil {
+func (s *ChallengeServer) handle(ctx *fasthttp.RequestCtx) {
+	defer s.guard.Catch(guard.ACME, func() { writeStatus(ctx, fasthttp.StatusInternalServerError) })
+	listen.MarkHeadersReceived(ctx.Conn())
+	if err := httpserver.CheckRequest(ctx); err != nil {
 		ctx.SetConnectionClose()
-		refuse(ctx, err.Status)
+		writeStatus(ctx, err.Status)
 		return
 	}
-	if httpserver.AnswerWholeServer(ctx, "GET, HEAD") {
+	if httpserver.AnswerOptionsStar(ctx, "GET, HEAD") {
 		return
 	}
-	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && reads(ctx) {
-		answer, ok := s.manager.httpAnswer(string(ctx.Host()), token)
+	if token, ok := strings.CutPrefix(string(ctx.RequestURI()), challengePath); ok && isGetOrHead(ctx) {
+		answer, ok := s.manager.httpChallengeAnswer(string(ctx.Host()), token)
 		if !ok {
-			refuse(ctx, fasthttp.StatusNotFound)
+			writeStatus(ctx, fasthttp.StatusNotFound)
 			return
 		}
 		ctx.SetContentType("application/octet-stream")
 		ctx.SetBodyString(answer)
 		return
 	}
-	base, ok := s.base(ctx)
+	base, ok := s.httpsBase(ctx)
 	switch {
 	case !ok:
-		if !reads(ctx) {
+		if !isGetOrHead(ctx) {
 			ctx.SetConnectionClose()
 		}
-		refuse(ctx, fasthttp.StatusNotFound)
-	case !reads(ctx) || callsAPI(ctx):
-		refuseCall(ctx, base)
+		writeStatus(ctx, fasthttp.StatusNotFound)
+	case !isGetOrHead(ctx) || isAPICall(ctx):
+		rejectAPICall(ctx, base)
 	default: // the query string is dropped: pages do not need it, and it may contain a credential
 		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
 		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
 	}
 }
 
-// fail responds to a request that could not be parsed. It treats a request with a body as an API
+// handleParseError responds to a request that could not be parsed. It treats a request with a body as an API
 // call.
-func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
-	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
-		if base, ok := s.base(ctx); ok {
-			refuseCall(ctx, base)
+func (s *ChallengeServer) handleParseError(ctx *fasthttp.RequestCtx, err error) {
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.CheckRequest(ctx) == nil {
+		if base, ok := s.httpsBase(ctx); ok {
+			rejectAPICall(ctx, base)
 			return
 		}
 	}
-	refuse(ctx, fasthttp.StatusBadRequest)
+	writeStatus(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the edge's https URL for the domain in a request. ok is false if the edge does not
+// httpsBase returns the edge's https URL for the domain in a request. ok is false if the edge does not
 // serve that domain.
-func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
+func (s *ChallengeServer) httpsBase(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	d := s.manager.set.Load().byName[plainName(host)]
+	d := s.manager.domains.Load().byName[normalizeName(host)]
 	if d == nil {
 		return "", false
 	}
 	return "https://" + d.name + s.port, true
 }
 
-func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
+func isGetOrHead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether a request is an API call by a program. If such requests were redirected,
+// isAPICall reports whether a request is an API call by a program. If such requests were redirected,
 // the program would send its key over plain HTTP every time, and the operator would not notice.
-func callsAPI(ctx *fasthttp.RequestCtx) bool {
+func isAPICall(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
 		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
@@ -142,11 +142,11 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 
 const apiPath = "/v1"
 
-// refuseCall responds to an API call. It does not read the request body, but the connection
+// rejectAPICall responds to an API call. It does not read the request body, but the connection
 // lingers. A client that sends the whole body first can therefore still read the response.
-func refuseCall(ctx *fasthttp.RequestCtx, base string) {
+func rejectAPICall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
-		c.Linger()
+		c.LingerOnClose()
 	}
 	e := apierr.HTTPSRequired(base)
 	ctx.Response.Reset()
@@ -157,25 +157,25 @@ func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	ctx.SetBody(e.Append(nil))
 }
 
-func refuse(ctx *fasthttp.RequestCtx, status int) {
+func writeStatus(ctx *fasthttp.RequestCtx, status int) {
 	ctx.Response.Reset()
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
 
-// httpAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the order. It
+// httpChallengeAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the order. It
 // uses certmagic's net/http handler.
-func (m *Manager) httpAnswer(host, token string) (string, bool) {
+func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), challengeTimeout)
 	defer cancel()
-	if !m.opts.HTTP || !m.open(ctx, plainName(host)) {
+	if !m.opts.HTTP || !m.hasOpenChallenge(ctx, normalizeName(host)) {
 		return "", false
 	}
-	r := &http.Request{Method: http.MethodGet, Host: plainName(host), URL: &url.URL{Path: challengePath + token}}
+	r := &http.Request{Method: http.MethodGet, Host: normalizeName(host), URL: &url.URL{Path: challengePath + token}}
 	var w answerWriter
 	if !m.issuer.HandleHTTPChallenge(&w, r.WithContext(ctx)) {
 		return "", false
@@ -183,8 +183,8 @@ func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// answerTime is how long the fleet's store may take to return the answer to a challenge.
-const answerTime = 5 * time.Second
+// challengeTimeout is how long the fleet's store may take to return the answer to a challenge.
+const challengeTimeout = 5 * time.Second
 
 type answerWriter struct {
 	header http.Header

@@ -44,9 +44,9 @@ type Fleet interface {
 	certmagic.Storage
 	// Available reports whether the store can be reached.
 	Available() bool
-	// Before returns the data stored by versions without certmagic: the account key, and the
+	// LegacyData returns the data stored by versions without certmagic: the account key, and the
 	// certificates keyed by domain, in PEM.
-	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
+	LegacyData(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
 // Manager obtains and renews the certificates of the edge's domains. Its methods may be called by
@@ -60,9 +60,9 @@ type Manager struct {
 	issuer *issuer
 	wake   chan struct{} // receives a value when a domain is due
 
-	set         atomic.Pointer[domains]
-	placeholder func() *tls.Certificate
-	ok, failed  atomic.Uint64 // number of successful orders, and of failed orders
+	domains                atomic.Pointer[domains]
+	placeholder            func() *tls.Certificate
+	ordersOK, ordersFailed atomic.Uint64 // number of successful orders, and of failed orders
 }
 
 // issuer is certmagic's issuer with two changes. It never asks for an email address on the
@@ -77,11 +77,11 @@ func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
 }
 
 // GetRenewalInfo implements certmagic.RenewalInfoGetter. If the authority returns no renewal
-// information, it is not asked again until adviceAgain has passed.
+// information, it is not asked again until renewalInfoRetry has passed.
 func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
 	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
 	if err != nil && ctx.Err() == nil {
-		again := time.Now().Add(adviceAgain)
+		again := time.Now().Add(renewalInfoRetry)
 		return acme.RenewalInfo{RetryAfter: &again}, nil
 	}
 	return info, err
@@ -100,17 +100,17 @@ type State struct {
 // These are the intervals and pauses. Let's Encrypt allows five failed validations of a name per
 // hour.
 const (
-	leastPause = 2 * time.Minute // minimum time between two attempts, even across restarts
-	mostPause  = 6 * time.Hour
+	minAttemptInterval = 2 * time.Minute // minimum time between two attempts, even across restarts
+	maxRetryPause      = 6 * time.Hour
 	// Minimum time between two attempts in a fleet if operators request them.
-	hurriedPause = 15 * time.Minute
-	attemptTime  = 5 * time.Minute
-	lookPeriod   = 10 * time.Minute // time between two checks of a valid certificate
+	minRequestedInterval = 15 * time.Minute
+	attemptTimeout       = 5 * time.Minute
+	checkInterval        = 10 * time.Minute // time between two checks of a valid certificate
 	// Time between two checks for certificates obtained by other edges.
-	followPeriod = 10 * time.Second
-	storePause   = 2 * time.Second // pause before the store is queried again
-	adviceAgain  = 6 * time.Hour
-	never        = 10 * 365 * 24 * time.Hour
+	fleetCheckInterval = 10 * time.Second
+	storeRetryPause    = 2 * time.Second // pause before the store is queried again
+	renewalInfoRetry   = 6 * time.Hour
+	never              = 10 * 365 * 24 * time.Hour
 )
 
 // New returns a Manager that uses the certificates in its folder. It creates the folder if
@@ -123,15 +123,15 @@ func New(o Options) (*Manager, error) {
 	m := &Manager{opts: o, folder: folder, wake: make(chan struct{}, 1), placeholder: sync.OnceValue(selfSigned)}
 	m.configure(folder)
 	ctx := context.Background()
-	if key := oldFile(folder, "account.key"); key != nil {
-		if err := takeOverAccount(ctx, m, folder, key); err != nil {
+	if key := readLegacyFile(folder, "account.key"); key != nil {
+		if err := migrateAccount(ctx, m, folder, key); err != nil {
 			return nil, fmt.Errorf("the account's key of an earlier version: %w", err)
 		}
 	}
-	m.set.Store(new(domains))
+	m.domains.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start counts as a request by an operator
-		d.hurry(true)
+	for _, d := range m.domains.Load().list { // a start counts as a request by an operator
+		d.setOperatorRequested(true)
 	}
 	return m, nil
 }
@@ -147,8 +147,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 	// maintenance still runs, but finds no configuration and almost always an empty cache.
 	// RenewCheckInterval is also what certmagic uses to decide when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
-		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnMaintenance },
+		RenewCheckInterval: checkInterval, OCSPCheckInterval: never, Logger: log,
 	})
 	m.config = certmagic.New(m.cache, certmagic.Config{
 		Storage: s, Logger: log, OnEvent: m.onEvent, Issuers: []certmagic.Issuer{}, RenewalWindowRatio: 1.0 / 3,
@@ -173,15 +173,15 @@ func (m *Manager) configure(s certmagic.Storage) {
 	m.config.Issuers = []certmagic.Issuer{m.issuer}
 }
 
-var errOwnRounds = errors.New("the manager looks at this certificate itself")
+var errOwnMaintenance = errors.New("the manager looks at this certificate itself")
 
-// ShareBy makes m obtain certificates together with the other edges of a fleet. It must be called
+// UseFleet makes m obtain certificates together with the other edges of a fleet. It must be called
 // before Run.
-func ShareBy(m *Manager, f Fleet) {
+func UseFleet(m *Manager, f Fleet) {
 	m.fleet = f
 	m.configure(f)
-	for _, d := range m.set.Load().order {
-		d.hurry(false)
+	for _, d := range m.domains.Load().list {
+		d.setOperatorRequested(false)
 	}
 }
 
@@ -191,17 +191,17 @@ func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 // new domain, SetDomains reads the certificate from the folder. SetDomains is called for each
 // reload by an operator, and makes failed domains due again.
 func (m *Manager) SetDomains(names []string) {
-	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
+	old, next := m.domains.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
 		d := old.byName[name]
 		if d == nil {
 			d = m.load(name)
 		}
-		d.again()
-		d.hurry(true)
-		next.order, next.byName[name] = append(next.order, d), d
+		d.makeDue()
+		d.setOperatorRequested(true)
+		next.list, next.byName[name] = append(next.list, d), d
 	}
-	m.set.Store(next)
+	m.domains.Store(next)
 	wake(m)
 }
 
@@ -214,10 +214,10 @@ func wake(m *Manager) {
 
 func (m *Manager) load(name string) *domain {
 	d, ctx := &domain{name: name}, context.Background()
-	pair, err := m.read(ctx, m.folder, name)
-	if text := oldFile(m.folder, name+".pem"); pair == nil && text != nil {
-		if err = takeOver(ctx, m, m.folder, name, text); err == nil {
-			pair, err = m.read(ctx, m.folder, name)
+	pair, err := m.readCertificate(ctx, m.folder, name)
+	if text := readLegacyFile(m.folder, name+".pem"); pair == nil && text != nil {
+		if err = migrateCertificate(ctx, m, m.folder, name, text); err == nil {
+			pair, err = m.readCertificate(ctx, m.folder, name)
 		}
 	}
 	switch {
@@ -245,14 +245,14 @@ var errNoCertificate = errors.New("there is no certificate for this domain yet")
 // causes an order. If the domain has no certificate yet, Certificate returns an error rather than
 // the certificate of another domain.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	set := m.set.Load()
-	if d := set.byName[plainName(hello.ServerName)]; d != nil {
+	set := m.domains.Load()
+	if d := set.byName[normalizeName(hello.ServerName)]; d != nil {
 		if pair := d.current.Load(); pair != nil {
 			return pair, nil
 		}
 		return nil, errNoCertificate
 	}
-	for _, d := range set.order {
+	for _, d := range set.list {
 		if pair := d.current.Load(); pair != nil {
 			return pair, nil
 		}
@@ -265,31 +265,31 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 var errNoChallenge = errors.New("no challenge is open for this domain")
 
-func (m *Manager) open(ctx context.Context, name string) bool {
-	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
+func (m *Manager) hasOpenChallenge(ctx context.Context, name string) bool {
+	return m.domains.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
 
-// Challenge returns the certificate for a TLS-ALPN-01 challenge, even if another edge placed the
+// ChallengeCertificate returns the certificate for a TLS-ALPN-01 challenge, even if another edge placed the
 // order.
-func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
+func (m *Manager) ChallengeCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if m.opts.HTTP || !m.hasOpenChallenge(hello.Context(), normalizeName(hello.ServerName)) {
 		return nil, errNoChallenge
 	}
 	return m.config.GetCertificate(hello)
 }
 
-func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+func normalizeName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // States returns the state of each domain.
 func (m *Manager) States() []State {
-	set := m.set.Load()
-	all := make([]State, 0, len(set.order))
-	for _, d := range set.order {
+	set := m.domains.Load()
+	all := make([]State, 0, len(set.list))
+	for _, d := range set.list {
 		d.mu.Lock()
-		s := State{Domain: d.name, Failures: d.failures, Trouble: d.trouble, Waits: d.waits, Next: d.next}
+		s := State{Domain: d.name, Failures: d.failures, Trouble: d.lastProblem, Waits: d.waitsForStore, Next: d.nextCheck}
 		d.mu.Unlock()
 		if s.Waits {
-			s.Trouble = errStoreLost.Error()
+			s.Trouble = errStoreUnavailable.Error()
 		}
 		if pair := d.current.Load(); pair != nil {
 			s.NotBefore, s.NotAfter = pair.Leaf.NotBefore, pair.Leaf.NotAfter
@@ -299,14 +299,14 @@ func (m *Manager) States() []State {
 	return all
 }
 
-// Orders returns the number of successful orders and the number of failed orders.
-func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Load() }
+// OrderCounts returns the number of successful orders and the number of failed orders.
+func (m *Manager) OrderCounts() (ok, failed uint64) { return m.ordersOK.Load(), m.ordersFailed.Load() }
 
 // Run obtains and renews certificates until ctx is done.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.cache.Stop()
 	for ctx.Err() == nil {
-		timer := time.NewTimer(time.Until(m.round(ctx)))
+		timer := time.NewTimer(time.Until(m.checkDueDomains(ctx)))
 		select {
 		case <-timer.C:
 		case <-m.wake:
@@ -316,19 +316,19 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// round checks the domains that are due, and returns the time of the next check.
-func (m *Manager) round(ctx context.Context) time.Time {
-	earliest := time.Now().Add(lookPeriod)
-	for _, d := range m.set.Load().order {
+// checkDueDomains checks the domains that are due, and returns the time of the next check.
+func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
+	earliest := time.Now().Add(checkInterval)
+	for _, d := range m.domains.Load().list {
 		d.mu.Lock()
-		next := d.next
-		d.nudged = false
+		next := d.nextCheck
+		d.nextReset = false
 		d.mu.Unlock()
 		if !time.Now().Before(next) && ctx.Err() == nil {
-			next = m.look(ctx, d)
+			next = m.checkDomain(ctx, d)
 			d.mu.Lock()
-			if !d.nudged {
-				d.next = next
+			if !d.nextReset {
+				d.nextCheck = next
 			}
 			d.mu.Unlock()
 		}
@@ -339,132 +339,132 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is the reported problem of a domain that waits for the fleet's store.
-var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
+// errStoreUnavailable is the reported problem of a domain that waits for the fleet's store.
+var errStoreUnavailable = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
 // attemptState collects certmagic's events during one call of look.
 type attemptState struct {
-	domain   *domain
-	noted    bool
-	next     time.Time // time of the next attempt after a failure
-	obtained bool
-	wait     time.Time // when the next attempt is allowed; zero if the current attempt was allowed
+	domain          *domain
+	failureRecorded bool
+	next            time.Time // time of the next attempt after a failure
+	obtained        bool
+	allowedAt       time.Time // when the next attempt is allowed; zero if the current attempt was allowed
 }
 
-type attemptContext struct{}
+type attemptContextKey struct{}
 
-type loseContext struct{}
+type lossContextKey struct{}
 
-// WithLoss returns a context for an attempt. Calling Lose with this context calls lose, which
+// WithLockLoss returns a context for an attempt. Calling Lose with this context calls lose, which
 // cancels the attempt.
-func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
-	return context.WithValue(ctx, loseContext{}, lose)
+func WithLockLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
+	return context.WithValue(ctx, lossContextKey{}, lose)
 }
 
-// Lose cancels the attempt whose context is ctx, because the attempt's lock was lost.
-func Lose(ctx context.Context, err error) {
-	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
+// ReportLockLoss cancels the attempt whose context is ctx, because the attempt's lock was lost.
+func ReportLockLoss(ctx context.Context, err error) {
+	if lose, ok := ctx.Value(lossContextKey{}).(context.CancelCauseFunc); ok {
 		lose(err)
 	}
 }
 
-// look makes certmagic obtain or renew the certificate of a domain if the certificate is due. It
+// checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is due. It
 // returns when the next check is due.
-func (m *Manager) look(ctx context.Context, d *domain) time.Time {
+func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
-			d.wait()
-			return time.Now().Add(storePause)
+			d.setWaitsForStore()
+			return time.Now().Add(storeRetryPause)
 		}
-		if err := m.takeOverFleet(ctx, d.name); err != nil {
-			d.wait()
-			return time.Now().Add(storePause)
+		if err := m.migrateToFleet(ctx, d.name); err != nil {
+			d.setWaitsForStore()
+			return time.Now().Add(storeRetryPause)
 		}
 	}
-	at, failures := m.allowed(ctx, d)
-	d.counted(failures)
+	at, failures := m.nextAllowed(ctx, d)
+	d.adoptFailures(failures)
 	if time.Now().Before(at) && d.current.Load() == nil {
-		if pair, _ := m.read(ctx, m.storage(), d.name); pair == nil {
-			return m.follow(at)
+		if pair, _ := m.readCertificate(ctx, m.storage(), d.name); pair == nil {
+			return m.nextCheckTime(at)
 		}
 	}
 	state := &attemptState{domain: d}
-	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContext{}, state))
-	work = WithLoss(work, lose)
-	work, cancel := context.WithTimeout(work, attemptTime)
+	work, lose := context.WithCancelCause(context.WithValue(ctx, attemptContextKey{}, state))
+	work = WithLockLoss(work, lose)
+	work, cancel := context.WithTimeout(work, attemptTimeout)
 	err := m.config.ManageSync(work, []string{d.name})
 	lost := context.Cause(work)
 	cancel()
 	lose(nil)
 	m.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: d.name}})
-	m.use(ctx, d)
+	m.adoptCertificate(ctx, d)
 	now := time.Now()
 	switch {
 	case ctx.Err() != nil:
-		return now.Add(leastPause)
-	case !state.wait.IsZero():
-		return m.follow(state.wait)
+		return now.Add(minAttemptInterval)
+	case !state.allowedAt.IsZero():
+		return m.nextCheckTime(state.allowedAt)
 	case err == nil:
-		d.settled()
+		d.recordSuccess()
 		if state.obtained {
-			m.obtained(ctx, d)
+			m.recordObtained(ctx, d)
 		}
-		return m.follow(now.Add(lookPeriod))
-	case state.noted:
-		d.hurry(false)
-		return m.follow(state.next)
+		return m.nextCheckTime(now.Add(checkInterval))
+	case state.failureRecorded:
+		d.setOperatorRequested(false)
+		return m.nextCheckTime(state.next)
 	case lost != nil || !m.fleetAvailable(): // another edge holds the lock, or the store is unreachable
 		m.opts.Log.Warn("certificate not obtained: another edge continues", zap.String("domain", d.name),
 			zap.String("problem", describe(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
-			d.wait()
+			d.setWaitsForStore()
 		}
-		return now.Add(storePause)
+		return now.Add(storeRetryPause)
 	}
 	return m.recordFailure(ctx, d, err)
 }
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns when the next check is due. In a fleet, the check may be earlier than due, so that
+// nextCheckTime returns when the next check is due. In a fleet, the check may be earlier than due, so that
 // certificates obtained by other edges are found soon.
-func (m *Manager) follow(due time.Time) time.Time {
-	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
+func (m *Manager) nextCheckTime(due time.Time) time.Time {
+	if soon := time.Now().Add(fleetCheckInterval); m.fleet != nil && soon.Before(due) {
 		return soon
 	}
 	return due
 }
 
-// takeOverFleet copies data that the store lacks to the store. The data is what versions without
+// migrateToFleet copies data that the store lacks to the store. The data is what versions without
 // certmagic stored, and what the folder contains.
-func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
+func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
 	if m.fleet.Exists(ctx, registration) && m.fleet.Exists(ctx, cert) {
 		return nil
 	}
-	account, certificates, err := m.fleet.Before(ctx)
+	account, certificates, err := m.fleet.LegacyData(ctx)
 	if err != nil {
 		return err
 	}
 	if account != nil {
-		if err := takeOverAccount(ctx, m, m.fleet, account); err != nil {
+		if err := migrateAccount(ctx, m, m.fleet, account); err != nil {
 			return err
 		}
 	}
 	if text := certificates[name]; text != nil {
-		if err := takeOver(ctx, m, m.fleet, name, text); err != nil {
+		if err := migrateCertificate(ctx, m, m.fleet, name, text); err != nil {
 			m.opts.Log.Warn("a certificate of an earlier version in the fleet's store cannot be used", zap.String("domain", name), zap.Error(err))
 		}
 	}
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
-	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
+	return errors.Join(m.restoreToStore(ctx, key, registration), m.restoreToStore(ctx, keyKey, meta, certKey))
 }
 
-// putBack copies values from the folder to the store if the store lacks them and the folder
+// restoreToStore copies values from the folder to the store if the store lacks them and the folder
 // contains all of them.
-func (m *Manager) putBack(ctx context.Context, keys ...string) error {
+func (m *Manager) restoreToStore(ctx context.Context, keys ...string) error {
 	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
 		return nil
 	}
@@ -484,10 +484,10 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// use adopts the stored certificate. In a fleet, it also copies the certificate to the folder, from
+// adoptCertificate adopts the stored certificate. In a fleet, it also copies the certificate to the folder, from
 // which the edge serves while the store is unreachable.
-func (m *Manager) use(ctx context.Context, d *domain) {
-	pair, err := m.read(ctx, m.storage(), d.name)
+func (m *Manager) adoptCertificate(ctx context.Context, d *domain) {
+	pair, err := m.readCertificate(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
 		return
 	}
@@ -496,17 +496,17 @@ func (m *Manager) use(ctx context.Context, d *domain) {
 		return
 	}
 	if m.fleet != nil {
-		m.keep(context.WithoutCancel(ctx), d.name)
+		m.saveToFolder(context.WithoutCancel(ctx), d.name)
 	}
 	d.current.Store(pair)
 	d.mu.Lock()
-	d.failures, d.trouble, d.waits = 0, "", false
+	d.failures, d.lastProblem, d.waitsForStore = 0, "", false
 	d.mu.Unlock()
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// keep copies a domain's certificate and the account from the fleet's store to the folder.
-func (m *Manager) keep(ctx context.Context, name string) {
+// saveToFolder copies a domain's certificate and the account from the fleet's store to the folder.
+func (m *Manager) saveToFolder(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
 	for _, k := range []string{registration, key, keyKey, meta, certKey} {
@@ -525,27 +525,27 @@ func (m *Manager) keep(ctx context.Context, name string) {
 // onEvent handles certmagic's events before and after an order. certmagic holds the domain's lock
 // while onEvent runs.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
-	state, ok := ctx.Value(attemptContext{}).(*attemptState)
+	state, ok := ctx.Value(attemptContextKey{}).(*attemptState)
 	if !ok {
 		return nil
 	}
 	d := state.domain
 	switch event {
 	case "cert_obtaining":
-		at, failures := m.allowed(ctx, d)
+		at, failures := m.nextAllowed(ctx, d)
 		now := time.Now()
 		if now.Before(at) {
-			state.wait = at
+			state.allowedAt = at
 			return errTooSoon
 		}
-		next := now.Add(leastPause)
+		next := now.Add(minAttemptInterval)
 		// The attempt is recorded before the order. A process that is killed repeatedly during
-		// orders therefore orders at most once in leastPause.
-		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
+		// orders therefore orders at most once in minAttemptInterval.
+		return saveAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
 			err, _ := data["error"].(error)
-			state.noted, state.next = true, m.recordFailure(ctx, d, err)
+			state.failureRecorded, state.next = true, m.recordFailure(ctx, d, err)
 		}
 	case "cert_obtained":
 		state.obtained = true
@@ -555,34 +555,34 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// obtained counts a successful order. It records a pause, because an authority may issue
+// recordObtained counts a successful order. It records a pause, because an authority may issue
 // certificates that are due for renewal immediately, and must not get an endless stream of orders.
-func (m *Manager) obtained(ctx context.Context, d *domain) {
-	m.ok.Add(1)
+func (m *Manager) recordObtained(ctx context.Context, d *domain) {
+	m.ordersOK.Add(1)
 	pair := d.current.Load()
 	if pair == nil {
 		return
 	}
 	now := time.Now()
-	next := now.Add(max(leastPause, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
-	_ = noteAttempt(ctx, m.storage(), d.name, attempt{now, next, next, 0})
+	next := now.Add(max(minAttemptInterval, min(2*24*time.Hour, pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)/10)))
+	_ = saveAttempt(ctx, m.storage(), d.name, attempt{now, next, next, 0})
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
 // recordFailure counts a failed attempt. It records the time of the next attempt, and returns that
 // time.
 func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
-	m.failed.Add(1)
-	failures := d.failed(describe(err, m.opts.HTTP))
+	m.ordersFailed.Add(1)
+	failures := d.recordFailure(describe(err, m.opts.HTTP))
 	now := time.Now()
-	pause := min(leastPause<<min(failures-1, 20), mostPause)
+	pause := min(minAttemptInterval<<min(failures-1, 20), maxRetryPause)
 	pause += rand.N(pause / 4)
-	allowed := leastPause
+	allowed := minAttemptInterval
 	if m.fleet != nil { // operators reload the edges one by one
-		allowed = min(pause, hurriedPause)
+		allowed = min(pause, minRequestedInterval)
 	}
 	next = now.Add(pause)
-	if err := noteAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
+	if err := saveAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
 		m.opts.Log.Warn("a failed attempt could not be recorded", zap.String("domain", d.name), zap.Error(err))
 	}
 	log := m.opts.Log.Warn
@@ -595,9 +595,9 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 }
 
 func describe(err error, overHTTP bool) string {
-	text := plaintext.Line(err.Error()) // the error may quote the authority
-	if len(text) > mostTrouble {
-		text = text[:mostTrouble] + " ..."
+	text := plaintext.CleanLine(err.Error()) // the error may quote the authority
+	if len(text) > maxProblemLen {
+		text = text[:maxProblemLen] + " ..."
 	}
 	problem, refused := errors.AsType[acme.Problem](err)
 	_, challenge := problem.Resource.(acme.Challenge)
@@ -612,4 +612,4 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-const mostTrouble = 600
+const maxProblemLen = 600

@@ -41,7 +41,7 @@ type edge struct {
 	stop func()
 }
 
-func begin(t *testing.T, o Options) *edge {
+func startEdge(t *testing.T, o Options) *edge {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
 	o.Log = zap.New(core)
@@ -57,20 +57,20 @@ func begin(t *testing.T, o Options) *edge {
 	return e
 }
 
-// public is the listener to which an authority connects. It uses the certificates of its manager.
-type public struct {
+// publicListener is the listener to which an authority connects. It uses the certificates of its manager.
+type publicListener struct {
 	net.Listener
 	mu sync.Mutex
 	to *Manager
 }
 
-func listenPublic(t *testing.T) *public {
+func listenPublic(t *testing.T) *publicListener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &public{Listener: ln}
+	p := &publicListener{Listener: ln}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -85,7 +85,7 @@ func listenPublic(t *testing.T) *public {
 					if p.to == nil {
 						return nil, errors.New("nobody")
 					}
-					return p.to.Challenge(h)
+					return p.to.ChallengeCertificate(h)
 				}})
 				_ = conn.Handshake()
 				_ = conn.Close()
@@ -96,28 +96,28 @@ func listenPublic(t *testing.T) *public {
 	return p
 }
 
-func (p *public) lead(m *Manager) {
+func (p *publicListener) setManager(m *Manager) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.to = m
 }
 
-func (p *public) reach(ctx context.Context, _, _ string) (net.Conn, error) {
+func (p *publicListener) dialPublic(ctx context.Context, _, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", p.Addr().String())
 }
 
-const patience = time.Minute
+const waitTimeout = time.Minute
 
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not within a minute: " + what)
 		}
 	}
 }
 
-func orders(ca *acmeca.CA) int {
+func orderCount(ca *acmeca.CA) int {
 	_, n, _ := ca.Count()
 	return n
 }
@@ -151,11 +151,11 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
-		ca := acmeca.Start(t, acmeca.Options{Reach: p.reach})
+		ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic})
 		o := Options{Domains: []string{"b.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Email: email, Challenge: p.Addr()}
-		first := begin(t, o)
-		p.lead(first.Manager)
-		wait(t, "an account and an order", func() bool { ok, _ := first.Orders(); return ok == 1 })
+		first := startEdge(t, o)
+		p.setManager(first.Manager)
+		wait(t, "an account and an order", func() bool { ok, _ := first.OrderCounts(); return ok == 1 })
 		_, key := first.accountKeys()
 		text, err := first.folder.Load(t.Context(), key)
 		first.stop()
@@ -174,14 +174,14 @@ func TestTakenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Domains = []string{"a.test"}
-		e := begin(t, o)
-		p.lead(e.Manager)
+		e := startEdge(t, o)
+		p.setManager(e.Manager)
 		wait(t, "it was looked at", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
-		if n := orders(ca); n != 1 || e.States()[0].NotAfter.IsZero() {
+		if n := orderCount(ca); n != 1 || e.States()[0].NotAfter.IsZero() {
 			t.Errorf("%s at the first start, %+v", ca, e.States())
 		}
 		e.SetDomains([]string{"a.test", "b.test"})
-		wait(t, "b.test has a certificate", func() bool { ok, _ := e.Orders(); return ok == 1 })
+		wait(t, "b.test has a certificate", func() bool { ok, _ := e.OrderCounts(); return ok == 1 })
 		if accounts, n, _ := ca.Count(); accounts != 1 || n != 2 {
 			t.Errorf("%s, want 1 account and 2 orders", ca)
 		}
@@ -205,12 +205,12 @@ func TestRestarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := listenPublic(t)
-			ca := acmeca.Start(t, acmeca.Options{Reach: p.reach})
-			ca.Mishap(mishap)
+			ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic})
+			ca.SetMishaps(mishap)
 			o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), Challenge: p.Addr()}
 			asked := 0
 			for i := range 3 {
-				e := begin(t, o)
+				e := startEdge(t, o)
 				wait(t, "an attempt or a pause", func() bool { return time.Until(e.States()[0].Next) > time.Minute })
 				e.stop()
 				if i == 0 {
@@ -230,15 +230,15 @@ func TestRestarts(t *testing.T) {
 // TestBinding checks that an ACME account can be bound to an external account at the authority.
 func TestBinding(t *testing.T) {
 	p := listenPublic(t)
-	ca := acmeca.Start(t, acmeca.Options{Reach: p.reach, Binding: []byte("secret of an account, 32 bytes at least")})
+	ca := acmeca.Start(t, acmeca.Options{Reach: p.dialPublic, Binding: []byte("secret of an account, 32 bytes at least")})
 	o := Options{Domains: []string{"a.test"}, Directory: ca.Directory(), Roots: ca.Pool(), Folder: t.TempDir(), KID: "kid-1", MACKey: []byte("secret of an account, 32 bytes at least"), Challenge: p.Addr()}
-	e := begin(t, o)
-	p.lead(e.Manager)
+	e := startEdge(t, o)
+	p.setManager(e.Manager)
 	wait(t, "it has a certificate", func() bool {
 		if s := e.States()[0]; s.Failures > 0 {
 			t.Fatalf("state = %+v, want no failure", s)
 		}
-		ok, _ := e.Orders()
+		ok, _ := e.OrderCounts()
 		return ok == 1
 	})
 	e.stop()
@@ -261,7 +261,7 @@ func TestNames(t *testing.T) {
 		if (pair != nil) != want || (err == nil) != want {
 			t.Errorf("Certificate(%q): %v, want a certificate: %v", name, err, want)
 		}
-		if pair, err := m.Challenge(&tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{"acme-tls/1"}}); pair != nil || err == nil {
+		if pair, err := m.ChallengeCertificate(&tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{"acme-tls/1"}}); pair != nil || err == nil {
 			t.Errorf("Challenge(%q) answers, want an error", name)
 		}
 	}

@@ -83,9 +83,9 @@ type attempt struct {
 	Failures int       `json:"failures"`
 }
 
-// after returns when the next attempt is allowed after the recorded one. If the recorded attempt is
+// nextAllowed returns when the next attempt is allowed after the recorded one. If the recorded attempt is
 // in the future, the clock was set back, and after ignores the record.
-func (a attempt) after(hurried bool, now time.Time) time.Time {
+func (a attempt) nextAllowed(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
 		return time.Time{}
@@ -95,7 +95,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
+func loadAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
 		_ = json.Unmarshal(text, &a) // a malformed record is ignored
@@ -103,7 +103,7 @@ func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attem
 	return a
 }
 
-func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attempt) error {
+func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a attempt) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
@@ -111,24 +111,24 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed returns when an order for a domain is allowed, and the number of consecutive failures so
+// nextAllowed returns when an order for a domain is allowed, and the number of consecutive failures so
 // far. The folder contains the attempts of this edge. The fleet's store contains only the finished
 // attempts of all edges, so an edge that dies during an attempt does not delay the others.
-func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
-	hurried, now := d.isHurried(), time.Now()
-	own := lastAttempt(ctx, m.folder, d.name)
-	at, failures = own.after(hurried, now), own.Failures
+func (m *Manager) nextAllowed(ctx context.Context, d *domain) (at time.Time, failures int) {
+	hurried, now := d.isOperatorRequested(), time.Now()
+	own := loadAttempt(ctx, m.folder, d.name)
+	at, failures = own.nextAllowed(hurried, now), own.Failures
 	if m.fleet != nil {
-		all := lastAttempt(ctx, m.fleet, d.name)
+		all := loadAttempt(ctx, m.fleet, d.name)
 		failures = all.Failures
-		if of := all.after(hurried, now); of.After(at) {
+		if of := all.nextAllowed(hurried, now); of.After(at) {
 			at = of
 		}
 	}
 	return at, failures
 }
 
-func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
+func (m *Manager) readCertificate(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
 	certKey, keyKey, _ := m.certificateKeys(name)
 	cert, err := s.Load(ctx, certKey)
 	if err == nil {
@@ -156,10 +156,10 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver converts a domain's certificate to certmagic's format. Versions without certmagic stored
-// the certificate and its key in DOMAIN.pem. takeOver does not change that file. It does not
+// migrateCertificate converts a domain's certificate to certmagic's format. Versions without certmagic stored
+// the certificate and its key in DOMAIN.pem. migrateCertificate does not change that file. It does not
 // overwrite existing values.
-func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
+func migrateCertificate(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
 		return nil
@@ -182,10 +182,10 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order use the account that belongs to the key. It stores the
+// migrateAccount makes the next order use the account that belongs to the key. It stores the
 // account without a status, so certmagic looks up the account at the authority. The authority does
 // not create a second account for the same key.
-func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
+func migrateAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
 		return nil
@@ -201,8 +201,8 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// oldFile reads a file that a version before certmagic wrote. It returns nil if there is none.
-func oldFile(f *certmagic.FileStorage, name string) []byte {
+// readLegacyFile reads a file that a version before certmagic wrote. It returns nil if there is none.
+func readLegacyFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	corsMethods = "GET, HEAD, POST"
-	corsUsual   = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
-	corsExposed = "request-id, x-request-id, x-client-request-id, retry-after, x-penstock-dropped, x-penstock-retained, " +
+	corsMethods        = "GET, HEAD, POST"
+	corsDefaultHeaders = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
+	corsExposed        = "request-id, x-request-id, x-client-request-id, retry-after, x-penstock-dropped, x-penstock-retained, " +
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
 		"anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, anthropic-ratelimit-requests-reset, " +
@@ -22,9 +22,9 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders lists the request headers that pages may send: those that the edge reads, and those
-// that SDKs add. Generated SDKs also send headers with the prefix corsGenerated.
-var corsHeaders = map[string]bool{
+// corsAllowedHeaders lists the request headers that pages may send: those that the edge reads, and those
+// that SDKs add. Generated SDKs also send headers with the prefix corsSDKPrefix.
+var corsAllowedHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
 	"anthropic-version": true, "anthropic-beta": true, "anthropic-dangerous-direct-browser-access": true,
@@ -34,32 +34,32 @@ var corsHeaders = map[string]bool{
 }
 
 const (
-	corsGenerated = "x-stainless-"
-	corsMost      = 64 // maximum number of headers in the answer to a preflight
-	corsLongest   = 64 // maximum length of a header name in bytes
+	corsSDKPrefix  = "x-stainless-"
+	corsMaxHeaders = 64 // maximum number of headers in the answer to a preflight
+	corsMaxNameLen = 64 // maximum length of a header name in bytes
 )
 
-// appendAllowed appends the headers in asked that pages may send. If asked is empty, it appends the
+// appendAllowedHeaders appends the headers in asked that pages may send. If asked is empty, it appends the
 // headers that are usually sent.
-func appendAllowed(dst, asked []byte) []byte {
+func appendAllowedHeaders(dst, asked []byte) []byte {
 	if len(asked) == 0 {
-		return append(dst, corsUsual...)
+		return append(dst, corsDefaultHeaders...)
 	}
 	listed := map[string]bool{}
 	for part := range bytes.SplitSeq(asked, []byte{','}) {
-		if part = bytes.TrimSpace(part); len(part) == 0 || len(part) > corsLongest {
+		if part = bytes.TrimSpace(part); len(part) == 0 || len(part) > corsMaxNameLen {
 			continue
 		}
 		name := strings.ToLower(string(part))
-		generated := strings.HasPrefix(name, corsGenerated) && len(name) > len(corsGenerated) && httptoken.IsToken(part)
-		if listed[name] || !generated && !corsHeaders[name] {
+		generated := strings.HasPrefix(name, corsSDKPrefix) && len(name) > len(corsSDKPrefix) && httptoken.IsToken(part)
+		if listed[name] || !generated && !corsAllowedHeaders[name] {
 			continue
 		}
 		if len(listed) > 0 {
 			dst = append(dst, ", "...)
 		}
 		dst = append(dst, name...)
-		if listed[name] = true; len(listed) == corsMost {
+		if listed[name] = true; len(listed) == corsMaxHeaders {
 			break
 		}
 	}
@@ -89,23 +89,23 @@ func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// Preflight responds to a CORS preflight. common sets the headers common to all responses.
-func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
+// AnswerPreflight responds to a CORS preflight. common sets the headers common to all responses.
+func AnswerPreflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)
-	if allowed := appendAllowed(nil,
+	if allowed := appendAllowedHeaders(nil,
 		ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestHeaders)); len(allowed) > 0 {
 		h.SetBytesV("Access-Control-Allow-Headers", allowed)
 	}
 	h.Set("Access-Control-Max-Age", "600")
 	common(h)
-	Share(h, origin)
+	AllowOrigin(h, origin)
 	h.Add("Vary", fasthttp.HeaderAccessControlRequestHeaders)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// Share lets pages with the given origin read the response.
-func Share(h *fasthttp.ResponseHeader, origin string) {
+// AllowOrigin lets pages with the given origin read the response.
+func AllowOrigin(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)
 	if origin != "*" {

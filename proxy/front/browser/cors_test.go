@@ -27,7 +27,7 @@ func TestPreflightHeaders(t *testing.T) {
 		{"no token", "x-stainless-a b,x-stainless-a\tb,x-stainless-é", ""},
 		{"nothing is asked for", "", "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"},
 	} {
-		if got := string(appendAllowed(nil, []byte(row.asked))); got != row.want {
+		if got := string(appendAllowedHeaders(nil, []byte(row.asked))); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}
@@ -35,13 +35,13 @@ func TestPreflightHeaders(t *testing.T) {
 	for i := range 100_000 {
 		many.WriteString("x-stainless-" + strings.Repeat("a", i%100) + ",")
 	}
-	if got := appendAllowed(nil, []byte(many.String())); len(got) == 0 || len(got) > 64*(64+2) {
+	if got := appendAllowedHeaders(nil, []byte(many.String())); len(got) == 0 || len(got) > 64*(64+2) {
 		t.Errorf("%d bytes are allowed of %d", len(got), many.Len())
 	}
 	var ctx fasthttp.RequestCtx
 	ctx.Init(&fasthttp.Request{}, nil, nil)
 	ctx.Request.Header.Set("Access-Control-Request-Headers", "openai-beta")
-	Preflight(&ctx, "https://app.example", func(*fasthttp.ResponseHeader) {})
+	AnswerPreflight(&ctx, "https://app.example", func(*fasthttp.ResponseHeader) {})
 	h := &ctx.Response.Header
 	var vary []string
 	for _, v := range h.PeekAll("Vary") {

@@ -6,7 +6,7 @@
 // host name of a page resolve to the edge's address (DNS rebinding), the page can also read the
 // response. A required key or token keeps such pages out. A listener that requires neither must
 // distinguish pages from programs. CheckPage does so for a public listener without keys, and
-// LocalRequest for the admin listener.
+// IsLocalRequest for the admin listener.
 //
 // Keys should not be stored in browsers, so by default no page may call the edge with a key. An
 // operator who wants to allow such calls configures the origins of the pages (cors.go). Cookies are

@@ -25,37 +25,37 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 		return nil
 	}
 	host := h.Host()
-	if !ownHost(host, hosts) {
+	if !isOwnHost(host, hosts) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Without keys the edge answers only to this machine's names, and the Host header has another: use localhost or its address, or add the origin to cors.origins.")
 	}
 	origin := h.Peek(fasthttp.HeaderOrigin)
-	if foreignOrigin(origin, host) && !slices.Contains(origins, string(origin)) || len(origin) == 0 && crossSite(h) {
+	if isForeignOrigin(origin, host) && !slices.Contains(origins, string(origin)) || len(origin) == 0 && isCrossSite(h) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Without keys the edge refuses pages of other origins: add the page's origin to cors.origins.")
 	}
 	return nil
 }
 
-// ForeignPage reports whether a request comes from a web page whose origin is neither the edge's
+// IsForeignPage reports whether a request comes from a web page whose origin is neither the edge's
 // origin nor listed in origins (cors.origins). Such a check is needed because a browser sends no
 // preflight for a WebSocket.
-func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
+func IsForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
-	return foreignOrigin(origin, h.Host()) &&
+	return isForeignOrigin(origin, h.Host()) &&
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a request comes from a page of a different origin. A browser adds its
+// IsCrossOrigin reports whether a request comes from a page of a different origin. A browser adds its
 // credentials for the edge, such as a client certificate, even to such requests.
-func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
+func IsCrossOrigin(h *fasthttp.RequestHeader) bool { return IsForeignPage(h, nil) || isCrossSite(h) }
 
-// LocalRequest reports whether a request may use the admin listener. listening is the listener's
+// IsLocalRequest reports whether a request may use the admin listener. listening is the listener's
 // address. It rejects requests from pages of a different origin, including those for images or
 // frames in such a page. On loopback, it also rejects a Host that is not a loopback address (DNS
 // rebinding).
-func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
-	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
+func IsLocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
+	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !isSameOrigin(origin, h.Host()) || isCrossSite(h) {
 		return false
 	}
 	host := string(h.Host())
@@ -90,7 +90,7 @@ func OwnHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether the name in a Host header is safe. A name is safe if an attacker's DNS
+// isOwnHost reports whether the name in a Host header is safe. A name is safe if an attacker's DNS
 // server cannot answer for it. The safe names are:
 //
 //   - an address,
@@ -98,7 +98,7 @@ func OwnHosts(f *config.File) (hosts []string) {
 //   - a name reserved for the local machine (RFC 6761) or the local network (.internal, which
 //     containers use for their host),
 //   - an empty name, because an HTTP/1.0 client may omit Host.
-func ownHost(host []byte, hosts []string) bool {
+func isOwnHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
 		return true
@@ -129,11 +129,11 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header names a web page that was not served from host.
+// isForeignOrigin reports whether an Origin header names a web page that was not served from host.
 // Origins with other schemes than http and https belong to installed programs, such as editor or
 // browser extensions.
-func foreignOrigin(origin, host []byte) bool {
-	if len(origin) == 0 || ownOrigin(origin, host) {
+func isForeignOrigin(origin, host []byte) bool {
+	if len(origin) == 0 || isSameOrigin(origin, host) {
 		return false
 	}
 	// If the page hides its origin, the header is "null".
@@ -141,14 +141,14 @@ func foreignOrigin(origin, host []byte) bool {
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
-func ownOrigin(origin, host []byte) bool {
+func isSameOrigin(origin, host []byte) bool {
 	scheme, from, _ := bytes.Cut(origin, []byte("://"))
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether a page of a different origin requested an image, a script or a frame.
+// isCrossSite reports whether a page of a different origin requested an image, a script or a frame.
 // It returns false if the user followed a link.
-func crossSite(h *fasthttp.RequestHeader) bool {
+func isCrossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":
 		followed := h.IsGet() && string(h.Peek("Sec-Fetch-Mode")) == "navigate" &&

@@ -18,7 +18,7 @@ admin: { listen: "" }
 upstreams: [{ name: up, url: "http://127.0.0.1:1", engine: sim }]
 models: [{ id: m, deployments: [{ upstream: up }] }]
 `
-	f, problems := config.ParseValid("test.yaml", []byte(top+rest), config.Known{Engines: []string{"sim"}})
+	f, problems := config.ParseValid("test.yaml", []byte(top+rest), config.KnownProfiles{Engines: []string{"sim"}})
 	if f == nil {
 		t.Fatal(problems)
 	}

@@ -5,7 +5,7 @@
 // headers, CheckHead therefore checks the headers again. A request passes only if every parser
 // interprets its headers in the same way, so it cannot be smuggled past a proxy.
 //
-// Only the public listener rewrites a target in absolute form to origin form (OriginForm). The
+// Only the public listener rewrites a target in absolute form to origin form (ToOriginForm). The
 // admin listener must compare Host with its listen address. Every listener responds to OPTIONS *.
 //
 // The settings disable three features of fasthttp:

@@ -14,12 +14,12 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Check rejects a request whose framing or headers two parsers could interpret differently.
-func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
+// CheckRequest rejects a request whose framing or headers two parsers could interpret differently.
+func CheckRequest(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
-		return Misframed(wrong)
+		return FramingError(wrong)
 	}
-	return checkHead(&ctx.Request.Header, listen.PlainHead(ctx.Conn()))
+	return checkHead(&ctx.Request.Header, listen.HasPlainHeaders(ctx.Conn()))
 }
 
 // CheckHead rejects request headers that fasthttp accepts but that another parser on the path may
@@ -27,13 +27,13 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 // nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error { return checkHead(h, false) }
 
-// checkHead implements CheckHead. plain is the result of listen.PlainHead.
+// checkHead implements CheckHead. plain is the result of listen.HasPlainHeaders.
 func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
-		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+		return apierr.UnsupportedHTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
 	}
 	uri := h.RequestURI()
-	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
+	if len(uri) == 0 || uri[0] != '/' && !isOptionsStar(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
 	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path here; other parsers do not
@@ -46,8 +46,8 @@ func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 		hosts, reason = scanHead(h.RawHeaders())
 	}
 	switch {
-	case reason == reasonExpect:
-		return apierr.New(417, apierr.CodeBadRequest, reasonExpect)
+	case reason == reasonBadExpect:
+		return apierr.New(417, apierr.CodeBadRequest, reasonBadExpect)
 	case reason != "":
 		return apierr.BadRequest(reason)
 	case hosts > 1:
@@ -60,16 +60,16 @@ func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	return nil
 }
 
-// isWholeServer reports whether a request is OPTIONS *, which applies to the whole server (RFC
+// isOptionsStar reports whether a request is OPTIONS *, which applies to the whole server (RFC
 // 9110, 9.3.7).
-func isWholeServer(h *fasthttp.RequestHeader) bool {
+func isOptionsStar(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer responds to OPTIONS * with the methods in allow. It returns false for any other
+// AnswerOptionsStar responds to OPTIONS * with the methods in allow. It returns false for any other
 // request. The request must already have passed Check.
-func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
-	if !isWholeServer(&ctx.Request.Header) {
+func AnswerOptionsStar(ctx *fasthttp.RequestCtx, allow string) bool {
+	if !isOptionsStar(&ctx.Request.Header) {
 		return false
 	}
 	ctx.Response.Header.Set("Allow", allow)
@@ -77,13 +77,13 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	return true
 }
 
-// OriginForm rewrites a request target in absolute form to origin form. A server must accept
+// ToOriginForm rewrites a request target in absolute form to origin form. A server must accept
 // absolute form (RFC 9112, 3.2.2), but all checks and routes expect origin form. The authority in
-// the target replaces Host, but CheckHead still requires one Host header. OriginForm does not
+// the target replaces Host, but CheckHead still requires one Host header. ToOriginForm does not
 // change a target that CheckHead rejects: a target with a scheme other than http or https, with
 // user information, or without a valid host. Nor does it change a target if the Host header is
 // malformed.
-func OriginForm(h *fasthttp.RequestHeader) {
+func ToOriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
 		return
@@ -120,11 +120,11 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-// Misframed converts an error from package listen into an error for the client.
-func Misframed(err error) *apierr.Error {
+// FramingError converts an error from package listen into an error for the client.
+func FramingError(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
-		return body.Misframed(err)
+		return body.FramingError(err)
 	case errors.Is(err, listen.ErrEmptyLines):
 		return apierr.BadRequest("Too many empty lines precede the request line.")
 	case errors.Is(err, listen.ErrNotHTTP):
@@ -132,39 +132,39 @@ func Misframed(err error) *apierr.Error {
 	case errors.Is(err, listen.ErrProxyProtocol):
 		return apierr.BadRequest("What came begins with a line of the PROXY protocol, which is not read here: turn it off at the balancer.")
 	case errors.Is(err, listen.ErrHTTP2):
-		return apierr.HTTPVersion("What came is HTTP/2, and only HTTP/1.1 and HTTP/1.0 are spoken here: set the client or the balancer to HTTP/1.1.")
+		return apierr.UnsupportedHTTPVersion("What came is HTTP/2, and only HTTP/1.1 and HTTP/1.0 are spoken here: set the client or the balancer to HTTP/1.1.")
 	}
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed returns the error for a request that failed with err before its handler ran. It also
+// ParseError returns the error for a request that failed with err before its handler ran. It also
 // returns the request path as far as it is known.
-func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
+func ParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
 	path, whole := listen.RequestPath(ctx.Conn())
 	switch {
 	case wrong != nil:
-		return Misframed(wrong), path
-	case whole && (body.TimedOut(err) || listen.RequestTruncated(ctx.Conn())):
-		return body.Broken(ctx.Conn(), err), path
+		return FramingError(wrong), path
+	case whole && (body.IsTimeout(err) || listen.IsRequestTruncated(ctx.Conn())):
+		return body.IncompleteError(ctx.Conn(), err), path
 	case errors.As(err, &small):
 		return apierr.New(fasthttp.StatusRequestHeaderFieldsTooLarge, apierr.CodeRequestTooLarge,
 			"The request head is larger than the limit."), path
-	case body.TimedOut(err):
+	case body.IsTimeout(err):
 		return apierr.New(fasthttp.StatusRequestTimeout, apierr.CodeRequestTimeout, "The request came too slowly."), path
-	case listen.RequestTruncated(ctx.Conn()):
+	case listen.IsRequestTruncated(ctx.Conn()):
 		return apierr.BadRequest("The connection ended before the request head was whole."), path
 	}
-	return apierr.BadRequest(unparsed(err)), path
+	return apierr.BadRequest(parseErrorMessage(err)), path
 }
 
-// unparsed converts an error from fasthttp's parser into a message for the client. It compares only
+// parseErrorMessage converts an error from fasthttp's parser into a message for the client. It compares only
 // the beginning of the error, because the remainder may contain bytes from the client.
-func unparsed(err error) string {
+func parseErrorMessage(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
-		for _, r := range unparsedReasons {
+		for _, r := range parseErrorMessages {
 			if strings.HasPrefix(text, r.begins) {
 				return r.says
 			}
@@ -173,7 +173,7 @@ func unparsed(err error) string {
 	return "The request head could not be parsed as HTTP/1.1."
 }
 
-var unparsedReasons = []struct{ begins, says string }{
+var parseErrorMessages = []struct{ begins, says string }{
 	{"cannot find http request method", "The request line has no method, or no blank behind it."},
 	{"unsupported http request method", "The method of the request line has a character that is not allowed."},
 	{"cannot find whitespace in the first line", "The request line does not have three parts: a method, a target and HTTP/1.1."},
@@ -200,9 +200,9 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect is the reason for rejecting an Expect header that the edge cannot satisfy (RFC 9110,
+// reasonBadExpect is the reason for rejecting an Expect header that the edge cannot satisfy (RFC 9110,
 // 10.1.1). fasthttp would ignore the header.
-const reasonExpect = "The Expect header asks for something else than 100-continue."
+const reasonBadExpect = "The Expect header asks for something else than 100-continue."
 
 // scanHead scans the raw header lines once. It returns the number of Host headers, or the reason
 // for rejecting the headers.
@@ -245,7 +245,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			hosts++
 		case colon == len("expect") && httptoken.EqualFold(line[:colon], "expect") &&
 			!httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "100-continue"):
-			return 0, reasonExpect
+			return 0, reasonBadExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
 				// fasthttp would treat identity as no body.

@@ -65,11 +65,11 @@ func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)
 	s.ReadTimeout = 10 * time.Second
 	s.StreamRequestBody = true
 	s.HeaderReceived = func(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
-		OriginForm(h)
+		ToOriginForm(h)
 		return conf
 	}
 	s.Handler = func(ctx *fasthttp.RequestCtx) {
-		judge(listen.FramingError(ctx.Conn()) == nil && listen.PlainHead(ctx.Conn()), &ctx.Request.Header)
+		judge(listen.FramingError(ctx.Conn()) == nil && listen.HasPlainHeaders(ctx.Conn()), &ctx.Request.Header)
 	}
 	served := make(chan struct{})
 	go func() {
@@ -79,7 +79,7 @@ func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)
 	tb.Cleanup(func() {
 		_ = s.Shutdown()
 		<-served
-		_ = l.Release()
+		_ = l.StopBackground()
 	})
 	return public.Addr().String()
 }

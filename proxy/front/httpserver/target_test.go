@@ -37,7 +37,7 @@ func TestOriginForm(t *testing.T) {
 			}
 			continue
 		}
-		OriginForm(&h)
+		ToOriginForm(&h)
 		refused := CheckHead(&h)
 		if (refused != nil) != (c.uri == "") {
 			t.Errorf("%s with %q: refused %v", c.target, c.header, refused)

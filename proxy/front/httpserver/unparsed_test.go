@@ -71,7 +71,7 @@ func TestRefusedHeads(t *testing.T) {
 		s := &fasthttp.Server{
 			SecureErrorLogMessage: true, Logger: discardLogger{},
 			Handler:      func(ctx *fasthttp.RequestCtx) { got = CheckHead(&ctx.Request.Header) },
-			ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) { got, _ = Unparsed(ctx, err) },
+			ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) { got, _ = ParseError(ctx, err) },
 		}
 		_ = s.ServeConn(&canned{Reader: bufio.NewReader(strings.NewReader(c.text))})
 		switch {
@@ -86,10 +86,10 @@ func TestRefusedHeads(t *testing.T) {
 // TestMisframed checks that an error describes what is wrong with the framing.
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
-		listen.ErrLength: "Content-Length", listen.ErrCoding: "Transfer-Encoding", listen.ErrExtra: "trailers", listen.ErrFraming: "chunk",
+		listen.ErrContentLength: "Content-Length", listen.ErrTransferEncoding: "Transfer-Encoding", listen.ErrExtraTooLarge: "trailers", listen.ErrFraming: "chunk",
 		listen.ErrBareLine: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
-		if e := Misframed(err); !strings.Contains(e.Message, says) {
+		if e := FramingError(err); !strings.Contains(e.Message, says) {
 			t.Errorf("Misframed(%v) = %q, want %q in it", err, e.Message, says)
 		}
 	}

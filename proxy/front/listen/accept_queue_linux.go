@@ -19,10 +19,10 @@ func dropSYN(fd uintptr) {
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// acceptQueue returns how many connections are waiting to be accepted. For a listening socket, the
+// acceptQueueLen returns how many connections are waiting to be accepted. For a listening socket, the
 // kernel reports this number as the number of unacknowledged segments in tcp_info (tcp_get_info in
 // net/ipv4/tcp.c).
-func acceptQueue(fd uintptr) int {
+func acceptQueueLen(fd uintptr) int {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return 0

@@ -23,30 +23,30 @@ const (
 // retransmit these bytes for a quarter of an hour. A slow stream would not fill the send buffer in
 // that time, so no write would fail. d is the time between two checks.
 func (w *disconnectWatch) checkAcks(d time.Duration) {
-	for i, c := range w.ln.snapshot() {
+	for i, c := range w.ln.copyConns() {
 		if i%ackCheckBatch == ackCheckBatch-1 {
 			runtime.Gosched()
 		}
 		client := &c.client
-		if !client.hasWaiter() || !unackedFor(c.sock, d) {
+		if !client.hasWaiter() || !isUnackedFor(c.socketConn, d) {
 			client.unackedChecks = 0
 			continue
 		}
 		if client.unackedChecks++; client.unackedChecks == ackTimeoutChecks {
-			client.hasLeft(w.ln.guard)
+			client.markGone(w.ln.guard)
 		}
 	}
 }
 
-// unackedFor reports whether bytes are in flight of which the host has acknowledged none for the
+// isUnackedFor reports whether bytes are in flight of which the host has acknowledged none for the
 // time d. A host acknowledges bytes even if the program on it does not read them.
-func unackedFor(c sock, d time.Duration) bool {
+func isUnackedFor(c socketConn, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
 	}
 	milliseconds := 0
 	// Control fails only if the connection is closed.
-	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedFor(fd) })
+	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedMillis(fd) })
 	return time.Duration(milliseconds)*time.Millisecond >= d
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish simulates that the client's host has vanished. Packets are dropped before TCP receives
+// dropClientPackets simulates that the client's host has vanished. Packets are dropped before TCP receives
 // them, so none is acknowledged, and the connection is not reset.
-func vanish(t *testing.T, client *net.TCPConn) {
+func dropClientPackets(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
 	raw, err := client.SyscallConn()
@@ -25,18 +25,18 @@ func vanish(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// sweeping returns a listener like open's, with the given interval between acknowledgment checks.
-func sweeping(t *testing.T, every time.Duration) *Listener {
+// openWithAckInterval returns a listener like open's, with the given interval between acknowledgment checks.
+func openWithAckInterval(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
 	w, err := newDisconnectWatchEvery(l, every)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.watch.close(); err != nil {
+	if err := l.disconnectWatch.close(); err != nil {
 		t.Fatal(err)
 	}
-	l.watch = w
+	l.disconnectWatch = w
 	return l
 }
 
@@ -45,10 +45,10 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 // disconnected.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
-	l := sweeping(t, every)
+	l := openWithAckInterval(t, every)
 	write := func(c *Conn, size int) {
 		t.Helper()
-		_ = c.sock.SetWriteDeadline(time.Now().Add(every))
+		_ = c.socketConn.SetWriteDeadline(time.Now().Add(every))
 		_, _ = c.Write(make([]byte, size)) // may be larger than the buffers
 	}
 	gone, goneClient := pair(t, l)
@@ -56,13 +56,13 @@ func TestHostVanishes(t *testing.T) {
 	quiet, quietClient := pair(t, l)
 	waiters := map[*Conn]*waiter{gone: newWaiter(), late: newWaiter(), quiet: newWaiter()}
 	for c, w := range waiters {
-		c.Watch(w)
-		defer c.Unwatch(w)
+		c.WatchDisconnect(w)
+		defer c.UnwatchDisconnect(w)
 	}
 	write(late, 8<<20)
-	vanish(t, quietClient) // while no bytes are in flight
+	dropClientPackets(t, quietClient) // while no bytes are in flight
 	time.Sleep((ackTimeoutChecks + 3) * every)
-	vanish(t, goneClient)
+	dropClientPackets(t, goneClient)
 	write(gone, 1)
 	select {
 	case <-waiters[gone].at:
@@ -79,23 +79,23 @@ func TestHostVanishes(t *testing.T) {
 // TestHostIsSilentForAWhile checks that a client does not count as disconnected if its host starts
 // to acknowledge bytes again in time.
 func TestHostIsSilentForAWhile(t *testing.T) {
-	l := sweeping(t, time.Hour)
+	l := openWithAckInterval(t, time.Hour)
 	server, client := pair(t, l)
 	w := newWaiter()
-	server.Watch(w)
-	defer server.Unwatch(w)
-	vanish(t, client)
+	server.WatchDisconnect(w)
+	defer server.UnwatchDisconnect(w)
+	dropClientPackets(t, client)
 	_, _ = server.Write([]byte("x"))
 	time.Sleep(10 * time.Millisecond)
 	for range ackTimeoutChecks - 1 {
-		l.watch.checkAcks(time.Millisecond)
+		l.disconnectWatch.checkAcks(time.Millisecond)
 	}
 	raw, _ := client.SyscallConn()
 	_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })
 	if _, err := client.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	l.watch.checkAcks(time.Millisecond)
+	l.disconnectWatch.checkAcks(time.Millisecond)
 	if w.called.Load() != 0 {
 		t.Error("a host that was heard again counts as gone")
 	}

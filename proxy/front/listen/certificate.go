@@ -12,40 +12,40 @@ import (
 // Certificate contains the edge's certificate and the CAs for client certificates. Both can be
 // replaced while connections are open. A Certificate may be used by multiple goroutines.
 type Certificate struct {
-	managed Managed // nil if the certificate is read from files
-	current atomic.Pointer[tls.Certificate]
-	clients atomic.Pointer[x509.CertPool] // nil if client certificates are not requested
+	manager   CertificateManager // nil if the certificate is read from files
+	current   atomic.Pointer[tls.Certificate]
+	clientCAs atomic.Pointer[x509.CertPool] // nil if client certificates are not requested
 }
 
-// Managed obtains certificates and answers challenges for the edge's domains.
-type Managed interface {
+// CertificateManager obtains certificates and answers challenges for the edge's domains.
+type CertificateManager interface {
 	// Certificate returns the certificate for a handshake. An error aborts the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Challenge returns the certificate that proves to an authority that the edge controls a domain
+	// ChallengeCertificate returns the certificate that proves to an authority that the edge controls a domain
 	// (RFC 8737).
-	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+	ChallengeCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// NewManaged returns a Certificate whose certificates come from m.
-func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
+// NewManagedCertificate returns a Certificate whose certificates come from m.
+func NewManagedCertificate(m CertificateManager) *Certificate { return &Certificate{manager: m} }
 
 // Load reads a certificate and its key from files and uses them for new connections. clients
 // contains the CAs for client certificates. If clients is nil, no client certificates are
 // requested. If Load returns an error, nothing has changed. Load returns an error instead of
 // replacing a valid certificate with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
-	use, err := c.Prepare(certFile, keyFile, clients)
+	use, err := c.PrepareLoad(certFile, keyFile, clients)
 	if err == nil {
 		use()
 	}
 	return err
 }
 
-// Prepare performs Load in two steps. Prepare reads and checks the files; the returned function
+// PrepareLoad performs Load in two steps. Prepare reads and checks the files; the returned function
 // applies them. If the certificates are managed, the returned function applies only clients.
-func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
-	if c.managed != nil {
-		return func() { c.clients.Store(clients) }, nil
+func (c *Certificate) PrepareLoad(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
+	if c.manager != nil {
+		return func() { c.clientCAs.Store(clients) }, nil
 	}
 	// LoadX509KeyPair checks that the certificate and the key match.
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -63,13 +63,13 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 	}
 	return func() {
 		c.current.Store(&pair)
-		c.clients.Store(clients)
+		c.clientCAs.Store(clients)
 	}, nil
 }
 
-// Valid returns the validity period of the current certificate. It is zero if no certificate is
+// ValidityPeriod returns the validity period of the current certificate. It is zero if no certificate is
 // loaded, if certificates are managed, or if c is nil.
-func (c *Certificate) Valid() (from, to time.Time) {
+func (c *Certificate) ValidityPeriod() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
 	}
@@ -82,25 +82,25 @@ func (c *Certificate) Valid() (from, to time.Time) {
 // NotAfter returns when the current certificate expires. It returns zero in the same cases as
 // Valid.
 func (c *Certificate) NotAfter() time.Time {
-	_, to := c.Valid()
+	_, to := c.ValidityPeriod()
 	return to
 }
 
 // acmeProtocol is the protocol that an authority negotiates to validate a challenge.
 const acmeProtocol = "acme-tls/1"
 
-// Config returns the TLS configuration for a server. It allows TLS 1.2 or later, and only HTTP/1.1.
-func (c *Certificate) Config() *tls.Config {
+// TLSConfig returns the WithTLS configuration for a server. It allows WithTLS 1.2 or later, and only HTTP/1.1.
+func (c *Certificate) TLSConfig() *tls.Config {
 	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current.Load(), nil },
 	}
 	var challenge *tls.Config
-	if c.managed != nil {
-		base.GetCertificate = c.managed.Certificate
+	if c.manager != nil {
+		base.GetCertificate = c.manager.Certificate
 		challenge = &tls.Config{
-			MinVersion: tls.VersionTLS12, NextProtos: []string{acmeProtocol}, GetCertificate: c.managed.Challenge,
+			MinVersion: tls.VersionTLS12, NextProtos: []string{acmeProtocol}, GetCertificate: c.manager.ChallengeCertificate,
 		}
 	}
 	asking := base.Clone()
@@ -111,7 +111,7 @@ func (c *Certificate) Config() *tls.Config {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil
 		}
-		clients := c.clients.Load()
+		clients := c.clientCAs.Load()
 		if clients == nil {
 			return nil, nil
 		}

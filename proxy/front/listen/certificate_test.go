@@ -50,7 +50,7 @@ func TestCertificateLoad(t *testing.T) {
 func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	accepted, dialed := pair(t, open(t, Options{}))
-	server := tls.Server(accepted, c.Config())
+	server := tls.Server(accepted, c.TLSConfig())
 	var group sync.WaitGroup
 	group.Go(func() {
 		if server.Handshake() != nil {

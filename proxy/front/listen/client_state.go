@@ -10,31 +10,31 @@ import (
 
 // Waiter is notified when its client disconnects.
 type Waiter interface {
-	// ClientGone is called at most once between Watch and Unwatch, on the goroutine of the watch.
+	// OnDisconnect is called at most once between Watch and Unwatch, on the goroutine of the watch.
 	// It must not block, and must not call the connection.
-	ClientGone()
+	OnDisconnect()
 }
 
 // clientState records whether the client has disconnected, and the Waiter to notify.
 type clientState struct {
-	mu     sync.Mutex
-	waiter Waiter
-	gone   bool
+	mu              sync.Mutex
+	waiter          Waiter
+	hasDisconnected bool
 
 	// Number of consecutive checks without an acknowledgment; used only by the watch.
 	unackedChecks int
 }
 
-func (s *clientState) watch(w Waiter) (gone bool) {
+func (s *clientState) setWaiter(w Waiter) (gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.gone {
+	if !s.hasDisconnected {
 		s.waiter = w
 	}
-	return s.gone
+	return s.hasDisconnected
 }
 
-func (s *clientState) unwatch(w Waiter) {
+func (s *clientState) clearWaiter(w Waiter) {
 	s.mu.Lock()
 	if s.waiter == w {
 		s.waiter = nil
@@ -42,23 +42,23 @@ func (s *clientState) unwatch(w Waiter) {
 	s.mu.Unlock()
 }
 
-func (s *clientState) hasLeft(g *guard.Guard) {
+func (s *clientState) markGone(g *guard.Guard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gone {
+	if s.hasDisconnected {
 		return
 	}
-	s.gone = true
+	s.hasDisconnected = true
 	if s.waiter != nil {
 		g.Point(guard.Clients)
-		s.waiter.ClientGone()
+		s.waiter.OnDisconnect()
 	}
 }
 
 func (s *clientState) isGone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gone
+	return s.hasDisconnected
 }
 
 func (s *clientState) withWaiter(f func(Waiter)) {
@@ -78,31 +78,31 @@ func (s *clientState) hasWaiter() bool {
 // idleState records whether the connection is waiting for its next request. The times are of type
 // instant.Time.
 type idleState struct {
-	since atomic.Int64 // start of the idle time; 0 once a request has started
+	idleSince atomic.Int64 // start of the idle time; 0 once a request has started
 	// When the wait for a complete request started; 0 if the connection is not waiting.
-	waiting     atomic.Int64
-	interrupted atomic.Bool // whether CloseGracefully interrupted a read
+	waitingSince    atomic.Int64
+	readInterrupted atomic.Bool // whether CloseGracefully interrupted a read
 }
 
-func (s *idleState) idle() {
+func (s *idleState) markIdle() {
 	now := int64(instant.Now())
-	s.since.Store(now)
-	s.waiting.Store(now)
+	s.idleSince.Store(now)
+	s.waitingSince.Store(now)
 }
 
-// begun records that the first byte of a request has arrived. From then on, the listener may evict
+// markBegun records that the first byte of a request has arrived. From then on, the listener may evict
 // the connection until the request headers are complete. If known is true, an earlier request on
 // the connection had a valid key, and the listener must not evict it.
-func (s *idleState) begun(known bool) {
-	s.since.Store(0)
+func (s *idleState) markBegun(known bool) {
+	s.idleSince.Store(0)
 	if known {
-		s.waiting.Store(0)
+		s.waitingSince.Store(0)
 	} else {
-		s.waiting.Store(int64(instant.Now()))
+		s.waitingSince.Store(int64(instant.Now()))
 	}
 }
 
-func (s *idleState) complete() {
-	s.since.Store(0)
-	s.waiting.Store(0)
+func (s *idleState) markComplete() {
+	s.idleSince.Store(0)
+	s.waitingSince.Store(0)
 }

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-type sock interface {
+type socketConn interface {
 	socket.Conn
 	CloseWrite() error
 }
@@ -21,38 +21,38 @@ type sock interface {
 // Conn is an accepted connection. Only the goroutine that serves the connection may call its
 // methods. The exceptions are Close and the methods that set deadlines.
 type Conn struct {
-	sock
+	socketConn
 	ln *Listener
-	// address of the client for MaxPerAddress; see networkOf and comesFrom
+	// address of the client for MaxPerAddress; see countedAddr and countForClient
 	address netip.Addr
-	hangUp  hangUp
+	hangUp  hangUpHandle
 	stream  socket.Stream
 	framing framingChecker // used by plain connections; a tlsConn has a separate checker
 
-	listed bool         // whether the peer is a proxy listed in SetProxies
-	header *proxyHeader // nil if the header has been read or is not expected
-	behind *net.TCPAddr // address of the client, if it is behind a proxy
+	fromListedProxy bool         // whether the peer is a proxy listed in SetProxies
+	proxyHeader     *proxyHeader // nil if the header has been read or is not expected
+	proxiedAddr     *net.TCPAddr // address of the client, if it is behind a proxy
 
-	client  clientState
-	later   []byte // bytes of the next request that arrived with the current one
-	idle    idleState
-	reads   readDeadline
-	writes  writeDeadline
-	asked   bool          // whether a request has ever started on this connection
-	known   atomic.Bool   // see ShowedKey
-	lastKey auth.LastKey  // see SenderOf
-	resumed time.Duration // if not 0, replaces the next read deadline
+	client           clientState
+	nextRequestBytes []byte // bytes of the next request that arrived with the current one
+	idle             idleState
+	readDeadline     readDeadline
+	writeDeadline    writeDeadline
+	hadRequest       bool          // whether a request has ever started on this connection
+	hasValidKey      atomic.Bool   // see MarkAuthenticated
+	lastKey          auth.LastKey  // see RequestSender
+	resumeIdle       time.Duration // if not 0, replaces the next read deadline
 
-	linger atomic.Bool
-	closed atomic.Bool
+	lingerOnClose atomic.Bool
+	isClosed      atomic.Bool
 	// Function that the next Close runs instead of closing the connection.
-	onDetach atomic.Pointer[func()]
-	detached bool // whether such a function is running
+	onDetach          atomic.Pointer[func()]
+	isRunningDetached bool // whether such a function is running
 }
 
-// ConnOf returns the Conn that c wraps, for example if c is a TLS connection. If c is of another
-// type, ConnOf returns nil.
-func ConnOf(c net.Conn) *Conn {
+// UnwrapConn returns the Conn that c wraps, for example if c is a WithTLS connection. If c is of another
+// type, UnwrapConn returns nil.
+func UnwrapConn(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
 		case *Conn:
@@ -65,39 +65,39 @@ func ConnOf(c net.Conn) *Conn {
 	}
 }
 
-// Watch registers w to be notified when the client disconnects. If the client has already
+// WatchDisconnect registers w to be notified when the client disconnects. If the client has already
 // disconnected, Watch returns true and ignores w.
-func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
+func (c *Conn) WatchDisconnect(w Waiter) (gone bool) { return c.client.setWaiter(w) }
 
-// Unwatch stops notifying w. Once it has returned, ClientGone is not running and will not be
+// UnwatchDisconnect stops notifying w. Once it has returned, OnDisconnect is not running and will not be
 // called. It does nothing if w is not registered.
-func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
+func (c *Conn) UnwatchDisconnect(w Waiter) { c.client.clearWaiter(w) }
 
-// Gone reports whether the client has disconnected.
-func (c *Conn) Gone() bool { return c.client.isGone() }
+// IsClientGone reports whether the client has disconnected.
+func (c *Conn) IsClientGone() bool { return c.client.isGone() }
 
-// Leave records that the client has disconnected, and notifies the waiter. It is used by protocols
+// MarkClientGone records that the client has disconnected, and notifies the waiter. It is used by protocols
 // in which a client announces its disconnection.
-func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
+func (c *Conn) MarkClientGone() { c.client.markGone(c.ln.guard) }
 
 // SetWriteTimeout sets the timeout for later writes. A large write is split into pieces, and the
 // timeout applies to each piece. Every write gets at least 7/8 of d, so the deadline of one
 // response never affects the next response. If d is zero, SetWriteTimeout does nothing.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
-		c.writes.timeout.Store(int64(d))
+		c.writeDeadline.timeout.Store(int64(d))
 	}
 }
 
 // SetWriteDeadline sets the write deadline and disables SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.writes.clear()
-	return c.sock.SetWriteDeadline(t)
+	c.writeDeadline.clear()
+	return c.socketConn.SetWriteDeadline(t)
 }
 
 // SetDeadline sets the read deadline and the write deadline.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.reads.want(c.sock, t)
+	c.readDeadline.setWanted(c.socketConn, t)
 	return c.SetWriteDeadline(t)
 }
 
@@ -107,25 +107,25 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // it from that server too.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// detach runs the functions passed to DetachOnClose. A server that such a function calls also
+// runDetached runs the functions passed to DetachOnClose. A server that such a function calls also
 // closes the connection. The first detach then runs the next function, so that the stack does not
 // grow with each stream on the connection.
-func (c *Conn) detach() {
-	if c.detached {
+func (c *Conn) runDetached() {
+	if c.isRunningDetached {
 		return
 	}
-	c.detached = true
+	c.isRunningDetached = true
 	for then := c.onDetach.Swap(nil); then != nil; then = c.onDetach.Swap(nil) {
 		(*then)()
 	}
-	c.detached = false
+	c.isRunningDetached = false
 }
 
-// Resume prepares the connection for a server that will serve it like a new connection. The next
+// ResumeHTTP prepares the connection for a server that will serve it like a new connection. The next
 // request must start within idle, as on any keep-alive connection.
-func (c *Conn) Resume(idle time.Duration) {
-	c.resumed = idle
-	c.idle.idle()
+func (c *Conn) ResumeHTTP(idle time.Duration) {
+	c.resumeIdle = idle
+	c.idle.markIdle()
 	c.framing.enable()
 }
 
@@ -133,10 +133,10 @@ func (c *Conn) Resume(idle time.Duration) {
 // the end of the idle time passed to Resume. If the connection is closed, SetReadDeadline returns
 // nil, because the next read will fail.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	if c.resumed > 0 {
-		t, c.resumed = time.Now().Add(c.resumed), 0
+	if c.resumeIdle > 0 {
+		t, c.resumeIdle = time.Now().Add(c.resumeIdle), 0
 	}
-	c.reads.want(c.sock, t)
+	c.readDeadline.setWanted(c.socketConn, t)
 	return nil
 }
 
@@ -144,19 +144,19 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 // idle.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
-		if c.ln.closing.Load() {
-			if since := c.idle.since.Load(); since != 0 {
-				return c.finalRead(p, since+int64(c.grace()))
+		if c.ln.isClosing.Load() {
+			if since := c.idle.idleSince.Load(); since != 0 {
+				return c.finalRead(p, since+int64(c.closeGrace()))
 			}
 		}
 		n, err := c.stream.Read(p)
 		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
+		if !c.idle.readInterrupted.CompareAndSwap(true, false) && c.readDeadline.hasPassed() {
 			// If the process was stopped or got no processor time, the deadline may have passed
 			// even though bytes have arrived. Read these bytes first.
-			if n, late := readAvailable(c.sock, p); late == nil {
+			if n, late := readAvailable(c.socketConn, p); late == nil {
 				return n, nil
 			}
 			return n, err
@@ -164,43 +164,43 @@ func (c *Conn) read(p []byte) (int, error) {
 		// Either CloseGracefully interrupted the read, or the socket's deadline is earlier than the
 		// wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but the
 		// next iteration sees closing.
-		c.reads.restore(c.sock)
+		c.readDeadline.restore(c.socketConn)
 	}
 }
 
-// grace returns how long the connection may stay idle during a graceful close.
-func (c *Conn) grace() time.Duration {
-	if c.asked {
+// closeGrace returns how long the connection may stay idle during a graceful close.
+func (c *Conn) closeGrace() time.Duration {
+	if c.hadRequest {
 		return idleGrace
 	}
-	return firstGrace
+	return firstRequestGrace
 }
 
 // finalRead reads until the given instant, and then once more without blocking. If no byte has
 // arrived, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
-	c.reads.hold(c.sock, until)
+	c.readDeadline.setSocketDeadline(c.socketConn, until)
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = readAvailable(c.sock, p)
+		n, err = readAvailable(c.socketConn, p)
 	}
-	c.reads.restore(c.sock)
+	c.readDeadline.restore(c.socketConn)
 	return n, err
 }
 
-// writePiece is how many bytes must be sent within the write timeout. It roughly equals the free
+// maxWriteSize is how many bytes must be sent within the write timeout. It roughly equals the free
 // buffer space at which the kernel wakes a blocked writer (send_buffer_linux.go).
-const writePiece = 64 << 10
+const maxWriteSize = 64 << 10
 
 // Write writes p in pieces. The timeout set by SetWriteTimeout applies to each piece. A slow client
 // may therefore take a long time to read a large response, but a client that stops reading is
 // detected.
-func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
+func (c *Conn) Write(p []byte) (int, error) { return c.WriteAtTime(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock and passes the time as now. If now is
-// zero, WriteNow reads the clock.
-func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
-	d := time.Duration(c.writes.timeout.Load())
+// WriteAtTime is Write for a caller that has just read the clock and passes the time as now. If now is
+// zero, WriteAtTime reads the clock.
+func (c *Conn) WriteAtTime(p []byte, now instant.Time) (int, error) {
+	d := time.Duration(c.writeDeadline.timeout.Load())
 	if d == 0 {
 		return c.stream.Write(p)
 	}
@@ -208,8 +208,8 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 		if now == 0 {
 			now = instant.Now()
 		}
-		c.writes.extend(c.sock, now, d)
-		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
+		c.writeDeadline.extend(c.socketConn, now, d)
+		n, err := c.stream.Write(p[written:min(len(p), written+maxWriteSize)])
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
@@ -219,34 +219,34 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 
 // TryWrite writes as much of p as the client's socket accepts without blocking, and returns the
 // number of bytes written. If an error occurs, the next Write returns it.
-func (c *Conn) TryWrite(p []byte) int { return c.stream.WriteNow(p) }
+func (c *Conn) TryWrite(p []byte) int { return c.stream.TryWrite(p) }
 
-// Linger makes Close give the client time to read the response, even if the client is still
+// LingerOnClose makes Close give the client time to read the response, even if the client is still
 // sending.
-func (c *Conn) Linger() { c.linger.Store(true) }
+func (c *Conn) LingerOnClose() { c.lingerOnClose.Store(true) }
 
 // Close closes the connection. After DetachOnClose, it detaches the connection instead. Later calls
 // return net.ErrClosed.
 func (c *Conn) Close() error {
 	if c.onDetach.Load() != nil {
-		c.detach()
+		c.runDetached()
 		return nil
 	}
-	if !c.closed.CompareAndSwap(false, true) {
+	if !c.isClosed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.linger.Load() && c.ln.closeLingering(c.sock, c.closeNow) {
+	if c.lingerOnClose.Load() && c.ln.closeLingering(c.socketConn, c.closeNow) {
 		return nil
 	}
 	return c.closeNow()
 }
 
-// Reset closes a connection with a TCP reset, so that the client does not mistake a partial
+// ResetConn closes a connection with a TCP reset, so that the client does not mistake a partial
 // response for a complete one.
-func Reset(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
-		conn.linger.Store(false)
-		if tcp, ok := conn.sock.(*net.TCPConn); ok { // a connection over a Unix socket cannot be reset
+func ResetConn(c net.Conn) {
+	if conn := UnwrapConn(c); conn != nil {
+		conn.lingerOnClose.Store(false)
+		if tcp, ok := conn.socketConn.(*net.TCPConn); ok { // a connection over a Unix socket cannot be reset
 			_ = tcp.SetLinger(0)
 		}
 		_ = conn.Close()
@@ -257,5 +257,5 @@ func Reset(c net.Conn) {
 // the kernel may reuse the descriptor once the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
-	return c.sock.Close()
+	return c.socketConn.Close()
 }

@@ -1,23 +1,23 @@
 package listen
 
-// ownDescriptors is the number of descriptors that the process needs in addition to its
+// reservedDescriptors is the number of descriptors that the process needs in addition to its
 // connections. They are for listeners, watches, the log, files during a reload, and the minimum
 // number of lingering connections.
-const ownDescriptors = 32 + minLingerConns
+const reservedDescriptors = 32 + minLingerConns
 
 // maxAdminConns is the maximum number of connections from operators, scrapers and probes to the
 // admin listener.
 const maxAdminConns = 64
 
-// AdminConns returns the maximum number of connections to the admin listener. It is small even if
+// AdminConnLimit returns the maximum number of connections to the admin listener. It is small even if
 // many descriptors are available, because anyone who reaches the port can open connections.
-func AdminConns() int { return adminConns(descriptors()) }
+func AdminConnLimit() int { return adminConnLimit(descriptorLimit()) }
 
-// Descriptors returns the maximum number of open descriptors for the process, or 0 if it is
+// DescriptorLimit returns the maximum number of open descriptors for the process, or 0 if it is
 // unknown.
-func Descriptors() int { return descriptors() }
+func DescriptorLimit() int { return descriptorLimit() }
 
-func adminConns(limit int) int {
+func adminConnLimit(limit int) int {
 	if limit > 0 {
 		return min(maxAdminConns, max(4, limit/16))
 	}
@@ -30,25 +30,27 @@ func adminConns(limit int) int {
 //
 // Lingering connections and admin connections also need descriptors. Without free descriptors, the
 // process could neither accept clients nor connect accepted clients to engines.
-func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
+func AffordableConns(wanted, others int) int {
+	return affordableConns(wanted, others, descriptorLimit())
+}
 
 func affordableConns(wanted, others, limit int) int {
 	// Each connection needs two descriptors, and lingering connections need additional descriptors
-	// (SetMax).
-	admin := adminConns(limit)
-	spare := limit - ownDescriptors - others - admin - admin/4
-	if n := max(spare*4/9, (spare-maxLingerConns)/2); limit > 0 && n < wanted {
+	// (SetMaxConns).
+	admin := adminConnLimit(limit)
+	spare := limit - reservedDescriptors - others - admin - admin/4
+	if n := max(spare*4/9, (spare-defaultLingerConns)/2); limit > 0 && n < wanted {
 		return max(n, 1)
 	}
 	return wanted
 }
 
-// lingerConns returns how many connections may linger. It is at most half of the descriptors left
+// lingerConnLimit returns how many connections may linger. It is at most half of the descriptors left
 // when conns connections are open.
-func lingerConns(conns, limit int) int {
+func lingerConnLimit(conns, limit int) int {
 	if limit == 0 {
-		return topLingerConns
+		return ampleLingerConns
 	}
-	left := limit - ownDescriptors - 2*conns
-	return min(topLingerConns, max(maxLingerConns, left/2))
+	left := limit - reservedDescriptors - 2*conns
+	return min(ampleLingerConns, max(defaultLingerConns, left/2))
 }

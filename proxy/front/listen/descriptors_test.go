@@ -17,17 +17,17 @@ func TestAffordableConns(t *testing.T) {
 		if got != c.want {
 			t.Errorf("affordableConns(%+v) = %d, want %d", c, got, c.want)
 		}
-		if need := 2*got + min(maxLingerConns, got/4) + ownDescriptors + c.others + adminConns(c.limit)*5/4; c.limit > 0 && need > c.limit && got > 1 {
+		if need := 2*got + min(defaultLingerConns, got/4) + reservedDescriptors + c.others + adminConnLimit(c.limit)*5/4; c.limit > 0 && need > c.limit && got > 1 {
 			t.Errorf("%+v: %d connections need %d descriptors, want at most %d", c, got, need, c.limit)
 		}
 	}
 	for _, c := range []struct{ conns, limit, want int }{{20_000, 0, 1024}, {20_000, 1 << 20, 1024}, {9871, 20_000, 128}, {9500, 20_000, 476}, {397, 1024, 128}} {
-		if got := lingerConns(c.conns, c.limit); got != c.want {
-			t.Errorf("lingerConns(%+v) = %d, want %d", c, got, c.want)
+		if got := lingerConnLimit(c.conns, c.limit); got != c.want {
+			t.Errorf("lingerConnLimit(%+v) = %d, want %d", c, got, c.want)
 		}
 	}
 	for limit, want := range map[int]int{0: 64, 1 << 20: 64, 512: 32, 40: 4} {
-		if got := adminConns(limit); got != want {
+		if got := adminConnLimit(limit); got != want {
 			t.Errorf("%d connections of operators with %d descriptors, want %d", got, limit, want)
 		}
 	}

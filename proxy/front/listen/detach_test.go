@@ -33,15 +33,15 @@ func TestDetachOnClose(t *testing.T) {
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if ran != 3 || l.Open() != 1 {
-		t.Fatalf("%d functions ran and %d connections are open, want 3 and 1", ran, l.Open())
+	if ran != 3 || l.OpenConns() != 1 {
+		t.Fatalf("%d functions ran and %d connections are open, want 3 and 1", ran, l.OpenConns())
 	}
 	if _, err := server.Write([]byte("bye")); err != nil {
 		t.Fatal(err)
 	}
 	server.Close()
-	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.Open() != 0 {
-		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.Open())
+	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.OpenConns() != 0 {
+		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.OpenConns())
 	}
 }
 
@@ -81,7 +81,7 @@ func TestReadEndsAtTheRequest(t *testing.T) {
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
 	var b [1]byte
-	server.Resume(time.Hour)
+	server.ResumeHTTP(time.Hour)
 	if err := server.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 // disconnectWatch detects clients that disconnect.
 type disconnectWatch struct {
 	ln          *Listener
-	hangUps     socket.HangUps
+	hangUps     socket.HangUpWatch
 	ackInterval time.Duration
 	stop, done  chan struct{}
 }
 
-// hangUp is the registration of a connection in the disconnectWatch.
-type hangUp = socket.HangUp
+// hangUpHandle is the registration of a connection in the disconnectWatch.
+type hangUpHandle = socket.HangUpHandle
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
 	return newDisconnectWatchEvery(l, ackCheckInterval)
@@ -24,27 +24,27 @@ func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
 
 func newDisconnectWatchEvery(l *Listener, every time.Duration) (*disconnectWatch, error) {
 	w := &disconnectWatch{ln: l, ackInterval: every, stop: make(chan struct{}), done: make(chan struct{})}
-	if err := w.hangUps.Open(w.start); err != nil {
+	if err := w.hangUps.Open(w.startGuarded); err != nil {
 		return nil, err
 	}
 	go l.guard.Loop(w.done, guard.Clients, w.run)
 	return w, nil
 }
 
-func (w *disconnectWatch) start(run func()) { go w.ln.guard.Once(guard.Clients, run) }
+func (w *disconnectWatch) startGuarded(run func()) { go w.ln.guard.Once(guard.Clients, run) }
 
 func (w *disconnectWatch) add(c *Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
-	return w.hangUps.Add(&c.hangUp, raw, w.start, c.hungUp)
+	return w.hangUps.Add(&c.hangUp, raw, w.startGuarded, c.onHangUp)
 }
 
-// hungUp is called by the goroutine that watches all connections.
-func (c *Conn) hungUp() {
+// isHungUp is called by the goroutine that watches all connections.
+func (c *Conn) onHangUp() {
 	defer c.ln.guard.Catch(guard.Clients, nil)
-	c.client.hasLeft(c.ln.guard)
+	c.client.markGone(c.ln.guard)
 }
 
 // remove must be called before the descriptor of c is closed.

@@ -30,7 +30,7 @@ func TestClientGone(t *testing.T) {
 		t.Run("plain "+name, func(t *testing.T) {
 			server, client := pair(t, open(t, Options{}))
 			w := newWaiter()
-			if server.Watch(w) {
+			if server.WatchDisconnect(w) {
 				t.Fatal("gone at the start")
 			}
 			w.mustNotBeCalled(t)
@@ -39,19 +39,19 @@ func TestClientGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustNotice(t, start)
-			server.Unwatch(w)
+			server.UnwatchDisconnect(w)
 			if n := w.called.Load(); n != 1 {
 				t.Errorf("called %d times", n)
 			}
-			if next := newWaiter(); !server.Watch(next) || next.called.Load() != 0 {
+			if next := newWaiter(); !server.WatchDisconnect(next) || next.called.Load() != 0 {
 				t.Error("a later call does not learn that the client has gone")
 			}
 		})
 		t.Run("TLS "+name, func(t *testing.T) {
 			server, client := tlsPair(t, open(t, Options{}))
 			w := newWaiter()
-			conn := ConnOf(server)
-			if conn.Watch(w) {
+			conn := UnwrapConn(server)
+			if conn.WatchDisconnect(w) {
 				t.Fatal("gone at the start")
 			}
 			start := time.Now()
@@ -59,7 +59,7 @@ func TestClientGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.mustNotice(t, start)
-			conn.Unwatch(w)
+			conn.UnwatchDisconnect(w)
 		})
 	}
 }
@@ -69,7 +69,7 @@ func TestClientGone(t *testing.T) {
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
-	server.Watch(w)
+	server.WatchDisconnect(w)
 	if _, err := client.Write(make([]byte, 10_000)); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	start := time.Now()
 	client.Close()
 	w.mustNotice(t, start)
-	server.Unwatch(w)
+	server.UnwatchDisconnect(w)
 }
 
 // TestGoneBeforeWatch checks that Watch reports a client that disconnected between the accept and
@@ -88,10 +88,10 @@ func TestGoneBeforeWatch(t *testing.T) {
 	client.Close()
 	for deadline := time.Now().Add(noticeLimit); ; time.Sleep(time.Millisecond) {
 		w := newWaiter()
-		if server.Watch(w) {
+		if server.WatchDisconnect(w) {
 			return
 		}
-		server.Unwatch(w)
+		server.UnwatchDisconnect(w)
 		if time.Now().After(deadline) {
 			t.Fatal("not noticed")
 		}
@@ -105,7 +105,7 @@ func TestPipelinedBytes(t *testing.T) {
 	var sent, got bytes.Buffer
 	for i := range 200 {
 		w := newWaiter()
-		if server.Watch(w) {
+		if server.WatchDisconnect(w) {
 			t.Fatal("gone")
 		}
 		piece := fmt.Appendf(nil, "request %d;", i)
@@ -123,7 +123,7 @@ func TestPipelinedBytes(t *testing.T) {
 		if i == 100 {
 			w.mustNotBeCalled(t)
 		}
-		server.Unwatch(w)
+		server.UnwatchDisconnect(w)
 		if w.called.Load() != 0 {
 			t.Fatal("ClientGone for bytes")
 		}
@@ -138,14 +138,14 @@ func TestPipelinedBytes(t *testing.T) {
 	}
 }
 
-// recycled is a waiter that records whether its call has ended.
-type recycled struct {
+// recycledWaiter is a waiter that records whether its call has ended.
+type recycledWaiter struct {
 	ended atomic.Bool
 	late  *atomic.Int64
 	calls *atomic.Int64
 }
 
-func (r *recycled) ClientGone() {
+func (r *recycledWaiter) OnDisconnect() {
 	r.calls.Add(1)
 	if r.ended.Load() {
 		r.late.Add(1)
@@ -163,14 +163,14 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	var late, calls atomic.Int64
 	for i := range 1500 {
 		server, client := dialAccept(t, l)
-		r := &recycled{late: &late, calls: &calls}
+		r := &recycledWaiter{late: &late, calls: &calls}
 		go client.Close()
-		if !server.Watch(r) {
+		if !server.WatchDisconnect(r) {
 			for range rand.IntN(60) {
 				runtime.Gosched()
 			}
 		}
-		server.Unwatch(r)
+		server.UnwatchDisconnect(r)
 		r.ended.Store(true)
 		if i%2 == 0 {
 			server.Close()
@@ -195,7 +195,7 @@ func TestDescriptorReuse(t *testing.T) {
 	for range 20 {
 		server, client := dialAccept(t, l)
 		w := newWaiter()
-		server.Watch(w)
+		server.WatchDisconnect(w)
 		held, conns, clients = append(held, w), append(conns, server), append(clients, client)
 	}
 	var group sync.WaitGroup
@@ -222,22 +222,22 @@ func TestDescriptorReuse(t *testing.T) {
 				}
 				w := newWaiter()
 				if first[0] == 'l' {
-					if _, err := c.Write([]byte{1}); err == nil && !c.Watch(w) {
+					if _, err := c.Write([]byte{1}); err == nil && !c.WatchDisconnect(w) {
 						select {
 						case <-w.at:
 						case <-time.After(5 * time.Second):
 							missed.Add(1)
 						}
-						c.Unwatch(w)
+						c.UnwatchDisconnect(w)
 					}
 					c.Close()
 					continue
 				}
-				if c.Watch(w) {
+				if c.WatchDisconnect(w) {
 					wrong.Add(1)
 				}
 				_, _ = c.Write([]byte{1})
-				c.Unwatch(w)
+				c.UnwatchDisconnect(w)
 				wrong.Add(int64(w.called.Load()))
 				c.Close()
 			}
@@ -277,7 +277,7 @@ func TestDescriptorReuse(t *testing.T) {
 		if w.called.Load() != 0 {
 			t.Errorf("client %d is there and its call was notified otherwise", i)
 		}
-		conns[i].Unwatch(w)
+		conns[i].UnwatchDisconnect(w)
 		conns[i].Close()
 		clients[i].Close()
 	}
@@ -292,20 +292,20 @@ func TestEachWaiter(t *testing.T) {
 	b, _ := pair(t, l)
 	pair(t, l)
 	wa, wb := newWaiter(), newWaiter()
-	a.Watch(wa)
-	b.Watch(wb)
-	b.Unwatch(wb)
+	a.WatchDisconnect(wa)
+	b.WatchDisconnect(wb)
+	b.UnwatchDisconnect(wb)
 	var notified []Waiter
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
 	if len(notified) != 1 || notified[0] != wa {
 		t.Errorf("notified %v, want %v alone", notified, wa)
 	}
-	a.Unwatch(wb) // wb is not registered with a, so this has no effect
+	a.UnwatchDisconnect(wb) // wb is not registered with a, so this has no effect
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
 	if len(notified) != 2 {
 		t.Error("another's Unwatch ended the call")
 	}
-	a.Unwatch(wa)
+	a.UnwatchDisconnect(wa)
 }
 
 func dialAccept(t testing.TB, l *Listener) (*Conn, net.Conn) {
@@ -326,8 +326,8 @@ func BenchmarkBeginEnd(b *testing.B) {
 	w := newWaiter()
 	b.ReportAllocs()
 	for b.Loop() {
-		server.Watch(w)
-		server.Unwatch(w)
+		server.WatchDisconnect(w)
+		server.UnwatchDisconnect(w)
 	}
 }
 
@@ -349,11 +349,11 @@ func BenchmarkNotice(b *testing.B) {
 	for b.Loop() {
 		server, client := dialAccept(b, l)
 		w := newWaiter()
-		server.Watch(w)
+		server.WatchDisconnect(w)
 		start := time.Now()
 		client.Close()
 		total += (<-w.at).Sub(start)
-		server.Unwatch(w)
+		server.UnwatchDisconnect(w)
 		server.Close()
 	}
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/notice")

@@ -15,10 +15,10 @@ type disconnectWatch struct {
 	done chan struct{}
 }
 
-// hangUp is empty, because connections are not registered.
-type hangUp struct{}
+// hangUpHandle is empty, because connections are not registered.
+type hangUpHandle struct{}
 
-const pollEvery = 100 * time.Millisecond
+const pollInterval = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
 	w := &disconnectWatch{ln: l, stop: make(chan struct{}), done: make(chan struct{})}
@@ -31,7 +31,7 @@ func (w *disconnectWatch) add(*Conn) error { return nil }
 func (w *disconnectWatch) remove(*Conn) {}
 
 func (w *disconnectWatch) run() {
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -40,10 +40,10 @@ func (w *disconnectWatch) run() {
 			return
 		case <-tick.C:
 		}
-		for _, c := range w.ln.snapshot() {
+		for _, c := range w.ln.copyConns() {
 			w.ln.guard.Once(guard.Clients, func() {
-				if c.client.hasWaiter() && hungUp(c.sock) {
-					c.client.hasLeft(w.ln.guard)
+				if c.client.hasWaiter() && isHungUp(c.socketConn) {
+					c.client.markGone(w.ln.guard)
 				}
 			})
 		}

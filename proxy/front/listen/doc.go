@@ -7,15 +7,15 @@
 //
 //	framingChecker (framing.go)  line ends of heads, the length of the body, chunks and trailers
 //	fasthttp                     the request line and the headers; delivers the payload of bodies
-//	httpserver.OriginForm        a target in absolute form, only on the public listener
+//	httpserver.ToOriginForm        a target in absolute form, only on the public listener
 //	httpserver.CheckHead         headers that other parsers interpret differently
 //
-// The framing checker sees the bytes of each read before fasthttp does. If TLS is used, it sees the
+// The framing checker sees the bytes of each read before fasthttp does. If WithTLS is used, it sees the
 // decrypted bytes. fasthttp waits for CR LF CR LF, so request headers with other line ends would
 // fail only at the header timeout. fasthttp also accepts lines that end with LF between and after
 // chunks, and extensions and trailers of any length. The checker rejects all of these. It stops at
 // the first malformed byte, because bytes that another parser interprets differently allow request
-// smuggling. A byte that cannot start a request also ends the connection, so a TLS ClientHello is
+// smuggling. A byte that cannot start a request also ends the connection, so a WithTLS ClientHello is
 // refused immediately.
 //
 // The checker parses chunks with the state machine that also parses engine responses
@@ -31,17 +31,17 @@
 // served.
 //
 // fasthttp parses request headers efficiently, limits their size, and handles keep-alive
-// connections, TLS and short responses. A stream on a plain connection leaves fasthttp, because in
+// connections, WithTLS and short responses. A stream on a plain connection leaves fasthttp, because in
 // fasthttp it would occupy a context and a buffer for the largest request headers (see Detaching).
 //
 // Connections from the networks in Listener.SetProxies start with a PROXY protocol header
-// (proxied.go). It is read first, even before a TLS handshake.
+// (proxied.go). It is read first, even before a WithTLS handshake.
 //
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that disconnects while a handler runs. Every
-// accepted connection is therefore registered in a separate epoll set (socket.HangUps). Received data, such as pipelined requests, causes no event. A FIN or a reset causes
-// an event in every phase, with or without TLS. Watch and Unwatch need no system call: they set the
+// accepted connection is therefore registered in a separate epoll set (socket.HangUpWatch). Received data, such as pipelined requests, causes no event. A FIN or a reset causes
+// an event in every phase, with or without WithTLS. Watch and Unwatch need no system call: they set the
 // waiter under the connection's mutex. The alternative, adding and removing the descriptor for each
 // request, takes 7 µs.
 //
@@ -75,7 +75,7 @@
 // The public listener does not close connections that have waited for less than a second, because a
 // busy client may be about to send its next request. This does not protect connections from an
 // address that has more than half of the allowed connections, unless the client has sent a valid
-// key. The admin listener has a separate maximum (AdminConns) and protects no connections, so that
+// key. The admin listener has a separate maximum (AdminConnLimit) and protects no connections, so that
 // an operator or a readiness probe can always connect.
 //
 // Graceful close. Closing a listener immediately would reset the connections in its accept queue,

@@ -21,7 +21,7 @@ var (
 	// ErrEmptyLines means that more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
-	// TLS or another protocol.
+	// WithTLS or another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
 	// ErrProxyProtocol means that the connection starts with an unexpected PROXY protocol header.
 	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
@@ -30,17 +30,17 @@ var (
 	// ErrFraming means that the length of the body is ambiguous, or that its chunks violate
 	// chunkRules. The errors below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")
-	// ErrLength means that Content-Length is not a number, or has two values.
-	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
-	// ErrCoding means that Transfer-Encoding is not chunked, or occurs twice.
-	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtra means that the chunk extensions and trailers exceed maxExtraBytes.
-	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
+	// ErrContentLength means that Content-Length is not a number, or has two values.
+	ErrContentLength = fmt.Errorf("%w: Content-Length", ErrFraming)
+	// ErrTransferEncoding means that Transfer-Encoding is not chunked, or occurs twice.
+	ErrTransferEncoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
+	// ErrExtraTooLarge means that the chunk extensions and trailers exceed maxExtraBytes.
+	ErrExtraTooLarge = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how many bytes of a line are stored if the line arrives in multiple reads. The
+// maxStoredLine is how many bytes of a line are stored if the line arrives in multiple reads. The
 // lines that matter are shorter.
-const keptLineBytes = 64
+const maxStoredLine = 64
 
 // maxEmptyLines is how many empty lines may precede a request. It must be lower than limits.header:
 // if empty lines fill the buffer, fasthttp treats this as the end of the connection and sends no
@@ -65,27 +65,27 @@ const maxExtraBytes = 16 << 10
 // have started, and the server calls SetActive for each request that it starts to read. An error in
 // a later request does not affect the request that is being served.
 type framingChecker struct {
-	state         framingState
-	chunked       bool
-	hasLength     bool
-	oddHead       bool // whether a header line requires a scan by package httpserver
-	contentLength uint64
-	bodyLeft      uint64 // number of body bytes that have not arrived yet
-	chunks        chunked.Decoder
+	state           framingState
+	isChunked       bool
+	hasLength       bool
+	needsHeaderScan bool // whether a header line requires a scan by package httpserver
+	contentLength   uint64
+	bodyLeft        uint64 // number of body bytes that have not arrived yet
+	chunks          chunked.Decoder
 
-	lineLength int // length so far of the current line, without its end
-	pendingCR  bool
-	partial    [keptLineBytes]byte // first bytes of a line that arrives in multiple reads
+	lineLength  int // length so far of the current line, without its end
+	pendingCR   bool
+	partialLine [maxStoredLine]byte // first bytes of a line that arrives in multiple reads
 
-	emptyLines uint16 // number of empty lines before the next request
-	begun      uint32
-	taken      uint32 // number of requests that the server has started to read
-	inHead     bool   // whether the headers of the newest request are still incomplete
-	err        error
+	emptyLines     uint16 // number of empty lines before the next request
+	requestsBegun  uint32
+	requestsServed uint32 // number of requests that the server has started to read
+	inHeaders      bool   // whether the headers of the newest request are still incomplete
+	err            error
 	// Whether the client closed its side or the connection failed.
 	readEnded      bool
 	headComplete   bool // whether the headers of the newest request are complete
-	requestLine    [keptLineBytes]byte
+	requestLine    [maxStoredLine]byte
 	requestLineLen uint8
 }
 
@@ -101,12 +101,12 @@ const (
 	stateChunked // a chunked body, including its trailers
 )
 
-// feed checks the bytes of one read. If a byte is invalid, only the next read fails, because
+// checkBytes checks the bytes of one read. If a byte is invalid, only the next read fails, because
 // fasthttp sends no response if a read returns both the first byte of a request and an error. feed
 // changes bytes only if they precede a request (see failLineEnd).
 //
 // feed stops at the end of a request. It returns the bytes after that end, which are not checked.
-func (f *framingChecker) feed(p []byte) (rest []byte) {
+func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
 			if p = f.skipBody(p); f.state == stateRequestLine {
@@ -121,24 +121,24 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 				return nil
 			}
 			p = p[1:]
-			if f.endLine(f.partial[:min(f.lineLength, keptLineBytes)]) {
+			if f.finishLine(f.partialLine[:min(f.lineLength, maxStoredLine)]) {
 				return p
 			}
 			continue
 		}
-		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
-			// A TLS ClientHello may contain no line end, so the request starts here.
+		if c := p[0]; f.state == stateRequestLine && !f.inHeaders && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
+			// A WithTLS ClientHello may contain no line end, so the request starts here.
 			f.beginRequest()
 			f.err = ErrNotHTTP
 			return nil
 		}
 		if f.lineLength == 0 {
-			if n := plainLine(p); n > 0 || n == 0 && f.inHead {
-				if !f.inHead {
+			if n := plainLineLength(p); n > 0 || n == 0 && f.inHeaders {
+				if !f.inHeaders {
 					f.beginRequest()
 				}
 				f.lineLength = n
-				ends := f.endLine(p[:n])
+				ends := f.finishLine(p[:n])
 				if p = p[n+2:]; ends {
 					return p
 				}
@@ -157,7 +157,7 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 			piece = piece[:cr]
 			f.pendingCR = end < 0
 		}
-		if f.state == stateRequestLine && !f.inHead {
+		if f.state == stateRequestLine && !f.inHeaders {
 			if len(piece) > 0 {
 				f.beginRequest()
 			} else if f.emptyLines++; f.emptyLines > maxEmptyLines {
@@ -173,21 +173,21 @@ func (f *framingChecker) feed(p []byte) (rest []byte) {
 		}
 		if f.lineLength > 0 {
 			f.keepPartial(piece)
-			piece = f.partial[:min(f.lineLength, keptLineBytes)]
+			piece = f.partialLine[:min(f.lineLength, maxStoredLine)]
 		} else {
 			f.lineLength = len(piece)
 		}
 		p = p[end+1:]
-		if f.endLine(piece) {
+		if f.finishLine(piece) {
 			return p
 		}
 	}
 	return nil
 }
 
-// plainLine returns the length of the first line of p without its CR LF, or -1. It returns -1 for
+// plainLineLength returns the length of the first line of p without its CR LF, or -1. It returns -1 for
 // lines with any other control character, and for some lines near the end of p.
-func plainLine(p []byte) int {
+func plainLineLength(p []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for q := p; len(q) > 8; q = q[8:] {
 		w := binary.LittleEndian.Uint64(q)
@@ -220,24 +220,24 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	if err != nil {
 		f.err = ErrFraming
 		if errors.Is(err, chunked.ErrTooLarge) {
-			f.err = ErrExtra
+			f.err = ErrExtraTooLarge
 		}
 		return nil
 	}
-	if p = p[n:]; f.chunks.Ended() {
+	if p = p[n:]; f.chunks.HasEnded() {
 		f.state = stateRequestLine
 		return p
 	}
-	if n := min(f.chunks.Payload(), int64(len(p))); n > 0 {
-		f.chunks.Take(n)
+	if n := min(f.chunks.PayloadLeft(), int64(len(p))); n > 0 {
+		f.chunks.Consume(n)
 		p = p[n:]
 	}
 	return p
 }
 
 func (f *framingChecker) keepPartial(piece []byte) {
-	if f.lineLength < keptLineBytes {
-		copy(f.partial[f.lineLength:], piece)
+	if f.lineLength < maxStoredLine {
+		copy(f.partialLine[f.lineLength:], piece)
 	}
 	f.lineLength += len(piece)
 }
@@ -247,7 +247,7 @@ func (f *framingChecker) keepPartial(piece []byte) {
 // that cannot start a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
-	if f.state == stateHeader || f.inHead {
+	if f.state == stateHeader || f.inHeaders {
 		return
 	}
 	if p[0] == '\r' || p[0] == '\n' {
@@ -257,14 +257,14 @@ func (f *framingChecker) failLineEnd(p []byte) {
 }
 
 func (f *framingChecker) beginRequest() {
-	f.begun++
-	f.inHead, f.emptyLines = true, 0
-	f.headComplete, f.oddHead, f.chunked, f.hasLength = false, false, false, false
+	f.requestsBegun++
+	f.inHeaders, f.emptyLines = true, 0
+	f.headComplete, f.needsHeaderScan, f.isChunked, f.hasLength = false, false, false, false
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine reads a line. It reports whether the request ends with it.
-func (f *framingChecker) endLine(line []byte) (ends bool) {
+// finishLine reads a line. It reports whether the request ends with it.
+func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	length := f.lineLength
 	f.lineLength = 0
 	switch f.state {
@@ -275,11 +275,11 @@ func (f *framingChecker) endLine(line []byte) (ends bool) {
 		}
 	case stateHeader:
 		if length == 0 {
-			f.inHead, f.headComplete = false, true
-			f.state = f.afterHead()
+			f.inHeaders, f.headComplete = false, true
+			f.state = f.stateAfterHeaders()
 			return f.state == stateRequestLine
 		}
-		f.headerField(line, length)
+		f.checkHeaderField(line, length)
 	}
 	return false
 }
@@ -295,9 +295,9 @@ func prefaceError(line []byte) error {
 	return nil
 }
 
-func (f *framingChecker) afterHead() framingState {
+func (f *framingChecker) stateAfterHeaders() framingState {
 	switch {
-	case f.chunked:
+	case f.isChunked:
 		return stateChunked
 	case f.contentLength > 0:
 		f.bodyLeft = f.contentLength
@@ -306,15 +306,15 @@ func (f *framingChecker) afterHead() framingState {
 	return stateRequestLine
 }
 
-// headerField reads the length of the body from a header line. fasthttp checks the remainder of the
+// checkHeaderField reads the length of the body from a header line. fasthttp checks the remainder of the
 // line, but it accepts a line that continues on the next one, a space in a name, and any Expect
 // header.
-func (f *framingChecker) headerField(line []byte, length int) {
+func (f *framingChecker) checkHeaderField(line []byte, length int) {
 	blank := bytes.IndexByte(line, ' ')
-	f.oddHead = f.oddHead || line[0] == '\t' || len(line) < length || blank >= 0 && (blank == 0 || line[blank-1] != ':')
+	f.needsHeaderScan = f.needsHeaderScan || line[0] == '\t' || len(line) < length || blank >= 0 && (blank == 0 || line[blank-1] != ':')
 	switch line[0] | 0x20 {
 	case 'e':
-		f.oddHead = true
+		f.needsHeaderScan = true
 		return
 	case 'c', 't':
 	default:
@@ -331,23 +331,23 @@ func (f *framingChecker) headerField(line []byte, length int) {
 	switch {
 	case httptoken.EqualFold(name, "content-length"):
 		value = httptoken.TrimBlanks(value)
-		n, ok := parseLength(value)
-		if !ok || length > keptLineBytes || f.hasLength && n != f.contentLength {
-			f.err = ErrLength
+		n, ok := parseContentLength(value)
+		if !ok || length > maxStoredLine || f.hasLength && n != f.contentLength {
+			f.err = ErrContentLength
 		}
 		f.hasLength, f.contentLength = true, n
 	case httptoken.EqualFold(name, "transfer-encoding"):
-		f.oddHead = true
+		f.needsHeaderScan = true
 		value = httptoken.TrimBlanks(value)
-		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLineBytes || f.chunked {
-			f.err = ErrCoding
+		if !bytes.EqualFold(value, []byte("chunked")) || length > maxStoredLine || f.isChunked {
+			f.err = ErrTransferEncoding
 		}
-		f.chunked = true
+		f.isChunked = true
 	}
 }
 
-// parseLength returns the value of Content-Length, which has only digits and at most 63 bits.
-func parseLength(value []byte) (n uint64, ok bool) {
+// parseContentLength returns the value of Content-Length, which has only digits and at most 63 bits.
+func parseContentLength(value []byte) (n uint64, ok bool) {
 	for _, c := range value {
 		if c < '0' || c > '9' || n > math.MaxInt64/10 {
 			return 0, false
@@ -363,32 +363,32 @@ func (f *framingChecker) enable() {
 	}
 }
 
-func (f *framingChecker) takeRequest() { f.taken++ }
+func (f *framingChecker) beginServing() { f.requestsServed++ }
 
-// readFailed records a read error, unless a deadline or the edge caused it.
-func (f *framingChecker) readFailed(err error) {
+// recordReadError records a read error, unless a deadline or the edge caused it.
+func (f *framingChecker) recordReadError(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }
 
-// truncated reports whether the client closed its side before the end of the current request. It
+// isTruncated reports whether the client closed its side before the end of the current request. It
 // returns false if the request is malformed.
-func (f *framingChecker) truncated() bool {
-	return f.readEnded && f.err == nil && f.current() && (f.inHead || f.state > stateRequestLine)
+func (f *framingChecker) isTruncated() bool {
+	return f.readEnded && f.err == nil && f.isServingNewest() && (f.inHeaders || f.state > stateRequestLine)
 }
 
-func (f *framingChecker) current() bool { return f.begun == f.taken }
+func (f *framingChecker) isServingNewest() bool { return f.requestsBegun == f.requestsServed }
 
-func (f *framingChecker) requestComplete() bool {
-	return f.state == stateRequestLine && !f.inHead && f.current() || int32(f.begun-f.taken) > 0
+func (f *framingChecker) isRequestComplete() bool {
+	return f.state == stateRequestLine && !f.inHeaders && f.isServingNewest() || int32(f.requestsBegun-f.requestsServed) > 0
 }
 
 func (f *framingChecker) requestPath() []byte {
 	line := f.requestLine[:f.requestLineLen]
 	switch {
-	case !f.current():
+	case !f.isServingNewest():
 		return nil
-	case f.state == stateRequestLine && f.inHead:
-		line = f.partial[:min(f.lineLength, keptLineBytes)]
+	case f.state == stateRequestLine && f.inHeaders:
+		line = f.partialLine[:min(f.lineLength, maxStoredLine)]
 	}
 	_, rest, _ := bytes.Cut(line, []byte{' '})
 	if end := bytes.IndexAny(rest, " ?"); end >= 0 {

@@ -16,7 +16,7 @@ import (
 // feedAll checks the bytes of more than one request.
 func (f *framingChecker) feedAll(p []byte) {
 	for len(p) > 0 {
-		p = f.feed(p)
+		p = f.checkBytes(p)
 	}
 }
 
@@ -98,8 +98,8 @@ func TestFraming(t *testing.T) {
 			for piece := range slices.Chunk([]byte(c.text), size) {
 				l.feedAll(piece)
 			}
-			if !errors.Is(l.err, c.want) || c.want == nil && l.err != nil || l.begun != c.begun {
-				t.Errorf("%.200q in pieces of %d: %v, %d requests", c.text, size, l.err, l.begun)
+			if !errors.Is(l.err, c.want) || c.want == nil && l.err != nil || l.requestsBegun != c.begun {
+				t.Errorf("%.200q in pieces of %d: %v, %d requests", c.text, size, l.err, l.requestsBegun)
 			}
 		}
 	}
@@ -152,12 +152,12 @@ func TestRequestTruncated(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = accepted.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		if err := read(); RequestTruncated(accepted) {
+		if err := read(); IsRequestTruncated(accepted) {
 			t.Errorf("%q: cut by %v", text, err)
 		}
 		_ = accepted.SetReadDeadline(time.Time{})
 		_ = dialed.Close()
-		if err := read(); RequestTruncated(accepted) != want {
+		if err := read(); IsRequestTruncated(accepted) != want {
 			t.Errorf("%q, then %v: cut is %v", text, err, !want)
 		}
 	}
@@ -188,11 +188,11 @@ func FuzzFraming(f *testing.F) {
 		for piece := range slices.Chunk(slices.Clone(text), int(cut)+1) {
 			pieces.feedAll(piece)
 		}
-		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
-			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
+		if fmt.Sprint(l.err, l.requestsBegun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.requestsBegun, pieces.state, pieces.bodyLeft, pieces.chunks) {
+			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.requestsBegun, pieces.err, pieces.requestsBegun, cut)
 		}
-		whole := l.begun // the newest request is complete unless it is malformed or truncated
-		if l.err != nil || l.inHead || l.state != stateRequestLine {
+		whole := l.requestsBegun // the newest request is complete unless it is malformed or truncated
+		if l.err != nil || l.inHeaders || l.state != stateRequestLine {
 			whole--
 		}
 		in, theirs := bufio.NewReader(bytes.NewReader(text)), uint32(0)
@@ -202,7 +202,7 @@ func FuzzFraming(f *testing.F) {
 				_, err = io.Copy(io.Discard, r.Body)
 			}
 			if err != nil {
-				if theirs < whole && bytes.Contains(text, []byte("HTTP/1.1")) && refusesLess(text) {
+				if theirs < whole && bytes.Contains(text, []byte("HTTP/1.1")) && rejectsOnlyFraming(text) {
 					t.Fatalf("%q: net/http reads %d requests (%v), here %d are whole", text, theirs, err, whole)
 				}
 				break
@@ -214,8 +214,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// refusesLess reports whether framing is the only reason for net/http to reject text.
-func refusesLess(text []byte) bool {
+// rejectsOnlyFraming reports whether framing is the only reason for net/http to reject text.
+func rejectsOnlyFraming(text []byte) bool {
 	first := true
 	for line := range strings.Lines(string(text)) {
 		switch line = strings.TrimSuffix(line, "\r\n"); {
@@ -310,16 +310,16 @@ func TestRequestComplete(t *testing.T) {
 		for behind, text := range []string{"", "\r\n", "G", first} {
 			l := framingChecker{state: stateRequestLine}
 			whole := request + text
-			l.takeRequest()
+			l.beginServing()
 			for i := range whole {
 				l.feedAll([]byte(whole[i : i+1]))
-				if got, want := l.requestComplete(), i >= len(request)-1; got != want {
+				if got, want := l.isRequestComplete(), i >= len(request)-1; got != want {
 					t.Fatalf("%q, followed by case %d: arrived %v at byte %d of %d", request, behind, got, i+1, len(request))
 				}
 			}
 			l = framingChecker{state: stateRequestLine}
-			l.takeRequest()
-			if l.feedAll([]byte(whole)); !l.requestComplete() {
+			l.beginServing()
+			if l.feedAll([]byte(whole)); !l.isRequestComplete() {
 				t.Errorf("%q, followed by case %d, in one piece: not arrived", request, behind)
 			}
 		}

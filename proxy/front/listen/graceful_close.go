@@ -15,27 +15,27 @@ const (
 	// idleGrace is how long a connection may be idle before CloseGracefully closes it. A client
 	// that sends its next request right after a response needs less time.
 	idleGrace = time.Second
-	// firstGrace replaces idleGrace for a connection that has not had a request yet. Its client
+	// firstRequestGrace replaces idleGrace for a connection that has not had a request yet. Its client
 	// does not know about the shutdown, and a busy client may take a second between connecting and
 	// sending.
-	firstGrace = 3 * time.Second
+	firstRequestGrace = 3 * time.Second
 )
 
 // CloseGracefully stops accepting connections without losing any. It returns when the listener is
 // closed. It still accepts connections whose handshake has already started. Later connections are
 // refused or reach another process on the same port. It closes idle connections after idleGrace or
-// firstGrace, unless the last read returns bytes of a request.
+// firstRequestGrace, unless the last read returns bytes of a request.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the connections in the queue
 	} else {
 		_ = CloseAfterBacklog(l.Listener)
 	}
-	l.closing.Store(true)
-	for _, c := range l.snapshot() {
-		if c.idle.since.Load() != 0 {
-			c.idle.interrupted.Store(true)
-			_ = c.sock.SetReadDeadline(time.Now())
+	l.isClosing.Store(true)
+	for _, c := range l.copyConns() {
+		if c.idle.idleSince.Load() != 0 {
+			c.idle.readInterrupted.Store(true)
+			_ = c.socketConn.SetReadDeadline(time.Now())
 		}
 	}
 }
@@ -45,17 +45,17 @@ func (l *Listener) CloseGracefully() {
 // Linux kernel ignores new connections. On other systems, closing the listener resets connections
 // that arrived after the last check. A Unix socket is first removed from the file system.
 func CloseAfterBacklog(ln net.Listener) error {
-	waits := func(fd uintptr) bool { return acceptQueue(fd) > 0 }
+	waits := func(fd uintptr) bool { return acceptQueueLen(fd) > 0 }
 	if local, ok := ln.(*unixListener); ok {
 		local.removeFile()
-		waits = acceptable
+		waits = hasPendingConn
 	} else {
-		control(ln, dropSYN)
+		controlSocket(ln, dropSYN)
 	}
 	time.Sleep(handshakeWait)
 	for end := time.Now().Add(backlogWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		waiting := false
-		control(ln, func(fd uintptr) { waiting = waits(fd) })
+		controlSocket(ln, func(fd uintptr) { waiting = waits(fd) })
 		if !waiting {
 			break
 		}
@@ -63,7 +63,7 @@ func CloseAfterBacklog(ln net.Listener) error {
 	return ln.Close()
 }
 
-func control(ln net.Listener, f func(fd uintptr)) {
+func controlSocket(ln net.Listener, f func(fd uintptr)) {
 	if described, ok := ln.(syscall.Conn); ok {
 		if raw, err := described.SyscallConn(); err == nil {
 			_ = raw.Control(f) // Control fails only if the listener is closed

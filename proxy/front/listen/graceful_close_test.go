@@ -39,10 +39,10 @@ func answerLines(c *Conn) {
 		if err != nil {
 			return
 		}
-		c.idle.complete()
+		c.idle.markComplete()
 		_ = c.SetReadDeadline(time.Time{})
 		_, _ = io.WriteString(c, strings.ToUpper(line))
-		c.idle.idle()
+		c.idle.markIdle()
 	}
 }
 
@@ -110,10 +110,10 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
 	working, busy := pair(t, l)
-	working.idle.complete()
+	working.idle.markComplete()
 	for _, c := range []*Conn{server, silent} {
-		c.asked = true
-		c.idle.since.Store(1) // the connection has been idle since the process started
+		c.hadRequest = true
+		c.idle.idleSince.Store(1) // the connection has been idle since the process started
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)
@@ -187,12 +187,12 @@ func TestGraceOfANewConnection(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := pair(t, open(t, o))
-			if got := server.grace(); got != firstGrace {
+			if got := server.closeGrace(); got != firstRequestGrace {
 				t.Errorf("before the first request: %v", got)
 			}
 			SetActive(server)
 			SetIdle(server)
-			if got := server.grace(); got != idleGrace || got >= firstGrace {
+			if got := server.closeGrace(); got != idleGrace || got >= firstRequestGrace {
 				t.Errorf("after it: %v", got)
 			}
 		})

@@ -11,11 +11,11 @@ import (
 // These constants limit lingering. A client that sends its entire body before it reads the response
 // must do so within these limits.
 const (
-	lingerTime     = 5 * time.Second
-	lingerBytes    = 256 << 20
-	maxLingerConns = 128  // used unless many descriptors are free
-	topLingerConns = 1024 // used if enough descriptors are free
-	minLingerConns = 16   // used even if the listener's maximum is small
+	lingerTime         = 5 * time.Second
+	maxLingerBytes     = 256 << 20
+	defaultLingerConns = 128  // used unless many descriptors are free
+	ampleLingerConns   = 1024 // used if enough descriptors are free
+	minLingerConns     = 16   // used even if the listener's maximum is small
 )
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
@@ -23,16 +23,16 @@ var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); retu
 // closeLingering closes the sending side of c and discards received bytes in the background. It
 // then calls end. If the client has reset the connection or too many connections linger,
 // closeLingering returns false without calling end.
-func (l *Listener) closeLingering(c sock, end func() error) bool {
-	if !l.lingering.tryAcquire() {
+func (l *Listener) closeLingering(c socketConn, end func() error) bool {
+	if !l.lingerSlots.tryAcquire() {
 		return false
 	}
 	if c.CloseWrite() != nil {
-		l.lingering.release()
+		l.lingerSlots.release()
 		return false
 	}
 	go l.guard.Once(guard.Linger, func() {
-		defer l.lingering.release()
+		defer l.lingerSlots.release()
 		defer end() //nolint:errcheck // no caller is left
 		l.guard.Point(guard.Linger)
 		discardRequest(c, time.Now().Add(lingerTime))
@@ -40,12 +40,12 @@ func (l *Listener) closeLingering(c sock, end func() error) bool {
 	return true
 }
 
-// discardRequest reads until EOF, until it has read lingerBytes, or until the given time.
-func discardRequest(c sock, until time.Time) {
+// discardRequest reads until EOF, until it has read maxLingerBytes, or until the given time.
+func discardRequest(c socketConn, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)
 	defer discardBuffers.Put(buf)
-	for left := lingerBytes; left > 0; {
+	for left := maxLingerBytes; left > 0; {
 		n, err := c.Read(*buf)
 		if err != nil {
 			return

@@ -23,7 +23,7 @@ type Options struct {
 	// All addresses of an IPv6 /64 count as one address, because one host may own all of them. The
 	// maximum does not apply to Unix sockets, whose peers have no address.
 	MaxConns, MaxPerAddress int
-	// TLS is true if clients use TLS. Connections above the maximum are then closed without a 503,
+	// WithTLS is true if clients use WithTLS. Connections above the maximum are then closed without a 503,
 	// because the client could not read it.
 	TLS bool
 	// KeepSocket is true if the socket belongs to a service manager and outlives this process.
@@ -31,7 +31,7 @@ type Options struct {
 	KeepSocket bool
 	// MakeRoom makes the listener close a waiting connection rather than reject a new one. It
 	// considers connections that have waited for a complete request for at least EvictAfter, and
-	// closes the least needed of them (see leastNeeded). The server must call RequestReceived for
+	// closes the least needed of them (see sortLeastNeeded). The server must call MarkHeadersReceived for
 	// each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
@@ -46,40 +46,40 @@ type Options struct {
 // goroutines.
 type Listener struct {
 	net.Listener
-	max        atomic.Int64
-	maxOfOne   atomic.Int64 // maximum for a single address
-	tls        bool
-	keepSocket bool
-	makeRoom   bool
-	evictAfter time.Duration
-	requestID  func([]byte) []byte
-	guard      *guard.Guard
-	closing    atomic.Bool
-	watch      *disconnectWatch
-	lingering  semaphore
+	maxConns        atomic.Int64
+	maxPerAddress   atomic.Int64 // maximum for a single address
+	usesTLS         bool
+	keepSocket      bool
+	evictsWhenFull  bool
+	evictAfter      time.Duration
+	requestID       func([]byte) []byte
+	guard           *guard.Guard
+	isClosing       atomic.Bool
+	disconnectWatch *disconnectWatch
+	lingerSlots     semaphore
 
-	mu        sync.Mutex
-	conns     map[*Conn]struct{}
-	ofAddress map[netip.Addr]int
+	mu             sync.Mutex
+	conns          map[*Conn]struct{}
+	connsByAddress map[netip.Addr]int
 
-	room    room
-	proxied proxied
+	evictions  evictionList
+	proxyState proxyHeaderState
 
-	open         atomic.Int64
-	rejected     atomic.Uint64
-	evicted      atomic.Uint64
-	acceptErrors atomic.Uint64
+	openConns     atomic.Int64
+	rejectedCount atomic.Uint64
+	evictedCount  atomic.Uint64
+	acceptErrors  atomic.Uint64
 }
 
 // New returns a Listener that wraps ln, which must be a TCP or Unix listener.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
-		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
-		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
+		Listener: ln, usesTLS: o.TLS, keepSocket: o.KeepSocket, evictsWhenFull: o.MakeRoom, evictAfter: o.EvictAfter,
+		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, connsByAddress: map[netip.Addr]int{},
 	}
-	l.SetMax(o.MaxConns, o.MaxPerAddress)
+	l.SetMaxConns(o.MaxConns, o.MaxPerAddress)
 	var err error
-	if l.watch, err = newDisconnectWatch(l); err != nil {
+	if l.disconnectWatch, err = newDisconnectWatch(l); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -102,29 +102,29 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		pause = 0
-		socket, ok := raw.(sock)
+		socket, ok := raw.(socketConn)
 		if !ok {
 			raw.Close()
 			l.acceptErrors.Add(1)
 			continue
 		}
-		address, header := networkOf(socket.RemoteAddr()), l.expects(socket.RemoteAddr())
-		// comesFrom later counts the connection for the client behind the proxy.
-		fromProxy := header != nil && header.listed
-		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && address.IsValid() && l.openOf(address) >= most {
-			l.reject(socket, tooManyOfOneBody)
+		address, header := countedAddr(socket.RemoteAddr()), l.expectedProxyHeader(socket.RemoteAddr())
+		// countForClient later counts the connection for the client behind the proxy.
+		fromProxy := header != nil && header.isRequired
+		if most := l.maxPerAddress.Load(); most > 0 && !fromProxy && address.IsValid() && l.addressConns(address) >= most {
+			l.rejectConn(socket, tooManyPerAddressBody)
 			continue
 		}
-		if most := l.max.Load(); most > 0 && l.open.Load() >= most && !l.evict() {
-			l.reject(socket, tooManyConnsBody)
+		if most := l.maxConns.Load(); most > 0 && l.openConns.Load() >= most && !l.evictConn() {
+			l.rejectConn(socket, tooManyConnsBody)
 			continue
 		}
 		if tcp, ok := raw.(*net.TCPConn); ok {
 			limitSendBuffer(tcp)
 		}
 		c := l.register(socket, address)
-		c.header, c.listed = header, fromProxy
-		if err := errors.Join(c.stream.Open(socket), l.watch.add(c)); err != nil {
+		c.proxyHeader, c.fromListedProxy = header, fromProxy
+		if err := errors.Join(c.stream.Attach(socket), l.disconnectWatch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
 			continue
@@ -133,38 +133,38 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *Listener) register(s sock, address netip.Addr) *Conn {
-	c := &Conn{sock: s, ln: l, address: address}
-	c.idle.idle()
-	l.open.Add(1)
+func (l *Listener) register(s socketConn, address netip.Addr) *Conn {
+	c := &Conn{socketConn: s, ln: l, address: address}
+	c.idle.markIdle()
+	l.openConns.Add(1)
 	l.mu.Lock()
 	l.conns[c] = struct{}{}
-	l.ofAddress[address]++
+	l.connsByAddress[address]++
 	l.mu.Unlock()
 	return c
 }
 
 func (l *Listener) unregister(c *Conn) {
-	l.watch.remove(c)
+	l.disconnectWatch.remove(c)
 	l.mu.Lock()
 	delete(l.conns, c)
-	l.leaves(c.address)
+	l.decrementAddress(c.address)
 	l.mu.Unlock()
-	l.open.Add(-1)
+	l.openConns.Add(-1)
 }
 
-func (l *Listener) openOf(address netip.Addr) int64 {
+func (l *Listener) addressConns(address netip.Addr) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int64(l.ofAddress[address])
+	return int64(l.connsByAddress[address])
 }
 
 // refusalTimeout is the timeout for writing a short response to a new socket.
 const refusalTimeout = 100 * time.Millisecond
 
 const (
-	tooManyConnsBody = `{"error":{"message":"The edge has reached its limit of connections. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
-	tooManyOfOneBody = `{"error":{"message":"This address has reached its limit of connections to the edge. Close some, or reuse them.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyConnsBody      = `{"error":{"message":"The edge has reached its limit of connections. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyPerAddressBody = `{"error":{"message":"This address has reached its limit of connections to the edge. Close some, or reuse them.","type":"api_error","code":"too_many_connections","param":null}}`
 )
 
 // refusalResponse returns a response that is sent without using the server. head consists of the
@@ -184,12 +184,12 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject responds to a connection above the maximum, and closes it. The response fits into the
+// rejectConn responds to a connection above the maximum, and closes it. The response fits into the
 // socket's empty send buffer. The connection does not count as open while it lingers; otherwise,
 // rejected clients would block other clients.
-func (l *Listener) reject(c sock, body string) {
-	l.rejected.Add(1)
-	if !l.tls {
+func (l *Listener) rejectConn(c socketConn, body string) {
+	l.rejectedCount.Add(1)
+	if !l.usesTLS {
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))
 		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", body))
 		if l.closeLingering(c, c.Close) {
@@ -202,18 +202,18 @@ func (l *Listener) reject(c sock, body string) {
 // EachWaiter calls f with the registered waiter of each connection, while holding the connection's
 // lock.
 func (l *Listener) EachWaiter(f func(Waiter)) {
-	for _, c := range l.snapshot() {
+	for _, c := range l.copyConns() {
 		c.client.withWaiter(f)
 	}
 }
 
-// Busy returns the number of connections that are neither waiting for a request nor lingering.
-func (l *Listener) Busy() int {
+// BusyConns returns the number of connections that are neither waiting for a request nor lingering.
+func (l *Listener) BusyConns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
 	for c := range l.conns {
-		if c.idle.since.Load() == 0 && !c.closed.Load() {
+		if c.idle.idleSince.Load() == 0 && !c.isClosed.Load() {
 			n++
 		}
 	}
@@ -223,60 +223,60 @@ func (l *Listener) Busy() int {
 // CloseConns closes all connections that are still being served, even in the middle of a request or
 // response. Lingering connections stay open (see Conn.Linger).
 func (l *Listener) CloseConns() {
-	for _, c := range l.snapshot() {
-		if c.closed.CompareAndSwap(false, true) {
+	for _, c := range l.copyConns() {
+		if c.isClosed.CompareAndSwap(false, true) {
 			_ = c.closeNow() // even if this fails, the connection ends
 		}
 	}
 }
 
-func (l *Listener) snapshot() []*Conn {
+func (l *Listener) copyConns() []*Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.conns))
 }
 
-// Max returns the maximum number of open connections; 0 means no maximum.
-func (l *Listener) Max() int64 { return l.max.Load() }
+// MaxConns returns the maximum number of open connections; 0 means no maximum.
+func (l *Listener) MaxConns() int64 { return l.maxConns.Load() }
 
-// SetMax sets the maximum number of open connections, in total (conns) and per address (ofOne). 0
+// SetMaxConns sets the maximum number of open connections, in total (conns) and per address (ofOne). 0
 // means no maximum. Connections that are already open stay open.
-func (l *Listener) SetMax(conns, ofOne int) {
-	lingering := int64(maxLingerConns)
+func (l *Listener) SetMaxConns(conns, ofOne int) {
+	lingering := int64(defaultLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors too
-	case conns > 0 && l.makeRoom && l.evictAfter == 0:
-		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
+	case conns > 0 && l.evictsWhenFull && l.evictAfter == 0:
+		lingering = min(defaultLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
-		lingering = max(minLingerConns, min(int64(lingerConns(conns, descriptors())), quarter))
+		lingering = max(minLingerConns, min(int64(lingerConnLimit(conns, descriptorLimit())), quarter))
 	}
-	l.max.Store(int64(conns))
-	l.maxOfOne.Store(int64(ofOne))
-	l.lingering.max.Store(lingering)
+	l.maxConns.Store(int64(conns))
+	l.maxPerAddress.Store(int64(ofOne))
+	l.lingerSlots.max.Store(lingering)
 }
 
-// Open returns the number of open connections.
-func (l *Listener) Open() int64 { return l.open.Load() }
+// OpenConns returns the number of open connections.
+func (l *Listener) OpenConns() int64 { return l.openConns.Load() }
 
-// Rejected returns how many connections were rejected because of a maximum.
-func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
+// RejectedCount returns how many connections were rejected because of a maximum.
+func (l *Listener) RejectedCount() uint64 { return l.rejectedCount.Load() }
 
-// Evicted returns how many connections were closed to make room for others.
-func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
+// EvictedCount returns how many connections were closed to make room for others.
+func (l *Listener) EvictedCount() uint64 { return l.evictedCount.Load() }
 
 // AcceptErrors returns how many times accepting a connection failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// Release stops the watch. It must be called after Close, once no connection is open.
-func (l *Listener) Release() error { return l.watch.close() }
+// StopBackground stops the watch. It must be called after Close, once no connection is open.
+func (l *Listener) StopBackground() error { return l.disconnectWatch.close() }
 
 // checkFraming passes the result of a read to f, and returns the bytes after the end of the
 // request. Because f parses untrusted bytes, a panic in f ends only this connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) (rest []byte) {
 	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")
-	rest = f.feed(p)
+	rest = f.checkBytes(p)
 	if err != nil {
-		f.readFailed(err)
+		f.recordReadError(err)
 	}
 	return rest
 }

@@ -21,7 +21,7 @@ import (
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
 // TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
-// still receives the early response, over plain TCP and over TLS. The connection must end when the
+// still receives the early response, over plain TCP and over WithTLS. The connection must end when the
 // client closes it.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
@@ -35,14 +35,14 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 			} else {
 				server, client = pair(t, l)
 			}
-			ConnOf(server).Linger()
+			UnwrapConn(server).LingerOnClose()
 			if _, err := io.WriteString(server, reply); err != nil {
 				t.Fatal(err)
 			}
 			if err := server.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if n := l.Open(); n != 1 {
+			if n := l.OpenConns(); n != 1 {
 				t.Errorf("%d open while it lingers", n)
 			}
 			piece := make([]byte, 1<<20)
@@ -56,7 +56,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 				t.Errorf("the client reads %q, %v", got, err)
 			}
 			client.Close()
-			for deadline := time.Now().Add(lingerTime / 2); l.Open() > 0; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(lingerTime / 2); l.OpenConns() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the connection lingers on after its client has closed")
 				}
@@ -70,7 +70,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 func TestCloseReturnsAtOnce(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	server.Linger()
+	server.LingerOnClose()
 	start := time.Now()
 	if err := server.Close(); err != nil {
 		t.Error(err)
@@ -101,7 +101,7 @@ func TestDiscardIsBounded(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	discardRequest(server.sock, start.Add(100*time.Millisecond))
+	discardRequest(server.socketConn, start.Add(100*time.Millisecond))
 	if d := time.Since(start); d < 90*time.Millisecond || d > 20*time.Second {
 		t.Errorf("discarded for %v", d)
 	}
@@ -111,17 +111,17 @@ func TestDiscardIsBounded(t *testing.T) {
 
 func TestLingeringIsBounded(t *testing.T) {
 	l := open(t, Options{})
-	l.lingering.held.Store(maxLingerConns)
+	l.lingerSlots.held.Store(defaultLingerConns)
 	server, _ := pair(t, l)
-	server.Linger()
+	server.LingerOnClose()
 	server.Close()
-	if n := l.Open(); n != 0 {
+	if n := l.OpenConns(); n != 0 {
 		t.Errorf("%d open: one too many lingers", n)
 	}
-	if n := l.lingering.held.Load(); n != maxLingerConns {
-		t.Errorf("%d connections linger, want %d", n, maxLingerConns)
+	if n := l.lingerSlots.held.Load(); n != defaultLingerConns {
+		t.Errorf("%d connections linger, want %d", n, defaultLingerConns)
 	}
-	l.lingering.held.Store(0)
+	l.lingerSlots.held.Store(0)
 }
 
 // accept accepts connections and runs serve for each of them until the test ends.
@@ -191,12 +191,12 @@ func TestConnectionLimit(t *testing.T) {
 			t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 		}
 	}
-	if l.Rejected() != 10 || l.Open() != 2 {
-		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
+	if l.RejectedCount() != 10 || l.OpenConns() != 2 {
+		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConns())
 	}
 	// Rejected clients still linger, but must not block other clients.
 	first.Close()
-	for deadline := time.Now().Add(30 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); l.OpenConns() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the place does not become free")
 		}
@@ -210,8 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// TestConnectionLimitTLS checks that a rejected TLS client gets no plain-text response, because
-// plain text is a malformed TLS record.
+// TestConnectionLimitTLS checks that a rejected WithTLS client gets no plain-text response, because
+// plain text is a malformed WithTLS record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -234,7 +234,7 @@ func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
 	SetActive(busy)
-	RequestReceived(busy)
+	MarkHeadersReceived(busy)
 	half, halfClient := pair(t, l)
 	SetActive(half) // only the first byte of a request has arrived
 	silent, silentClient := pair(t, l)
@@ -249,10 +249,10 @@ func TestMakeRoom(t *testing.T) {
 		if _, err := row.client.Read(make([]byte, 1)); err == nil {
 			t.Errorf("newcomer %d: its client does not see that", i)
 		}
-		RequestReceived(newcomer)
+		MarkHeadersReceived(newcomer)
 	}
-	if l.Open() != 3 || l.Evicted() != 2 {
-		t.Errorf("%d open, %d evicted", l.Open(), l.Evicted())
+	if l.OpenConns() != 3 || l.EvictedCount() != 2 {
+		t.Errorf("%d open, %d evicted", l.OpenConns(), l.EvictedCount())
 	}
 	accept(t, l, func(*Conn) { t.Error("a fourth connection is accepted while three are being served") })
 	over, err := net.Dial("tcp", l.Addr().String())
@@ -271,13 +271,13 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// stranger is a listener whose first connection is not a TCP connection.
-type stranger struct {
+// nonTCPListener is a listener whose first connection is not a TCP connection.
+type nonTCPListener struct {
 	net.Listener
 	pipe net.Conn
 }
 
-func (s *stranger) Accept() (net.Conn, error) {
+func (s *nonTCPListener) Accept() (net.Conn, error) {
 	if c := s.pipe; c != nil {
 		s.pipe = nil
 		return c, nil
@@ -293,7 +293,7 @@ func TestAcceptSkipsUnservableConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, theirs := net.Pipe()
-	l := wrap(t, &stranger{ln, ours}, Options{})
+	l := wrap(t, &nonTCPListener{ln, ours}, Options{})
 	pair(t, l)
 	if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the stranger sees %v", err)
@@ -303,13 +303,13 @@ func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	}
 }
 
-// failing is a listener whose Accept first returns the given errors.
-type failing struct {
+// failingListener is a listener whose Accept first returns the given errors.
+type failingListener struct {
 	net.Listener
 	errs []error
 }
 
-func (f *failing) Accept() (net.Conn, error) {
+func (f *failingListener) Accept() (net.Conn, error) {
 	if len(f.errs) > 0 {
 		err := f.errs[0]
 		f.errs = f.errs[1:]
@@ -326,7 +326,7 @@ func TestAcceptBacksOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	emfile := &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
-	l := wrap(t, &failing{ln, []error{emfile, emfile, emfile, emfile, syscall.ENOMEM, syscall.ECONNABORTED, emfile}}, Options{})
+	l := wrap(t, &failingListener{ln, []error{emfile, emfile, emfile, emfile, syscall.ENOMEM, syscall.ECONNABORTED, emfile}}, Options{})
 	start := time.Now()
 	server, client := pair(t, l)
 	if d := time.Since(start); d < 100*time.Millisecond || d > 30*time.Second {
@@ -336,10 +336,10 @@ func TestAcceptBacksOff(t *testing.T) {
 		t.Errorf("%d errors counted", l.AcceptErrors())
 	}
 	w := newWaiter()
-	server.Watch(w)
+	server.WatchDisconnect(w)
 	client.Close()
 	w.mustNotice(t, time.Now())
-	server.Unwatch(w)
+	server.UnwatchDisconnect(w)
 }
 
 func TestAcceptEndsWithClose(t *testing.T) {
@@ -400,11 +400,11 @@ func TestWriteDeadline(t *testing.T) {
 // TestWriteToSlowReader checks that a client that reads slowly but steadily gets a large response
 // completely. Writing takes longer than the timeout of one write.
 func TestWriteToSlowReader(t *testing.T) {
-	fastset.LeaveOut(t, "a client that reads slowly")
+	fastset.SkipIfShort(t, "a client that reads slowly")
 	t.Parallel()
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	for _, err := range []error{server.sock.(*net.TCPConn).SetWriteBuffer(64 << 10), client.SetReadBuffer(64 << 10)} {
+	for _, err := range []error{server.socketConn.(*net.TCPConn).SetWriteBuffer(64 << 10), client.SetReadBuffer(64 << 10)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -444,12 +444,12 @@ func TestWriteToSlowReader(t *testing.T) {
 func TestConnOf(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	if ConnOf(server) != server || ConnOf(client) != nil || ConnOf(nil) != nil {
-		t.Error("ConnOf is wrong about plain connections")
+	if UnwrapConn(server) != server || UnwrapConn(client) != nil || UnwrapConn(nil) != nil {
+		t.Error("UnwrapConn is wrong about plain connections")
 	}
 	secure, other := tlsPair(t, l)
-	if ConnOf(secure) == nil || ConnOf(other) != nil {
-		t.Error("ConnOf is wrong about TLS")
+	if UnwrapConn(secure) == nil || UnwrapConn(other) != nil {
+		t.Error("UnwrapConn is wrong about TLS")
 	}
 }
 
@@ -502,7 +502,7 @@ func TestServesHTTP(t *testing.T) {
 		}
 		res.Body.Close()
 	}
-	if n := l.Open(); n != 1 {
+	if n := l.OpenConns(); n != 1 {
 		t.Errorf("%d connections for 50 requests", n)
 	}
 	client.CloseIdleConnections()

@@ -23,7 +23,7 @@ type waiter struct {
 
 func newWaiter() *waiter { return &waiter{at: make(chan time.Time, 1)} }
 
-func (w *waiter) ClientGone() {
+func (w *waiter) OnDisconnect() {
 	if w.called.Add(1) == 1 {
 		w.at <- time.Now()
 	}
@@ -68,13 +68,13 @@ func wrap(t testing.TB, ln net.Listener, o Options) *Listener {
 	}
 	t.Cleanup(func() {
 		l.Close()
-		for deadline := time.Now().Add(30 * time.Second); l.Open() > 0 || l.lingering.held.Load() > 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); l.OpenConns() > 0 || l.lingerSlots.held.Load() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Errorf("%d connections and %d lingering ones are left", l.Open(), l.lingering.held.Load())
+				t.Errorf("%d connections and %d lingering ones are left", l.OpenConns(), l.lingerSlots.held.Load())
 				break
 			}
 		}
-		if err := l.Release(); err != nil {
+		if err := l.StopBackground(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -99,7 +99,7 @@ func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	return server, dialed.(*net.TCPConn)
 }
 
-// tlsPair adds TLS to both ends of a connection, as a server with a tls.Listener does.
+// tlsPair adds WithTLS to both ends of a connection, as a server with a tls.Listener does.
 func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate
@@ -113,7 +113,7 @@ func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	plain, dialed := pair(t, l)
-	server = tls.Server(plain, cert.Config())
+	server = tls.Server(plain, cert.TLSConfig())
 	client = tls.Client(dialed, &tls.Config{RootCAs: pool, ServerName: "edge"})
 	failed := make(chan error, 1)
 	go func() { failed <- client.Handshake() }()
@@ -130,7 +130,7 @@ func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool
 // contains the certificate.
 func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
-	certFile, keyFile = selfsigned.Write(t, t.TempDir(), name, time.Now().Add(-24*time.Hour), notAfter)
+	certFile, keyFile = selfsigned.WritePair(t, t.TempDir(), name, time.Now().Add(-24*time.Hour), notAfter)
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
 		t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 	"penstock/config/instant"
 )
 
-type waiting struct {
-	conn    *Conn
-	since   int64      // idleState.waiting at the time of the check
-	address netip.Addr // see networkOf
-	known   bool       // whether a request on conn has had a valid key
+type waitingConn struct {
+	conn         *Conn
+	waitingSince int64      // idleState.waiting at the time of the check
+	address      netip.Addr // see countedAddr
+	hasValidKey  bool       // whether a request on conn has had a valid key
 }
 
-// leastNeeded sorts connections so that the least needed one is first. These go first:
+// sortLeastNeeded sorts connections so that the least needed one is first. These go first:
 //
 //   - connections whose client has not sent a valid key
 //   - among those, connections from the address that has the most connections
@@ -27,12 +27,12 @@ type waiting struct {
 // Once a connection from an address is in the list, the address counts as having one connection
 // fewer. Two addresses that have the same number of connections therefore lose connections
 // alternately.
-func leastNeeded(conns []waiting) {
-	slices.SortFunc(conns, func(a, b waiting) int {
-		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
+func sortLeastNeeded(conns []waitingConn) {
+	slices.SortFunc(conns, func(a, b waitingConn) int {
+		return cmp.Or(compareBool(a.hasValidKey, b.hasValidKey), a.address.Compare(b.address), cmp.Compare(b.waitingSince, a.waitingSince))
 	})
 	type ranked struct {
-		waiting
+		waitingConn
 		// Number of connections from the address, excluding those that have waited longer.
 		held int
 	}
@@ -40,17 +40,17 @@ func leastNeeded(conns []waiting) {
 	var last ranked
 	for _, c := range conns {
 		next := ranked{c, 1}
-		if last.held > 0 && last.known == c.known && last.address == c.address {
+		if last.held > 0 && last.hasValidKey == c.hasValidKey && last.address == c.address {
 			next.held = last.held + 1
 		}
 		all = append(all, next)
 		last = next
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(compareBool(a.known, b.known), cmp.Compare(b.held, a.held), cmp.Compare(a.since, b.since))
+		return cmp.Or(compareBool(a.hasValidKey, b.hasValidKey), cmp.Compare(b.held, a.held), cmp.Compare(a.waitingSince, b.waitingSince))
 	})
 	for i := range all {
-		conns[i] = all[i].waiting
+		conns[i] = all[i].waitingConn
 	}
 }
 
@@ -67,97 +67,97 @@ func compareBool(a, b bool) int {
 // The cost of a check is proportional to the number of connections. Each check therefore selects a
 // batch of connections to close, and a pause follows a check that selects none.
 const (
-	leastBatch   = 16
-	batchShare   = 64 // divisor of the number of open connections
-	nothingFound = 20 * time.Millisecond
+	minBatch        = 16
+	batchDivisor    = 64 // divisor of the number of open connections
+	emptyCheckPause = 20 * time.Millisecond
 )
 
-// room contains the connections that may be closed to make room for others.
-type room struct {
-	mu    sync.Mutex
-	next  []waiting // results of the last check, ordered by leastNeeded
-	again int64     // instant.Time before which no further check runs
+// evictionList contains the connections that may be closed to make room for others.
+type evictionList struct {
+	mu          sync.Mutex
+	candidates  []waitingConn // results of the last check, ordered by sortLeastNeeded
+	nextCheckAt int64         // instant.Time before which no further check runs
 }
 
-// evict closes the least needed waiting connection. It returns false if no connection may be
+// evictConn closes the least needed waiting connection. It returns false if no connection may be
 // closed.
-func (l *Listener) evict() bool {
-	if !l.makeRoom {
+func (l *Listener) evictConn() bool {
+	if !l.evictsWhenFull {
 		return false
 	}
-	l.room.mu.Lock()
-	defer l.room.mu.Unlock()
+	l.evictions.mu.Lock()
+	defer l.evictions.mu.Unlock()
 	for looked := false; ; {
 		// All connections found by the last check may have been used since.
-		if len(l.room.next) == 0 {
+		if len(l.evictions.candidates) == 0 {
 			if looked {
 				return false
 			}
 			looked = true
-			l.lookForRoom()
+			l.findCandidates()
 			continue
 		}
-		w := l.room.next[0]
-		l.room.next = l.room.next[1:]
+		w := l.evictions.candidates[0]
+		l.evictions.candidates = l.evictions.candidates[1:]
 		c := w.conn
-		if c.idle.waiting.Load() != w.since || hasUnread(c.sock) || !c.closed.CompareAndSwap(false, true) {
+		if c.idle.waitingSince.Load() != w.waitingSince || hasUnread(c.socketConn) || !c.isClosed.CompareAndSwap(false, true) {
 			continue // a request has started since the check
 		}
-		l.evicted.Add(1)
+		l.evictedCount.Add(1)
 		_ = c.closeNow() // even if this fails, the connection ends
 		return true
 	}
 }
 
-// lookForRoom selects connections that may be closed. The caller must hold room.mu.
-func (l *Listener) lookForRoom() {
+// findCandidates selects connections that may be closed. The caller must hold room.mu.
+func (l *Listener) findCandidates() {
 	now := int64(instant.Now())
-	if now < l.room.again {
+	if now < l.evictions.nextCheckAt {
 		return
 	}
 	l.mu.Lock() // also protects the addresses
 	count := len(l.conns)
-	idle := make([]waiting, 0, count)
+	idle := make([]waitingConn, 0, count)
 	known := 0
 	for c := range l.conns {
-		if c.known.Load() {
+		if c.hasValidKey.Load() {
 			known++
 		}
-		if since := c.idle.waiting.Load(); since != 0 && !c.closed.Load() {
-			idle = append(idle, waiting{c, since, c.address, c.known.Load()})
+		if since := c.idle.waitingSince.Load(); since != 0 && !c.isClosed.Load() {
+			idle = append(idle, waitingConn{c, since, c.address, c.hasValidKey.Load()})
 		}
 	}
 	l.mu.Unlock()
-	most := l.max.Load()
-	crowds := func(address netip.Addr) bool { return address.IsValid() && l.openOf(address) > most/2 }
-	found := mayGo(idle, now-int64(l.evictAfter), crowds)
-	leastNeeded(found)
-	found = found[:min(len(found), leastBatch+count/batchShare)]
-	l.room.next = keepHalf(found, known, int(most))
-	if len(l.room.next) == 0 {
-		l.room.again = now + int64(nothingFound)
+	most := l.maxConns.Load()
+	crowds := func(address netip.Addr) bool { return address.IsValid() && l.addressConns(address) > most/2 }
+	found := evictable(idle, now-int64(l.evictAfter), crowds)
+	sortLeastNeeded(found)
+	found = found[:min(len(found), minBatch+count/batchDivisor)]
+	l.evictions.candidates = protectKnownClients(found, known, int(most))
+	if len(l.evictions.candidates) == 0 {
+		l.evictions.nextCheckAt = now + int64(emptyCheckPause)
 	}
 }
 
-// mayGo returns the connections that started to wait before spared, which may be closed. If there
+// evictable returns the connections that started to wait before spared, which may be closed. If there
 // are none, it looks for addresses that have more than half of the allowed connections (crowds),
 // and returns those of their connections whose client has not sent a valid key. Otherwise, an
 // address could occupy all connections by replacing them repeatedly.
-func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
-	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
+func evictable(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) []waitingConn {
+	old := slices.DeleteFunc(slices.Clone(conns), func(w waitingConn) bool { return w.waitingSince > spared })
 	if len(old) > 0 {
 		return old
 	}
-	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
+	return slices.DeleteFunc(conns, func(w waitingConn) bool { return w.hasValidKey || !crowds(w.address) })
 }
 
-// keepHalf truncates a list sorted by leastNeeded, so that clients that have sent a valid key keep
+// protectKnownClients truncates a list sorted by sortLeastNeeded, so that clients that have sent a valid key keep
 // up to half of the allowed connections (most). Clients without a valid key then cannot displace
 // them. known is the number of connections whose client has sent a valid key.
-func keepHalf(conns []waiting, known, most int) []waiting {
+func protectKnownClients(conns []waitingConn, known, most int) []waitingConn {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
-		if !c.known {
+		if !c.hasValidKey {
 			continue
 		}
 		if spare--; spare < 0 {
@@ -167,9 +167,9 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address under which a connection is counted. For IPv6, it is the /64
+// countedAddr returns the address under which a connection is counted. For IPv6, it is the /64
 // prefix, because one host may own all addresses in it. A peer of a Unix socket has no address.
-func networkOf(a net.Addr) netip.Addr {
+func countedAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}

@@ -16,20 +16,20 @@ import (
 // address that has the most connections, then the connection that has waited longest.
 func TestLeastNeeded(t *testing.T) {
 	many, few, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
-	conns := []waiting{
-		{since: 1, address: other, known: true},
-		{since: 2, address: few},
-		{since: 9, address: many},
-		{since: 7, address: many},
-		{since: 8, address: many},
-		{since: 3, address: few, known: true},
-		{since: 4, address: few, known: true},
-		{since: 5, address: few},
+	conns := []waitingConn{
+		{waitingSince: 1, address: other, hasValidKey: true},
+		{waitingSince: 2, address: few},
+		{waitingSince: 9, address: many},
+		{waitingSince: 7, address: many},
+		{waitingSince: 8, address: many},
+		{waitingSince: 3, address: few, hasValidKey: true},
+		{waitingSince: 4, address: few, hasValidKey: true},
+		{waitingSince: 5, address: few},
 	}
-	leastNeeded(conns)
+	sortLeastNeeded(conns)
 	got := ""
 	for _, c := range conns {
-		got += fmt.Sprint(c.since, " ")
+		got += fmt.Sprint(c.waitingSince, " ")
 	}
 	// The address many has three connections, and one of them comes first. Now many and few have
 	// two each, and a connection from few has waited longest.
@@ -37,7 +37,7 @@ func TestLeastNeeded(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, row := range []struct{ known, most, left int }{{3, 2, 7}, {3, 6, 5}, {3, 4, 6}, {8, 8, 8}} {
-		if n := len(keepHalf(conns, row.known, row.most)); n != row.left {
+		if n := len(protectKnownClients(conns, row.known, row.most)); n != row.left {
 			t.Errorf("%d with a key of %d: %d may go, want %d", row.known, row.most, n, row.left)
 		}
 	}
@@ -49,7 +49,7 @@ func TestNetworkOf(t *testing.T) {
 		"2001:db8:1:2:3::4": "2001:db8:1:2::", "2001:db8:1:2:ffff::": "2001:db8:1:2::", "2001:db8:1:3::1": "2001:db8:1:3::",
 		"fe80::1%eth0": "fe80::",
 	} {
-		if got := networkOf(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got.String() != want {
+		if got := countedAddr(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got.String() != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}
@@ -66,9 +66,9 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 	last, _ := pair(t, l)
 	for _, c := range append(conns, last) {
-		if !c.closed.Load() {
+		if !c.isClosed.Load() {
 			SetActive(c)
-			RequestReceived(c)
+			MarkHeadersReceived(c)
 			SetIdle(c)
 		}
 	}
@@ -78,8 +78,8 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer newcomer.Close()
-	waitFor(t, func() bool { return l.Evicted()+l.Rejected() == 2 })
-	if l.Rejected() != 0 {
+	waitFor(t, func() bool { return l.EvictedCount()+l.RejectedCount() == 2 })
+	if l.RejectedCount() != 0 {
 		t.Error("the newcomer was rejected")
 	}
 }
@@ -89,19 +89,19 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
-	young := []waiting{{since: 11, address: flood}, {since: 12, address: other}, {since: 13, address: flood, known: true}, {since: 14, address: flood}}
+	young := []waitingConn{{waitingSince: 11, address: flood}, {waitingSince: 12, address: other}, {waitingSince: 13, address: flood, hasValidKey: true}, {waitingSince: 14, address: flood}}
 	for name, c := range map[string]struct {
-		conns []waiting
+		conns []waitingConn
 		want  string
 	}{
 		"none":      {nil, ""},
 		"young":     {young, "11 14 "},
 		"of others": {young[1:3], ""},
-		"old, too":  {append([]waiting{{since: 9, address: other}, {since: 10, address: flood, known: true}}, young...), "9 10 "},
+		"old, too":  {append([]waitingConn{{waitingSince: 9, address: other}, {waitingSince: 10, address: flood, hasValidKey: true}}, young...), "9 10 "},
 	} {
 		got := ""
-		for _, w := range mayGo(slices.Clone(c.conns), 10, crowds) {
-			got += fmt.Sprint(w.since, " ")
+		for _, w := range evictable(slices.Clone(c.conns), 10, crowds) {
+			got += fmt.Sprint(w.waitingSince, " ")
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -118,8 +118,8 @@ func TestMakeRoom_Crowd(t *testing.T) {
 		pair(t, l)
 	}
 	pair(t, l)
-	if l.Evicted() != 1 || l.Rejected() != 0 || !oldest.closed.Load() {
-		t.Errorf("%d evicted, %d rejected", l.Evicted(), l.Rejected())
+	if l.EvictedCount() != 1 || l.RejectedCount() != 0 || !oldest.isClosed.Load() {
+		t.Errorf("%d evicted, %d rejected", l.EvictedCount(), l.RejectedCount())
 	}
 }
 
@@ -129,39 +129,39 @@ func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	for range 4 { // all from one address, but from clients with a valid key
 		c, _ := pair(t, l)
-		c.ShowedKey()
+		c.MarkAuthenticated()
 	}
 	accept(t, l, func(*Conn) { t.Error("one that has just come was closed for another") })
 	rejected(t, l)
-	if l.Evicted() != 0 || l.Rejected() != 1 {
-		t.Errorf("%d evicted, %d rejected", l.Evicted(), l.Rejected())
+	if l.EvictedCount() != 0 || l.RejectedCount() != 1 {
+		t.Errorf("%d evicted, %d rejected", l.EvictedCount(), l.RejectedCount())
 	}
 
 	l = open(t, Options{MaxConns: 4, MakeRoom: true})
 	known, _ := pair(t, l)
-	known.ShowedKey()
+	known.MarkAuthenticated()
 	SetActive(known)
-	RequestReceived(known)
+	MarkHeadersReceived(known)
 	SetIdle(known)
 	asking, client := pair(t, l)
 	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return hasUnread(asking.sock) })
+	waitFor(t, func() bool { return hasUnread(asking.socketConn) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
 	SetActive(half) // only the first byte of the request headers has arrived
 	for range 2 {
 		newcomer, _ := pair(t, l)
-		RequestReceived(newcomer)
+		MarkHeadersReceived(newcomer)
 	}
 	for c, want := range map[*Conn]bool{known: true, asking: true, silent: false, half: false} {
-		if c.closed.Load() == want {
+		if c.isClosed.Load() == want {
 			t.Errorf("closed %v, want it to stay: %v", !want, want)
 		}
 	}
-	if l.Evicted() != 2 {
-		t.Errorf("%d connections evicted, want 2", l.Evicted())
+	if l.EvictedCount() != 2 {
+		t.Errorf("%d connections evicted, want 2", l.EvictedCount())
 	}
 }
 
@@ -183,9 +183,9 @@ func TestMaxPerAddress(t *testing.T) {
 		t.Skip("this system has one loopback address: ", err)
 	}
 	defer c.Close()
-	waitFor(t, func() bool { return l.Open() == 3 })
+	waitFor(t, func() bool { return l.OpenConns() == 3 })
 	first.Close()
-	if n := l.openOf(first.address); n != 1 {
+	if n := l.addressConns(first.address); n != 1 {
 		t.Errorf("%d open after a close", n)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// hungUp reports whether the client has closed its side or the connection has failed. It does not
+// isHungUp reports whether the client has closed its side or the connection has failed. It does not
 // consume any bytes, and cannot detect a FIN behind unread bytes.
-func hungUp(c sock) bool {
+func isHungUp(c socketConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -31,7 +31,7 @@ func hungUp(c sock) bool {
 	return gone
 }
 
-func hasUnread(c sock) bool {
+func hasUnread(c socketConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -45,7 +45,7 @@ func hasUnread(c sock) bool {
 }
 
 // readAvailable reads without blocking. It returns io.EOF if no byte is available.
-func readAvailable(c sock, p []byte) (int, error) {
+func readAvailable(c socketConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

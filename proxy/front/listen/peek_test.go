@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestHungUp checks hungUp, which systems without epoll use.
+// TestHungUp checks isHungUp, which systems without epoll use.
 func TestHungUp(t *testing.T) {
 	l := open(t, Options{})
 	for name, c := range map[string]struct {
@@ -27,14 +27,14 @@ func TestHungUp(t *testing.T) {
 			if server.client.hasWaiter() {
 				t.Error("waits without a call")
 			}
-			server.Watch(w)
+			server.WatchDisconnect(w)
 			if err := c.do(client); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond)
-			for deadline := time.Now().Add(noticeLimit); hungUp(server.sock) != c.want; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(noticeLimit); isHungUp(server.socketConn) != c.want; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatalf("hungUp is %v", !c.want)
+					t.Fatalf("onHangUp is %v", !c.want)
 				}
 			}
 			if name == "data" {
@@ -45,12 +45,12 @@ func TestHungUp(t *testing.T) {
 					t.Errorf("read %q, %v: the look took a byte", b, err)
 				}
 			}
-			server.Unwatch(w)
+			server.UnwatchDisconnect(w)
 		})
 	}
 	server, _ := pair(t, l)
 	server.Close()
-	if hungUp(server.sock) {
+	if isHungUp(server.socketConn) {
 		t.Error("a connection that we closed ourselves hung up")
 	}
 }

@@ -21,16 +21,16 @@ import (
 // doc/proxy-protocol.txt). The edge trusts the address in the header, so it accepts headers only
 // from listed peers. If no peers are listed, the edge does not parse headers.
 
-// proxied stores which peers must send the header, and counts the connections that were closed
+// proxyHeaderState stores which peers must send the header, and counts the connections that were closed
 // because of it.
-type proxied struct {
-	peers                      atomic.Pointer[proxies] // nil if no peers are listed
-	missing, unlisted, invalid atomic.Uint64
+type proxyHeaderState struct {
+	listedPeers                               atomic.Pointer[listedProxies] // nil if no peers are listed
+	missingCount, unlistedCount, invalidCount atomic.Uint64
 }
 
-type proxies struct {
-	networks []netip.Prefix
-	atSocket bool
+type listedProxies struct {
+	networks            []netip.Prefix
+	includesUnixSockets bool
 }
 
 // ProxyHeaders counts the connections that were closed because of their PROXY protocol header.
@@ -40,231 +40,231 @@ type ProxyHeaders struct {
 	Invalid  uint64 // a listed peer sent a malformed header
 }
 
-// SetProxies sets the networks whose peers must send the header. If atSocket is true, peers of a
+// SetProxies sets the networks whose peers must send the header. If includesUnixSockets is true, peers of a
 // Unix socket must also send it. SetProxies applies to connections accepted later. The listener
 // closes a connection if a listed peer does not send the header, or if a peer that is not listed
 // sends it. If no peer is listed, headers are not parsed.
 func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	if len(networks) == 0 && !atSocket {
-		l.proxied.peers.Store(nil)
+		l.proxyState.listedPeers.Store(nil)
 		return
 	}
-	l.proxied.peers.Store(&proxies{networks, atSocket})
+	l.proxyState.listedPeers.Store(&listedProxies{networks, atSocket})
 }
 
 // ProxyHeaders returns how many connections were closed because of their header.
 func (l *Listener) ProxyHeaders() ProxyHeaders {
-	p := &l.proxied
-	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
+	p := &l.proxyState
+	return ProxyHeaders{p.missingCount.Load(), p.unlistedCount.Load(), p.invalidCount.Load()}
 }
 
-// OwnHeader returns the header that this process must send first when it connects to its own
+// LocalProxyHeader returns the header that this process must send first when it connects to its own
 // listener, or nil if no header is needed. from is the local address of the connection. The header
 // names no client (LOCAL).
-func (l *Listener) OwnHeader(from net.Addr) []byte {
-	if h := l.expects(from); h == nil || !h.listed {
+func (l *Listener) LocalProxyHeader(from net.Addr) []byte {
+	if h := l.expectedProxyHeader(from); h == nil || !h.isRequired {
 		return nil
 	}
 	return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
 }
 
-// expects returns a proxyHeader if the connection may start with a header. Otherwise, it returns
+// expectedProxyHeader returns a proxyHeader if the connection may start with a header. Otherwise, it returns
 // nil.
-func (l *Listener) expects(peer net.Addr) *proxyHeader {
-	peers := l.proxied.peers.Load()
+func (l *Listener) expectedProxyHeader(peer net.Addr) *proxyHeader {
+	peers := l.proxyState.listedPeers.Load()
 	if peers == nil {
 		return nil
 	}
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
-		return &proxyHeader{listed: peers.atSocket}
+		return &proxyHeader{isRequired: peers.includesUnixSockets}
 	}
 	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	return &proxyHeader{listed: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
+	return &proxyHeader{isRequired: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
 // proxyHeader collects the first bytes of a connection until the header is complete.
 type proxyHeader struct {
-	listed bool // whether the peer must send the header
-	read   bool
-	bytes  []byte // bytes read so far; later, only the bytes after the header
+	isRequired bool // whether the peer must send the header
+	isComplete bool
+	bytes      []byte // bytes read so far; later, only the bytes after the header
 }
 
 // RemoteAddr returns the address of the client. If the client is behind a proxy, the address comes
 // from the PROXY protocol header.
 func (c *Conn) RemoteAddr() net.Addr {
-	if c.behind != nil {
-		return c.behind
+	if c.proxiedAddr != nil {
+		return c.proxiedAddr
 	}
-	return c.sock.RemoteAddr()
+	return c.socketConn.RemoteAddr()
 }
 
-// FromProxy reports whether the peer is a proxy listed in SetProxies.
-func (c *Conn) FromProxy() bool { return c.listed }
+// IsFromListedProxy reports whether the peer is a proxy listed in SetProxies.
+func (c *Conn) IsFromListedProxy() bool { return c.fromListedProxy }
 
-// readBehindHeader is Read for a connection whose header has not been read completely.
-func (c *Conn) readBehindHeader(p []byte) (int, error) {
-	h := c.header
-	for !h.read {
-		if err := c.readHeader(h); err != nil {
+// readAfterHeader is Read for a connection whose header has not been read completely.
+func (c *Conn) readAfterHeader(p []byte) (int, error) {
+	h := c.proxyHeader
+	for !h.isComplete {
+		if err := c.readProxyHeader(h); err != nil {
 			return 0, err
 		}
 	}
-	if c.ln.tls {
+	if c.ln.usesTLS {
 		n := copy(p, h.bytes)
 		if h.bytes = h.bytes[n:]; len(h.bytes) > 0 {
 			return n, nil
 		}
-		c.header = nil
+		c.proxyHeader = nil
 		if n == 0 {
 			return c.Read(p)
 		}
 		return n, nil
 	}
-	c.later, c.header = h.bytes, nil
+	c.nextRequestBytes, c.proxyHeader = h.bytes, nil
 	return c.Read(p)
 }
 
-// readHeader reads once, and parses the header once it is complete. If the peer violates the
-// protocol, readHeader returns an error, and the connection closes without a response.
-func (c *Conn) readHeader(h *proxyHeader) error {
+// readProxyHeader reads once, and parses the header once it is complete. If the peer violates the
+// protocol, readProxyHeader returns an error, and the connection closes without a response.
+func (c *Conn) readProxyHeader(h *proxyHeader) error {
 	var piece [512]byte
 	n, err := c.read(piece[:])
 	h.bytes = append(h.bytes, piece[:n]...)
-	length, found := headerLength(h.bytes)
-	count := &c.ln.proxied
+	length, found := proxyHeaderLength(h.bytes)
+	count := &c.ln.proxyState
 	switch {
-	case found && !h.listed:
-		return refuse(&count.unlisted)
+	case found && !h.isRequired:
+		return countAndClose(&count.unlistedCount)
 	case length == headerInvalid:
-		return refuse(&count.invalid)
-	case length == headerNone && h.listed:
-		return refuse(&count.missing)
+		return countAndClose(&count.invalidCount)
+	case length == headerNone && h.isRequired:
+		return countAndClose(&count.missingCount)
 	case length == headerNone:
-		h.read = true
+		h.isComplete = true
 		return err
-	case length == headerPart && err != nil:
-		if h.listed && errors.Is(err, io.EOF) {
-			count.missing.Add(1)
+	case length == headerIncomplete && err != nil:
+		if h.isRequired && errors.Is(err, io.EOF) {
+			count.missingCount.Add(1)
 		}
 		return err
-	case length == headerPart:
+	case length == headerIncomplete:
 		return nil
 	}
-	client, err := c.ln.parseHeader(h.bytes[:length])
+	client, err := c.ln.parseProxyHeader(h.bytes[:length])
 	if err != nil {
-		return refuse(&count.invalid)
+		return countAndClose(&count.invalidCount)
 	}
-	h.bytes, h.read = h.bytes[length:], true
+	h.bytes, h.isComplete = h.bytes[length:], true
 	if client == nil { // the proxy connected on its own behalf
 		return nil
 	}
-	c.behind = client
-	return c.ln.comesFrom(c, networkOf(client))
+	c.proxiedAddr = client
+	return c.ln.countForClient(c, countedAddr(client))
 }
 
-func refuse(count *atomic.Uint64) error {
+func countAndClose(count *atomic.Uint64) error {
 	count.Add(1)
 	return io.EOF
 }
 
-// comesFrom makes the connection count for the client's address rather than the proxy's. It returns
+// countForClient makes the connection count for the client's address rather than the proxy's. It returns
 // an error if that address has reached its maximum.
-func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
+func (l *Listener) countForClient(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
-	most := l.maxOfOne.Load()
-	full := most > 0 && int64(l.ofAddress[client]) >= most
+	most := l.maxPerAddress.Load()
+	full := most > 0 && int64(l.connsByAddress[client]) >= most
 	if !full {
-		l.leaves(c.address)
-		l.ofAddress[client]++
+		l.decrementAddress(c.address)
+		l.connsByAddress[client]++
 		c.address = client
 	}
 	l.mu.Unlock()
 	if !full {
 		return nil
 	}
-	l.rejected.Add(1)
-	if !l.tls {
+	l.rejectedCount.Add(1)
+	if !l.usesTLS {
 		c.SetWriteTimeout(refusalTimeout)
-		c.Linger()
-		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", tooManyOfOneBody))
+		c.LingerOnClose()
+		_, _ = c.Write(l.refusalResponse("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n", tooManyPerAddressBody))
 	}
 	return io.EOF
 }
 
-// leaves decrements the number of connections from an address. The caller must hold mu.
-func (l *Listener) leaves(address netip.Addr) {
-	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
-		delete(l.ofAddress, address)
+// decrementAddress decrements the number of connections from an address. The caller must hold mu.
+func (l *Listener) decrementAddress(address netip.Addr) {
+	if l.connsByAddress[address]--; l.connsByAddress[address] == 0 {
+		delete(l.connsByAddress, address)
 	}
 }
 
 // These are the first bytes of the header and its maximum length, for each version. The maximum for
 // version 2 leaves ample room for addresses and extensions.
 const (
-	headerV1, mostV1 = "PROXY ", 107
-	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
-	fixedV2          = 16
+	prefixV1, maxLenV1 = "PROXY ", 107
+	prefixV2, maxLenV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
+	fixedLenV2         = 16
 )
 
-// These results of headerLength are not lengths.
+// These results of proxyHeaderLength are not lengths.
 const (
-	headerPart    = 0  // more bytes are needed
-	headerNone    = -1 // the bytes are not a header
-	headerInvalid = -2
+	headerIncomplete = 0  // more bytes are needed
+	headerNone       = -1 // the bytes are not a header
+	headerInvalid    = -2
 )
 
-// headerLength returns the length of the header at the start of b. found is true if b starts with a
+// proxyHeaderLength returns the length of the header at the start of b. found is true if b starts with a
 // complete header.
-func headerLength(b []byte) (length int, found bool) {
+func proxyHeaderLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {
-	case begins(headerV1):
-		if found = len(b) >= len(headerV1); !found {
-			return headerPart, false
+	case begins(prefixV1):
+		if found = len(b) >= len(prefixV1); !found {
+			return headerIncomplete, false
 		}
-		end := bytes.Index(b[:min(len(b), mostV1)], []byte("\r\n"))
+		end := bytes.Index(b[:min(len(b), maxLenV1)], []byte("\r\n"))
 		switch {
 		case end >= 0:
 			return end + 2, true
-		case len(b) >= mostV1:
+		case len(b) >= maxLenV1:
 			return headerInvalid, true
 		}
-		return headerPart, true
-	case begins(headerV2):
-		if found = len(b) >= len(headerV2); len(b) < fixedV2 {
-			return headerPart, found
+		return headerIncomplete, true
+	case begins(prefixV2):
+		if found = len(b) >= len(prefixV2); len(b) < fixedLenV2 {
+			return headerIncomplete, found
 		}
-		length = fixedV2 + int(binary.BigEndian.Uint16(b[14:]))
+		length = fixedLenV2 + int(binary.BigEndian.Uint16(b[14:]))
 		switch {
-		case length > mostV2:
+		case length > maxLenV2:
 			return headerInvalid, true
 		case len(b) < length:
-			return headerPart, true
+			return headerIncomplete, true
 		}
 		return length, true
 	}
 	return headerNone, false
 }
 
-var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
+var errProxyHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseHeader returns the client named by a complete header. It returns nil if the proxy connected
+// parseProxyHeader returns the client named by a complete header. It returns nil if the proxy connected
 // on its own behalf or does not know its client.
-func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
-	err = errHeader
+func (l *Listener) parseProxyHeader(header []byte) (client *net.TCPAddr, err error) {
+	err = errProxyHeader
 	func() {
 		defer l.guard.Catch(guard.Connection, nil)
-		client, err = clientIn(header)
+		client, err = parseClientAddr(header)
 	}()
 	return client, err
 }
 
-func clientIn(header []byte) (*net.TCPAddr, error) {
+func parseClientAddr(header []byte) (*net.TCPAddr, error) {
 	from := bufio.NewReaderSize(bytes.NewReader(header), len(header))
 	h, err := proxyproto.Read(from)
 	if err != nil || from.Buffered() > 0 {
-		return nil, errHeader
+		return nil, errProxyHeader
 	}
 	if h.Command.IsLocal() {
 		return nil, nil //nolint:nilnil // documented
@@ -274,7 +274,7 @@ func clientIn(header []byte) (*net.TCPAddr, error) {
 		return nil, nil //nolint:nilnil // likewise
 	}
 	if _, ok := netip.AddrFromSlice(client.IP); !ok {
-		return nil, errHeader
+		return nil, errProxyHeader
 	}
 	return client, nil
 }

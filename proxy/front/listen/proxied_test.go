@@ -16,7 +16,7 @@ const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 // v2 returns a version 2 header with the given command, protocol and body.
 func v2(command, protocol byte, body string) string {
-	return headerV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
+	return prefixV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
 }
 
 const (
@@ -53,7 +53,7 @@ func TestProxyHeader(t *testing.T) {
 		{"v1 with a name", listed, "PROXY TCP4 a.example 127.0.0.1 8080 4000\r\n" + request, "", invalid},
 		{"v1 with another family", listed, "PROXY TCP4 2001:db8::1 2001:db8::2 8080 4000\r\n" + request, "", invalid},
 		{"v1 with a port too many", listed, "PROXY TCP4 10.1.2.3 127.0.0.1 99999 4000\r\n" + request, "", invalid},
-		{"v2 that is long", listed, headerV2 + "\x21\x11\xff\xff", "", invalid},
+		{"v2 that is long", listed, prefixV2 + "\x21\x11\xff\xff", "", invalid},
 		{"v2 that is short", listed, v2(0x21, 0x11, "abc") + request, "", invalid},
 		{"v2 of version 3", listed, v2(0x31, 0x11, tcp4) + request, "", invalid},
 		{"cut", listed, "PROXY TCP4 10.1", "", missing},
@@ -94,7 +94,7 @@ func TestProxyHeader(t *testing.T) {
 			if at := server.RemoteAddr().String(); at != from {
 				t.Errorf("%s: the client is %s, want %s", c.name, at, from)
 			}
-			if n := l.openOf(networkOf(server.RemoteAddr())); n != 1 {
+			if n := l.addressConns(countedAddr(server.RemoteAddr())); n != 1 {
 				t.Errorf("%s: %d connections are counted for the client", c.name, n)
 			}
 			h := l.ProxyHeaders()
@@ -102,8 +102,8 @@ func TestProxyHeader(t *testing.T) {
 				t.Errorf("%s: counted %+v, want refused %q alone", c.name, h, c.refused)
 			}
 			_ = server.Close()
-			if len(l.ofAddress) != 0 {
-				t.Errorf("%s: addresses left: %v", c.name, l.ofAddress)
+			if len(l.connsByAddress) != 0 {
+				t.Errorf("%s: addresses left: %v", c.name, l.connsByAddress)
 			}
 		}
 	}
@@ -130,12 +130,12 @@ func TestProxyHeader_PerAddress(t *testing.T) {
 			}
 		}
 	}
-	if n := l.Rejected(); n != 1 {
+	if n := l.RejectedCount(); n != 1 {
 		t.Errorf("%d connections rejected, want 1", n)
 	}
 }
 
-// TestProxyHeader_TLS checks that the header is read before the TLS handshake.
+// TestProxyHeader_TLS checks that the header is read before the WithTLS handshake.
 func TestProxyHeader_TLS(t *testing.T) {
 	l := open(t, Options{TLS: true})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
@@ -162,9 +162,9 @@ func FuzzProxyHeader(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		length, found := headerLength(b)
+		length, found := proxyHeaderLength(b)
 		for i := range b {
-			if part, was := headerLength(b[:i]); part == headerNone && (found || length != headerNone) || was && !found {
+			if part, was := proxyHeaderLength(b[:i]); part == headerNone && (found || length != headerNone) || was && !found {
 				t.Fatalf("%q: %d, %v of its first %d bytes, and %d, %v", b, part, was, i, length, found)
 			}
 		}
@@ -174,11 +174,11 @@ func FuzzProxyHeader(f *testing.F) {
 		if length > len(b) {
 			t.Fatalf("%d of %d bytes", length, len(b))
 		}
-		client, err := clientIn(b[:length])
+		client, err := parseClientAddr(b[:length])
 		if err != nil {
 			return
 		}
-		if client != nil && (client.Port < 0 || client.Port > 65535 || networkOf(client) == netip.Addr{}) {
+		if client != nil && (client.Port < 0 || client.Port > 65535 || countedAddr(client) == netip.Addr{}) {
 			t.Fatalf("client = %v, want a network and a port from 0 to 65535", client)
 		}
 		if _, err := proxyproto.Read(bufioOf(append(bytes.Clone(b[:length]), request...))); err != nil {

@@ -7,10 +7,10 @@ import (
 
 // SetIdle records that c is waiting for a request.
 func SetIdle(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
-		conn.idle.idle()
+	if conn := UnwrapConn(c); conn != nil {
+		conn.idle.markIdle()
 	}
-	if l := framingOf(c); l != nil {
+	if l := connFraming(c); l != nil {
 		l.enable()
 	}
 }
@@ -18,54 +18,54 @@ func SetIdle(c net.Conn) {
 // SetActive records that the server is starting to serve a request on c. It must be called once per
 // request, after the first byte of the request has arrived.
 func SetActive(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
-		conn.asked = true
-		conn.idle.begun(conn.known.Load())
+	if conn := UnwrapConn(c); conn != nil {
+		conn.hadRequest = true
+		conn.idle.markBegun(conn.hasValidKey.Load())
 	}
-	if l := framingOf(c); l != nil {
-		l.takeRequest()
+	if l := connFraming(c); l != nil {
+		l.beginServing()
 	}
 }
 
-// RequestReceived records that the request headers are complete. From then on, the listener does
+// MarkHeadersReceived records that the request headers are complete. From then on, the listener does
 // not evict c until the response has been written.
-func RequestReceived(c net.Conn) {
-	if conn := ConnOf(c); conn != nil {
-		conn.idle.complete()
+func MarkHeadersReceived(c net.Conn) {
+	if conn := UnwrapConn(c); conn != nil {
+		conn.idle.markComplete()
 	}
 }
 
-// ShowedKey records that the client has sent a valid key. Connections whose client has not sent one
+// MarkAuthenticated records that the client has sent a valid key. Connections whose client has not sent one
 // are evicted first.
-func (c *Conn) ShowedKey() {
-	if !c.known.Load() {
-		c.known.Store(true)
+func (c *Conn) MarkAuthenticated() {
+	if !c.hasValidKey.Load() {
+		c.hasValidKey.Store(true)
 	}
 }
 
 // FramingError returns the framing error in the current request on c, or nil. The server may
 // already have parsed the request if it arrived in a single read.
 func FramingError(c net.Conn) error {
-	if l := framingOf(c); l != nil && l.current() {
+	if l := connFraming(c); l != nil && l.isServingNewest() {
 		return l.err
 	}
 	return nil
 }
 
-// PlainHead reports whether the headers of the request being served on c have no line that fasthttp
+// HasPlainHeaders reports whether the headers of the request being served on c have no line that fasthttp
 // might interpret differently from another parser.
-func PlainHead(c net.Conn) bool {
-	l := framingOf(c)
-	return l != nil && l.current() && l.headComplete && !l.oddHead
+func HasPlainHeaders(c net.Conn) bool {
+	l := connFraming(c)
+	return l != nil && l.isServingNewest() && l.headComplete && !l.needsHeaderScan
 }
 
 // BodyFramingError is FramingError for a request whose body has been read to its end. It also
 // returns ErrFraming if the body is incomplete, because closing a connection does not end a chunked
 // body.
 func BodyFramingError(c net.Conn) error {
-	l := framingOf(c)
+	l := connFraming(c)
 	switch {
-	case l == nil || l.state == stateOff || !l.current():
+	case l == nil || l.state == stateOff || !l.isServingNewest():
 		return nil
 	case l.err != nil:
 		return l.err
@@ -75,40 +75,40 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// RequestComplete reports whether the current request on c has been received completely, including
+// IsRequestComplete reports whether the current request on c has been received completely, including
 // its body. Reading its body then does not block.
-func RequestComplete(c net.Conn) bool {
-	l := framingOf(c)
-	return l != nil && l.requestComplete()
+func IsRequestComplete(c net.Conn) bool {
+	l := connFraming(c)
+	return l != nil && l.isRequestComplete()
 }
 
-// RequestTruncated reports whether the client closed its side before the end of the current request
+// IsRequestTruncated reports whether the client closed its side before the end of the current request
 // on c. It returns false if the request is malformed. The result can be true only once a read has
 // reported the end of the connection.
-func RequestTruncated(c net.Conn) bool {
-	l := framingOf(c)
-	return l != nil && l.truncated()
+func IsRequestTruncated(c net.Conn) bool {
+	l := connFraming(c)
+	return l != nil && l.isTruncated()
 }
 
 // RequestPath returns the path of the current request on c as far as it has been read, and whether
 // the headers are complete. fasthttp does not provide the path if the headers are too large or the
 // body never starts. The bytes are valid until the next request.
 func RequestPath(c net.Conn) (path []byte, headComplete bool) {
-	if l := framingOf(c); l != nil {
-		return l.requestPath(), l.headComplete && l.current()
+	if l := connFraming(c); l != nil {
+		return l.requestPath(), l.headComplete && l.isServingNewest()
 	}
 	return nil, false
 }
 
-// Upgraded records that c no longer carries HTTP, so its framing is not checked any more. Bytes of
+// StopFramingCheck records that c no longer carries HTTP, so its framing is not checked any more. Bytes of
 // the new protocol may have arrived with the request.
-func Upgraded(c net.Conn) {
-	if l := framingOf(c); l != nil {
+func StopFramingCheck(c net.Conn) {
+	if l := connFraming(c); l != nil {
 		l.state, l.err = stateOff, nil
 	}
 }
 
-func framingOf(c net.Conn) *framingChecker {
+func connFraming(c net.Conn) *framingChecker {
 	switch c := c.(type) {
 	case *Conn:
 		return &c.framing
@@ -121,34 +121,34 @@ func framingOf(c net.Conn) *framingChecker {
 // Read reads from the client. If the framing of a request is malformed, Read returns one of the
 // errors above. After CloseGracefully, it returns io.EOF if the connection is idle.
 func (c *Conn) Read(p []byte) (int, error) {
-	if c.header != nil {
-		return c.readBehindHeader(p)
+	if c.proxyHeader != nil {
+		return c.readAfterHeader(p)
 	}
-	if c.ln.tls {
+	if c.ln.usesTLS {
 		return c.read(p)
 	}
 	if err := c.framing.err; err != nil {
 		return 0, err
 	}
-	if len(c.later) > 0 {
-		n := copy(p, c.later)
+	if len(c.nextRequestBytes) > 0 {
+		n := copy(p, c.nextRequestBytes)
 		n -= len(c.ln.checkFraming(&c.framing, p[:n], nil))
-		if c.later = c.later[n:]; len(c.later) == 0 {
-			c.later = nil
+		if c.nextRequestBytes = c.nextRequestBytes[n:]; len(c.nextRequestBytes) == 0 {
+			c.nextRequestBytes = nil
 		}
 		return n, nil
 	}
 	n, err := c.read(p)
-	return c.untilEnd(p[:n], err), err
+	return c.cutAtRequestEnd(p[:n], err), err
 }
 
-// untilEnd checks the framing of the bytes that a read has returned. It returns how many of them
+// cutAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of them
 // precede the end of the request, and stores the others for the next read. The server therefore
 // has no bytes of the next request in its buffers when a stream leaves it.
-func (c *Conn) untilEnd(p []byte, err error) int {
+func (c *Conn) cutAtRequestEnd(p []byte, err error) int {
 	rest := c.ln.checkFraming(&c.framing, p, err)
 	if len(rest) > 0 {
-		c.later = bytes.Clone(rest)
+		c.nextRequestBytes = bytes.Clone(rest)
 	}
 	return len(p) - len(rest)
 }

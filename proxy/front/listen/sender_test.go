@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-// TestSenderOf checks that each connection caches its last key, with and without TLS, and that
+// TestSenderOf checks that each connection caches its last key, with and without WithTLS, and that
 // connections of other types cache no key.
 func TestSenderOf(t *testing.T) {
 	ln := open(t, Options{})
 	one, _ := pair(t, ln)
 	two, _ := pair(t, ln)
-	last := SenderOf(one).Last
+	last := RequestSender(one).Last
 	switch {
-	case last == nil || SenderOf(one).Last != last:
+	case last == nil || RequestSender(one).Last != last:
 		t.Error("a connection remembers no key")
-	case SenderOf(two).Last == last:
+	case RequestSender(two).Last == last:
 		t.Error("two connections remember one key")
-	case SenderOf(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerKnown: true}).Last != last:
+	case RequestSender(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerResolved: true}).Last != last:
 		t.Error("beneath TLS the connection's key is not found")
 	}
-	if s := SenderOf(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
+	if s := RequestSender(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
 		t.Errorf("of a foreign connection is known %v", s)
 	}
 }

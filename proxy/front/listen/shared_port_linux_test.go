@@ -26,7 +26,7 @@ func TestOthersOn(t *testing.T) {
 		"malformed":        {head + "what\n" + ours, 0, false},
 		"empty":            {"", 0, false},
 	} {
-		if n, found := othersOn(strings.NewReader(c.table), 7); n != c.want || found != c.found {
+		if n, found := countOthers(strings.NewReader(c.table), 7); n != c.want || found != c.found {
 			t.Errorf("%s: %d, %t; want %d, %t", name, n, found, c.want, c.found)
 		}
 	}
@@ -41,18 +41,18 @@ func TestOtherListeners(t *testing.T) {
 			continue
 		}
 		defer first.Close()
-		if n := OtherListeners(first); n != 0 {
+		if n := CountOtherListeners(first); n != 0 {
 			t.Errorf("%s: %d others beside one alone", addr, n)
 		}
 		second, err := Listen(first.Addr().String(), PortOptions{ReusePort: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := OtherListeners(first), OtherListeners(second); a != 1 || b != 1 {
+		if a, b := CountOtherListeners(first), CountOtherListeners(second); a != 1 || b != 1 {
 			t.Errorf("%s: the first sees %d others, the second %d; want 1 each", addr, a, b)
 		}
 		second.Close()
-		if n := OtherListeners(first); n != 0 {
+		if n := CountOtherListeners(first); n != 0 {
 			t.Errorf("%s: %d others after the second has closed", addr, n)
 		}
 	}

@@ -9,8 +9,8 @@ import "net"
 // dropSYN does nothing, because these systems do not have this filter.
 func dropSYN(uintptr) {}
 
-// acceptQueue returns 0, because the length of the queue is unknown on these systems.
-func acceptQueue(uintptr) int { return 0 }
+// acceptQueueLen returns 0, because the length of the queue is unknown on these systems.
+func acceptQueueLen(uintptr) int { return 0 }
 
 // limitSendBuffer does nothing, because these systems do not have TCP_NOTSENT_LOWAT.
 func limitSendBuffer(*net.TCPConn) {}

@@ -14,7 +14,7 @@ import (
 // disconnected client only when a write fails.
 type disconnectWatch struct{}
 
-type hangUp struct{}
+type hangUpHandle struct{}
 
 func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }
 
@@ -25,12 +25,12 @@ func (*disconnectWatch) remove(*Conn) {}
 func (*disconnectWatch) close() error { return nil }
 
 // hasUnread returns false, because these systems cannot peek at a socket.
-func hasUnread(sock) bool { return false }
+func hasUnread(socketConn) bool { return false }
 
-func readAvailable(sock, []byte) (int, error) { return 0, io.EOF }
+func readAvailable(socketConn, []byte) (int, error) { return 0, io.EOF }
 
-// descriptors returns 0, because these systems do not limit descriptors.
-func descriptors() int { return 0 }
+// descriptorLimit returns 0, because these systems do not limit descriptors.
+func descriptorLimit() int { return 0 }
 
 // setReusePort fails, because these systems do not have SO_REUSEPORT.
 func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }
@@ -40,4 +40,4 @@ func limitMode(uintptr, fs.FileMode) {}
 
 func lockFolder(string) (unlock func()) { return func() {} }
 
-func acceptable(uintptr) bool { return false }
+func hasPendingConn(uintptr) bool { return false }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors returns the maximum number of open descriptors, or 0 if it is unknown. The Go runtime
+// descriptorLimit returns the maximum number of open descriptors, or 0 if it is unknown. The Go runtime
 // has already raised the soft limit to the hard limit.
-func descriptors() int {
+func descriptorLimit() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0
@@ -44,7 +44,7 @@ func lockFolder(folder string) (unlock func()) {
 	return func() { _ = f.Close() }
 }
 
-func acceptable(fd uintptr) bool {
+func hasPendingConn(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// TLS returns a listener that accepts connections from l and adds TLS to them. Each handshake runs
+// WithTLS returns a listener that accepts connections from l and adds WithTLS to them. Each handshake runs
 // on the goroutine of its connection.
-func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
+func (l *Listener) WithTLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
 	*Listener
@@ -27,34 +27,34 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	return &tlsConn{Conn: tls.Server(c, l.config), ln: l.Listener}, nil
 }
 
-// tlsConn is a TLS connection. It checks the framing of the decrypted bytes.
+// tlsConn is a WithTLS connection. It checks the framing of the decrypted bytes.
 type tlsConn struct {
 	*tls.Conn
 	ln            *Listener
 	answeredPlain bool
 	framing       framingChecker
-	peer          *cert.Peer // see PeerOf
-	peerKnown     bool
+	peer          *cert.Peer // see TLSPeer
+	peerResolved  bool
 }
 
-// SenderOf returns the Sender of the requests on c. Only the goroutine that serves c may call it
+// RequestSender returns the Sender of the requests on c. Only the goroutine that serves c may call it
 // and use the result.
-func SenderOf(c net.Conn) (s auth.Sender) {
-	s.Peer = PeerOf(c)
-	if ours := ConnOf(c); ours != nil {
+func RequestSender(c net.Conn) (s auth.Sender) {
+	s.Peer = TLSPeer(c)
+	if ours := UnwrapConn(c); ours != nil {
 		s.Last = &ours.lastKey
 	}
 	return s
 }
 
-// PeerOf returns the identity from the client's TLS certificate on c, or nil. A connection of
+// TLSPeer returns the identity from the client's WithTLS certificate on c, or nil. A connection of
 // another type may provide this identity by implementing CertificatePeer. Only the goroutine that
-// serves c may call PeerOf.
-func PeerOf(c net.Conn) *cert.Peer {
+// serves c may call TLSPeer.
+func TLSPeer(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
 	case *tlsConn:
-		if !c.peerKnown {
-			c.peer, c.peerKnown = cert.NewPeer(c.ConnectionState().PeerCertificates), true
+		if !c.peerResolved {
+			c.peer, c.peerResolved = cert.NewPeer(c.ConnectionState().PeerCertificates), true
 		}
 		return c.peer
 	case interface{ CertificatePeer() *cert.Peer }:
@@ -63,7 +63,7 @@ func PeerOf(c net.Conn) *cert.Peer {
 	return nil
 }
 
-// Read reads from the TLS connection. If the framing of a request is malformed, it returns the same
+// Read reads from the WithTLS connection. If the framing of a request is malformed, it returns the same
 // errors as Conn.Read.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.framing.err; err != nil {
@@ -82,7 +82,7 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the first bytes of plain HTTP requests, truncated to the size of a TLS record
+// methodPrefixes are the first bytes of plain HTTP requests, truncated to the size of a WithTLS record
 // header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
@@ -93,9 +93,9 @@ func (c *tlsConn) answerPlainHTTP(err error) bool {
 	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {
 		return false
 	}
-	if conn := ConnOf(first.Conn); conn != nil {
+	if conn := UnwrapConn(first.Conn); conn != nil {
 		conn.SetWriteTimeout(refusalTimeout)
-		conn.Linger()
+		conn.LingerOnClose()
 		_, _ = conn.Write(c.ln.refusalResponse("HTTP/1.1 400 Bad Request\r\n", plainHTTPBody))
 	}
 	return true

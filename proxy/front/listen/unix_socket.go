@@ -20,11 +20,11 @@ import (
 // unixListener listens on a Unix socket. Its Addr has the format used in the configuration.
 type unixListener struct {
 	*net.UnixListener
-	file string
-	// Path at which the socket was created; differs from file until TakePath is called.
-	bound  string
-	own    fs.FileInfo // nil if the socket belongs to a service manager and must not be removed
-	remove sync.Once
+	socketPath string
+	// Path at which the socket was created; differs from file until TakeOverPath is called.
+	boundPath  string
+	ownInfo    fs.FileInfo // nil if the socket belongs to a service manager and must not be removed
+	removeOnce sync.Once
 }
 
 type unixAddr string
@@ -32,7 +32,7 @@ type unixAddr string
 func (unixAddr) Network() string  { return "unix" }
 func (a unixAddr) String() string { return string(a) }
 
-func (l *unixListener) Addr() net.Addr { return unixAddr(unixsocket.Address(l.file)) }
+func (l *unixListener) Addr() net.Addr { return unixAddr(unixsocket.Address(l.socketPath)) }
 
 // Close closes the socket and removes it from the file system.
 func (l *unixListener) Close() error {
@@ -42,23 +42,23 @@ func (l *unixListener) Close() error {
 
 // removeFile removes the socket from the file system if no other socket has replaced it.
 func (l *unixListener) removeFile() {
-	l.remove.Do(func() {
-		if l.own == nil {
+	l.removeOnce.Do(func() {
+		if l.ownInfo == nil {
 			return
 		}
-		defer lockFolder(filepath.Dir(l.file))()
-		if is, err := os.Lstat(l.bound); err == nil && os.SameFile(is, l.own) {
-			_ = os.Remove(l.bound) // if this fails, the next start replaces the stale socket
+		defer lockFolder(filepath.Dir(l.socketPath))()
+		if is, err := os.Lstat(l.boundPath); err == nil && os.SameFile(is, l.ownInfo) {
+			_ = os.Remove(l.boundPath) // if this fails, the next start replaces the stale socket
 		}
 	})
 }
 
 // listenUnix opens a Unix socket. If the path contains a stale socket, on which no process listens,
 // listenUnix replaces that socket. If a process listens on the existing socket, takeOver must be
-// true. The new socket then gets a temporary path, and TakePath later replaces the old socket. If
+// true. The new socket then gets a temporary path, and TakeOverPath later replaces the old socket. If
 // the path contains any other file, listenUnix returns an error.
 func listenUnix(address string, takeOver bool) (net.Listener, error) {
-	file, mode, err := unixsocket.Listen(address)
+	file, mode, err := unixsocket.ParseListen(address)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 		return nil, err
 	case is.Mode().Type() != fs.ModeSocket:
 		return nil, errors.New("the file exists and is not a socket: choose another path, or remove it")
-	case !listened(file):
+	case !hasListener(file):
 		if err := os.Remove(file); err != nil {
 			return nil, err
 		}
@@ -87,28 +87,28 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.file, l.bound = file, bind
-	if l.own, err = os.Lstat(bind); err != nil {
+	l.socketPath, l.boundPath = file, bind
+	if l.ownInfo, err = os.Lstat(bind); err != nil {
 		return nil, errors.Join(err, l.UnixListener.Close(), os.Remove(bind))
 	}
 	return l, nil
 }
 
-// TakePath moves the socket of ln to its path if another process listens there. That process keeps
+// TakeOverPath moves the socket of ln to its path if another process listens there. That process keeps
 // its accepted and queued connections, and ln gets all later connections. At every moment, a
-// process is listening at the path. For any other listener, TakePath does nothing. It must be
+// process is listening at the path. For any other listener, TakeOverPath does nothing. It must be
 // called only after a successful start, because a failed start must not take clients from the other
 // process.
-func TakePath(ln net.Listener) error {
+func TakeOverPath(ln net.Listener) error {
 	l, ok := ln.(*unixListener)
-	if !ok || l.bound == l.file {
+	if !ok || l.boundPath == l.socketPath {
 		return nil
 	}
-	defer lockFolder(filepath.Dir(l.file))()
-	if err := os.Rename(l.bound, l.file); err != nil {
+	defer lockFolder(filepath.Dir(l.socketPath))()
+	if err := os.Rename(l.boundPath, l.socketPath); err != nil {
 		return err
 	}
-	l.bound = l.file
+	l.boundPath = l.socketPath
 	return nil
 }
 
@@ -128,8 +128,8 @@ func bindUnix(file string, mode fs.FileMode) (*unixListener, error) {
 	return l, nil
 }
 
-// listened reports whether a process listens on a socket. It returns true if this is unknown.
-func listened(file string) bool {
+// hasListener reports whether a process listens on a socket. It returns true if this is unknown.
+func hasListener(file string) bool {
 	c, err := net.DialTimeout("unix", file, time.Second)
 	if err == nil {
 		_ = c.Close()

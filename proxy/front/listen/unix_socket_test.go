@@ -127,7 +127,7 @@ func TestUnixSocket_TakeOver(t *testing.T) {
 		c.Close()
 	}
 	open := openUnix(t, address, PortOptions{ReusePort: true})
-	if err := TakePath(open); err != nil {
+	if err := TakeOverPath(open); err != nil {
 		t.Fatal(err)
 	}
 	second := wrap(t, open, Options{})
@@ -200,8 +200,8 @@ func TestUnixSocket_PerAddress(t *testing.T) {
 	for range 3 {
 		unixPair(t, l)
 	}
-	if l.Rejected() > 0 || l.Open() != 3 {
-		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
+	if l.RejectedCount() > 0 || l.OpenConns() != 3 {
+		t.Errorf("%d rejected, %d open", l.RejectedCount(), l.OpenConns())
 	}
 }
 
@@ -232,12 +232,12 @@ func TestUnixSocket_ClientGone(t *testing.T) {
 	l := wrap(t, openUnix(t, address, PortOptions{}), Options{})
 	server, client := unixPair(t, l)
 	w := newWaiter()
-	if server.Watch(w) {
+	if server.WatchDisconnect(w) {
 		t.Fatal("gone already")
 	}
-	defer server.Unwatch(w)
+	defer server.UnwatchDisconnect(w)
 	_ = client.Close()
-	waitFor(t, server.Gone)
+	waitFor(t, server.IsClientGone)
 }
 
 // TestInherit_UnixSocket checks that a service manager's Unix socket is used and stays at its path.
@@ -253,7 +253,7 @@ func TestInherit_UnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ours net.Listener
-	if err := inherit(f, &ours); err != nil {
+	if err := inheritSocket(f, &ours); err != nil {
 		t.Fatal(err)
 	}
 	if got := ours.Addr().String(); got != address {

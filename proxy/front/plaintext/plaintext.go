@@ -8,7 +8,7 @@
 // engine, because users also exchange result files. Text is therefore cleaned where it is written,
 // not where it is read. Fields that are added later are then covered as well. Control characters
 // (C0, DEL, C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8
-// are each replaced by a question mark. Letters of any script are unchanged. In JSON, these
+// are each replaced by a question mark. Letters of any script are unchanged. In EscapeJSON, these
 // characters are escaped instead, so that values do not change.
 package plaintext
 
@@ -20,33 +20,33 @@ import (
 	"unicode/utf8"
 )
 
-// Line cleans a text that must fit on a single line. Unlike Text, it replaces line breaks and tabs.
-func Line(s string) string { return clean(s, "") }
+// CleanLine cleans a text that must fit on a single line. Unlike Text, it replaces line breaks and tabs.
+func CleanLine(s string) string { return clean(s, "") }
 
-// Text cleans a text that may have multiple lines. It does not replace line breaks and tabs.
-func Text(s string) string { return clean(s, "\n\t") }
+// CleanText cleans a text that may have multiple lines. It does not replace line breaks and tabs.
+func CleanText(s string) string { return clean(s, "\n\t") }
 
 func clean(s, but string) string {
 	return strings.Map(func(r rune) rune {
-		if drives(r) && !strings.ContainsRune(but, r) {
+		if isUnsafe(r) && !strings.ContainsRune(but, r) {
 			return '?'
 		}
 		return r
 	}, s) // converting to a string replaces invalid bytes with utf8.RuneError
 }
 
-// drives reports whether r may make a terminal do something other than display it.
-func drives(r rune) bool {
+// isUnsafe reports whether r may make a terminal do something other than display it.
+func isUnsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes the unsafe characters of a valid JSON document. Such characters can occur only in
+// EscapeJSON escapes the unsafe characters of a valid EscapeJSON document. Such characters can occur only in
 // strings, whose values do not change.
-func JSON(document []byte) []byte {
+func EscapeJSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {
 		switch {
-		case r == '\n' || r == '\t' || r == '\r' || !drives(r):
+		case r == '\n' || r == '\t' || r == '\r' || !isUnsafe(r):
 			out = utf8.AppendRune(out, r)
 		case r > 0xffff:
 			r -= 0x10000
@@ -58,13 +58,13 @@ func JSON(document []byte) []byte {
 	return out
 }
 
-// Writer returns a writer that cleans each write with Text.
-func Writer(w io.Writer) io.Writer { return writer{w} }
+// NewWriter returns a writer that cleans each write with Text.
+func NewWriter(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }
 
 func (w writer) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.Writer, Text(string(p))); err != nil {
+	if _, err := io.WriteString(w.Writer, CleanText(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

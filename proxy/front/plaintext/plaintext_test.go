@@ -26,30 +26,30 @@ func TestText(t *testing.T) {
 		"\x7f":                             "?",
 		"\U000e0041tag, which is a format": "?tag, which is a format",
 	} {
-		if got := Text(given); got != want {
+		if got := CleanText(given); got != want {
 			t.Errorf("%q becomes %q, want %q", given, got, want)
 		}
-		if got := Line(given); got != strings.NewReplacer("\n", "?", "\t", "?").Replace(want) {
+		if got := CleanLine(given); got != strings.NewReplacer("\n", "?", "\t", "?").Replace(want) {
 			t.Errorf("%q becomes the line %q", given, got)
 		}
 	}
 }
 
 // TestHarmless checks that no output contains terminal commands, that clean text does not change,
-// and that JSON values stay the same.
+// and that EscapeJSON values stay the same.
 func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
-		line := Line(s)
-		if i := strings.IndexFunc(line, drives); i >= 0 {
+		line := CleanLine(s)
+		if i := strings.IndexFunc(line, isUnsafe); i >= 0 {
 			t.Fatalf("Line(%q) = %q, want no character that acts as a command", s, line)
 		}
-		if Line(line) != line || Text(line) != line {
+		if CleanLine(line) != line || CleanText(line) != line {
 			t.Fatalf("%q is cleaned twice", line)
 		}
 		var w bytes.Buffer
-		if n, err := io.WriteString(Writer(&w), s); n != len(s) || err != nil || w.String() != Text(s) {
-			t.Fatalf("Writer wrote %d bytes of %q, %v: %q; want %q", n, s, err, w.String(), Text(s))
+		if n, err := io.WriteString(NewWriter(&w), s); n != len(s) || err != nil || w.String() != CleanText(s) {
+			t.Fatalf("Writer wrote %d bytes of %q, %v: %q; want %q", n, s, err, w.String(), CleanText(s))
 		}
 		value := strings.ToValidUTF8(s, "")
 		document, err := json.Marshal([]string{value})
@@ -57,11 +57,11 @@ func TestHarmless(t *testing.T) {
 			t.Fatal(err)
 		}
 		var back []string
-		safe := JSON(document)
+		safe := EscapeJSON(document)
 		if err := json.Unmarshal(safe, &back); err != nil || back[0] != value {
 			t.Fatalf("JSON of %q = %q, %v; want the same value", value, safe, err)
 		}
-		if i := bytes.IndexFunc(safe, drives); i >= 0 {
+		if i := bytes.IndexFunc(safe, isUnsafe); i >= 0 {
 			t.Fatalf("JSON of %q = %q, want no character that acts as a command", value, safe)
 		}
 	})

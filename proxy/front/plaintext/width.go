@@ -117,8 +117,8 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Cut truncates a line to the given number of cells. A truncated line ends with an ellipsis.
-func Cut(s string, cells int) string {
+// Truncate truncates a line to the given number of cells. A truncated line ends with an ellipsis.
+func Truncate(s string, cells int) string {
 	if Width(s) <= cells {
 		return s
 	}
@@ -134,7 +134,7 @@ func Cut(s string, cells int) string {
 // Pad pads a line with spaces to the given number of cells. If number is true, it adds the spaces
 // on the left; otherwise, on the right. Pad truncates a longer line.
 func Pad(s string, cells int, number bool) string {
-	s = Cut(s, cells)
+	s = Truncate(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
 	if number {
 		return blanks + s

@@ -30,7 +30,7 @@ func TestWidth(t *testing.T) {
 		{"ae\u0301i", 2, "a…", "a…"},
 		{"abc", 0, "", ""},
 	} {
-		if got := Cut(c.text, c.cells); got != c.cut {
+		if got := Truncate(c.text, c.cells); got != c.cut {
 			t.Errorf("%q in %d cells is %q, want %q", c.text, c.cells, got, c.cut)
 		}
 		if got := Pad(c.text, c.cells, true); got != c.padded {
@@ -43,9 +43,9 @@ func TestWidth(t *testing.T) {
 // loses no words.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Line(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
+		s := CleanLine(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
 		cells := rapid.IntRange(4, 60).Draw(t, "cells")
-		if got := Cut(s, cells); Width(got) > cells {
+		if got := Truncate(s, cells); Width(got) > cells {
 			t.Fatalf("%q is cut to %q, which takes %d of %d cells", s, got, Width(got), cells)
 		}
 		if got := Pad(s, cells, false); Width(got) != cells {

@@ -10,79 +10,79 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// alarms logs the first sentence of the status page when the sentence changes. The zero value is
+// problemLogger logs the first sentence of the status page when the sentence changes. The zero value is
 // ready for use. It is not safe for concurrent use.
-type alarms struct {
-	said string // the subject of the last log line; "" if the edge is healthy
-	at   time.Time
-	// failed is when the level was last LevelFailing. A less severe level is logged only after
-	// failingLeast, because the level fluctuates near the threshold.
-	failed time.Time
-	// out is when the level was last LevelOut, and about is what that verdict was about. After a
+type problemLogger struct {
+	loggedSubject string // the subject of the last log line; "" if the edge is healthy
+	loggedAt      time.Time
+	// lastFailing is when the level was last LevelFailing. A less severe level is logged only after
+	// failingHoldTime, because the level fluctuates near the threshold.
+	lastFailing time.Time
+	// lastOut is when the level was last LevelOut, and about is what that verdict was about. After a
 	// model's engine has recovered, the last minute's numbers still show the model as failing,
 	// which is not logged again.
-	out   time.Time
-	about []string
-	keys  map[keyLimit]told
+	lastOut      time.Time
+	outSubjects  []string
+	loggedLimits map[keyLimit]limitLogState
 
-	// refused maps an upstream and a refused feature to the time of the last log line about them.
-	refused map[keyLimit]time.Time
+	// loggedRefusals maps an upstream and a refused feature to the time of the last log line about them.
+	loggedRefusals map[keyLimit]time.Time
 }
 
-type told struct {
-	at    time.Time
-	lines int       // number of log lines since the limit started to refuse calls
-	over  time.Time // when the limit was last seen to have refused calls within a minute
+type limitLogState struct {
+	lastLogged time.Time
+	lineCount  int       // number of log lines since the limit started to refuse calls
+	over       time.Time // when the limit was last seen to have refused calls within a minute
 }
 
 type keyLimit struct{ key, limit string }
 
 const (
-	// alarmLeast is the minimum time between two log lines, because a problem near a threshold
+	// minLogInterval is the minimum time between two log lines, because a problem near a threshold
 	// fluctuates.
-	alarmLeast = 10 * time.Second
-	// failingLeast is how long the level must have been lower before a line says so.
-	failingLeast = time.Minute
-	// keySecond is the time after which a key that is still over a limit is logged a second time.
-	// keyAgain is the interval between later lines.
-	keySecond = time.Minute
-	keyAgain  = 5 * time.Minute
+	minLogInterval = 10 * time.Second
+	// failingHoldTime is how long the level must have been lower before a line says so.
+	failingHoldTime = time.Minute
+	// firstRepeatDelay is the time after which a key that is still over a limit is logged a second time.
+	// repeatInterval is the interval between later lines.
+	firstRepeatDelay = time.Minute
+	repeatInterval   = 5 * time.Minute
 	// keyWithin is how long a limit must have refused no call, beyond the minute that the status
 	// page counts, before a line says so. A client that polls is refused only now and then.
 	keyWithin = 4 * time.Minute
-	// alarmKeys is the maximum number of log lines about keys in one check.
-	alarmKeys = 20
+	// maxKeyLines is the maximum number of log lines about keys in one check.
+	maxKeyLines = 20
 )
 
-func (a *alarms) look(s *status.Status, log *zap.Logger) {
-	a.edge(s, log)
-	a.overLimits(s, log)
-	a.refusals(s, log)
+func (a *problemLogger) logProblems(s *status.Status, log *zap.Logger) {
+	a.logVerdict(s, log)
+	a.logExceededLimits(s, log)
+	a.logRefusedFeatures(s, log)
 }
 
-// edge logs a changed verdict, unless only the numbers in it have changed.
-func (a *alarms) edge(s *status.Status, log *zap.Logger) {
+// logVerdict logs a changed verdict, unless only the numbers in it have changed.
+func (a *problemLogger) logVerdict(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
-	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {
+	if v.Level == status.LevelDraining || s.Now.Sub(a.loggedAt) < minLogInterval {
 		return
 	}
 	if v.Level == status.LevelFailing {
-		a.failed = s.Now
-	} else if v.Level == status.LevelDegraded && strings.HasPrefix(a.said, status.LevelFailing) && s.Now.Sub(a.failed) < failingLeast {
+		a.lastFailing = s.Now
+	} else if v.Level == status.LevelDegraded && strings.HasPrefix(a.loggedSubject, status.LevelFailing) && s.Now.Sub(a.lastFailing) < failingHoldTime {
 		return
 	}
 	if v.Level == status.LevelOut {
-		a.out, a.about = s.Now, v.About
-	} else if v.Level != status.LevelOK && strings.HasPrefix(a.said, status.LevelOut) && s.Now.Sub(a.out) < failingLeast && within(v.About, a.about) {
+		a.lastOut, a.outSubjects = s.Now, v.About
+	} else if v.Level != status.LevelOK && strings.HasPrefix(a.loggedSubject, status.LevelOut) && s.Now.Sub(a.lastOut) < failingHoldTime && containsAll(v.About, a.outSubjects) {
 		return
 	}
 	if v.Level != status.LevelOK {
 		subject = v.Level + "\n" + strings.Join(v.About, " ") + "\n" + strings.Join(alerts, " ")
 	}
-	if subject == a.said {
+	if subject == a.loggedSubject {
 		return
 	}
-	a.said, a.at = subject, s.Now
+	a.loggedSubject, a.loggedAt = subject, s.Now
 	if subject == "" {
 		log.Info("the edge is well again", zap.String("event", "edge_ok"), zap.String("state", v.Text))
 		return
@@ -97,34 +97,34 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", s.Remedies()))
 }
 
-// within reports whether all contains every name in names.
-func within(names, all []string) bool {
+// containsAll reports whether all contains every name in names.
+func containsAll(names, all []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(all, name) })
 }
 
-// overLimits logs the key limits that have refused calls in the last minute.
-func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
-	a.withinLimits(s, log)
+// logExceededLimits logs the key limits that have refused calls in the last minute.
+func (a *problemLogger) logExceededLimits(s *status.Status, log *zap.Logger) {
+	a.logRestoredLimits(s, log)
 	lines := 0
 	for i := range s.Refusals {
 		r := &s.Refusals[i]
 		of := keyLimit{r.Key, r.Limit}
-		t, known := a.keys[of]
-		pause := keyAgain
-		if t.lines == 1 {
-			pause = keySecond
+		t, known := a.loggedLimits[of]
+		pause := repeatInterval
+		if t.lineCount == 1 {
+			pause = firstRepeatDelay
 		}
-		if r.Limit == "" || r.Minute == 0 || lines == alarmKeys || known && s.Now.Sub(t.at) < pause {
+		if r.Limit == "" || r.Minute == 0 || lines == maxKeyLines || known && s.Now.Sub(t.lastLogged) < pause {
 			continue
 		}
-		l := s.LimitOf(r.Key, r.Limit)
+		l := s.DescribeLimit(r.Key, r.Limit)
 		if !l.Over {
 			continue
 		}
-		if a.keys == nil {
-			a.keys = map[keyLimit]told{}
+		if a.loggedLimits == nil {
+			a.loggedLimits = map[keyLimit]limitLogState{}
 		}
-		a.keys[of] = told{s.Now, t.lines + 1, s.Now}
+		a.loggedLimits[of] = limitLogState{s.Now, t.lineCount + 1, s.Now}
 		lines++
 		used, most, until := zap.Skip(), zap.Skip(), zap.Skip()
 		if !l.Until.IsZero() {
@@ -136,43 +136,43 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// withinLimits logs the limits that have been logged as exceeded and have refused no calls for a
+// logRestoredLimits logs the limits that have been logged as exceeded and have refused no calls for a
 // while.
-func (a *alarms) withinLimits(s *status.Status, log *zap.Logger) {
-	for of, t := range a.keys {
+func (a *problemLogger) logRestoredLimits(s *status.Status, log *zap.Logger) {
+	for of, t := range a.loggedLimits {
 		refuses := slices.ContainsFunc(s.Refusals, func(r status.Reason) bool {
 			return r.Key == of.key && r.Limit == of.limit && r.Minute > 0
 		})
-		if refuses && s.LimitOf(of.key, of.limit).Over {
+		if refuses && s.DescribeLimit(of.key, of.limit).Over {
 			t.over = s.Now
-			a.keys[of] = t
+			a.loggedLimits[of] = t
 		} else if s.Now.Sub(t.over) >= keyWithin {
-			delete(a.keys, of)
+			delete(a.loggedLimits, of)
 			log.Info("a key is within its limit again", zap.String("event", "key_within_limit"), zap.String("key", of.key),
 				zap.String("limit", of.limit))
 		}
 	}
 }
 
-// refusals logs features that an upstream refuses but the model's other upstreams accept, and
+// logRefusedFeatures logs features that an upstream refuses but the model's other upstreams accept, and
 // features that a model's only upstream refuses.
-func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
-	for of, at := range a.refused {
-		if s.Now.Sub(at) >= keyAgain {
-			delete(a.refused, of)
+func (a *problemLogger) logRefusedFeatures(s *status.Status, log *zap.Logger) {
+	for of, at := range a.loggedRefusals {
+		if s.Now.Sub(at) >= repeatInterval {
+			delete(a.loggedRefusals, of)
 		}
 	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		for _, r := range slices.Concat(s.RefusedOnlyBy(u), s.RefusedWithout(u)) {
+		for _, r := range slices.Concat(s.RefusedOnlyBy(u), s.SoleRefusals(u)) {
 			of := keyLimit{u.Label, r.Served + " " + r.Feature}
-			if _, told := a.refused[of]; told || len(a.refused) >= alarmKeys {
+			if _, told := a.loggedRefusals[of]; told || len(a.loggedRefusals) >= maxKeyLines {
 				continue
 			}
-			if a.refused == nil {
-				a.refused = map[keyLimit]time.Time{}
+			if a.loggedRefusals == nil {
+				a.loggedRefusals = map[keyLimit]time.Time{}
 			}
-			a.refused[of] = s.Now
+			a.loggedRefusals[of] = s.Now
 			log.Warn("an upstream refuses calls with a feature", zap.String("event", "upstream_refuses"),
 				zap.String("upstream", u.Label), zap.String("served", r.Served), zap.String("feature", r.Feature),
 				zap.Int("status", r.Status), zap.Int("refused", r.Refused), zap.Int("answers", r.Answers),

@@ -19,7 +19,7 @@ import (
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	var a alarms
+	var a problemLogger
 	look := func(after time.Duration, level, text string, refusals ...status.Reason) []observer.LoggedEntry {
 		now = now.Add(after)
 		s := &status.Status{Now: now, Verdict: status.Verdict{Level: level, Text: text}, Refusals: refusals}
@@ -27,7 +27,7 @@ func TestAlarms(t *testing.T) {
 			s.Verdict.About = []string{"m"}
 			s.Faults.Unsaved = 60
 		}
-		a.look(s, log)
+		a.logProblems(s, log)
 		return seen.TakeAll()
 	}
 	want := func(all []observer.LoggedEntry, level zapcore.Level, event string, fields ...string) {
@@ -99,7 +99,7 @@ func TestAlarms(t *testing.T) {
 	for i := range 100 {
 		many = append(many, status.Reason{Key: "k" + string(rune('A'+i)), Limit: "requests_per_minute", Minute: 1})
 	}
-	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != alarmKeys {
+	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != maxKeyLines {
 		t.Errorf("%d lines at once", len(all))
 	}
 }
@@ -113,10 +113,10 @@ func TestAlarms_Refusals(t *testing.T) {
 		{Upstream: "a", Served: "s", Eligible: true}, {Upstream: "b", Served: "s", Eligible: true},
 	}}}}
 	s.Upstreams[0].Label, s.Upstreams[1].Label = "a", "b"
-	s.Upstreams[0].Refuses = []upstreams.Refusing{{Served: "s", Feature: "tools", Status: 400, Refused: 5, Answers: 6}}
-	var a alarms
+	s.Upstreams[0].Refuses = []upstreams.RefusedFeature{{Served: "s", Feature: "tools", Status: 400, Refused: 5, Answers: 6}}
+	var a problemLogger
 	for range 290 {
-		a.refusals(s, log)
+		a.logRefusedFeatures(s, log)
 		s.Now = s.Now.Add(time.Second)
 	}
 	all := seen.TakeAll()
@@ -128,7 +128,7 @@ func TestAlarms_Refusals(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	s.Now = s.Now.Add(time.Minute)
-	if a.refusals(s, log); seen.Len() != 1 {
+	if a.logRefusedFeatures(s, log); seen.Len() != 1 {
 		t.Error("not again after five minutes")
 	}
 }
@@ -136,13 +136,13 @@ func TestAlarms_Refusals(t *testing.T) {
 // TestNearest checks that a command with an unknown name suggests the most similar name, or lists
 // all names if there are only a few.
 func TestNearest(t *testing.T) {
-	if got := nearest("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {
+	if got := nameSuggestion("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {
 		t.Error(got)
 	}
-	if got := nearest("other", []string{"gpu-a", "vision"}); got != ": choose gpu-a or vision" {
+	if got := nameSuggestion("other", []string{"gpu-a", "vision"}); got != ": choose gpu-a or vision" {
 		t.Error(got)
 	}
-	if got := nearest("other", make([]string, 13)); got != "" {
+	if got := nameSuggestion("other", make([]string, 13)); got != "" {
 		t.Error(got)
 	}
 }

@@ -23,26 +23,26 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is how long RequestReady waits for the answer. It is short, because the answer costs
+// readyTimeout is how long CheckReady waits for the answer. It is short, because the answer costs
 // the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks an edge whether it accepts new requests. If it does not, the error contains the
+// CheckReady asks an edge whether it accepts new requests. If it does not, the error contains the
 // reason.
-func RequestReady(edge Edge) error {
+func CheckReady(edge Edge) error {
 	edge.Token = "" // /-/ready requires no token
 	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }
 
-// RequestMode sets the mode of an upstream or a group. It writes the changes to out, as JSON if
+// ChangeMode sets the mode of an upstream or a group. It writes the changes to out, as JSON if
 // asJSON is true, and returns the upstreams' names.
-func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []string, err error) {
+func ChangeMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	answer, note, err := edge.ask(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
+	answer, note, err := edge.sendRequest(fasthttp.MethodPost, "/-/mode", body, readyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -54,34 +54,34 @@ func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []
 		names = append(names, u.Name)
 	}
 	if asJSON {
-		return names, writeAnswer(out, answer)
+		return names, writeJSONLine(out, answer)
 	}
 	for _, u := range done.Upstreams {
 		if u.Was == q.Mode {
-			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.Line(u.Name), q.Mode)
+			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.CleanLine(u.Name), q.Mode)
 		} else {
-			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.Line(u.Name), q.Mode, plaintext.Line(u.Was))
+			fmt.Fprintf(out, "%s: %s (was %s)\n", plaintext.CleanLine(u.Name), q.Mode, plaintext.CleanLine(u.Was))
 		}
 	}
-	warnOf(note, out)
+	writeWarning(note, out)
 	return names, nil
 }
 
-// writeAnswer writes a JSON response of an edge as one line without control characters.
-func writeAnswer(out io.Writer, body []byte) error {
-	_, err := out.Write(append(plaintext.JSON(bytes.TrimSpace(body)), '\n'))
+// writeJSONLine writes a JSON response of an edge as one line without control characters.
+func writeJSONLine(out io.Writer, body []byte) error {
+	_, err := out.Write(append(plaintext.EscapeJSON(bytes.TrimSpace(body)), '\n'))
 	return err
 }
 
 // pageTimeout is long because an edge with many calls needs time to list its goroutines.
 const pageTimeout = 10 * time.Second
 
-// Page returns the page at the given path of an edge's admin listener.
-func Page(edge Edge, path string) ([]byte, error) {
+// FetchPage returns the page at the given path of an edge's admin listener.
+func FetchPage(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
 
-func notReady(body []byte) error {
+func notReadyError(body []byte) error {
 	var answer Readiness
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
 		return fmt.Errorf("the edge takes no new requests: %s", answer.Reason)
@@ -90,14 +90,14 @@ func notReady(body []byte) error {
 }
 
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
-	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
+	body, _, err = e.sendRequest(fasthttp.MethodGet, path, nil, timeout)
 	return body, err
 }
 
-// ask sends one request to an edge's admin listener, and returns the body of a 200 or 422. If more
+// sendRequest sends one request to an edge's admin listener, and returns the body of a 200 or 422. If more
 // than one process listens on the port, note names the process that responded. The error tells the
 // operator what to correct.
-func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
+func (e Edge) sendRequest(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
 	switch {
@@ -121,7 +121,7 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	secure := string(req.URI().Scheme()) == "https"
-	trusted, err := e.trusted(secure)
+	trusted, err := e.tlsConfig(secure)
 	if err != nil {
 		return nil, "", err
 	}
@@ -129,7 +129,7 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure, TLSConfig: trusted,
 		Dial: func(addr string) (net.Conn, error) {
 			if network == "unix" {
-				file, _, err := unixsocket.Listen(edge)
+				file, _, err := unixsocket.ParseListen(edge)
 				if err != nil {
 					return nil, err
 				}
@@ -140,21 +140,21 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if err := client.DoTimeout(req, res, timeout); err != nil {
-		return nil, "", fmt.Errorf("ask the edge at %s: %w; %s", edge, err, remedy(err))
+		return nil, "", fmt.Errorf("ask the edge at %s: %w; %s", edge, err, certificateRemedy(err))
 	}
 	switch res.StatusCode() {
 	case fasthttp.StatusOK, fasthttp.StatusCreated, fasthttp.StatusUnprocessableEntity:
-		return append(body, res.Body()...), oneOfSeveral(&res.Header), nil
+		return append(body, res.Body()...), sharedPortWarning(&res.Header), nil
 	case fasthttp.StatusServiceUnavailable:
 		if text := errorText(res.Body()); text != "" {
 			return nil, "", fmt.Errorf("the edge at %s refuses: %s", edge, text)
 		}
-		return nil, "", notReady(res.Body())
+		return nil, "", notReadyError(res.Body())
 	case fasthttp.StatusUnauthorized:
 		return nil, "", errors.New("the admin token (admin.token) is missing or wrong: pass it with --token or PENSTOCK_ADMIN_TOKEN")
 	}
 	if res.StatusCode() == fasthttp.StatusNotFound {
-		if err := elsewhere(edge, req, res); err != nil {
+		if err := wrongAddressError(edge, req, res); err != nil {
 			return nil, "", err
 		}
 	}
@@ -164,11 +164,11 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere returns the error for an address that has no admin pages, because it belongs to the
+// wrongAddressError returns the error for an address that has no admin pages, because it belongs to the
 // public API or contains a path.
-func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
+func wrongAddressError(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
-	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
+	if strings.HasPrefix(text, notFoundText) && !strings.Contains(text, adminPagesText) {
 		return fmt.Errorf("%s is the address of an edge's API: --admin (or PENSTOCK_ADMIN) is that of its admin listener, which is admin.listen of its configuration, 127.0.0.1:9090 if it has none", edge)
 	}
 	if at, err := url.Parse(edge); err == nil && strings.Trim(at.Path, "/") != "" {
@@ -186,5 +186,5 @@ func errorText(body []byte) string {
 	if json.Unmarshal(body, &answer) != nil {
 		return ""
 	}
-	return plaintext.Line(answer.Error.Message)
+	return plaintext.CleanLine(answer.Error.Message)
 }

@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// CanaryOptions configure RequestCanary.
+// CanaryOptions configure CompareCanary.
 type CanaryOptions struct {
 	Edge  Edge
 	Model string
@@ -27,7 +27,7 @@ type CanaryOptions struct {
 	For   time.Duration // compare calls that end within this time from now; 0: all calls since the start
 }
 
-// The exit codes of RequestCanary, in addition to the code for failures.
+// The exit codes of CompareCanary, in addition to the code for failures.
 const (
 	exitWorse   = 3
 	exitUnknown = 4
@@ -42,10 +42,10 @@ func (v verdictError) ExitCode() int { return int(v) }
 
 const armsTimeout = 5 * time.Second
 
-// RequestCanary compares each arm of a model with the upstreams without an arm, and writes the
+// CompareCanary compares each arm of a model with the upstreams without an arm, and writes the
 // result. If an arm is worse or has too few calls, the error contains an exit code.
-func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
-	arms, err := requestArms(&o)
+func CompareCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
+	arms, err := fetchArms(&o)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 		case <-ctx.Done():
 		}
 		before := arms
-		if arms, err = requestArms(&o); err != nil {
+		if arms, err = fetchArms(&o); err != nil {
 			return err
 		}
 		for i := range arms {
@@ -69,7 +69,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	for i := range arms[1:] {
 		all = append(all, canary.Compare(o.Model, &arms[0], &arms[i+1]))
 	}
-	if err := writeCanary(&o, all, w); err != nil {
+	if err := writeComparisons(&o, all, w); err != nil {
 		return err
 	}
 	is := func(v canary.Verdict) func(*canary.Comparison) bool {
@@ -84,7 +84,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
+func fetchArms(o *CanaryOptions) ([]observe.Arm, error) {
 	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		}
 		names = append(names, m.Model)
 	}
-	if err := knowsModel(o); err != nil {
+	if err := checkModelExists(o); err != nil {
 		return nil, err
 	}
 	if names == nil {
@@ -111,8 +111,8 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		o.Model, o.Edge.Admin, strings.Join(names, ", "))
 }
 
-func knowsModel(o *CanaryOptions) error {
-	body, err := o.Edge.get(wholeState, armsTimeout)
+func checkModelExists(o *CanaryOptions) error {
+	body, err := o.Edge.get(fullStatusPath, armsTimeout)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func knowsModel(o *CanaryOptions) error {
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 
-// amount formats a number with its unit. A time below a second is formatted in milliseconds.
-func amount(v float64, unit string) string {
+// formatWithUnit formats a number with its unit. A time below a second is formatted in milliseconds.
+func formatWithUnit(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"
 	}
@@ -147,13 +147,13 @@ func amount(v float64, unit string) string {
 	return strconv.FormatFloat(v, 'g', digits, 64) + " " + unit
 }
 
-func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
+func writeComparisons(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error {
 	if o.JSON {
 		text, err := json.Marshal(all)
 		if err != nil {
 			return err
 		}
-		_, err = w.Write(append(plaintext.JSON(text), '\n'))
+		_, err = w.Write(append(plaintext.EscapeJSON(text), '\n'))
 		return err
 	}
 	var out bytes.Buffer
@@ -165,25 +165,25 @@ func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error 
 		t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "\trest\t%s\tchange\t95 %% interval\t\t\n", c.Arm)
 		for j := range c.Rows {
-			writeMeasure(t, &c.Rows[j])
+			writeComparisonRow(t, &c.Rows[j])
 		}
 		_ = t.Flush() // writing to a buffer never fails
 		fmt.Fprintf(&out, "\n%s: %s\n", c.Arm, c.Verdict)
 	}
 	for line := range strings.Lines(out.String()) {
-		if _, err := io.WriteString(w, plaintext.Line(strings.TrimRight(line, " \n"))+"\n"); err != nil {
+		if _, err := io.WriteString(w, plaintext.CleanLine(strings.TrimRight(line, " \n"))+"\n"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeMeasure(t io.Writer, r *canary.Row) {
+func writeComparisonRow(t io.Writer, r *canary.Row) {
 	if r.Arm == nil {
 		fmt.Fprintf(t, "%s\t-\t-\t-\t%d values\t%s\t\n", r.Measure, r.Values, r.Verdict)
 		return
 	}
-	value, unit := func(v float64) string { return amount(v, r.Unit) }, "%"
+	value, unit := func(v float64) string { return formatWithUnit(v, r.Unit) }, "%"
 	if r.Share {
 		value, unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + "%" }, " points"
 	}

@@ -26,7 +26,7 @@ func TestCanaryOfUnknownModel(t *testing.T) {
 		"else": "there is no model else at " + server.URL + " (aliases do not count)",
 		"qwen": "the model qwen has no arm at " + server.URL + ": those with some are llama",
 	} {
-		err := RequestCanary(context.Background(), CanaryOptions{Edge: Edge{Admin: server.URL}, Model: model}, new(bytes.Buffer))
+		err := CompareCanary(context.Background(), CanaryOptions{Edge: Edge{Admin: server.URL}, Model: model}, new(bytes.Buffer))
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", model, err, want)
 		}
@@ -39,7 +39,7 @@ func TestCanaryUnits(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	for unit, want := range map[string]string{"s": "412 ms", "tokens/s": "0.412 tokens/s"} {
 		var out bytes.Buffer
-		writeMeasure(&out, &canary.Row{Measure: "m", Unit: unit, Rest: at(0.4118), Arm: at(12345.6), Change: at(0), Low: at(0), High: at(0)})
+		writeComparisonRow(&out, &canary.Row{Measure: "m", Unit: unit, Rest: at(0.4118), Arm: at(12345.6), Change: at(0), Low: at(0), High: at(0)})
 		if text := out.String(); !strings.HasPrefix(text, "m\t"+want+"\t12346 "+unit+"\t") {
 			t.Errorf("%q, want %s", text, want)
 		}

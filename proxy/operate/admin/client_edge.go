@@ -15,8 +15,8 @@ type Edge struct {
 	CACert string // file with CA certificates for the listener; if empty, the system's CAs
 }
 
-// trusted returns the TLS settings that verify the edge, or nil for the system's settings.
-func (e Edge) trusted(secure bool) (*tls.Config, error) {
+// tlsConfig returns the TLS settings that verify the edge, or nil for the system's settings.
+func (e Edge) tlsConfig(secure bool) (*tls.Config, error) {
 	if e.CACert == "" || !secure {
 		return nil, nil
 	}
@@ -31,7 +31,7 @@ func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-func remedy(err error) string {
+func certificateRemedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var wrongName x509.HostnameError
 	switch {

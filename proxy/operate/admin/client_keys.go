@@ -22,29 +22,29 @@ type KeyRequest struct {
 // Create makes the edge create a key. members contains the members of a key's entry in the
 // configuration.
 func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
-	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
+	return r.sendChange(fasthttp.MethodPost, "/-/keys", members, out)
 }
 
 // Rotate makes the edge create another secret for a key. The current secrets stay valid during the
 // overlap.
 func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
-	return r.change(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
+	return r.sendChange(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
 }
 
 // Revoke makes the edge revoke a key.
 func (r *KeyRequest) Revoke(id string, out io.Writer) error {
-	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
+	return r.sendChange(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
 // List writes the edge's keys to out, one per line. Indented lines below a key are warnings for its
 // owner.
 func (r *KeyRequest) List(out io.Writer) error {
-	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
+	body, err := r.Edge.get("/-/keys", keysTimeout+readyTimeout)
 	if err != nil {
 		return err
 	}
 	if r.JSON {
-		return writeAnswer(out, body)
+		return writeJSONLine(out, body)
 	}
 	var all KeyList
 	if err := json.Unmarshal(body, &all); err != nil {
@@ -63,18 +63,18 @@ func (r *KeyRequest) List(out io.Writer) error {
 		}
 		group := ""
 		if k.Group != "" {
-			group = "group " + plaintext.Line(k.Group) + "  "
+			group = "group " + plaintext.CleanLine(k.Group) + "  "
 		}
-		fmt.Fprintf(out, "%s  %s  models %s  %s%s\n", plaintext.Line(k.ID), state,
-			plaintext.Line(strings.Join(k.Models, ",")), group, plaintext.Line(k.Source))
+		fmt.Fprintf(out, "%s  %s  models %s  %s%s\n", plaintext.CleanLine(k.ID), state,
+			plaintext.CleanLine(strings.Join(k.Models, ",")), group, plaintext.CleanLine(k.Source))
 		for _, n := range k.Notes {
-			fmt.Fprintf(out, "  %s\n", plaintext.Line(n))
+			fmt.Fprintf(out, "  %s\n", plaintext.CleanLine(n))
 		}
 	}
 	return nil
 }
 
-func (r *KeyRequest) change(method, path string, members map[string]any, out io.Writer) error {
+func (r *KeyRequest) sendChange(method, path string, members map[string]any, out io.Writer) error {
 	var send []byte
 	if members != nil {
 		var err error
@@ -82,25 +82,25 @@ func (r *KeyRequest) change(method, path string, members map[string]any, out io.
 			return err
 		}
 	}
-	body, note, err := r.Edge.ask(method, path, send, keysPatience+readyTimeout)
+	body, note, err := r.Edge.sendRequest(method, path, send, keysTimeout+readyTimeout)
 	if err != nil {
 		return err
 	}
 	if r.JSON {
-		return writeAnswer(out, body)
+		return writeJSONLine(out, body)
 	}
 	var done KeyChange
 	if err := json.Unmarshal(body, &done); err != nil {
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", r.Edge.Admin)
 	}
 	if done.Key != "" {
-		fmt.Fprintf(out, "%s\n\n# Keep the key now: only its hash is stored. %s\n", plaintext.Line(done.Key), plaintext.Line(done.Note))
+		fmt.Fprintf(out, "%s\n\n# Keep the key now: only its hash is stored. %s\n", plaintext.CleanLine(done.Key), plaintext.CleanLine(done.Note))
 	} else {
-		fmt.Fprintf(out, "revoked: %s. %s\n", plaintext.Line(done.ID), plaintext.Line(done.Note))
+		fmt.Fprintf(out, "revoked: %s. %s\n", plaintext.CleanLine(done.ID), plaintext.CleanLine(done.Note))
 	}
 	for _, w := range done.Warnings {
-		warnOf(plaintext.Line(w), out)
+		writeWarning(plaintext.CleanLine(w), out)
 	}
-	warnOf(note, out)
+	writeWarning(note, out)
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 // Names lists the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
-const wholeState = "/status?limit=1000000"
+const fullStatusPath = "/status?limit=1000000"
 
-// AskNames requests the Names of a running edge, and waits at most patience for the response.
-func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
-	answer, err := edge.get(wholeState, patience)
+// FetchNames requests the Names of a running edge, and waits at most patience for the response.
+func FetchNames(edge Edge, patience time.Duration) (n Names, err error) {
+	answer, err := edge.get(fullStatusPath, patience)
 	if err != nil {
 		return n, err
 	}

@@ -26,7 +26,7 @@ func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error 
 	if q.Called != "" {
 		path += "&called=" + url.QueryEscape(q.Called)
 	}
-	body, note, err := edge.ask(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
+	body, note, err := edge.sendRequest(fasthttp.MethodPost, path, q.Candidate, reloadTimeout)
 	if err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error 
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
 	}
 	if asJSON {
-		return errors.Join(writeAnswer(w, body), report(&r, io.Discard))
+		return errors.Join(writeJSONLine(w, body), writeReloadResult(&r, io.Discard))
 	}
-	err = report(&r, w)
-	warnOf(note, w)
+	err = writeReloadResult(&r, w)
+	writeWarning(note, w)
 	return err
 }
 
-func report(r *reload.Result, w io.Writer) error {
+func writeReloadResult(r *reload.Result, w io.Writer) error {
 	var b strings.Builder
 	switch {
 	case r.KeysInForce && r.DryRun:
@@ -51,10 +51,10 @@ func report(r *reload.Result, w io.Writer) error {
 		b.WriteString("it would be refused\n")
 	case r.KeysInForce:
 		return fmt.Errorf("keys are in force, models are not: of all the rest version %d stays in use:\n%s",
-			r.Version, plaintext.Text(strings.Join(r.Problems, "\n")))
+			r.Version, plaintext.CleanText(strings.Join(r.Problems, "\n")))
 	case !r.OK:
 		return fmt.Errorf("not reloaded, version %d stays in use:\n%s", r.Version,
-			plaintext.Text(strings.Join(r.Problems, "\n")))
+			plaintext.CleanText(strings.Join(r.Problems, "\n")))
 	case r.Unchanged && len(r.Restart) > 0:
 		fmt.Fprintf(&b, "nothing that a reload can change: version %d stays in use\n", r.Version)
 	case r.Unchanged:
@@ -74,12 +74,12 @@ func report(r *reload.Result, w io.Writer) error {
 	for _, c := range append(r.Changes, r.Restart...) {
 		fmt.Fprintf(&b, "  %s\n", c)
 	}
-	if _, err := io.WriteString(w, plaintext.Text(b.String())); err != nil || r.OK {
+	if _, err := io.WriteString(w, plaintext.CleanText(b.String())); err != nil || r.OK {
 		return err
 	}
 	var problems []error
 	for _, p := range r.Problems {
-		problems = append(problems, errors.New(plaintext.Text(p)))
+		problems = append(problems, errors.New(plaintext.CleanText(p)))
 	}
 	return errors.Join(problems...)
 }

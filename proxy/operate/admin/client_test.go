@@ -18,7 +18,7 @@ func TestRefusalsOfAnEdge(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = w.Write([]byte(body))
 		}))
-		err := RequestReady(Edge{Admin: server.URL})
+		err := CheckReady(Edge{Admin: server.URL})
 		server.Close()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%v, want %q", err, want)

@@ -34,39 +34,39 @@ const (
 // Top shows an edge's state. In a terminal, it continues until the user quits or ctx ends. Top
 // returns an error only if the first request fails. Later errors appear on the screen.
 func Top(ctx context.Context, o TopOptions) error {
-	body, err := askState(&o)
+	body, err := fetchStatus(&o)
 	if err != nil {
 		return err
 	}
 	if o.JSON && json.Valid(body) {
-		_, err := o.Out.Write(plaintext.JSON(body))
+		_, err := o.Out.Write(plaintext.EscapeJSON(body))
 		return err
 	}
-	s, err := readState(&o, body)
+	s, err := parseStatus(&o, body)
 	if err != nil {
 		return err
 	}
 	if o.Terminal == nil {
-		_, err := o.Out.Write(s.Terminal(o.Width))
+		_, err := o.Out.Write(s.TerminalText(o.Width))
 		return err
 	}
 	return top.Run(ctx, top.Options{
 		First: s, In: o.In, Out: o.Terminal, Interval: max(o.Interval, minInterval), Colour: o.Colour,
 		Ask: func() (*status.Status, error) {
-			body, err := askState(&o)
+			body, err := fetchStatus(&o)
 			if err != nil {
 				return nil, err
 			}
-			return readState(&o, body)
+			return parseStatus(&o, body)
 		},
 	})
 }
 
-func askState(o *TopOptions) ([]byte, error) {
+func fetchStatus(o *TopOptions) ([]byte, error) {
 	return o.Edge.get("/status?limit="+strconv.Itoa(topRows), topTimeout)
 }
 
-func readState(o *TopOptions, body []byte) (*status.Status, error) {
+func parseStatus(o *TopOptions, body []byte) (*status.Status, error) {
 	s := new(status.Status)
 	if err := json.Unmarshal(body, s); err != nil {
 		return nil, fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)

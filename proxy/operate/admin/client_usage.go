@@ -47,14 +47,14 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", o.Edge.Admin)
 	}
 	if o.Period != "" {
-		r = *r.Of(o.Period)
+		r = *r.ForPeriod(o.Period)
 	}
 	if o.JSON {
 		text, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
-		_, err = w.Write(append(plaintext.JSON(text), '\n'))
+		_, err = w.Write(append(plaintext.EscapeJSON(text), '\n'))
 		return err
 	}
 	return writeUsage(&r, o.ByUser, w)

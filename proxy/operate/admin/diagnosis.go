@@ -19,24 +19,24 @@ type processFacts struct {
 	Affordable  int   `json:"client_connections_limit"`
 }
 
-func factsOf(o *Options) processFacts {
+func collectProcessFacts(o *Options) processFacts {
 	f := o.Reloads.Running().Config
 	return processFacts{
-		Build: build.Line(), Facts: process.Look(), Descriptors: listen.Descriptors(),
+		Build: build.VersionLine(), Facts: process.CurrentFacts(), Descriptors: listen.DescriptorLimit(),
 		Connections: o.Connections(), Affordable: listen.AffordableConns(f.Limits.Connections, len(f.Upstreams)),
 	}
 }
 
-// profile serves the output of write. The output contains only the process's function names and
+// profileHandler serves the output of write. The output contains only the process's function names and
 // line numbers.
-func profile(write func(io.Writer) error) fasthttp.RequestHandler {
+func profileHandler(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		commonHeaders(ctx)
+		setCommonHeaders(ctx)
 		ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if err := write(ctx.Response.BodyWriter()); err != nil {
 			ctx.Response.ResetBody()
-			refuse(ctx, apierr.Internal(err))
+			respondError(ctx, apierr.Internal(err))
 		}
 	}
 }

@@ -17,7 +17,7 @@
 // https.
 //
 // Pages of other web sites must not reach the listener. Requests from other origins are rejected
-// (browser.LocalRequest), and upstreams can be drained only if an admin token is set.
+// (browser.IsLocalRequest), and upstreams can be drained only if an admin token is set.
 //
 // # The commands
 //

@@ -20,7 +20,7 @@ import (
 // for ESC [, a carriage return, and a mark that reverses the text direction.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
-func forge(v reflect.Value, depth int) {
+func forgeStrings(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(forged)
@@ -32,17 +32,17 @@ func forge(v reflect.Value, depth int) {
 		v.SetFloat(1)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		forge(v.Elem(), depth)
+		forgeStrings(v.Elem(), depth)
 	case reflect.Slice:
 		if depth < 8 {
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-			forge(v.Index(0), depth+1)
+			forgeStrings(v.Index(0), depth+1)
 		}
 	case reflect.Map:
 		if v.Type().Key().Kind() == reflect.String {
 			v.Set(reflect.MakeMap(v.Type()))
 			value := reflect.New(v.Type().Elem()).Elem()
-			forge(value, depth+1)
+			forgeStrings(value, depth+1)
 			v.SetMapIndex(reflect.ValueOf(forged).Convert(v.Type().Key()), value)
 		}
 	case reflect.Struct:
@@ -52,7 +52,7 @@ func forge(v reflect.Value, depth int) {
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				forge(v.Field(i), depth)
+				forgeStrings(v.Field(i), depth)
 			}
 		}
 	}
@@ -61,9 +61,9 @@ func forge(v reflect.Value, depth int) {
 // TestForgedEdge checks that a server that poses as an edge cannot control the caller's terminal.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
-	forge(reflect.ValueOf(&s).Elem(), 0)
+	forgeStrings(reflect.ValueOf(&s).Elem(), 0)
 	var result reload.Result
-	forge(reflect.ValueOf(&result).Elem(), 0)
+	forgeStrings(reflect.ValueOf(&result).Elem(), 0)
 	answers := map[string]any{"/status": &s, "/-/reload": &result}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(answers[r.URL.Path])

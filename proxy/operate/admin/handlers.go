@@ -28,14 +28,14 @@ import (
 
 // ready responds with 503 while the edge starts or drains, or while panics recur.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
-	commonHeaders(ctx)
+	setCommonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
 	answer := Readiness{Status: "ready"}
 	if s.opts.Draining() {
 		answer.Status = "draining"
 	} else if why := s.opts.Starting(); why != "" {
 		answer = Readiness{Status: "starting", Reason: why}
-	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
+	} else if where := s.opts.Guard.StormPlace(time.Now()); where != "" {
 		answer = Readiness{
 			Status: "failing",
 			Reason: "it panics repeatedly (" + where + "); its log has the stacks",
@@ -48,7 +48,7 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-const longestCalled = 4096
+const maxFileNameBytes = 4096
 
 // reload reloads the configuration. It responds with the changes or the problems. These parameters
 // are supported:
@@ -61,13 +61,13 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	args := ctx.QueryArgs()
 	for name, value := range args.All() {
 		if string(name) == "called" {
-			q.Called = plaintext.Line(string(value[:min(len(value), longestCalled)]))
+			q.Called = plaintext.CleanLine(string(value[:min(len(value), maxFileNameBytes)]))
 			continue
 		}
 		into := map[string]*bool{"force": &q.Force, "dry_run": &q.DryRun, "back": &q.Back}[string(name)]
 		on, err := strconv.ParseBool(string(value))
 		if into == nil || err != nil {
-			refuse(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
+			respondError(ctx, apierr.Invalid(string(name), apierr.CodeInvalidValue,
 				"A reload takes force=true, dry_run=true and back=true, and called=NAME for a configuration in the body."))
 			return
 		}
@@ -76,7 +76,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	candidate := ctx.PostBody() // the server limits the body's size
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
-		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
+		respondError(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
 			"A configuration in the body is only compared with the running one: send it with dry_run=true. To apply it, write it to the edge's file."))
 		return
 	case len(candidate) > 0:
@@ -89,9 +89,9 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage reports the usage by key and model. If by=user is set, it reports the usage by key and end
+// usageHandler reports the usage by key and model. If by=user is set, it reports the usage by key and end
 // user. If fleet=true is set, the report covers all edges that share the store.
-func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
+func (s *Server) usageHandler(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)
 		var r *observe.UsageReport
@@ -100,7 +100,7 @@ func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 		}
 		switch {
 		case refusal != nil:
-			refuse(ctx, refusal)
+			respondError(ctx, refusal)
 		case asPage:
 			body, err := status.UsagePage(r, s.opts.Fleet.State(), status.UsageView{
 				Fleet: q.fleet, ByUser: q.byUser, Users: countsEndUsers(s),
@@ -162,7 +162,7 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	var all observe.Usage
 	since := now
 	for i := range rows {
-		if day := rows[i].Day; day != observe.DayBefore {
+		if day := rows[i].Day; day != observe.OlderDays {
 			since = time.Unix(min(since.Unix(), day*24*3600), 0).UTC()
 		}
 	}
@@ -170,17 +170,17 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	return of(&all, since, now), nil
 }
 
-func armsOf(o *Options) []observe.ModelArms {
+func modelArms(o *Options) []observe.ModelArms {
 	models := []observe.ModelArms{}
 	running := o.Reloads.Running()
 	for i := range running.Models {
 		m := &running.Models[i]
 		names := routing.ArmNames(m.Route)
 		if m.Shadow != nil {
-			names = append(names, observe.ShadowArm(m.Shadow.Config.ID))
+			names = append(names, observe.ShadowArmName(m.Shadow.Config.ID))
 		}
 		if names != nil {
-			models = append(models, o.Calls.ArmsOf(m.Config.ID, names...))
+			models = append(models, o.Calls.ArmCounts(m.Config.ID, names...))
 		}
 	}
 	return models
@@ -210,47 +210,47 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// mode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
+// setMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
 // token is required, because access to the port alone must not let a client remove capacity.
-func (s *Server) mode(ctx *fasthttp.RequestCtx) {
-	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
-		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+func (s *Server) setMode(ctx *fasthttp.RequestCtx) {
+	if !s.opts.Reloads.Running().Config.Admin.RequiresToken() {
+		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Upstreams are drained with the admin token only: set admin.token."))
 		return
 	}
-	asked, isJSON, err := modeAsked(ctx)
+	asked, isJSON, err := parseModeRequest(ctx)
 	if err != nil {
-		refuse(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
+		respondError(ctx, apierr.New(fasthttp.StatusBadRequest, apierr.CodeInvalidValue,
 			"The body is neither a JSON object nor a form with upstream and mode: send {\"upstream\": \"NAME\", \"mode\": \"drain\"}."))
 		return
 	}
 	mode, err := upstreams.ParseMode(asked.Mode)
 	if err != nil {
-		refuse(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
+		respondError(ctx, apierr.Invalid("mode", apierr.CodeInvalidValue, "The mode is one of ready, drain, maintenance."))
 		return
 	}
-	named, near := named(s.opts.Set.All(), asked.Upstream)
+	named, near := findUpstreams(s.opts.Set.All(), asked.Upstream)
 	if len(named) == 0 {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
+		respondError(ctx, apierr.NotFound(apierr.CodeNotFound, "There is no upstream of that name%s", cmp.Or(near, ".")))
 		return
 	}
 	if asked.KeepLast && mode != upstreams.ModeReady {
-		if ids := orphaned(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
-			refuse(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
+		if ids := modelsWithoutUpstream(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
+			respondError(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
 				"No engine would be left that takes calls for %s: add --force to do it anyway.",
 				strings.Join(ids, ", ")))
 			return
 		}
 	}
-	who := whoAsks(ctx)
-	if who.name == mainToken { // more than one person may have this token
+	who := requestCaller(ctx)
+	if who.name == mainTokenName { // more than one person may have this token
 		who.name = "the operator of " + s.opts.Name
 	}
 	done := ModeResult{ModeRequest: asked}
 	for _, u := range named {
 		done.Upstreams = append(done.Upstreams, ModeChange{u.Label(), u.Mode().String()})
 		if s.opts.Board != nil {
-			s.opts.Board.SetMode(u, mode, cmp.Or(plaintext.Line(asked.Who), who.name), time.Now())
+			s.opts.Board.PublishMode(u, mode, cmp.Or(plaintext.CleanLine(asked.Who), who.name), time.Now())
 		}
 		u.SetMode(mode)
 	}
@@ -258,17 +258,17 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		respondJSON(ctx, done)
 		return
 	}
-	commonHeaders(ctx)
+	setCommonHeaders(ctx)
 	ctx.Response.Header.Set("Location", "/")
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
+// findUpstreams returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
 // it finds no upstream, near contains a suggestion.
-func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
+func findUpstreams(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
-		tags := upstreams.TagsOf(u)
+		tags := upstreams.ConfiguredTags(u)
 		if u.Label() == name || config.InGroup(name, u.Label(), tags) {
 			found = append(found, u)
 		}
@@ -279,15 +279,15 @@ func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream,
 			}
 		}
 	}
-	return found, nearest(name, labels)
+	return found, nameSuggestion(name, labels)
 }
 
-func nearest(name string, names []string) string {
+func nameSuggestion(name string, names []string) string {
 	const few = 12
 	if len(names) == 0 || len(names) > few {
 		return suggest.DidYouMean(name, names)
 	}
-	return suggest.Choice(name, names)
+	return suggest.ChoiceHint(name, names)
 }
 
 // ModeResult is the result of a ModeRequest.
@@ -312,23 +312,23 @@ type ModeRequest struct {
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-const maxWho = 64
+const maxWhoBytes = 64
 
-var errNoForm = errors.New("the body has no member of the form")
+var errNoModeMember = errors.New("the body has no member of the form")
 
-// modeAsked reads the form from the page, or a JSON object. It ignores the Content-Type, because
+// parseModeRequest reads the form from the page, or a JSON object. It ignores the Content-Type, because
 // curl -d sends every body as a form.
-func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
+func parseModeRequest(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {
 		form := ctx.PostArgs()
 		q = ModeRequest{Upstream: string(form.Peek("upstream")), Mode: string(form.Peek("mode")), Who: string(form.Peek("who"))}
 		if !form.Has("upstream") && !form.Has("mode") {
-			err = errNoForm
+			err = errNoModeMember
 		}
 	} else {
 		isJSON, err = true, json.Unmarshal(body, &q)
 	}
-	q.Who = q.Who[:min(len(q.Who), maxWho)]
+	q.Who = q.Who[:min(len(q.Who), maxWhoBytes)]
 	return q, isJSON, err
 }

@@ -65,11 +65,11 @@ type KeyList struct {
 	Keys []KeyView `json:"keys"`
 }
 
-// ViewOf returns the view of a key from the given source.
-func ViewOf(k *config.Key, source string) KeyView {
+// NewKeyView returns the view of a key from the given source.
+func NewKeyView(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
-		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: timeOf(k.Expires),
+		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: nonZeroTime(k.Expires),
 		Group: k.Group, CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
 	}
 	for name, n := range map[string]int{
@@ -88,28 +88,28 @@ func ViewOf(k *config.Key, source string) KeyView {
 		v.Limits["spend_per_month"] = l.SpendPerMonth.String()
 	}
 	for _, h := range k.Hash {
-		v.Secrets = append(v.Secrets, SecretView{timeOf(h.Expires)})
+		v.Secrets = append(v.Secrets, SecretView{nonZeroTime(h.Expires)})
 	}
 	return v
 }
 
-func timeOf(t time.Time) *time.Time {
+func nonZeroTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &t
 }
 
-const keysPatience = 5 * time.Second
+const keysTimeout = 5 * time.Second
 
 func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
 	notes := map[string][]string{}
-	for _, k := range s.status(whoAsks(ctx)).Keys {
+	for _, k := range s.buildStatus(requestCaller(ctx)).Keys {
 		if !k.IsGroup {
 			notes[k.ID] = k.Notes
 		}
@@ -120,13 +120,13 @@ func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, KeyList{views})
 }
 
-func (s *Server) oneKey(ctx *fasthttp.RequestCtx) {
+func (s *Server) getKey(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
-	id, ids := keyOf(ctx), []string{}
+	id, ids := keyIDParam(ctx), []string{}
 	for i := range views {
 		if views[i].ID == id {
 			respondJSON(ctx, views[i])
@@ -134,7 +134,7 @@ func (s *Server) oneKey(ctx *fasthttp.RequestCtx) {
 		}
 		ids = append(ids, views[i].ID)
 	}
-	refuse(ctx, noSuchKey(id, ids))
+	respondError(ctx, noSuchKey(id, ids))
 }
 
 func noSuchKey(id string, ids []string) *apierr.Error {
@@ -147,18 +147,18 @@ func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
 	file := s.opts.Reloads.Running().Config.Keys
 	for i := range file {
-		views = append(views, ViewOf(&file[i], sourceConfiguration))
+		views = append(views, NewKeyView(&file[i], sourceConfiguration))
 	}
 	if s.opts.Keys != nil {
-		limit, cancel := context.WithTimeout(context.Background(), keysPatience)
+		limit, cancel := context.WithTimeout(context.Background(), keysTimeout)
 		defer cancel()
 		entries, err := s.opts.Keys.Entries(limit)
 		if err != nil {
 			return nil, err
 		}
 		for id, text := range entries {
-			if key, err := config.ReadKey(text); err == nil && !ofConfiguration(file, id) {
-				views = append(views, ViewOf(&key, sourceRuntime))
+			if key, err := config.ReadKey(text); err == nil && !isConfiguredKey(file, id) {
+				views = append(views, NewKeyView(&key, sourceRuntime))
 			}
 		}
 	}
@@ -166,11 +166,11 @@ func (s *Server) keyViews() ([]KeyView, error) {
 	return views, nil
 }
 
-func ofConfiguration(file []config.Key, id string) bool {
+func isConfiguredKey(file []config.Key, id string) bool {
 	return slices.ContainsFunc(file, func(k config.Key) bool { return k.ID == id })
 }
 
-func keyOf(ctx *fasthttp.RequestCtx) string {
+func keyIDParam(ctx *fasthttp.RequestCtx) string {
 	id, _ := ctx.UserValue("id").(string)
 	return id
 }
@@ -180,12 +180,12 @@ var errNoKey = errors.New("no key")
 func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	plain, hash, err := auth.NewKey()
 	if err != nil {
-		refuse(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.Internal(err))
 		return
 	}
-	entry, err := runkeys.New(ctx.PostBody(), hash)
+	entry, err := runkeys.NewEntry(ctx.PostBody(), hash)
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
 	key, err := config.ReadKey(entry)
@@ -196,28 +196,28 @@ func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 		err = &runkeys.MistakeError{Field: "expires", Message: key.Expires.Format(time.RFC3339) + " is past: the key would never be in force"}
 	}
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
-	s.changeKey(ctx, keyChange{id: key.ID, event: "key_created", secret: plain, next: func(old string) (string, error) {
+	s.changeKey(ctx, keyChange{id: key.ID, event: "key_created", secret: plain, editEntry: func(old string) (string, error) {
 		if old != "" {
-			return "", &conflict{"A key with this id already exists: change it with PATCH, or revoke it first."}
+			return "", &conflictError{"A key with this id already exists: change it with PATCH, or revoke it first."}
 		}
 		return entry, nil
 	}})
 }
 
 func (s *Server) patchKey(ctx *fasthttp.RequestCtx) {
-	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_changed", next: func(old string) (string, error) {
+	s.changeKey(ctx, keyChange{id: keyIDParam(ctx), event: "key_changed", editEntry: func(old string) (string, error) {
 		if old == "" {
 			return "", errNoKey
 		}
-		return runkeys.Change(old, ctx.PostBody())
+		return runkeys.ChangeEntry(old, ctx.PostBody())
 	}})
 }
 
 func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
-	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_revoked", next: func(old string) (string, error) {
+	s.changeKey(ctx, keyChange{id: keyIDParam(ctx), event: "key_revoked", editEntry: func(old string) (string, error) {
 		if old == "" {
 			return "", errNoKey
 		}
@@ -226,51 +226,51 @@ func (s *Server) deleteKey(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
-	overlap, err := overlapOf(ctx.PostBody())
+	overlap, err := parseOverlap(ctx.PostBody())
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
-		refuse(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.Internal(err))
 		return
 	}
 	now := time.Now()
-	s.changeKey(ctx, keyChange{id: keyOf(ctx), event: "key_rotated", secret: plain, next: func(old string) (string, error) {
+	s.changeKey(ctx, keyChange{id: keyIDParam(ctx), event: "key_rotated", secret: plain, editEntry: func(old string) (string, error) {
 		if old == "" {
 			return "", errNoKey
 		}
-		return runkeys.Rotate(old, hash, now.Add(overlap), now)
+		return runkeys.RotateEntry(old, hash, now.Add(overlap), now)
 	}})
 }
 
 // The default and the maximum overlap. The overlap is how long the old secrets stay valid after a
 // rotation.
 const (
-	usualOverlap   = 24 * time.Hour
-	longestOverlap = 366 * 24 * time.Hour
+	defaultOverlap = 24 * time.Hour
+	maxOverlap     = 366 * 24 * time.Hour
 )
 
-func overlapOf(body []byte) (time.Duration, error) {
+func parseOverlap(body []byte) (time.Duration, error) {
 	var members map[string]json.RawMessage
 	if len(body) == 0 {
-		return usualOverlap, nil
+		return defaultOverlap, nil
 	}
 	if json.Unmarshal(body, &members) != nil || members == nil {
 		return 0, &runkeys.MistakeError{Message: "the body is a JSON object, such as {\"overlap\": \"24h\"}, or empty"}
 	}
-	overlap := usualOverlap
+	overlap := defaultOverlap
 	for name, value := range members {
 		var text string
 		if name != "overlap" {
-			return 0, &runkeys.MistakeError{Field: plaintext.Line(name), Message: "a rotation takes overlap and nothing else"}
+			return 0, &runkeys.MistakeError{Field: plaintext.CleanLine(name), Message: "a rotation takes overlap and nothing else"}
 		}
 		d, err := time.Duration(0), json.Unmarshal(value, &text)
 		if err == nil {
 			d, err = time.ParseDuration(text)
 		}
-		if err != nil || d < 0 || d > longestOverlap {
+		if err != nil || d < 0 || d > maxOverlap {
 			return 0, &runkeys.MistakeError{Field: "overlap", Message: "how long the old secret stays good is a time such as \"24h\" or \"0s\", at most 366 days"}
 		}
 		overlap = d
@@ -281,38 +281,38 @@ func overlapOf(body []byte) (time.Duration, error) {
 type keyChange struct {
 	id, event string
 	secret    string
-	next      func(entry string) (string, error)
+	editEntry func(entry string) (string, error)
 }
 
-type conflict struct{ message string }
+type conflictError struct{ message string }
 
-func (c *conflict) Error() string { return c.message }
+func (c *conflictError) Error() string { return c.message }
 
 // changeKey changes a key that was created at run time. An admin token is required, because access
 // to the port alone must not let a client create keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
-	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
+	running, who := s.opts.Reloads.Running().Config, requestCaller(ctx)
 	refused := ""
 	switch {
 	case who.name == "":
-		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Keys are made and changed with an admin token only: set admin.token, or admin.tokens with the role keys."))
 		return
 	case s.opts.Keys == nil:
 		refused = "This edge has nowhere to keep keys that are made while it runs: set admin.keys.file, or fleet.keys with a store."
-	case ofConfiguration(running.Keys, c.id):
+	case isConfiguredKey(running.Keys, c.id):
 		refused = "This key is in the configuration, which is not written from here: change it there."
 	}
 	if refused != "" {
-		refuse(ctx, s.keyTrouble(&conflict{refused}))
+		respondError(ctx, s.keyError(&conflictError{refused}))
 		return
 	}
 	var now config.Key
 	var warnings []string
-	limit, cancel := context.WithTimeout(context.Background(), keysPatience)
+	limit, cancel := context.WithTimeout(context.Background(), keysTimeout)
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
-		entry, err := c.next(old)
+		entry, err := c.editEntry(old)
 		text := cmp.Or(entry, old) // for a revoked key, the last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
@@ -336,16 +336,16 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 				ids = append(ids, views[i].ID)
 			}
 		}
-		refuse(ctx, noSuchKey(c.id, ids))
+		respondError(ctx, noSuchKey(c.id, ids))
 		return
 	}
 	if err != nil {
-		refuse(ctx, s.keyTrouble(err))
+		respondError(ctx, s.keyError(err))
 		return
 	}
 	s.opts.Log.Info("a key was "+strings.TrimPrefix(c.event, "key_"), zap.String("event", c.event), zap.String("key", c.id),
 		zap.String("who", who.name))
-	done := KeyChange{KeyView: ViewOf(&now, sourceRuntime), Key: c.secret, Note: s.opts.Keys.InForce(), Warnings: warnings}
+	done := KeyChange{KeyView: NewKeyView(&now, sourceRuntime), Key: c.secret, Note: s.opts.Keys.EffectNotice(), Warnings: warnings}
 	if done.Revoked = c.event == "key_revoked"; done.Revoked {
 		done.Active, done.Note = false, "What runs with it ends as on_revoke says. "+done.Note
 	}
@@ -356,10 +356,10 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-func (s *Server) keyTrouble(err error) *apierr.Error {
+func (s *Server) keyError(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError
-	var against *conflict
+	var against *conflictError
 	switch {
 	case errors.As(err, &mistake):
 		return apierr.Invalid(mistake.Field, apierr.CodeInvalidValue, "%s", mistake.Error())
@@ -368,9 +368,9 @@ func (s *Server) keyTrouble(err error) *apierr.Error {
 	case errors.As(err, &against):
 		return apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed, "%s", against.message)
 	case errors.Is(err, runkeys.ErrReadOnly):
-		return apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed, "Keys cannot be changed here: %s.", plaintext.Line(err.Error()))
+		return apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed, "Keys cannot be changed here: %s.", plaintext.CleanLine(err.Error()))
 	}
 	s.opts.Log.Error("keys cannot be read or changed", zap.Error(err))
 	return apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeKeysUnavailable, "%s",
-		fmt.Sprintf("Nothing has changed: %s.", plaintext.Line(err.Error())))
+		fmt.Sprintf("Nothing has changed: %s.", plaintext.CleanLine(err.Error())))
 }

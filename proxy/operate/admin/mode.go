@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// orphaned returns the ids of the models that would be left without an engine accepting calls if
+// modelsWithoutUpstream returns the ids of the models that would be left without an engine accepting calls if
 // the upstreams in leaving were removed. It includes models that have a fallback.
-func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
+func modelsWithoutUpstream(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
 		for _, t := range models[i].Route.Targets() {
@@ -32,11 +32,11 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 	return ids
 }
 
-const idlePoll = 250 * time.Millisecond
+const idlePollInterval = 250 * time.Millisecond
 
-// AwaitIdle waits until an edge has no calls at the named upstreams, and writes the names of idle
+// WaitIdle waits until an edge has no calls at the named upstreams, and writes the names of idle
 // upstreams to out. It does not wait for calls from the other edges of a fleet.
-func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
+func WaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)
 		if err != nil {
@@ -57,12 +57,12 @@ func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) er
 			return err
 		}
 		if first {
-			fmt.Fprintf(out, "waiting for the calls at %s\n", plaintext.Line(strings.Join(busy, ", ")))
+			fmt.Fprintf(out, "waiting for the calls at %s\n", plaintext.CleanLine(strings.Join(busy, ", ")))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("calls are left at %s: they go on, and the mode stays", plaintext.Line(strings.Join(busy, ", ")))
-		case <-time.After(idlePoll):
+			return fmt.Errorf("calls are left at %s: they go on, and the mode stays", plaintext.CleanLine(strings.Join(busy, ", ")))
+		case <-time.After(idlePollInterval):
 		}
 	}
 }

@@ -16,30 +16,30 @@ import (
 
 // statusPage serves the status page. The page is complete even without its script.
 func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
-	part, ok := partOf(ctx)
+	part, ok := parseRowRange(ctx)
 	if !ok {
 		return
 	}
-	state := s.status(whoAsks(ctx))
-	state.Show(part)
+	state := s.buildStatus(requestCaller(ctx))
+	state.SelectRows(part)
 	body, err := state.Page()
 	respondHTML(ctx, body, err)
 }
 
 func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
-	part, ok := partOf(ctx)
+	part, ok := parseRowRange(ctx)
 	if !ok {
 		return
 	}
-	state := s.status(whoAsks(ctx))
-	state.Show(part)
+	state := s.buildStatus(requestCaller(ctx))
+	state.SelectRows(part)
 	respondJSON(ctx, state)
 }
 
-// partOf reads the limit and offset parameters. If a value is not a valid number, partOf rejects
+// parseRowRange reads the limit and offset parameters. If a value is not a valid number, parseRowRange rejects
 // the request and returns false.
-func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
-	p = status.Part{Limit: status.PartDefault}
+func parseRowRange(ctx *fasthttp.RequestCtx) (p status.RowRange, ok bool) {
+	p = status.RowRange{Limit: status.DefaultRowLimit}
 	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
 		value := string(ctx.QueryArgs().Peek(name))
 		if value == "" {
@@ -47,9 +47,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 		}
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n == 0 && into == &p.Limit {
-			refuse(ctx, apierr.Invalid(name, apierr.CodeInvalidValue,
+			respondError(ctx, apierr.Invalid(name, apierr.CodeInvalidValue,
 				"The state takes limit=N, how many rows of models, upstreams and keys are shown (default %d), and offset=N, how many are passed over.",
-				status.PartDefault))
+				status.DefaultRowLimit))
 			return p, false
 		}
 		*into = n
@@ -62,9 +62,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 // put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
-	state := s.status(whoAsks(ctx))
+	state := s.buildStatus(requestCaller(ctx))
 	if ended, ok := s.opts.Calls.Recent.Find(id, state.Now); ok {
-		state.Remember(&ended)
+		state.AddEndedCall(&ended)
 	}
 	body, err := state.CallPage(id)
 	if err != nil || body != nil {
@@ -72,11 +72,11 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if !acceptsHTML(&ctx.Request.Header) || !observe.IsID(id) {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"The call is not remembered. %s Find its line in the log by its request_id.", status.Remembered))
+		respondError(ctx, apierr.NotFound(apierr.CodeNotFound,
+			"The call is not remembered. %s Find its line in the log by its request_id.", status.RecordedCallsText))
 		return
 	}
-	body, err = state.ForgottenPage(id)
+	body, err = state.UnknownCallPage(id)
 	respondHTML(ctx, body, err)
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
@@ -88,70 +88,70 @@ func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 
 func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 	if err != nil {
-		refuse(ctx, apierr.Internal(err))
+		respondError(ctx, apierr.Internal(err))
 		return
 	}
 	h := &ctx.Response.Header
-	commonHeaders(ctx)
+	setCommonHeaders(ctx)
 	h.SetContentType("text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", status.Policy())
+	h.Set("Content-Security-Policy", status.ContentSecurityPolicy())
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	ctx.Response.SetBody(body)
 }
 
 const (
-	pagePeriod = time.Second
-	pagesOpen  = 16 // maximum number of pages that receive updates at the same time
-	pageWrite  = 10 * time.Second
+	pageUpdateInterval = time.Second
+	maxOpenPages       = 16 // maximum number of pages that receive updates at the same time
+	pageWriteTimeout   = 10 * time.Second
 )
 
-// statusEvents streams updates to an open page. It sends changes every second.
-func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
+// streamPageUpdates streams updates to an open page. It sends changes every second.
+func (s *Server) streamPageUpdates(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
 		site == "same-site" { // reject even a navigation, because the response never ends
-		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return
 	}
-	part, ok := partOf(ctx)
+	part, ok := parseRowRange(ctx)
 	if !ok {
 		return
 	}
-	if s.pages.Add(1) > pagesOpen {
-		s.pages.Add(-1)
-		refuse(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
-			"Too many live status pages are open (%d). Reload for a snapshot.", pagesOpen))
+	if s.openPages.Add(1) > maxOpenPages {
+		s.openPages.Add(-1)
+		respondError(ctx, apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeCapacityFull,
+			"Too many live status pages are open (%d). Reload for a snapshot.", maxOpenPages))
 		return
 	}
 	h := &ctx.Response.Header
-	commonHeaders(ctx)
+	setCommonHeaders(ctx)
 	h.SetContentType("text/event-stream")
-	conn, who := ctx.Conn(), whoAsks(ctx)
+	conn, who := ctx.Conn(), requestCaller(ctx)
 	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer s.opts.Guard.Catch(guard.StatusPage, nil)
-		defer s.pages.Add(-1)
+		defer s.openPages.Add(-1)
 		s.opts.Guard.Point(guard.StatusPage)
-		var shown status.Shown
+		var shown status.ShownPage
 		for {
 			// SetWriteDeadline fails only if the connection is closed.
-			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite))
-			if s.sendSections(w, &shown, part, who) != nil {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWriteTimeout))
+			if s.sendPageUpdate(w, &shown, part, who) != nil {
 				return
 			}
 			select {
 			case <-s.closing:
 				return
-			case <-time.After(pagePeriod):
+			case <-time.After(pageUpdateInterval):
 			}
 		}
 	})
 }
 
-func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part, who caller) error {
-	state := s.status(who)
-	state.Show(part)
-	changed, err := state.Renewals(shown)
+func (s *Server) sendPageUpdate(w *bufio.Writer, shown *status.ShownPage, part status.RowRange, who caller) error {
+	state := s.buildStatus(who)
+	state.SelectRows(part)
+	changed, err := state.PageUpdates(shown)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.
 	data := json.NewEncoder(w)
 	data.SetEscapeHTML(false) // escaping would bloat the markup in this JSON, which a script parses
 	err = data.Encode(struct {
-		At       string                    `json:"at"`
-		Sections map[string]status.Renewal `json:"sections"`
+		At       string                          `json:"at"`
+		Sections map[string]status.SectionUpdate `json:"sections"`
 	}{state.Now.Format("15:04:05"), changed})
 	if err != nil {
 		return err

@@ -9,19 +9,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// refuse responds with an error. It does not count the error, because the metrics count only errors
+// respondError responds with an error. It does not count the error, because the metrics count only errors
 // for API clients.
-func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
+func respondError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
-	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))
+	d.WriteError(ctx, d.ConvertError(err), endpoint.AppendRequestID(nil))
 }
 
-func commonHeaders(ctx *fasthttp.RequestCtx) {
-	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
+func setCommonHeaders(ctx *fasthttp.RequestCtx) {
+	endpoint.SetCommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 }
 
 func respondJSON(ctx *fasthttp.RequestCtx, v any) {
-	commonHeaders(ctx)
+	setCommonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
 	body, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

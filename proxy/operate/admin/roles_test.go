@@ -19,7 +19,7 @@ func TestRoles(t *testing.T) {
 	const main, reader, keeper, wrong = "0123456789abcdef0", "0123456789abcdef1", "0123456789abcdef2", "0123456789abcdef3"
 	named := config.Admin{Token: main, Tokens: []config.AdminToken{
 		{Name: "grafana", Token: reader, Role: config.RoleRead},
-		{Name: "portal", Hash: config.Secret(auth.Hash(keeper)), Role: config.RoleKeys},
+		{Name: "portal", Hash: config.Secret(auth.HashKey(keeper)), Role: config.RoleKeys},
 	}}
 	alone := named
 	alone.Token = ""
@@ -30,11 +30,11 @@ func TestRoles(t *testing.T) {
 		status int // the status if the token is rejected
 		want   caller
 	}{
-		{"the main token", named, main, 0, caller{mainToken, config.RoleAll}},
+		{"the main token", named, main, 0, caller{mainTokenName, config.RoleAll}},
 		{"a token of the file", named, reader, 0, caller{"grafana", config.RoleRead}},
 		{"a hash of the file", named, keeper, 0, caller{"portal", config.RoleKeys}},
 		{"none of them", named, wrong, 401, caller{}},
-		{"the hash itself", named, auth.Hash(keeper), 401, caller{}},
+		{"the hash itself", named, auth.HashKey(keeper), 401, caller{}},
 		{"no token", named, "", 401, caller{}},
 		{"no token, without a main one", alone, "", 401, caller{}},
 		{"an empty hash", config.Admin{Tokens: []config.AdminToken{{Name: "x"}}}, "", 401, caller{}},

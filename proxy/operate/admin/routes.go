@@ -20,18 +20,18 @@ import (
 
 // New returns the server of the admin listener. It does not accept connections before Serve.
 func New(o Options) (*Server, error) {
-	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
+	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), sharedPort: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
 	if s.listener, err = listen.New(o.Listener.Listener, listen.Options{
-		MaxConns: listen.AdminConns(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
+		MaxConns: listen.AdminConnLimit(), MakeRoom: true, TLS: o.Listener.Certificate != nil,
 		Guard: o.Guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
 		return nil, err
 	}
 	f := o.Reloads.Running().Config
 	s.http = httpserver.New(f, o.Guard)
-	s.http.Handler = s.everyRequest(s.routes())
-	s.http.ErrorHandler = s.headError
+	s.http.Handler = s.withRequestChecks(s.routes())
+	s.http.ErrorHandler = s.handleHeadError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
 	s.http.MaxRequestBodySize = config.MaxFile // the largest possible body is a configuration to check
 	return s, nil
@@ -40,116 +40,116 @@ func New(o Options) (*Server, error) {
 func (s *Server) routes() fasthttp.RequestHandler {
 	r := httpserver.NewRouter()
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			nothingHere+" "+ownPages+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/keys, /-/ready, /-/reload and /-/mode."))
+		respondError(ctx, apierr.NotFound(apierr.CodeNotFound,
+			notFoundText+" "+adminPagesText+" the status page at /, /status, /runbook, /metrics, /-/usage, /-/arms, /-/process, /-/goroutines, /-/heap, /-/keys, /-/ready, /-/reload and /-/mode."))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		allow, err := httpserver.WrongMethod(ctx)
-		refuse(ctx, err)
+		allow, err := httpserver.MethodNotAllowed(ctx)
+		respondError(ctx, err)
 		ctx.Response.Header.Set("Allow", allow)
 	}
 	for path, h := range map[string]fasthttp.RequestHandler{
-		"/":          s.operator(config.RoleRead, s.statusPage),
-		"/call/{id}": s.operator(config.RoleRead, s.callPage),
-		"/metrics":   s.operator(config.RoleRead, s.metrics),
-		"/status":    s.operator(config.RoleRead, s.statusJSON),
-		"/usage":     s.operator(config.RoleRead, s.usage(true)),
-		"/runbook":   s.operator(config.RoleRead, s.runbook),
-		"/-/usage":   s.operator(config.RoleRead, s.usage(false)),
-		"/-/arms":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, armsOf(&s.opts)) }),
+		"/":          s.requireRole(config.RoleRead, s.statusPage),
+		"/call/{id}": s.requireRole(config.RoleRead, s.callPage),
+		"/metrics":   s.requireRole(config.RoleRead, s.metrics),
+		"/status":    s.requireRole(config.RoleRead, s.statusJSON),
+		"/usage":     s.requireRole(config.RoleRead, s.usageHandler(true)),
+		"/runbook":   s.requireRole(config.RoleRead, s.runbook),
+		"/-/usage":   s.requireRole(config.RoleRead, s.usageHandler(false)),
+		"/-/arms":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, modelArms(&s.opts)) }),
 		"/-/ready":   s.ready,
 
-		"/-/keys":      s.operator(config.RoleRead, s.listKeys),
-		"/-/keys/{id}": s.operator(config.RoleRead, s.oneKey),
+		"/-/keys":      s.requireRole(config.RoleRead, s.listKeys),
+		"/-/keys/{id}": s.requireRole(config.RoleRead, s.getKey),
 
-		"/-/process":    s.operator(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, factsOf(&s.opts)) }),
-		"/-/goroutines": s.operator(config.RoleRead, profile(process.WriteStacks)),
-		"/-/heap":       s.operator(config.RoleRead, profile(process.WriteHeap)),
+		"/-/process":    s.requireRole(config.RoleRead, func(ctx *fasthttp.RequestCtx) { respondJSON(ctx, collectProcessFacts(&s.opts)) }),
+		"/-/goroutines": s.requireRole(config.RoleRead, profileHandler(process.WriteStacks)),
+		"/-/heap":       s.requireRole(config.RoleRead, profileHandler(process.WriteHeap)),
 	} {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD, because the response never ends
-	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
-	r.POST("/-/keys", s.keeper(s.createKey))
-	r.PATCH("/-/keys/{id}", s.keeper(s.patchKey))
-	r.DELETE("/-/keys/{id}", s.keeper(s.deleteKey))
-	r.POST("/-/keys/{id}/rotate", s.keeper(s.rotateKey))
-	r.POST("/-/mode", s.operator(config.RoleAll, s.mode))
+	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates)) // no HEAD, because the response never ends
+	r.POST("/-/reload", s.requireRole(config.RoleAll, s.reload))
+	r.POST("/-/keys", s.requireKeysRole(s.createKey))
+	r.PATCH("/-/keys/{id}", s.requireKeysRole(s.patchKey))
+	r.DELETE("/-/keys/{id}", s.requireKeysRole(s.deleteKey))
+	r.POST("/-/keys/{id}/rotate", s.requireKeysRole(s.rotateKey))
+	r.POST("/-/mode", s.requireRole(config.RoleAll, s.setMode))
 	return r.Handler
 }
 
-// everyRequest wraps every handler. It catches panics and checks the request.
-func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+// withRequestChecks wraps every handler. It catches panics and checks the request.
+func (s *Server) withRequestChecks(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
-		listen.RequestReceived(ctx.Conn())
-		s.nameProcess(ctx)
-		if err := httpserver.Check(ctx); err != nil {
+		defer s.opts.Guard.Catch(guard.Admin, func() { respondError(ctx, apierr.Internal(failure.ErrPanicked)) })
+		listen.MarkHeadersReceived(ctx.Conn())
+		s.setProcessHeaders(ctx)
+		if err := httpserver.CheckRequest(ctx); err != nil {
 			ctx.SetConnectionClose()
-			refuse(ctx, err)
+			respondError(ctx, err)
 			return
 		}
-		if !browser.LocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
-			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+		if !browser.IsLocalRequest(&ctx.Request.Header, s.opts.Listener.Addr()) {
+			respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 				"The admin listener answers its own pages only, and on loopback its own address."))
 			return
 		}
-		if httpserver.AnswerWholeServer(ctx, "GET, HEAD, POST, PATCH, DELETE") {
+		if httpserver.AnswerOptionsStar(ctx, "GET, HEAD, POST, PATCH, DELETE") {
 			return
 		}
 		next(ctx)
 	}
 }
 
-func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer s.opts.Guard.Catch(guard.Admin, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
-	refusal, _ := httpserver.Unparsed(ctx, err)
+	refusal, _ := httpserver.ParseError(ctx, err)
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
 		refusal = apierr.TooLarge(config.MaxFile)
 		if c, ok := ctx.Conn().(*listen.Conn); ok {
-			c.Linger()
+			c.LingerOnClose()
 		}
 	}
-	refuse(ctx, refusal)
+	respondError(ctx, refusal)
 }
 
-const callerValue = "caller"
+const callerValueKey = "caller"
 
-// whoAsks returns the caller of a request, which the operator wrapper has stored.
-func whoAsks(ctx *fasthttp.RequestCtx) caller {
-	who, _ := ctx.UserValue(callerValue).(caller)
+// requestCaller returns the caller of a request, which the operator wrapper has stored.
+func requestCaller(ctx *fasthttp.RequestCtx) caller {
+	who, _ := ctx.UserValue(callerValueKey).(caller)
 	return who
 }
 
-// operator wraps a handler. It passes a request on if the admin token has at least the given role,
+// requireRole wraps a handler. It passes a request on if the admin token has at least the given role,
 // or if the configuration has no tokens.
-func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
+func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
 		if err != nil {
-			refuse(ctx, err)
+			respondError(ctx, err)
 			if err.Status == fasthttp.StatusUnauthorized && acceptsHTML(&ctx.Request.Header) {
 				ctx.Response.Header.Set("WWW-Authenticate", `Basic realm="penstock admin", charset="UTF-8"`)
 			}
 			return
 		}
 		if !config.RoleMay(who.role, role) {
-			refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 				"The admin token %q has the role %s, and this needs the role %s.", who.name, who.role, role))
 			return
 		}
-		ctx.SetUserValue(callerValue, who)
+		ctx.SetUserValue(callerValueKey, who)
 		next(ctx)
 	}
 }
 
-// keeper wraps a handler. It passes a request on if the caller may change keys and the body has at
+// requireKeysRole wraps a handler. It passes a request on if the caller may change keys and the body has at
 // most runkeys.MaxBody bytes.
-func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
+func (s *Server) requireKeysRole(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return s.requireRole(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
-			refuse(ctx, apierr.TooLarge(runkeys.MaxBody))
+			respondError(ctx, apierr.TooLarge(runkeys.MaxBody))
 			return
 		}
 		next(ctx)
@@ -157,8 +157,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 }
 
 // These texts are the responses for unknown paths. A command recognizes the admin listener by
-// ownPages.
+// adminPagesText.
 const (
-	nothingHere = "There is nothing at this path."
-	ownPages    = "The admin listener has"
+	notFoundText   = "There is nothing at this path."
+	adminPagesText = "The admin listener has"
 )

@@ -40,9 +40,9 @@ type Options struct {
 	Keys        runkeys.Store // keys created at run time; nil if keys cannot be created at run time
 	Set         *upstreams.Set
 	Calls       *observe.Calls
-	Retries     *limit.Retries
+	Retries     *limit.RetryBudget
 	Fleet       *fleet.Fleet               // nil if the edge does not share state
-	FleetUsage  *fleet.Rows                // nil if the edge does not share state
+	FleetUsage  *fleet.UsageExchange       // nil if the edge does not share state
 	Board       *board.Board               // nil if the edge does not share state
 	Certificate func() *status.Certificate // the public listener's certificate; nil without TLS
 
@@ -65,17 +65,17 @@ type Port struct {
 
 // Server is the admin listener of one edge.
 type Server struct {
-	opts     Options
-	listener *listen.Listener
-	http     *fasthttp.Server
-	tokens   tokenGate
-	port     *portWatch
-	watch    status.Watch
-	alarms   alarms
-	verdict  atomic.Pointer[status.Verdict]
-	pages    atomic.Int64
-	closing  chan struct{} // closed when Shutdown starts
-	shut     bool
+	opts           Options
+	listener       *listen.Listener
+	http           *fasthttp.Server
+	tokens         tokenGate
+	sharedPort     *portWatch
+	watch          status.Watch
+	problemLog     problemLogger
+	lastVerdict    atomic.Pointer[status.Verdict]
+	openPages      atomic.Int64
+	closing        chan struct{} // closed when Shutdown starts
+	shutdownCalled bool
 }
 
 // Listener returns the server's listener.
@@ -84,23 +84,23 @@ func (s *Server) Listener() *listen.Listener { return s.listener }
 // Serve accepts connections until Shutdown.
 func (s *Server) Serve() error {
 	if c := s.opts.Listener.Certificate; c != nil {
-		return s.http.Serve(s.listener.TLS(c.Config()))
+		return s.http.Serve(s.listener.WithTLS(c.TLSConfig()))
 	}
 	return s.http.Serve(s.listener)
 }
 
-// LeavePort closes the listening socket, so that another process on the same port accepts all new
+// CloseSocket closes the listening socket, so that another process on the same port accepts all new
 // connections.
-func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
+func (s *Server) CloseSocket() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
 // Shutdown stops the server and waits until its connections close or ctx ends. It does not return
 // an error if connections are still open. A second call does nothing. Shutdown must not be called
 // concurrently.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if s.shut {
+	if s.shutdownCalled {
 		return nil
 	}
-	s.shut = true
+	s.shutdownCalled = true
 	close(s.closing)
 	if err := s.http.ShutdownWithContext(ctx); ctx.Err() == nil {
 		return err
@@ -108,8 +108,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Release closes the connections that are still open after Shutdown.
-func (s *Server) Release() error {
+// CloseConns closes the connections that are still open after Shutdown.
+func (s *Server) CloseConns() error {
 	s.listener.CloseConns()
-	return s.listener.Release()
+	return s.listener.StopBackground()
 }

@@ -21,53 +21,53 @@ const (
 	headerProcesses = "X-Penstock-Processes"
 )
 
-// takeOver is how long two processes may share the admin port before the edge warns about it. A new
+// handoverTime is how long two processes may share the admin port before the edge warns about it. A new
 // edge that replaces an old one starts in less time.
-const takeOver = time.Minute
+const handoverTime = time.Minute
 
 // portWatch detects other processes that listen on the admin port (--share-port). In this case, a
 // reload or a drain reaches only one of the processes. It is safe for concurrent use.
 type portWatch struct {
-	count func() int // counts other listeners on the port; nil if the port is not shared
-	log   *zap.Logger
-	mu    sync.Mutex
-	since time.Time // when other listeners appeared; zero if there are none
-	said  bool      // the log has reported that the listeners stay
+	countOthers func() int // counts other listeners on the port; nil if the port is not shared
+	log         *zap.Logger
+	mu          sync.Mutex
+	sharedSince time.Time // when other listeners appeared; zero if there are none
+	warned      bool      // the log has reported that the listeners stay
 }
 
 func newPortWatch(o *Options) *portWatch {
 	w := &portWatch{log: o.Log}
 	if o.SharedPort {
-		w.count = func() int { return listen.OtherListeners(o.Listener.Listener) }
+		w.countOthers = func() int { return listen.CountOtherListeners(o.Listener.Listener) }
 	}
 	return w
 }
 
-// look counts the other processes on the port, and logs changes. stay is true if the other
-// processes have been listening for longer than takeOver.
-func (w *portWatch) look(now time.Time) (others int, stay bool) {
-	if w.count == nil {
+// check counts the other processes on the port, and logs changes. stay is true if the other
+// processes have been listening for longer than handoverTime.
+func (w *portWatch) check(now time.Time) (others int, stay bool) {
+	if w.countOthers == nil {
 		return 0, false
 	}
-	others = w.count()
+	others = w.countOthers()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case others == 0 && w.since.IsZero():
+	case others == 0 && w.sharedSince.IsZero():
 	case others == 0:
-		w.since, w.said = time.Time{}, false
+		w.sharedSince, w.warned = time.Time{}, false
 		w.log.Info("this process has the admin port to itself again")
-	case w.since.IsZero():
-		w.since = now
+	case w.sharedSince.IsZero():
+		w.sharedSince = now
 		w.log.Info("another process also listens on the admin port (--share-port): either of them answers there",
 			zap.Int("others", others))
-	case now.Sub(w.since) >= takeOver && !w.said:
-		w.said = true
+	case now.Sub(w.sharedSince) >= handoverTime && !w.warned:
+		w.warned = true
 		w.log.Warn("another process has shared the admin port for a minute: reloads, drains, /status and /metrics reach one of them at random",
 			zap.Int("others", others),
 			zap.String("remedy", "end the process that is being replaced, or give each edge its own admin.listen"))
 	}
-	return others, w.said
+	return others, w.warned
 }
 
 // processName returns the process id and the start time in Unix seconds, because process ids are
@@ -76,14 +76,14 @@ func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }
 
-func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
+func (s *Server) setProcessHeaders(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
-	if others, _ := s.port.look(time.Now()); others > 0 {
+	if others, _ := s.sharedPort.check(time.Now()); others > 0 {
 		ctx.Response.Header.Set(headerProcesses, strconv.Itoa(1+others))
 	}
 }
 
-func oneOfSeveral(h *fasthttp.ResponseHeader) string {
+func sharedPortWarning(h *fasthttp.ResponseHeader) string {
 	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
 	if err != nil || n < 2 {
 		return ""
@@ -92,8 +92,8 @@ func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 		n, h.Peek(headerProcess))
 }
 
-// warnOf writes a note as the last line of a command's output, unless the note is empty.
-func warnOf(note string, out io.Writer) {
+// writeWarning writes a note as the last line of a command's output, unless the note is empty.
+func writeWarning(note string, out io.Writer) {
 	if note != "" {
 		fmt.Fprintln(out, "warning: "+note)
 	}

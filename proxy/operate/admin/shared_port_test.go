@@ -10,11 +10,11 @@ import (
 )
 
 // TestPortWatch checks that another process on the admin port is logged at level info at first, and
-// at level warn after takeOver.
+// at level warn after handoverTime.
 func TestPortWatch(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	others, start := 0, time.Unix(1_700_000_000, 0)
-	w := &portWatch{count: func() int { return others }, log: zap.New(core)}
+	w := &portWatch{countOthers: func() int { return others }, log: zap.New(core)}
 	for _, step := range []struct {
 		others int
 		after  time.Duration
@@ -23,15 +23,15 @@ func TestPortWatch(t *testing.T) {
 	}{
 		{0, 0, false, nil},
 		{1, time.Second, false, []string{"info"}},
-		{2, takeOver, false, []string{"info"}},
-		{1, takeOver + time.Second, true, []string{"info", "warn"}},
-		{1, 2 * takeOver, true, []string{"info", "warn"}},
-		{0, 3 * takeOver, false, []string{"info", "warn", "info"}},
-		{0, 4 * takeOver, false, []string{"info", "warn", "info"}},
-		{1, 5 * takeOver, false, []string{"info", "warn", "info", "info"}},
+		{2, handoverTime, false, []string{"info"}},
+		{1, handoverTime + time.Second, true, []string{"info", "warn"}},
+		{1, 2 * handoverTime, true, []string{"info", "warn"}},
+		{0, 3 * handoverTime, false, []string{"info", "warn", "info"}},
+		{0, 4 * handoverTime, false, []string{"info", "warn", "info"}},
+		{1, 5 * handoverTime, false, []string{"info", "warn", "info", "info"}},
 	} {
 		others = step.others
-		n, stay := w.look(start.Add(step.after))
+		n, stay := w.check(start.Add(step.after))
 		var levels []string
 		for _, l := range logged.All() {
 			levels = append(levels, l.Level.String())
@@ -40,7 +40,7 @@ func TestPortWatch(t *testing.T) {
 			t.Errorf("after %s: %d, %t, %q; want %d, %t, %q", step.after, n, stay, levels, step.others, step.stay, step.levels)
 		}
 	}
-	if n, stay := (&portWatch{}).look(start); n != 0 || stay {
+	if n, stay := (&portWatch{}).check(start); n != 0 || stay {
 		t.Error("a port that is not shared has others")
 	}
 }

@@ -18,60 +18,60 @@ import (
 	"penstock/upstreams"
 )
 
-// Look judges the current state for the log and the watch, even if no page is open. It should be
+// CheckState judges the current state for the log and the watch, even if no page is open. It should be
 // called about every second, but not concurrently. Look omits the lists that only pages show. If
 // there are thousands of calls or keys, these lists would cause most of the edge's allocations.
-func (s *Server) Look() {
+func (s *Server) CheckState() {
 	now := time.Now()
 	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {
 		if ids == nil {
 			return nil
 		}
-		return keysOf(s.opts.Reloads.Running(), s.opts.Calls, ids, now)
+		return keyStatuses(s.opts.Reloads.Running(), s.opts.Calls, ids, now)
 	}}
-	s.alarms.look(see(s, &in), s.opts.Log)
+	s.problemLog.logProblems(judgeState(s, &in), s.opts.Log)
 }
 
-// VerdictOf returns the verdict of the last Look.
-func VerdictOf(s *Server) status.Verdict {
-	if v := s.verdict.Load(); v != nil {
+// LastVerdict returns the verdict of the last Look.
+func LastVerdict(s *Server) status.Verdict {
+	if v := s.lastVerdict.Load(); v != nil {
 		return *v
 	}
 	return status.Verdict{}
 }
 
-func (s *Server) status(who caller) *status.Status {
+func (s *Server) buildStatus(who caller) *status.Status {
 	now := time.Now()
-	out := see(s, &status.Input{
-		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.ShownEnded, now),
-		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, nil, now), Now: now,
+	out := judgeState(s, &status.Input{
+		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.MaxShownEnded, now),
+		Keys: keyStatuses(s.opts.Reloads.Running(), s.opts.Calls, nil, now), Now: now,
 	})
 	out.Operable = out.Operable && config.RoleMay(who.role, config.RoleAll)
 	return out
 }
 
-// see judges the state. The caller must have set in.Now, and may have set the lists in in.
-func see(s *Server, in *status.Input) *status.Status {
+// judgeState judges the state. The caller must have set in.Now, and may have set the lists in in.
+func judgeState(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
 	for i := range snap.Models {
 		if m := &snap.Models[i]; m.Queue != nil {
 			queues[m.Config.ID] = &status.Queue{
-				Waiting: m.Queue.Waiting(), Depth: m.Config.Queue.Depth,
+				Waiting: m.Queue.WaitingCalls(), Depth: m.Config.Queue.Depth,
 				Wait: m.Config.Queue.Wait.D().Seconds(),
 			}
 		}
 	}
 	in.Routes, in.Upstreams, in.Calls, in.Queues = snap.Routes, all, s.opts.Calls, queues
-	out := status.Of(in)
+	out := status.New(in)
 	out.Build, out.Version, out.Since, out.Started = build.Version(), snap.Version, snap.Since, s.opts.Started
 	out.Process = processName(s.opts.Started)
 	out.TurnedAway = s.opts.TurnedAway(now)
-	out.OnAdminPort, out.AdminPortShared = s.port.look(now)
-	out.Panicking, out.Unsaved = s.opts.Guard.Storm(now), s.opts.Calls.Usage.Unsaved().Seconds()
+	out.OnAdminPort, out.AdminPortShared = s.sharedPort.check(now)
+	out.Panicking, out.Unsaved = s.opts.Guard.StormPlace(now), s.opts.Calls.Usage.UnsavedTime().Seconds()
 	out.Draining, out.Connections = s.opts.Draining(), s.opts.Connections()
-	out.Operable = snap.Config.Admin.Guarded()
-	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.State(now, snap.Config.Retry.Budget)
+	out.Operable = snap.Config.Admin.RequiresToken()
+	out.Retries.Used, out.Retries.Allowed = s.opts.Retries.Usage(now, snap.Config.Retry.Budget)
 	for _, g := range s.opts.Reloads.Versions() {
 		out.Generations = append(out.Generations, status.Generation{
 			Version: g.Version, Since: g.Since,
@@ -79,8 +79,8 @@ func see(s *Server, in *status.Input) *status.Status {
 		})
 	}
 	out.Certificate = s.opts.Certificate()
-	out.AdminCertificate = status.CertificateOf(s.opts.Listener.Certificate.Valid())
-	out.LastReload = pageOf(s.opts.Reloads.Last())
+	out.AdminCertificate = status.CertificateOf(s.opts.Listener.Certificate.ValidityPeriod())
+	out.LastReload = reloadStatus(s.opts.Reloads.LastResult())
 	out.Fleet = s.opts.Fleet.State()
 	for _, d := range s.opts.Set.Discoveries(now) {
 		out.Discoveries = append(out.Discoveries, status.Discovery{Discovery: d})
@@ -105,11 +105,11 @@ func see(s *Server, in *status.Input) *status.Status {
 		}
 	}
 	out.Judge(&s.watch)
-	s.verdict.Store(&out.Verdict)
+	s.lastVerdict.Store(&out.Verdict)
 	return out
 }
 
-func pageOf(r *reload.Result) *status.Reload {
+func reloadStatus(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
 	}
@@ -123,23 +123,23 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys with the given ids (nil means all), sorted by id, followed by their
+// keyStatuses returns the keys with the given ids (nil means all), sorted by id, followed by their
 // groups.
-func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
-	today := calls.Usage.Day(observe.DayOf(now))
+func keyStatuses(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
+	today := calls.Usage.DayUsage(observe.DayOf(now))
 	out := make([]status.Key, 0, len(snap.KeyLimits))
 	groups := map[string]*status.Key{}
 	for id, l := range snap.KeyLimits {
 		if ids != nil && !ids[id] {
 			continue
 		}
-		k := useOf(id, l, now)
+		k := keyStatus(id, l, now)
 		day := today[id]
 		k.Ends, k.Today = snap.Ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
 		if of, name := l.Group(); of != nil {
 			g := groups[name]
 			if g == nil {
-				its := useOf(name, of, now)
+				its := keyStatus(name, of, now)
 				its.IsGroup, g = true, &its
 				groups[name] = g
 			}
@@ -155,22 +155,22 @@ func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, 
 	return out
 }
 
-func useOf(id string, l *limit.Key, now time.Time) status.Key {
-	k := status.Key{ID: id, Concurrency: l.Concurrency()}
-	if level, ok := l.Requests(now); ok {
+func keyStatus(id string, l *limit.Key, now time.Time) status.Key {
+	k := status.Key{ID: id, Concurrency: l.ConcurrencyLimit()}
+	if level, ok := l.RequestLevel(now); ok {
 		k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
 	}
-	if level, ok := l.Tokens(now); ok {
+	if level, ok := l.TokenLevel(now); ok {
 		k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
 	}
 	for _, b := range l.Budgets(now) {
-		k.Budgets = append(k.Budgets, budgetOf(&b))
+		k.Budgets = append(k.Budgets, budgetStatus(&b))
 	}
 	return k
 }
 
-func budgetOf(l *limit.BudgetLevel) status.Budget {
-	b := status.Budget{Name: strings.ReplaceAll(l.Name, " ", "_"), Share: l.Share(), Renews: l.Renews}
+func budgetStatus(l *limit.BudgetLevel) status.Budget {
+	b := status.Budget{Name: strings.ReplaceAll(l.Name, " ", "_"), Share: l.UsedFraction(), Renews: l.Renews}
 	b.Used, b.Limit = strconv.FormatInt(l.Used.Tokens, 10), strconv.FormatInt(l.Limit.Tokens, 10)
 	if l.Spend {
 		b.Used, b.Limit = l.Used.Spend.String(), l.Limit.Spend.String()

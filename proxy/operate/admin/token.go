@@ -21,15 +21,15 @@ import (
 
 // tokenGate checks admin tokens and limits guessing. It is safe for concurrent use.
 type tokenGate struct {
-	log            *zap.Logger
-	guesses        limit.Guesses
-	logged         atomic.Int64 // when guesses were last logged, in Unix nanoseconds
-	wrong, delayed *metrics.Counter
+	log                  *zap.Logger
+	guesses              limit.GuessLimiter
+	lastLogged           atomic.Int64 // when guesses were last logged, in Unix nanoseconds
+	wrongTokens, delayed *metrics.Counter
 }
 
 func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	return tokenGate{
-		log: log, wrong: set.NewCounter(`penstock_admin_denied_total{reason="token"}`),
+		log: log, wrongTokens: set.NewCounter(`penstock_admin_denied_total{reason="token"}`),
 		delayed: set.NewCounter(`penstock_admin_denied_total{reason="brake"}`),
 	}
 }
@@ -39,19 +39,19 @@ type caller struct {
 	role string
 }
 
-// mainToken is the name for admin.token, which has no name in the configuration.
-const mainToken = "admin.token"
+// mainTokenName is the name for admin.token, which has no name in the configuration.
+const mainTokenName = "admin.token"
 
-// callerOf returns the caller with the given token. The time that callerOf takes reveals nothing
+// identifyCaller returns the caller with the given token. The time that identifyCaller takes reveals nothing
 // about the characters of a token.
-func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
+func identifyCaller(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
-		c, right = caller{mainToken, config.RoleAll}, true
+		c, right = caller{mainTokenName, config.RoleAll}, true
 	}
 	if len(a.Tokens) == 0 {
 		return c, right
 	}
-	hash := []byte(auth.Hash(string(given)))
+	hash := []byte(auth.HashKey(string(given)))
 	for i := range a.Tokens {
 		t := &a.Tokens[i]
 		if t.Token != "" && subtle.ConstantTimeCompare(given, []byte(t.Token)) == 1 ||
@@ -69,17 +69,17 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 // address may still use a correct token, unless the token is short: only this limit protects a
 // short token from guessing.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
-	if !a.Guarded() {
+	if !a.RequiresToken() {
 		return caller{role: config.RoleAll}, nil
 	}
-	peer := addressOf(ctx)
+	peer := peerAddress(ctx)
 	authorization := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
-	given := credential(authorization)
-	c, right := callerOf(given, a)
-	if right && len(given) >= config.LeastAdminToken {
+	given := authorizationToken(authorization)
+	c, right := identifyCaller(given, a)
+	if right && len(given) >= config.MinAdminTokenLen {
 		return c, nil // wrong tokens from other programs at this address do not block this token
 	}
-	if wait := g.guesses.Wait(peer, now); wait > 0 {
+	if wait := g.guesses.WaitTime(peer, now); wait > 0 {
 		g.delayed.Inc()
 		err := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
 			"Too many wrong admin tokens came from this address. Retry in %d seconds.", int(wait/time.Second)+1)
@@ -90,18 +90,18 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		return c, nil
 	}
 	if len(authorization) > 0 { // a request without a token is not a guess
-		g.noteWrong(peer, now)
+		g.countWrongToken(peer, now)
 	}
 	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// noteWrong counts a wrong token. If an address has exhausted its attempts, noteWrong logs this, at
+// countWrongToken counts a wrong token. If an address has exhausted its attempts, countWrongToken logs this, at
 // most once a minute.
-func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
-	g.wrong.Inc()
-	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
-		g.logged.Store(now.UnixNano())
+func (g *tokenGate) countWrongToken(peer netip.Addr, now time.Time) {
+	g.wrongTokens.Inc()
+	if g.guesses.RecordWrong(peer, now) && now.Sub(time.Unix(0, g.lastLogged.Load())) > time.Minute {
+		g.lastLogged.Store(now.UnixNano())
 		g.log.Warn("repeated wrong admin tokens: address blocked temporarily")
 	}
 }
@@ -110,16 +110,16 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
+func peerAddress(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
 	return netip.Addr{}
 }
 
-// credential returns the token in an Authorization header. It ignores the case of the scheme (RFC
+// authorizationToken returns the token in an Authorization header. It ignores the case of the scheme (RFC
 // 9110, 11.1).
-func credential(authorization []byte) []byte {
+func authorizationToken(authorization []byte) []byte {
 	scheme, given, _ := bytes.Cut(authorization, []byte(" "))
 	given = bytes.TrimLeft(given, " ")
 	if bytes.EqualFold(scheme, []byte("bearer")) {

@@ -20,8 +20,8 @@ func TestTokenBrake(t *testing.T) {
 		name, token string
 		right       int // the status for the correct token from a blocked address
 	}{
-		{"long", strings.Repeat("x", config.LeastAdminToken), 0},
-		{"short", strings.Repeat("x", config.LeastAdminToken-1), 429},
+		{"long", strings.Repeat("x", config.MinAdminTokenLen), 0},
+		{"short", strings.Repeat("x", config.MinAdminTokenLen-1), 429},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			g, now := newTokenGate(zap.NewNop(), metrics.NewSet()), time.Now()

@@ -16,22 +16,22 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is the minimum number of values that each side must have before a measure is judged.
-const Enough = 50
+// MinSamples is the minimum number of values that each side must have before a measure is judged.
+const MinSamples = 50
 
 // The required certainty of a verdict, in standard deviations. The displayed intervals have 95 %
 // confidence.
 const (
-	sureWorse    = 3.29 // 1 in 2,000 on one side
-	sureNotWorse = 1.96
-	shown        = 1.96
+	worseZ    = 3.29 // 1 in 2,000 on one side
+	notWorseZ = 1.96
+	shownZ    = 1.96
 )
 
 // The thresholds for "a little" and "tolerable", for ratios and for shares of the calls (see the
 // package documentation).
 const (
-	littleRatio, tolerableRatio = 0.05, 0.10
-	littleShare, tolerableShare = 0.005, 0.02
+	negligibleRatio, tolerableRatio = 0.05, 0.10
+	negligibleShare, tolerableShare = 0.005, 0.02
 )
 
 // Comparison is the comparison of an arm with the rest.
@@ -58,26 +58,26 @@ type Row struct {
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty if the measure is not judged
 
-	none bool // neither side has a value (a model without streams has no TTFT)
+	noValues bool // neither side has a value (a model without streams has no TTFT)
 }
 
 // Compare compares an arm with the rest of its model.
 func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	c := &Comparison{Model: model, Arm: arm.Name, Calls: arm.Calls, Rest: rest.Calls}
-	c.ratio("ttft p50", "s", rest.TTFT, arm.TTFT, 0.5, 1)
-	c.ratio("ttft p90", "s", rest.TTFT, arm.TTFT, 0.9, 1)
-	c.ratio("tokens/s p50", "tokens/s", rest.Speed, arm.Speed, 0.5, -1)
-	c.share("failed", rest.Failed, rest.Calls, arm.Failed, arm.Calls, true)
-	c.share("refused", rest.Refused, rest.Calls, arm.Refused, arm.Calls, true)
-	c.share("left", rest.Left, rest.Calls, arm.Left, arm.Calls, false)
-	c.ratio("length p50", "tokens", rest.Length, arm.Length, 0.5, 0)
+	c.addQuantileRow("ttft p50", "s", rest.TTFT, arm.TTFT, 0.5, 1)
+	c.addQuantileRow("ttft p90", "s", rest.TTFT, arm.TTFT, 0.9, 1)
+	c.addQuantileRow("tokens/s p50", "tokens/s", rest.Speed, arm.Speed, 0.5, -1)
+	c.addShareRow("failed", rest.Failed, rest.Calls, arm.Failed, arm.Calls, true)
+	c.addShareRow("refused", rest.Refused, rest.Calls, arm.Refused, arm.Calls, true)
+	c.addShareRow("left", rest.Left, rest.Calls, arm.Left, arm.Calls, false)
+	c.addQuantileRow("length p50", "tokens", rest.Length, arm.Length, 0.5, 0)
 	var ended, endedRest uint64
-	for _, word := range observe.Finishes {
+	for _, word := range observe.FinishReasons {
 		ended, endedRest = ended+arm.Finish[word], endedRest+rest.Finish[word]
 	}
-	for _, word := range observe.Finishes {
+	for _, word := range observe.FinishReasons {
 		if n, m := arm.Finish[word], rest.Finish[word]; n+m > 0 {
-			c.share("ends by "+word, m, endedRest, n, ended, false)
+			c.addShareRow("ends by "+word, m, endedRest, n, ended, false)
 		}
 	}
 	c.Verdict = c.verdict()
@@ -93,7 +93,7 @@ func (c *Comparison) verdict() Verdict {
 		switch {
 		case r.Verdict == Worse:
 			return Worse
-		case r.Verdict == "", r.none:
+		case r.Verdict == "", r.noValues:
 			continue
 		case r.Verdict == Unknown:
 			all = Unknown
@@ -106,43 +106,43 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// ratio adds a row for a quantile. worse is 1 if a higher value is worse, -1 if a lower value is
+// addQuantileRow adds a row for a quantile. worse is 1 if a higher value is worse, -1 if a lower value is
 // worse, and 0 if the row is not judged.
-func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
+func (c *Comparison) addQuantileRow(measure, unit string, rest, arm observe.Distribution, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
-	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
-	change := func(z float64) interval { return quantile(arm, rank, z).minus(quantile(rest, rank, z)) }
-	if n >= Enough && m >= Enough {
-		r.show(math.Exp(quantile(rest, rank, 0).at), math.Exp(quantile(arm, rank, 0).at), interval{
-			math.Expm1(change(shown).low), math.Expm1(change(shown).at), math.Expm1(change(shown).high),
+	r := Row{Measure: measure, Unit: unit, Values: n, noValues: n+m == 0}
+	change := func(z float64) interval { return quantileInterval(arm, rank, z).minus(quantileInterval(rest, rank, z)) }
+	if n >= MinSamples && m >= MinSamples {
+		r.setValues(math.Exp(quantileInterval(rest, rank, 0).estimate), math.Exp(quantileInterval(arm, rank, 0).estimate), interval{
+			math.Expm1(change(shownZ).low), math.Expm1(change(shownZ).estimate), math.Expm1(change(shownZ).high),
 		})
 	}
 	if worse != 0 {
 		r.judge(func(z float64) interval {
 			d := change(z)
 			if worse < 0 {
-				d = interval{-d.high, -d.at, -d.low}
+				d = interval{-d.high, -d.estimate, -d.low}
 			}
 			return d
-		}, math.Log1p(littleRatio), math.Log1p(tolerableRatio))
+		}, math.Log1p(negligibleRatio), math.Log1p(tolerableRatio))
 	}
 	c.Rows = append(c.Rows, r)
 }
 
-func (c *Comparison) share(measure string, rest, ofRest, arm, of uint64, judged bool) {
+func (c *Comparison) addShareRow(measure string, rest, ofRest, arm, of uint64, judged bool) {
 	r := Row{Measure: measure, Share: true, Values: of}
-	change := func(z float64) interval { return share(arm, of, z).minus(share(rest, ofRest, z)) }
-	if of >= Enough && ofRest >= Enough {
-		r.show(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shown))
+	change := func(z float64) interval { return shareInterval(arm, of, z).minus(shareInterval(rest, ofRest, z)) }
+	if of >= MinSamples && ofRest >= MinSamples {
+		r.setValues(float64(rest)/float64(ofRest), float64(arm)/float64(of), change(shownZ))
 	}
 	if judged {
-		r.judge(change, littleShare, tolerableShare)
+		r.judge(change, negligibleShare, tolerableShare)
 	}
 	c.Rows = append(c.Rows, r)
 }
 
-func (r *Row) show(rest, arm float64, change interval) {
-	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.at, &change.low, &change.high
+func (r *Row) setValues(rest, arm float64, change interval) {
+	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.estimate, &change.low, &change.high
 }
 
 // judge sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
@@ -152,9 +152,9 @@ func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:
 		r.Verdict = Unknown
-	case worse(sureWorse).low > little:
+	case worse(worseZ).low > little:
 		r.Verdict = Worse
-	case worse(sureNotWorse).high < tolerable:
+	case worse(notWorseZ).high < tolerable:
 		r.Verdict = NotWorse
 	default:
 		r.Verdict = Unknown

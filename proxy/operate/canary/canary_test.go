@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// side returns the counts of an arm after n simulated calls with a TTFT of about ttft.
-func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
+// simulatedArm returns the counts of an arm after n simulated calls with a TTFT of about ttft.
+func simulatedArm(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 	a := &observe.Arm{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
 	for range n {
@@ -21,7 +21,7 @@ func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 		tokens[observe.BucketOf(speed*math.Exp(0.3*rng.NormFloat64()))]++
 		length[observe.BucketOf(200*math.Exp(rng.NormFloat64()))]++
 	}
-	for to, from := range map[*observe.Spread]map[uint64]uint64{&a.TTFT: first, &a.Speed: tokens, &a.Length: length} {
+	for to, from := range map[*observe.Distribution]map[uint64]uint64{&a.TTFT: first, &a.Speed: tokens, &a.Length: length} {
 		for bucket, count := range from {
 			*to = append(*to, [2]uint64{bucket, count})
 		}
@@ -33,7 +33,7 @@ func verdicts(seeds, rest, arm int, ttft, speed, failed float64) map[Verdict]int
 	got := map[Verdict]int{}
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		got[Compare("m", side(rng, rest, 0.2, 50, 0.01), side(rng, arm, ttft, speed, failed)).Verdict]++
+		got[Compare("m", simulatedArm(rng, rest, 0.2, 50, 0.01), simulatedArm(rng, arm, ttft, speed, failed)).Verdict]++
 	}
 	return got
 }
@@ -80,7 +80,7 @@ func TestIntervals(t *testing.T) {
 	missed := 0
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		c := Compare("m", side(rng, 1000, 0.2, 50, 0), side(rng, 300, 0.26, 50, 0))
+		c := Compare("m", simulatedArm(rng, 1000, 0.2, 50, 0), simulatedArm(rng, 300, 0.26, 50, 0))
 		if r := c.Rows[0]; *r.Low > 0.3 || *r.High < 0.3 {
 			missed++
 		}
@@ -94,7 +94,7 @@ func TestIntervals(t *testing.T) {
 // streams. If there is no measure of speed, the verdict must be "not yet known".
 func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
-	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)
+	rest, arm := simulatedArm(rng, 40_000, 0.2, 50, 0), simulatedArm(rng, 20_000, 0.2, 50, 0)
 	rest.TTFT, arm.TTFT = nil, nil
 	if got := Compare("m", rest, arm); got.Verdict != NotWorse {
 		t.Errorf("Compare = %+v, want %v", got, NotWorse)

@@ -36,11 +36,11 @@ func (u *Upstream) Badge() Badge {
 		return Badge{u.State, "warn", "…", true}
 	case u.Breaker == "open":
 		return Badge{"breaker open", "down", "✕", false}
-	case u.failsCalls():
+	case u.breakerBlocksCalls():
 		return Badge{"breaker half-open", "warn", "!", false}
-	case most(u.failed()):
+	case isMajority(u.failedAttempts()):
 		return Badge{"failing", "down", "✕", false}
-	case Bounds.Attempts.share(u.failed()):
+	case Thresholds.Attempts.shareExceeds(u.failedAttempts()):
 		return Badge{"failing", "warn", "!", false}
 	case u.Suspect, u.Unheard > 0:
 		return Badge{"suspect", "warn", "!", false}
@@ -52,7 +52,7 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-func down(all []Target) string {
+func downTargetsText(all []Target) string {
 	n := 0
 	for i := range all {
 		if all[i].Down {
@@ -63,7 +63,7 @@ func down(all []Target) string {
 	case 0:
 		return ""
 	case 1:
-		return "1 of " + count(len(all), "target") + " is down"
+		return "1 of " + pluralize(len(all), "target") + " is down"
 	}
-	return strconv.Itoa(n) + " of " + count(len(all), "target") + " are down"
+	return strconv.Itoa(n) + " of " + pluralize(len(all), "target") + " are down"
 }

@@ -63,7 +63,7 @@ func TestTargetsDown(t *testing.T) {
 	if r := modelRow(&s.Models[0]); r.Level != LevelDegraded || r.More[0] != "1 of 3 targets is down" {
 		t.Errorf("row = %+v, want %s with 1 of 3 targets down", r, LevelDegraded)
 	}
-	if got := down([]Target{{Down: true}, {Down: true}, {}}); got != "2 of 3 targets are down" {
+	if got := downTargetsText([]Target{{Down: true}, {Down: true}, {}}); got != "2 of 3 targets are down" {
 		t.Error(got)
 	}
 }

@@ -38,7 +38,7 @@ func TestBudgetsAreShown(t *testing.T) {
 			t.Errorf("the page lacks %s:\n%s", want, page)
 		}
 	}
-	text := string(s.Terminal(160))
+	text := string(s.TerminalText(160))
 	for _, want := range []string{"BUDGET", "  99%  ", " 100%  ", "\n  spend_per_month is used up: 5.01 of 5, until 2026-12-01 00:00 UTC\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
@@ -65,7 +65,7 @@ func TestSoonIsSaid(t *testing.T) {
 	if v := s.Verdict; v.Level != LevelOK || !strings.HasPrefix(v.Text, "Healthy: ") || !strings.HasSuffix(v.Text, want) {
 		t.Errorf("verdict = %+v, want healthy with %q", v, want)
 	}
-	if text := string(s.Terminal(160)); !strings.Contains(text, "the key near ends in 3 d 0 h") {
+	if text := string(s.TerminalText(160)); !strings.Contains(text, "the key near ends in 3 d 0 h") {
 		t.Errorf("the terminal does not say it:\n%s", text)
 	}
 }
@@ -86,7 +86,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{ID: "calm"},
 		{ID: "staff", IsGroup: true},
 	}
-	s.measure(&observe.Outlook{Refusals: []observe.ReasonCount{
+	s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
 		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.Limited}, Count: 40, Minute: 12},
 		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3},
 		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.Limited}, Count: 1, Minute: 1},
@@ -114,7 +114,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	if page, _ := s.Section("keys"); !strings.Contains(page, `<b>team-a</b> <em class="fulltag">over limit</em>`) {
 		t.Errorf("the page lacks the badge:\n%s", page)
 	}
-	text := string(s.Terminal(200))
+	text := string(s.TerminalText(200))
 	for want, n := range map[string]int{"is over its tokens per minute, 12 calls refused": 2, "ends in 3 d 0 h": 1} {
 		if strings.Count(text, want) != n { // once in the first sentence, once in the key's row
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
@@ -128,9 +128,9 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 // TestBudgetIsSaidOnce checks that the note about an exhausted budget states the usage, the end and
 // the remedy only once.
 func TestBudgetIsSaidOnce(t *testing.T) {
-	k := Key{ID: "a", Budgets: []Budget{{"spend_per_day", "5.01", "5", 1.002, now.Add(12 * time.Hour)}}, over: []overLimit{{limit: "spend_per_day", calls: 7}}}
+	k := Key{ID: "a", Budgets: []Budget{{"spend_per_day", "5.01", "5", 1.002, now.Add(12 * time.Hour)}}, exceededLimits: []exceededLimit{{limit: "spend_per_day", calls: 7}}}
 	const want = "is over its spend per day (5.01 of 5), 7 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.spend_per_day, or wait"
-	if k.describe(now); len(k.Notes) != 1 || k.Notes[0] != want {
+	if k.setNotesAndBadge(now); len(k.Notes) != 1 || k.Notes[0] != want {
 		t.Errorf("%q", k.Notes)
 	}
 }
@@ -143,14 +143,14 @@ func TestRaisedLimitIsNotOver(t *testing.T) {
 		s := sample()
 		s.Now = now.Add(after)
 		s.Keys = []Key{{ID: "a", Requests: &Use{Limit: limit}}}
-		s.measure(&observe.Outlook{Refusals: []observe.ReasonCount{
+		s.addSummary(&observe.Summary{Refusals: []observe.ReasonCount{
 			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3, Minute: 3, Last: last},
 		}})
 		s.Judge(w)
 		return s
 	}
 	over := func(s *Status) bool {
-		in := s.LimitOf("a", "requests_per_minute").Over
+		in := s.DescribeLimit("a", "requests_per_minute").Over
 		if in != strings.Contains(s.Verdict.Text, "the key a is over its requests per minute") || in != (s.Keys[0].Badge == badgeOver) {
 			t.Errorf("%t, badge %q: %s", in, s.Keys[0].Badge, s.Verdict.Text)
 		}

@@ -92,20 +92,20 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is the maximum number of ended calls to show. The same number of failed, slow and
+// MaxShownEnded is the maximum number of ended calls to show. The same number of failed, slow and
 // refused calls is shown.
-const ShownEnded = 100
+const MaxShownEnded = 100
 
-func rows(flights []Call, ended []observe.Ended) []Call {
+func mergeCalls(flights []Call, ended []observe.EndedCall) []Call {
 	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
 	out := slices.Grow(flights, max(1, len(ended))) // the JSON must contain a list, not null
 	for i := range ended {
-		out = append(out, rowOf(&ended[i]))
+		out = append(out, endedCall(&ended[i]))
 	}
 	return out
 }
 
-func rowOf(e *observe.Ended) Call {
+func endedCall(e *observe.EndedCall) Call {
 	r := &e.Record
 	c := Call{
 		ID: r.RequestID.String(), ProxyID: r.ProxyRequestID, Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
@@ -135,13 +135,13 @@ func rowOf(e *observe.Ended) Call {
 		c.State = StateFailed
 	}
 	if r.Stream && r.UpstreamTTFT > 0 { // otherwise it is unknown when prefill ended
-		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
-		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
+		c.PromptSpeed = tokensPerSecond(float64(c.Fresh), r.UpstreamTTFT)
+		c.GenSpeed = tokensPerSecond(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
 	return c
 }
 
-func speed(tokens float64, d time.Duration) *float64 {
+func tokensPerSecond(tokens float64, d time.Duration) *float64 {
 	if tokens <= 0 || d < time.Millisecond {
 		return nil
 	}
@@ -175,9 +175,9 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
+func (r *Reason) causeText() string { return causeWithStatus(cmp.Or(r.Cause, r.Code), r.Engine) }
 
-func reasons(counts []observe.ReasonCount) []Reason {
+func newReasons(counts []observe.ReasonCount) []Reason {
 	out := make([]Reason, 0, len(counts))
 	for i := range counts {
 		c := &counts[i]

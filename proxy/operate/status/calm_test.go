@@ -23,43 +23,43 @@ func TestCalmAtEachBound(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
 	mild := func(r *observe.Record) { r.UpstreamTTFT, r.Queue = 1700*time.Millisecond, 800*time.Millisecond }
-	one := func(every int, change func(*observe.Record)) func(d *desk, second int) {
-		return func(d *desk, second int) {
+	one := func(every int, change func(*observe.Record)) func(d *simulatedEdge, second int) {
+		return func(d *simulatedEdge, second int) {
 			if second%every == 0 {
-				d.end("qwen", "tgi-1", change)
+				d.endCall("qwen", "tgi-1", change)
 			}
 		}
 	}
-	all := func(change func(*observe.Record)) func(d *desk, second int) {
-		return func(d *desk, _ int) { d.end("qwen", "tgi-1", change) }
+	all := func(change func(*observe.Record)) func(d *simulatedEdge, second int) {
+		return func(d *simulatedEdge, _ int) { d.endCall("qwen", "tgi-1", change) }
 	}
 	for _, c := range []struct {
 		name         string
 		good         int // additional good streams per second
-		below, above func(d *desk, second int)
+		below, above func(d *simulatedEdge, second int)
 		want         string
 	}{
-		{"two of a silent model fail", 0, one(30, broken), one(20, broken), "qwen fails 100 %"},
-		{"a fiftieth fails", 2, one(30, broken), one(15, broken), "qwen fails 3 %"},
-		{"two of a silent model are refused", 0, one(30, refusedFull), one(20, refusedFull), "qwen is full for 100 %"},
-		{"a twentieth is refused", 2, one(12, refusedFull), one(6, refusedFull), "qwen is full for 7 %"},
+		{"two of a silent model fail", 0, one(30, breakStream), one(20, breakStream), "qwen fails 100 %"},
+		{"a fiftieth fails", 2, one(30, breakStream), one(15, breakStream), "qwen fails 3 %"},
+		{"two of a silent model are refused", 0, one(30, refuseFull), one(20, refuseFull), "qwen is full for 100 %"},
+		{"a twentieth is refused", 2, one(12, refuseFull), one(6, refuseFull), "qwen is full for 7 %"},
 		{"four wait of a silent model", 0, one(15, waits), one(12, waits), "qwen keeps calls waiting "},
-		{"a twentieth waits long", 0, func(d *desk, second int) {
-			if d.end("qwen", "tgi-1", mild); second%30 == 0 {
-				d.end("qwen", "tgi-1", waits)
+		{"a twentieth waits long", 0, func(d *simulatedEdge, second int) {
+			if d.endCall("qwen", "tgi-1", mild); second%30 == 0 {
+				d.endCall("qwen", "tgi-1", waits)
 			}
-		}, func(d *desk, second int) {
-			if d.end("qwen", "tgi-1", mild); second%6 == 0 {
-				d.end("qwen", "tgi-1", waits)
+		}, func(d *simulatedEdge, second int) {
+			if d.endCall("qwen", "tgi-1", mild); second%6 == 0 {
+				d.endCall("qwen", "tgi-1", waits)
 			}
 		}, "qwen keeps calls waiting "},
-		{"nineteen are slow", 0, func(d *desk, second int) {
+		{"nineteen are slow", 0, func(d *simulatedEdge, second int) {
 			if second%60 < 19 {
-				d.end("qwen", "tgi-1", slow)
+				d.endCall("qwen", "tgi-1", slow)
 			}
-		}, func(d *desk, second int) {
+		}, func(d *simulatedEdge, second int) {
 			if second%60 < 20 {
-				d.end("qwen", "tgi-1", slow)
+				d.endCall("qwen", "tgi-1", slow)
 			}
 		}, "to its first token (p95)"},
 		{"all are a little slow", 0, all(mild), all(slow), "to its first token (p95)"},
@@ -68,18 +68,18 @@ func TestCalmAtEachBound(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk()
 				second := 0
-				play := func(seconds int, each func(d *desk, second int), look func(*Status)) {
+				play := func(seconds int, each func(d *simulatedEdge, second int), look func(*Status)) {
 					for range seconds {
 						for range c.good {
-							d.end("qwen", "tgi-2", nil)
+							d.endCall("qwen", "tgi-2", nil)
 						}
 						each(d, second)
-						look(d.look())
+						look(d.currentStatus())
 						second++
 						time.Sleep(time.Second)
 					}
 				}
-				play(60, func(d *desk, _ int) { d.end("qwen", "tgi-2", nil) }, func(*Status) {})
+				play(60, func(d *simulatedEdge, _ int) { d.endCall("qwen", "tgi-2", nil) }, func(*Status) {})
 				play(60, c.below, func(*Status) {}) // let the calls of the previous case expire
 				play(600, c.below, func(s *Status) {
 					if s.Verdict.Level != LevelOK {
@@ -105,11 +105,11 @@ func TestCalmAtEachBound(t *testing.T) {
 func TestBoundsAreBuckets(t *testing.T) {
 	var page strings.Builder
 	set := metrics.NewSet()
-	d := &desk{calls: observe.NewCalls(set, zap.NewNop(), config.Log{})}
-	d.calls.Configured([]string{"qwen"}, []string{"tgi-1"}, nil)
-	d.end("qwen", "tgi-1", func(r *observe.Record) { r.Queue = time.Second })
+	d := &simulatedEdge{calls: observe.NewCalls(set, zap.NewNop(), config.Log{})}
+	d.calls.SetConfigured([]string{"qwen"}, []string{"tgi-1"}, nil)
+	d.endCall("qwen", "tgi-1", func(r *observe.Record) { r.Queue = time.Second })
 	set.WritePrometheus(&page)
-	for name, b := range map[string]Bound{"ttft": Bounds.TTFT, "queue": Bounds.Queue} {
+	for name, b := range map[string]Threshold{"ttft": Thresholds.TTFT, "queue": Thresholds.Queue} {
 		bucket := regexp.MustCompile(fmt.Sprintf(`penstock_%s_seconds_bucket{[^}]*le="%g"}`, name, b.Most))
 		if !bucket.MatchString(page.String()) {
 			t.Errorf("there is no %s", bucket)
@@ -147,21 +147,25 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
 		{
-			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), reportLate }),
-			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), reportLate-1 }), "the metrics of gpu were last read 1 min ago",
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), lateReportSeconds }),
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), lateReportSeconds-1 }), "the metrics of gpu were last read 1 min ago",
 		},
 		{
-			up(func(u *Upstream) { u.State, u.Report, u.ReportAge = "busy", new(upstreams.Report), reportLate }),
-			up(func(u *Upstream) { u.Report, u.ReportAge, u.ReportFresh = new(upstreams.Report), reportLate, true }), "the metrics of gpu were last read",
+			up(func(u *Upstream) { u.State, u.Report, u.ReportAge = "busy", new(upstreams.Report), lateReportSeconds }),
+			up(func(u *Upstream) {
+				u.Report, u.ReportAge, u.ReportFresh = new(upstreams.Report), lateReportSeconds, true
+			}), "the metrics of gpu were last read",
 		},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
 		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, time.Hour), "the certificate is not valid before "},
 		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics repeatedly (stream)"},
-		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger has not been written for "},
+		{func(s *Status) { s.Unsaved = maxUnsavedSeconds + 1 }, func(s *Status) { s.Unsaved = maxUnsavedSeconds }, "the ledger has not been written for "},
 		{
-			func(s *Status) { s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter}}} },
 			func(s *Status) {
-				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter - 1}}}
+				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfterSeconds}}}
+			},
+			func(s *Status) {
+				s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfterSeconds - 1}}}
 			}, "DNS: 0 endpoints as of ",
 		},
 		{

@@ -6,10 +6,10 @@ import (
 	"penstock/upstreams"
 )
 
-// words describes a cause or an error code for an operator. It does not change text after a colon.
-func words(cause string) string {
+// describeCause describes a cause or an error code for an operator. It does not change text after a colon.
+func describeCause(cause string) string {
 	word, detail, more := strings.Cut(cause, ": ")
-	said := upstreams.Cause(word).Words()
+	said := upstreams.Cause(word).ShortMeaning()
 	if said == "" {
 		said = strings.ReplaceAll(strings.TrimPrefix(word, "upstream_"), "_", " ")
 	}

@@ -10,7 +10,7 @@ import (
 // does not change text after the cause.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
-		if got := words(string(c.Cause)); got != c.Words {
+		if got := describeCause(string(c.Cause)); got != c.Words {
 			t.Errorf("%s is %s, want %s", c.Cause, got, c.Words)
 		}
 	}
@@ -18,7 +18,7 @@ func TestCausesInWords(t *testing.T) {
 		"connect": "no connection", "tls: x509: expired": "TLS handshake failed: x509: expired",
 		"no_healthy_route": "no healthy route", "upstream_timeout": "timeout",
 	} {
-		if got := words(cause); got != want {
+		if got := describeCause(cause); got != want {
 			t.Errorf("%s is %s, want %s", cause, got, want)
 		}
 	}

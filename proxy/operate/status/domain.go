@@ -25,41 +25,41 @@ func (d Domain) Text() string {
 		text += "until " + d.NotAfter.UTC().Format(time.RFC3339)
 	}
 	if d.Problem != "" {
-		text += ", " + d.attempts()
+		text += ", " + d.attemptsText()
 	}
 	return text
 }
 
-func (d Domain) attempts() string {
+func (d Domain) attemptsText() string {
 	if d.Failures == 0 {
 		return d.Problem
 	}
-	return fmt.Sprintf("%s failed, the next is at %s: %s", count(d.Failures, "attempt"),
+	return fmt.Sprintf("%s failed, the next is at %s: %s", pluralize(d.Failures, "attempt"),
 		d.Next.UTC().Format(time.RFC3339), d.Problem)
 }
 
-func (d Domain) refused(now time.Time) string {
+func (d Domain) rejectionText(now time.Time) string {
 	switch {
 	case d.NotAfter.IsZero() && d.Problem != "":
-		return "there is no certificate of " + d.Name + " yet (" + d.attempts() + ")"
+		return "there is no certificate of " + d.Name + " yet (" + d.attemptsText() + ")"
 	case d.NotAfter.IsZero():
 		return "there is no certificate of " + d.Name + " yet"
 	case now.After(d.NotAfter):
 		return fmt.Sprintf("the certificate of %s expired on %s (%s)", d.Name,
-			d.NotAfter.UTC().Format(time.RFC3339), d.attempts())
+			d.NotAfter.UTC().Format(time.RFC3339), d.attemptsText())
 	}
 	return ""
 }
 
-// delays describes the certificates that are still valid but whose renewal is overdue.
-func (c *Certificate) delays(now time.Time) (all []string) {
+// overdueRenewals describes the certificates that are still valid but whose renewal is overdue.
+func (c *Certificate) overdueRenewals(now time.Time) (all []string) {
 	if c == nil {
 		return nil
 	}
 	for _, d := range c.Domains {
-		if d.Problem != "" && d.refused(now) == "" {
+		if d.Problem != "" && d.rejectionText(now) == "" {
 			all = append(all, fmt.Sprintf("the certificate of %s, which ends in %s, is not renewed: %s", d.Name,
-				Ago(d.NotAfter.Sub(now)), d.attempts()))
+				FormatDuration(d.NotAfter.Sub(now)), d.attemptsText()))
 		}
 	}
 	return all

@@ -23,9 +23,9 @@ func (u *Upstream) rank() int {
 		return rankHold
 	case u.State == "down" || u.State == "stalled":
 		return rankOut
-	case u.trouble() != "" || u.Suspect || Bounds.Attempts.share(u.failed()):
+	case u.troubleText() != "" || u.Suspect || Thresholds.Attempts.shareExceeds(u.failedAttempts()):
 		return rankTrouble
-	case u.active() > 0 || u.History.Ended > 0 || u.Hour.Downs > 0:
+	case u.activeCalls() > 0 || u.History.Ended > 0 || u.Hour.Downs > 0:
 		return rankBusy
 	}
 	return rankIdle
@@ -34,7 +34,7 @@ func (u *Upstream) rank() int {
 // Idle reports whether the upstream is up and unused.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
-func (u *Upstream) active() (n int) {
+func (u *Upstream) activeCalls() (n int) {
 	for _, p := range u.Pools {
 		n += p.Active
 	}
@@ -47,7 +47,7 @@ func (m *Model) rank() int {
 		return rankOut
 	case m.State == ModelFailing:
 		return rankFailing
-	case m.State == ModelDegraded, m.State == ModelFallback, down(m.Targets) != "":
+	case m.State == ModelDegraded, m.State == ModelFallback, downTargetsText(m.Targets) != "":
 		return rankTrouble
 	case m.History.Minute.Calls > 0 || m.Queue != nil && m.Queue.Waiting > 0:
 		return rankBusy
@@ -65,18 +65,18 @@ func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
 // Idle reports whether the key is unused and has no problem.
 func (k *Key) Idle() bool {
-	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.fullest() < 1 && k.Badge != badgeEnds && k.Badge != badgeOver
+	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.maxBudgetShare() < 1 && k.Badge != badgeEnds && k.Badge != badgeOver
 }
 
 func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
 }
 
-func (s *Status) byTrouble() []int {
-	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
+func (s *Status) upstreamOrder() []int {
+	return rankedIndexes(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
 }
 
-func places(n int, rank func(i int) int) []int {
+func rankedIndexes(n int, rank func(i int) int) []int {
 	out := make([]int, n)
 	for i := range out {
 		out[i] = i
@@ -87,7 +87,7 @@ func places(n int, rank func(i int) int) []int {
 
 // UpstreamRows returns the upstreams. Those with a problem come first.
 func (s *Status) UpstreamRows() (out []*Upstream) {
-	for _, i := range s.byTrouble() {
+	for _, i := range s.upstreamOrder() {
 		out = append(out, &s.Upstreams[i])
 	}
 	return out
@@ -95,7 +95,7 @@ func (s *Status) UpstreamRows() (out []*Upstream) {
 
 // ModelRows returns the models. Those with a problem come first.
 func (s *Status) ModelRows() (out []*Model) {
-	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
+	for _, i := range rankedIndexes(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		out = append(out, &s.Models[i])
 	}
 	return out
@@ -103,9 +103,9 @@ func (s *Status) ModelRows() (out []*Model) {
 
 // KeyRows returns the keys. Those with a problem come first.
 func (s *Status) KeyRows() (out []*Key) {
-	for _, i := range places(len(s.Keys), func(i int) int {
+	for _, i := range rankedIndexes(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {
-		case k.Refused > 0 || k.fullest() >= 1 || k.Badge == badgeEnds || k.Badge == badgeOver:
+		case k.Refused > 0 || k.maxBudgetShare() >= 1 || k.Badge == badgeEnds || k.Badge == badgeOver:
 			return rankTrouble
 		case k.Idle():
 			return rankIdle

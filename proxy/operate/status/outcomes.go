@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-func (s *Status) judge() {
-	s.soles()
+func (s *Status) judgeModels() {
+	s.findSoleUpstreams()
 	for i := range s.Models {
 		m := &s.Models[i]
-		m.Troubles = s.troublesOf(m)
-		m.StandIns = standIns(s, m)
+		m.Troubles = s.modelTroubles(m)
+		m.StandIns = availableFallbacks(s, m)
 		switch {
 		case m.StandIns != nil:
 			m.State = ModelFallback
 		case !m.Ready:
 			m.State = ModelOut
-		case m.failing():
+		case m.isFailing():
 			m.State = ModelFailing
 		case len(m.Troubles) > 0:
 			m.State = ModelDegraded
@@ -26,8 +26,8 @@ func (s *Status) judge() {
 	}
 }
 
-// soles finds each upstream that is the only upstream to accept calls for a model.
-func (s *Status) soles() {
+// findSoleUpstreams finds each upstream that is the only upstream to accept calls for a model.
+func (s *Status) findSoleUpstreams() {
 	of := map[string][]string{}
 	for i := range s.Models {
 		alone := ""
@@ -51,24 +51,24 @@ func (s *Status) soles() {
 	}
 }
 
-// servedBy returns ModelServed if an engine serves the model, ModelFallback if a fallback does, and
+// servingState returns ModelServed if an engine serves the model, ModelFallback if a fallback does, and
 // ModelOut otherwise.
-func (m *Model) servedBy() string {
+func (m *Model) servingState() string {
 	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
 	}
 	return m.State
 }
 
-// failing reports whether most of the model's calls fail or find no free slot.
-func (m *Model) failing() bool {
+// isFailing reports whether most of the model's calls fail or find no free slot.
+func (m *Model) isFailing() bool {
 	n := &m.History.Minute
-	return most(n.Failed+n.Full, n.Calls)
+	return isMajority(n.Failed+n.Full, n.Calls)
 }
 
-// standIns returns the fallbacks that can answer calls for m, in order. It returns all of them,
+// availableFallbacks returns the fallbacks that can answer calls for m, in order. It returns all of them,
 // because a key may not be allowed to use the first. Fallbacks of fallbacks are ignored.
-func standIns(s *Status, m *Model) (out []string) {
+func availableFallbacks(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
 	}
@@ -80,39 +80,39 @@ func standIns(s *Status, m *Model) (out []string) {
 	return out
 }
 
-func (s *Status) troublesOf(m *Model) (out []string) {
+func (s *Status) modelTroubles(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if Bounds.Failed.share(n.Failed, n.Calls) {
-		say("fails %s%s", shareOf(n.Failed, n.Calls), s.blame(m.ID))
+	if Thresholds.Failed.shareExceeds(n.Failed, n.Calls) {
+		say("fails %s%s", callShareText(n.Failed, n.Calls), s.failureSourceText(m.ID))
 	}
-	if Bounds.Full.share(n.Full, n.Calls) {
-		say("is full for %s: %s%s", shareOf(n.Full, n.Calls), s.slots(m), s.hit(m.ID))
+	if Thresholds.Full.shareExceeds(n.Full, n.Calls) {
+		say("is full for %s: %s%s", callShareText(n.Full, n.Calls), s.slotsText(m), s.dominantKeyText(m.ID))
 	}
-	if Bounds.Queue.quantile(n.QueueP95, n.Queued) {
-		say("keeps calls waiting %s for a slot (p95)", millis(n.QueueP95))
+	if Thresholds.Queue.quantileExceeds(n.QueueP95, n.Queued) {
+		say("keeps calls waiting %s for a slot (p95)", formatMillis(n.QueueP95))
 	}
-	if Bounds.TTFT.quantile(n.TTFTP95Millis, n.Streams) {
-		say("takes %s to its first token (p95)", millis(n.TTFTP95Millis))
+	if Thresholds.TTFT.quantileExceeds(n.TTFTP95Millis, n.Streams) {
+		say("takes %s to its first token (p95)", formatMillis(n.TTFTP95Millis))
 	}
 	return out
 }
 
-func shareOf(n, all int) string {
+func callShareText(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
 
-// slots describes how full a model is, or which of its engines get no new calls while they are
+// slotsText describes how full a model is, or which of its engines get no new calls while they are
 // busy.
-func (s *Status) slots(m *Model) string {
+func (s *Status) slotsText(m *Model) string {
 	active, total := 0, 0
-	for _, p := range poolsOf(*m) {
+	for _, p := range modelPools(*m) {
 		active, total = active+p.Active, total+p.Total
 	}
-	switch busy := s.busy(m); {
+	switch busy := s.busyUpstreams(m); {
 	case active < total && len(busy) == 1:
 		return "no new calls go to " + busy[0] + ", which does not answer its probes"
 	case active < total && busy != nil:
-		return "no new calls go to " + list(busy) + ", which do not answer their probes"
+		return "no new calls go to " + joinNames(busy) + ", which do not answer their probes"
 	case active < total:
 		return fmt.Sprintf("%d of %d slots are in use now", active, total)
 	}
@@ -122,8 +122,8 @@ func (s *Status) slots(m *Model) string {
 	return fmt.Sprintf("all %d slots are in use", total)
 }
 
-// busy returns the busy upstreams of a model.
-func (s *Status) busy(m *Model) (out []string) {
+// busyUpstreams returns the busy upstreams of a model.
+func (s *Status) busyUpstreams(m *Model) (out []string) {
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
 		if u.State == "busy" && u.Mode == "ready" && slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Upstream == u.Label }) {
@@ -133,7 +133,7 @@ func (s *Status) busy(m *Model) (out []string) {
 	return out
 }
 
-func (s *Status) blame(model string) string {
+func (s *Status) failureSourceText(model string) string {
 	where, why := map[string]int{}, map[string]map[string]int{} // by upstream; by upstream and reason
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
 		for i := range all {
@@ -142,14 +142,14 @@ func (s *Status) blame(model string) string {
 					why[r.Upstream] = map[string]int{}
 				}
 				where[r.Upstream] += r.Minute
-				why[r.Upstream][r.why()] += r.Minute
+				why[r.Upstream][r.causeText()] += r.Minute
 			}
 		}
 	}
-	at, most, all := greatest(where)
-	code, _, _ := greatest(why[at])
+	at, most, all := highestCount(where)
+	code, _, _ := highestCount(why[at])
 	if most*2 <= all {
-		code = mostFrequent(why)
+		code = mostFrequentReason(why)
 	}
 	switch {
 	case all == 0:
@@ -161,38 +161,38 @@ func (s *Status) blame(model string) string {
 	case most*2 > all:
 		return ", most on " + at + " (" + code + ")"
 	}
-	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
+	return fmt.Sprintf(", on %s (%s)", pluralize(len(where), "upstream"), code)
 }
 
-// mostFrequent returns the reason for which most calls failed, at any upstream.
-func mostFrequent(why map[string]map[string]int) string {
+// mostFrequentReason returns the reason for which most calls failed, at any upstream.
+func mostFrequentReason(why map[string]map[string]int) string {
 	sum := map[string]int{}
 	for _, reasons := range why {
 		for reason, n := range reasons {
 			sum[reason] += n
 		}
 	}
-	reason, _, _ := greatest(sum)
+	reason, _, _ := highestCount(sum)
 	return reason
 }
 
 // If most calls that find no free slot at a model use the same key, hit names this key.
-func (s *Status) hit(model string) string {
+func (s *Status) dominantKeyText(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
 		if r := &s.Refusals[i]; r.Model == model && r.Limit == "" && !r.Failed {
 			whose[r.Key] += r.Minute
 		}
 	}
-	if key, most, all := greatest(whose); key != "" && most*2 > all {
+	if key, most, all := highestCount(whose); key != "" && most*2 > all {
 		return ", most calls are of " + key
 	}
 	return ""
 }
 
-// greatest returns the name with the highest count. If more than one name has the highest count,
+// highestCount returns the name with the highest count. If more than one name has the highest count,
 // greatest returns the first in alphabetical order.
-func greatest(counts map[string]int) (name string, most, all int) {
+func highestCount(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
 		if c > most || c == most && n < name {
@@ -202,33 +202,33 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing describes an upstream that fails even though its models still work.
-func (s *Status) failing(u *Upstream) string {
-	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
+// failingUpstreamText describes an upstream that fails even though its models still work.
+func (s *Status) failingUpstreamText(u *Upstream) string {
+	if !Thresholds.Attempts.shareExceeds(u.failedAttempts()) || s.blamesUpstream(u.Name) {
 		return ""
 	}
-	return u.Label + " " + u.fails(s.whyFails(u)) + since(u.FailingSeconds) + ": see its log, or take it out (penstock drain " + u.Label + ")"
+	return u.Label + " " + u.failureShareText(s.mainFailureReason(u)) + sinceSuffix(u.FailingSeconds) + ": see its log, or take it out (penstock drain " + u.Label + ")"
 }
 
-func (s *Status) whyFails(u *Upstream) string {
+func (s *Status) mainFailureReason(u *Upstream) string {
 	why := map[string]int{}
 	for i := range s.Attempts {
 		if r := &s.Attempts[i]; r.Upstream == u.Name {
-			why[r.why()] += r.Minute
+			why[r.causeText()] += r.Minute
 		}
 	}
-	word, _, _ := greatest(why)
+	word, _, _ := highestCount(why)
 	return word
 }
 
-// failed counts failed attempts, including failures that a retry hid from the client.
-func (u *Upstream) failed() (n, all int) {
+// failedAttempts counts failed attempts, including failures that a retry hid from the client.
+func (u *Upstream) failedAttempts() (n, all int) {
 	m := &u.History.Minute
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-func (u *Upstream) fails(why string) string {
-	n, all := u.failed()
+func (u *Upstream) failureShareText(why string) string {
+	n, all := u.failedAttempts()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)
 	if hidden := u.History.Minute.Retried; hidden > 0 {
 		text += fmt.Sprintf(", %d of them hidden by retries", hidden)
@@ -239,11 +239,11 @@ func (u *Upstream) fails(why string) string {
 	return text + ")"
 }
 
-// told reports whether the sentence about a failing model already mentions the upstream.
-func (s *Status) told(upstream string) bool {
+// blamesUpstream reports whether the sentence about a failing model already mentions the upstream.
+func (s *Status) blamesUpstream(upstream string) bool {
 	return slices.ContainsFunc(s.Failures, func(r Reason) bool {
 		return r.Upstream == upstream && r.Minute > 0 && slices.ContainsFunc(s.Models, func(m Model) bool {
-			return m.ID == r.Model && Bounds.Failed.share(m.History.Minute.Failed, m.History.Minute.Calls)
+			return m.ID == r.Model && Thresholds.Failed.shareExceeds(m.History.Minute.Failed, m.History.Minute.Calls)
 		})
 	})
 }

@@ -19,32 +19,32 @@ import (
 	"penstock/upstreams"
 )
 
-// desk simulates the ends of calls at an edge with two models and two upstreams.
-type desk struct {
+// simulatedEdge simulates the ends of calls at an edge with two models and two upstreams.
+type simulatedEdge struct {
 	calls  *observe.Calls
 	models []Model
 }
 
-func newDesk() *desk {
-	d := &desk{calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{})}
-	d.calls.Configured([]string{"qwen", "gemma"}, []string{"tgi-1", "tgi-2"}, nil)
+func newDesk() *simulatedEdge {
+	d := &simulatedEdge{calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{})}
+	d.calls.SetConfigured([]string{"qwen", "gemma"}, []string{"tgi-1", "tgi-2"}, nil)
 	full := map[string]Pool{"text": {Active: 2, Total: 2}}
 	d.models = []Model{{ID: "qwen", Ready: true, Pools: full}, {ID: "gemma", Ready: true, Pools: full}}
 	return d
 }
 
-func (d *desk) look() *Status {
+func (d *simulatedEdge) currentStatus() *Status {
 	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
 	for _, name := range []string{"tgi-1", "tgi-2"} {
 		s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Name: name, Label: name, State: "up", Mode: "ready", Breaker: "closed"}})
 	}
-	s.measure(d.calls.Outlook(s.Now))
+	s.addSummary(d.calls.Summary(s.Now))
 	s.Judge(nil)
 	return s
 }
 
-// end simulates the end of one call. The call is a successful stream unless change modifies it.
-func (d *desk) end(model, upstream string, change func(*observe.Record)) {
+// endCall simulates the end of one call. The call is a successful stream unless change modifies it.
+func (d *simulatedEdge) endCall(model, upstream string, change func(*observe.Record)) {
 	r := &observe.Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Key: "team-a", Start: time.Now().Add(-2 * time.Second), Stream: true, Status: 200, Attempts: 1,
 		Outcome: observe.OK, PromptTokens: 100, CompletionTokens: 50, TTFT: 400 * time.Millisecond, UpstreamTTFT: 390 * time.Millisecond,
@@ -59,33 +59,33 @@ func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 	d.calls.Finish(r, time.Now())
 }
 
-func broken(r *observe.Record) {
+func breakStream(r *observe.Record) {
 	r.Outcome, r.Code, r.Cause, r.Committed = observe.StreamBroken, "upstream_bad_response", "truncated", true
 }
 
-func refusedFull(r *observe.Record) {
+func refuseFull(r *observe.Record) {
 	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
 }
 
-// calm simulates one second of a healthy edge. Occasionally a client disconnects or sends an
+// healthySecond simulates one second of a healthy edge. Occasionally a client disconnects or sends an
 // invalid request, a key reaches its limit, and a call waits or is slow. Once in a minute a call
 // fails.
-func (d *desk) calm(second int) {
+func (d *simulatedEdge) healthySecond(second int) {
 	for i := range 2 {
-		d.end("qwen", []string{"tgi-1", "tgi-2"}[i], nil)
-		d.end("gemma", "tgi-2", func(r *observe.Record) { r.Queue = 200 * time.Millisecond })
+		d.endCall("qwen", []string{"tgi-1", "tgi-2"}[i], nil)
+		d.endCall("gemma", "tgi-2", func(r *observe.Record) { r.Queue = 200 * time.Millisecond })
 	}
 	odd := map[int]func(*observe.Record){
 		3:  func(r *observe.Record) { r.Outcome, r.Phase = observe.ClientGone, observe.PhaseStreaming },
 		7:  func(r *observe.Record) { r.Outcome, r.Code, r.Status = observe.ClientError, "invalid_value", 400 },
-		12: func(r *observe.Record) { refusedFull(r); r.Code, r.Limit = "rate_limited", "requests_per_minute" },
-		13: refusedFull,
-		25: broken,
+		12: func(r *observe.Record) { refuseFull(r); r.Code, r.Limit = "rate_limited", "requests_per_minute" },
+		13: refuseFull,
+		25: breakStream,
 		40: func(r *observe.Record) { r.UpstreamTTFT, r.Queue = 9*time.Second, 3*time.Second },
-		50: broken,
+		50: breakStream,
 	}[second%60]
 	if odd != nil {
-		d.end("qwen", "tgi-1", odd)
+		d.endCall("qwen", "tgi-1", odd)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		for second := range 600 {
-			d.calm(second)
-			if s := d.look(); s.Verdict.Level != LevelOK || s.Models[0].State != ModelServed {
+			d.healthySecond(second)
+			if s := d.currentStatus(); s.Verdict.Level != LevelOK || s.Models[0].State != ModelServed {
 				t.Fatalf("after %d s: verdict %+v, troubles %q; want healthy and served", second, s.Verdict, s.Models[0].Troubles)
 			}
 			time.Sleep(time.Second)
@@ -116,57 +116,60 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		second func(d *desk, second int) // simulates one second of the problem
-		want   string                    // the sentence after a minute of the problem
-		state  string                    // expected state of the model qwen
+		second func(d *simulatedEdge, second int) // simulates one second of the problem
+		want   string                             // the sentence after a minute of the problem
+		state  string                             // expected state of the model qwen
 	}{
-		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
-		{"most fail on one", func(d *desk, second int) {
-			d.end("qwen", "tgi-1", broken)
+		{"a share fails on one upstream", func(d *simulatedEdge, _ int) { d.endCall("qwen", "tgi-1", breakStream) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
+		{"most fail on one", func(d *simulatedEdge, second int) {
+			d.endCall("qwen", "tgi-1", breakStream)
 			if second%3 == 0 {
-				d.end("qwen", "tgi-2", timeout)
+				d.endCall("qwen", "tgi-2", timeout)
 			}
 		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
-		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "Failing: qwen fails 50 % of its calls (120 of 240 in the last minute), on 2 upstreams (stream silent for too long)", ModelFailing},
-		{"no upstream is asked", func(d *desk, _ int) { d.end("qwen", "", down) }, "most before an upstream was asked (no healthy route)", ModelDegraded},
-		{"an upstream of many fails", func(d *desk, second int) {
+		{"they fail here and there", func(d *simulatedEdge, _ int) {
+			d.endCall("qwen", "tgi-1", timeout)
+			d.endCall("qwen", "tgi-2", timeout)
+		}, "Failing: qwen fails 50 % of its calls (120 of 240 in the last minute), on 2 upstreams (stream silent for too long)", ModelFailing},
+		{"no upstream is asked", func(d *simulatedEdge, _ int) { d.endCall("qwen", "", down) }, "most before an upstream was asked (no healthy route)", ModelDegraded},
+		{"an upstream of many fails", func(d *simulatedEdge, second int) {
 			for range 30 {
-				d.end("qwen", "tgi-2", nil)
+				d.endCall("qwen", "tgi-2", nil)
 			}
 			if second%4 == 0 {
-				d.end("qwen", "tgi-1", broken)
+				d.endCall("qwen", "tgi-1", breakStream)
 			}
 		}, "tgi-1 fails 20 % of what it is asked (15 of 75 in the last minute; answer cut off)", ModelServed},
-		{"retries hide what an upstream fails", func(d *desk, second int) {
-			d.end("qwen", "tgi-2", func(r *observe.Record) {
+		{"retries hide what an upstream fails", func(d *simulatedEdge, second int) {
+			d.endCall("qwen", "tgi-2", func(r *observe.Record) {
 				r.Attempts, r.Failed = 2, []observe.FailedAttempt{{Upstream: "tgi-1", Cause: "status", EngineStatus: 500, Fault: true}}
 			})
 		}, "tgi-1 fails 50 % of what it is asked (60 of 120 in the last minute, 60 of them hidden by retries; status 500): " +
 			"see its log, or take it out (penstock drain tgi-1). Every model is served.", ModelServed},
-		{"the reason is that of the place", func(d *desk, second int) {
-			d.end("qwen", "tgi-1", []func(*observe.Record){broken, timeout}[second%2])
+		{"the reason is that of the place", func(d *simulatedEdge, second int) {
+			d.endCall("qwen", "tgi-1", []func(*observe.Record){breakStream, timeout}[second%2])
 			if second%3 > 0 {
-				d.end("qwen", "", down)
+				d.endCall("qwen", "", down)
 			}
 		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
-		{"a status has its number", func(d *desk, _ int) {
-			d.end("qwen", "tgi-1", func(r *observe.Record) {
+		{"a status has its number", func(d *simulatedEdge, _ int) {
+			d.endCall("qwen", "tgi-1", func(r *observe.Record) {
 				r.Outcome, r.Code, r.Cause, r.EngineStatus = observe.UpstreamFail, "upstream_failed", "status", 500
 			})
 		}, "all on tgi-1 (status 500)", ModelDegraded},
-		{"a model is full", func(d *desk, _ int) {
+		{"a model is full", func(d *simulatedEdge, _ int) {
 			for range 18 {
-				d.end("qwen", "", refusedFull)
+				d.endCall("qwen", "", refuseFull)
 			}
 		}, "qwen is full for 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelFailing},
-		{"engines are full", func(d *desk, _ int) {
-			d.end("qwen", "tgi-1", func(r *observe.Record) {
-				refusedFull(r)
+		{"engines are full", func(d *simulatedEdge, _ int) {
+			d.endCall("qwen", "tgi-1", func(r *observe.Record) {
+				refuseFull(r)
 				r.Attempts, r.Upstream = 1, "tgi-1"
 			})
 		}, "qwen is full for 33 % of its calls", ModelDegraded},
-		{"calls wait", func(d *desk, _ int) { d.end("qwen", "tgi-1", waits) }, "qwen keeps calls waiting ", ModelDegraded},
-		{"first tokens are late", func(d *desk, _ int) { d.end("qwen", "tgi-1", slow) }, "to its first token (p95)", ModelDegraded},
+		{"calls wait", func(d *simulatedEdge, _ int) { d.endCall("qwen", "tgi-1", waits) }, "qwen keeps calls waiting ", ModelDegraded},
+		{"first tokens are late", func(d *simulatedEdge, _ int) { d.endCall("qwen", "tgi-1", slow) }, "to its first token (p95)", ModelDegraded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,22 +177,22 @@ func TestVerdictByOutcomes(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
 				run := func(seconds int, each func(second int)) *Status {
 					for second := range seconds {
-						d.end("qwen", "tgi-1", nil)
-						d.end("qwen", "tgi-2", nil)
-						d.end("gemma", "tgi-2", nil)
+						d.endCall("qwen", "tgi-1", nil)
+						d.endCall("qwen", "tgi-2", nil)
+						d.endCall("gemma", "tgi-2", nil)
 						each(second)
 						time.Sleep(time.Second)
 					}
-					return d.look()
+					return d.currentStatus()
 				}
 				run(60, func(int) {})
-				if v := d.look().Verdict; v.Level != LevelOK {
+				if v := d.currentStatus().Verdict; v.Level != LevelOK {
 					t.Fatalf("verdict before = %+v, want healthy", v)
 				}
 				var s *Status
 				run(60, func(second int) {
 					c.second(d, second)
-					s = d.look()
+					s = d.currentStatus()
 				})
 				level := LevelDegraded
 				if c.state == ModelFailing {
@@ -230,7 +233,7 @@ func TestFullWhileBusy(t *testing.T) {
 		for i, label := range []string{"a", "b"} {
 			s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Label: label, State: c.states[i], Mode: "ready"}})
 		}
-		if got := s.slots(&m); got != c.want {
+		if got := s.slotsText(&m); got != c.want {
 			t.Errorf("%v, %d in use: %q, want %q", c.states, c.active, got, c.want)
 		}
 	}
@@ -241,21 +244,21 @@ func TestFullWhileBusy(t *testing.T) {
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		for n := 1; n <= Bounds.Failed.Least; n++ {
-			d.end("qwen", "tgi-1", broken)
+		for n := 1; n <= Thresholds.Failed.Least; n++ {
+			d.endCall("qwen", "tgi-1", breakStream)
 			want := LevelOK
-			if n == Bounds.Failed.Least {
+			if n == Thresholds.Failed.Least {
 				want = LevelDegraded
 			}
-			if v := d.look().Verdict; v.Level != want {
+			if v := d.currentStatus().Verdict; v.Level != want {
 				t.Errorf("after %d failed calls: %+v", n, v)
 			}
 		}
 	})
 }
 
-// comparison matches a threshold in the expression of an alert.
-var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
+// thresholdPattern matches a threshold in the expression of an alert.
+var thresholdPattern = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
 // TestAlertsHaveTheBounds checks that the alerts use the verdict's thresholds and count the same
 // outcomes as failed.
@@ -278,9 +281,9 @@ func TestAlertsHaveTheBounds(t *testing.T) {
 			expr[r.Alert] = r.Expr
 		}
 	}
-	for _, b := range []Bound{Bounds.Failed, Bounds.Attempts, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+	for _, b := range []Threshold{Thresholds.Failed, Thresholds.Attempts, Thresholds.Full, Thresholds.TTFT, Thresholds.Queue} {
 		var got []string
-		for _, m := range comparison.FindAllStringSubmatch(expr[b.Alert], -1) {
+		for _, m := range thresholdPattern.FindAllStringSubmatch(expr[b.Alert], -1) {
 			got = append(got, m[1])
 		}
 		want := []string{strconv.FormatFloat(b.Most, 'g', -1, 64), strconv.Itoa(b.Least)}
@@ -288,18 +291,18 @@ func TestAlertsHaveTheBounds(t *testing.T) {
 			t.Errorf("%s compares with %q, and the verdict with %q:\n%s", b.Alert, got, want, expr[b.Alert])
 		}
 	}
-	if results := regexp.MustCompile(`result=~"([a-z_|]+)"`).FindStringSubmatch(expr[Bounds.Attempts.Alert]); results == nil {
-		t.Errorf("%s counts no results", Bounds.Attempts.Alert)
+	if results := regexp.MustCompile(`result=~"([a-z_|]+)"`).FindStringSubmatch(expr[Thresholds.Attempts.Alert]); results == nil {
+		t.Errorf("%s counts no results", Thresholds.Attempts.Alert)
 	} else {
 		for o := upstreams.OutcomeOK; o <= upstreams.OutcomeHandedOver; o++ {
-			if slices.Contains(strings.Split(results[1], "|"), o.String()) != o.Failed() {
-				t.Errorf("%s: a fault for the alert: %v, for the verdict: %v", o, !o.Failed(), o.Failed())
+			if slices.Contains(strings.Split(results[1], "|"), o.String()) != o.IsFailure() {
+				t.Errorf("%s: a fault for the alert: %v, for the verdict: %v", o, !o.IsFailure(), o.IsFailure())
 			}
 		}
 	}
-	outcomes := regexp.MustCompile(`outcome=~"([a-z_|]+)"`).FindStringSubmatch(expr[Bounds.Failed.Alert])
+	outcomes := regexp.MustCompile(`outcome=~"([a-z_|]+)"`).FindStringSubmatch(expr[Thresholds.Failed.Alert])
 	if outcomes == nil {
-		t.Fatalf("%s counts no outcomes", Bounds.Failed.Alert)
+		t.Fatalf("%s counts no outcomes", Thresholds.Failed.Alert)
 	}
 	counted := strings.Split(outcomes[1], "|")
 	for _, o := range []observe.Outcome{

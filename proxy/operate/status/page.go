@@ -29,17 +29,17 @@ var (
 // The policy allows exactly the page's style and script, by their hashes. Only these two constants
 // have the types template.CSS and template.JS, so html/template escapes all other values.
 var (
-	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
-	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	pageTemplate          = template.Must(template.New("page").Funcs(templateFuncs).Parse(pageHTML))
+	contentSecurityPolicy = "default-src 'none'; style-src '" + cspHash(string(pageCSS)) + "'; script-src '" + cspHash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-func hash(text string) string {
+func cspHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Policy is the page's Content-Security-Policy.
-func Policy() string { return policy }
+// ContentSecurityPolicy is the page's Content-Security-Policy.
+func ContentSecurityPolicy() string { return contentSecurityPolicy }
 
 // Sections lists the element ids of the sections that are updated while a page is open.
 var Sections = []string{
@@ -64,8 +64,8 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage renders the page about a call that is no longer recorded.
-func (s *Status) ForgottenPage(id string) ([]byte, error) {
+// UnknownCallPage renders the page about a call that is no longer recorded.
+func (s *Status) UnknownCallPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
 }
 
@@ -78,11 +78,11 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 	}{s.Now, s.Fleet, c, pageCSS})
 }
 
-// Remember adds an ended call that may be too old for the table.
-func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
+// AddEndedCall adds an ended call that may be too old for the table.
+func (s *Status) AddEndedCall(e *observe.EndedCall) { s.Calls = append(s.Calls, endedCall(e)) }
 
-// Remembered is a text about which calls are recorded.
-const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
+// RecordedCallsText is a text about which calls are recorded.
+const RecordedCallsText = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
 // Section renders the contents of one section.
 func (s *Status) Section(id string) (string, error) {
@@ -92,78 +92,78 @@ func (s *Status) Section(id string) (string, error) {
 
 func render(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
-	err := page.ExecuteTemplate(&b, name, data)
+	err := pageTemplate.ExecuteTemplate(&b, name, data)
 	return b.Bytes(), err
 }
 
-var helpers = template.FuncMap{
-	"seconds": func(v float64) string { return Ago(secondsOf(v)) },
-	"since":   func(at, now time.Time) string { return Ago(now.Sub(at)) },
+var templateFuncs = template.FuncMap{
+	"seconds": func(v float64) string { return FormatDuration(secondsDuration(v)) },
+	"since":   func(at, now time.Time) string { return FormatDuration(now.Sub(at)) },
 	"clock":   func(at time.Time) string { return at.Format("15:04:05") },
 	"stamp":   func(at time.Time) string { return at.Format(time.RFC3339) },
-	"ms":      millis,
+	"ms":      formatMillis,
 
 	"unixstamp": func(at int64) string { return time.Unix(at, 0).UTC().Format(time.RFC3339) },
 
-	"speed":    speedOf,
-	"percent":  func(share float64) string { return strconv.Itoa(percentOf(share)) + " %" },
-	"bar":      barOf,
-	"spark":    spark,
-	"last":     func(v []float64) float64 { return at(v, len(v)-1) },
-	"rate":     rateOf,
-	"deny":     func(a map[string]uint64, words ...string) (n uint64) { return sum(a, words) },
-	"short":    short,
-	"pools":    func(m *Model) []namedPool { return poolsOf(*m) },
-	"ownpools": ownPools,
-	"amounts":  amountsOf,
-	"plural":   count,
+	"speed":    formatSpeed,
+	"percent":  func(share float64) string { return strconv.Itoa(sharePercent(share)) + " %" },
+	"bar":      newBar,
+	"spark":    newSparkline,
+	"last":     func(v []float64) float64 { return valueAt(v, len(v)-1) },
+	"rate":     formatRate,
+	"deny":     func(a map[string]uint64, words ...string) (n uint64) { return sumCounts(a, words) },
+	"short":    shortID,
+	"pools":    func(m *Model) []namedPool { return modelPools(*m) },
+	"ownpools": upstreamPools,
+	"amounts":  titledAmounts,
+	"plural":   pluralize,
 	"add":      func(a, b int) int { return a + b },
 	"int":      func(n int64) int { return int(n) },
-	"pool":     poolWord,
+	"pool":     poolLabel,
 	"active":   slotsInUse,
 
 	"engineQueue": engineQueue,
 
-	"fullest":   (*Key).fullest,
-	"pairs":     pairsOf,
+	"fullest":   (*Key).maxBudgetShare,
+	"pairs":     certificatePairs,
 	"perSecond": func(perMinute float64) float64 { return perMinute / time.Minute.Seconds() },
-	"many":      func(rows int) bool { return rows > foldedAbove },
-	"crowd":     func(rows int) bool { return rows > crowdAbove },
+	"many":      func(rows int) bool { return rows > maxUnfoldedRows },
+	"crowd":     func(rows int) bool { return rows > maxNarrowRows },
 	"part":      func(n, all int) string { return strconv.Itoa(percent(n, all)) + " %" },
-	"takers":    takers,
+	"takers":    eligibleTargetsText,
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
-	"missing":   missing,
-	"list":      list,
-	"refuses":   func(r upstreams.Refusing) string { return refusesText(&r) },
+	"missing":   ineligibleTargets,
+	"list":      joinNames,
+	"refuses":   func(r upstreams.RefusedFeature) string { return refusalShareText(&r) },
 	"sign":      Verdict.sign,
 	"title":     Verdict.title,
-	"down":      down,
+	"down":      downTargetsText,
 	"why":       (*Attempt).Why,
-	"kept":      func() string { return Remembered },
-	"meaning":   meaningOf,
-	"because":   reasonOf,
+	"kept":      func() string { return RecordedCallsText },
+	"meaning":   causeMeaning,
+	"because":   choiceMeaning,
 	"succeeded": func(c *Call) bool { return c.State == StateDone && c.Upstream != "" },
 
 	"excerpt":       (*Excerpt).String,
-	"folded":        func(n int, what, state string) folded { return folded{n, what, state} },
-	"idleModels":    func(s *Status) int { return idle(s.ModelRows()) },
-	"idleUpstreams": func(s *Status) int { return idle(s.UpstreamRows()) },
-	"idleKeys":      func(s *Status) int { return idle(s.KeyRows()) },
+	"folded":        func(n int, what, state string) foldedRows { return foldedRows{n, what, state} },
+	"idleModels":    func(s *Status) int { return idleRowCount(s.ModelRows()) },
+	"idleUpstreams": func(s *Status) int { return idleRowCount(s.UpstreamRows()) },
+	"idleKeys":      func(s *Status) int { return idleRowCount(s.KeyRows()) },
 }
 
 type idler interface{ Idle() bool }
 
-type folded struct {
+type foldedRows struct {
 	N           int
 	What, State string
 }
 
-const crowdAbove = 60
+const maxNarrowRows = 60
 
-const foldedAbove = 12
+const maxUnfoldedRows = 12
 
-func idle[R idler](rows []R) (n int) {
-	if len(rows) <= foldedAbove {
+func idleRowCount[R idler](rows []R) (n int) {
+	if len(rows) <= maxUnfoldedRows {
 		return 0
 	}
 	for _, r := range rows {
@@ -174,11 +174,11 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-func takers(all []Target) string {
-	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
+func eligibleTargetsText(all []Target) string {
+	return fmt.Sprintf("%d of %s", len(all)-len(ineligibleTargets(all)), pluralize(len(all), "target"))
 }
 
-func missing(all []Target) (out []Target) {
+func ineligibleTargets(all []Target) (out []Target) {
 	for _, t := range all {
 		if !t.Eligible {
 			out = append(out, t)
@@ -187,22 +187,22 @@ func missing(all []Target) (out []Target) {
 	return out
 }
 
-func at(v []float64, i int) float64 {
+func valueAt(v []float64, i int) float64 {
 	if i < 0 {
 		return -1
 	}
 	return v[i]
 }
 
-func sum(a map[string]uint64, words []string) (n uint64) {
+func sumCounts(a map[string]uint64, words []string) (n uint64) {
 	for _, w := range words {
 		n += a[w]
 	}
 	return n
 }
 
-// millis formats a duration in milliseconds, or returns a dash if the duration is unknown.
-func millis(v float64) string {
+// formatMillis formats a duration in milliseconds, or returns a dash if the duration is unknown.
+func formatMillis(v float64) string {
 	switch {
 	case v <= 0:
 		return "–"
@@ -213,17 +213,17 @@ func millis(v float64) string {
 	case v < 60_000:
 		return strconv.FormatFloat(v/1000, 'f', 2, 64) + " s"
 	}
-	return Ago(time.Duration(v * float64(time.Millisecond)))
+	return FormatDuration(time.Duration(v * float64(time.Millisecond)))
 }
 
-func speedOf(v *float64) string {
+func formatSpeed(v *float64) string {
 	if v == nil {
 		return "–"
 	}
-	return rateOf(*v)
+	return formatRate(*v)
 }
 
-func rateOf(v float64) string {
+func formatRate(v float64) string {
 	switch {
 	case v < 0:
 		return "–"
@@ -233,9 +233,9 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short truncates a request id. The remaining characters are enough for a reader to distinguish
+// shortID truncates a request id. The remaining characters are enough for a reader to distinguish
 // ids.
-func short(id string) string {
+func shortID(id string) string {
 	if len(id) > 12 {
 		return id[:12]
 	}
@@ -253,7 +253,7 @@ type bar struct {
 	Full                 bool
 }
 
-func barOf(p namedPool) bar {
+func newBar(p namedPool) bar {
 	b := bar{
 		Own: p.Active, Others: p.Others, Total: p.Total, Elsewhere: p.Elsewhere, Full: p.Total > 0 && p.Active >= p.Total,
 	}
@@ -274,10 +274,10 @@ type namedPool struct {
 	Sources       []string
 }
 
-// poolsOf returns a model's pools to show. If the pools share their slots, this is a single pool.
+// modelPools returns a model's pools to show. If the pools share their slots, this is a single pool.
 // Otherwise it is each pool that has slots. The pools of higher tiers follow.
-func poolsOf(m Model) []namedPool {
-	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
+func modelPools(m Model) []namedPool {
+	out := namedPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
 		t := &m.Tiers[i]
 		name := "tier " + strconv.Itoa(t.Tier)
@@ -285,15 +285,15 @@ func poolsOf(m Model) []namedPool {
 			name += " serves"
 		}
 		if i > 0 {
-			out = append(out, shownPools(t.Pools, t.Separate, name, name+", ")...)
+			out = append(out, namedPools(t.Pools, t.Separate, name, name+", ")...)
 		}
 	}
 	return out
 }
 
-// shownPools returns a tier's pools with their names. If separate is true, it returns each pool
+// namedPools returns a tier's pools with their names. If separate is true, it returns each pool
 // under its prefixed name, and otherwise only the shared pool.
-func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
+func namedPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
 		return []namedPool{{shared, p.Active, p.Total, p.Elsewhere, p.Others, p.Sources}}
@@ -306,9 +306,9 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools returns the pools of an upstream. It counts calls from other edges, because they also
+// upstreamPools returns the pools of an upstream. It counts calls from other edges, because they also
 // occupy slots.
-func ownPools(u *Upstream) (out []namedPool) {
+func upstreamPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
 		switch {
@@ -330,7 +330,7 @@ func engineQueue(u *Upstream) int {
 }
 
 func slotsInUse(u *Upstream) (n int) {
-	for _, p := range ownPools(u) {
+	for _, p := range upstreamPools(u) {
 		n += p.Active
 	}
 	return n
@@ -347,8 +347,8 @@ const (
 	sparkHeight = 28.0
 )
 
-// spark draws a line through the values. -1 leaves a gap in the line.
-func spark(values []float64) sparkline {
+// newSparkline draws a line through the values. -1 leaves a gap in the line.
+func newSparkline(values []float64) sparkline {
 	s := sparkline{}
 	for _, v := range values {
 		s.Peak = math.Max(s.Peak, v)

@@ -19,10 +19,10 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// counters is a script that runs before the script of the page. It counts the nodes that the page's
+// countNodesScript is a script that runs before the script of the page. It counts the nodes that the page's
 // script creates, and the rows in which that script touches nodes. Its function renew passes
 // updates to the page.
-const counters = `(() => {
+const countNodesScript = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;
 	const counts = (of, name, nodes) => {
@@ -87,7 +87,7 @@ func bigSample() *Status {
 // TestRenewalsTouchWhatIsNew checks that an update of an open page touches only rows whose text
 // differs, and creates nodes only for new cells.
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
-	fastset.LeaveOut(t, "what a renewal does to the page in a browser")
+	fastset.SkipIfShort(t, "what a renewal does to the page in a browser")
 	state := bigSample()
 	state.Judge(nil)
 	body, err := state.Page()
@@ -96,19 +96,19 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", Policy())
+		w.Header().Set("Content-Security-Policy", ContentSecurityPolicy())
 		_, _ = w.Write(body)
 	}))
 	defer server.Close()
 	tab := browser.Open(t, 1280, 900, false)
-	if _, err := chromedp.Call(tab, cdp.AddScriptToEvaluateOnNewDocument, cdp.AddScriptToEvaluateOnNewDocumentParams{Source: counters}); err != nil {
+	if _, err := chromedp.Call(tab, cdp.AddScriptToEvaluateOnNewDocument, cdp.AddScriptToEvaluateOnNewDocumentParams{Source: countNodesScript}); err != nil {
 		t.Fatal(err)
 	}
 	if err := chromedp.Do(tab, chromedp.Navigate(server.URL)); err != nil {
 		t.Fatal(err)
 	}
-	var shown Shown
-	if got := renew(t, tab, state, &shown); len(got.Touched) > 0 {
+	var shown ShownPage
+	if got := applyUpdates(t, tab, state, &shown); len(got.Touched) > 0 {
 		t.Errorf("what the page shows already touches %v", got.Touched)
 	}
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			c.change(state)
-			if got := renew(t, tab, state, &shown); !slices.Equal(got.Touched, c.touches) || got.Made > c.made {
+			if got := applyUpdates(t, tab, state, &shown); !slices.Equal(got.Touched, c.touches) || got.Made > c.made {
 				t.Errorf("touches %.300v and makes %d nodes, want %v and at most %d", got.Touched, got.Made, c.touches, c.made)
 			}
 		})
@@ -157,7 +157,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	t.Run("one that is down goes up, and back to its place, past rows that stay", func(t *testing.T) {
 		for _, as := range []string{"down", "up"} {
 			state.Upstreams[30].State = as
-			others := slices.DeleteFunc(renew(t, tab, state, &shown).Touched, func(id string) bool {
+			others := slices.DeleteFunc(applyUpdates(t, tab, state, &shown).Touched, func(id string) bool {
 				return id == "upstream-gpu-30" || !strings.HasPrefix(id, "upstream-")
 			})
 			if at := slices.Index(names(), "gpu-30 "+as); len(others) > 0 || at != map[string]int{"down": 0, "up": 30}[as] {
@@ -179,27 +179,27 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 		}
 		point("#upstream-gpu-12")
 		state.Upstreams[30].State = "down"
-		renew(t, tab, state, &shown)
+		applyUpdates(t, tab, state, &shown)
 		if at := slices.Index(names(), "gpu-30 down"); at != 30 {
 			t.Errorf("gpu-30 is row %d while the pointer is among the rows", at)
 		}
 		point("h1")
-		renew(t, tab, state, &shown)
+		applyUpdates(t, tab, state, &shown)
 		if at := slices.Index(names(), "gpu-30 down"); at != 0 {
 			t.Errorf("gpu-30 is row %d afterwards", at)
 		}
 	})
 }
 
-type touch struct {
+type pageChanges struct {
 	Made    int      `json:"made"`
 	Touched []string `json:"touched"`
 }
 
-// renew passes the next updates to the page's script.
-func renew(t *testing.T, tab context.Context, s *Status, shown *Shown) (got touch) {
+// applyUpdates passes the next updates to the page's script.
+func applyUpdates(t *testing.T, tab context.Context, s *Status, shown *ShownPage) (got pageChanges) {
 	t.Helper()
-	changed, err := s.Renewals(shown)
+	changed, err := s.PageUpdates(shown)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-type pair struct {
+type certificatePair struct {
 	Of, Text, Level string
 	// Ends says when the certificate expires and what to do, if the headline mentions the
 	// certificate. Soon is true if the expiry is not yet a problem.
@@ -14,7 +14,7 @@ type pair struct {
 	Soon bool
 }
 
-func pairsOf(s *Status) (out []pair) {
+func certificatePairs(s *Status) (out []certificatePair) {
 	for _, c := range []struct {
 		of, setting string
 		*Certificate
@@ -23,20 +23,20 @@ func pairsOf(s *Status) (out []pair) {
 			continue
 		}
 		until, left := c.NotAfter.UTC().Format(time.RFC3339), c.NotAfter.Sub(s.Now)
-		p := pair{Of: c.of, Text: "certificate of " + c.of + ": until " + until, Level: LevelOK}
-		ends := "the certificate of " + c.of + " ends in " + Ago(left) + " (" + until + "): " + newPair(c.setting)
-		overdue, urgent := config.RenewalOverdue(c.NotBefore, c.NotAfter)
+		p := certificatePair{Of: c.of, Text: "certificate of " + c.of + ": until " + until, Level: LevelOK}
+		ends := "the certificate of " + c.of + " ends in " + FormatDuration(left) + " (" + until + "): " + replaceFilesText(c.setting)
+		overdue, urgent := config.RenewalThresholds(c.NotBefore, c.NotAfter)
 		switch {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
 		case left < urgent:
 			p.Level, p.Ends = LevelFailing, ends
-			p.Text += ", which is in " + Ago(left)
+			p.Text += ", which is in " + FormatDuration(left)
 		case left < overdue:
 			p.Level, p.Ends = LevelDegraded, ends
-			p.Text += ", which is in " + Ago(left)
-		case left < config.EndsSoon(c.NotBefore, c.NotAfter):
+			p.Text += ", which is in " + FormatDuration(left)
+		case left < config.ExpiryNotice(c.NotBefore, c.NotAfter):
 			p.Ends, p.Soon = ends, true
 		}
 		out = append(out, p)
@@ -44,7 +44,7 @@ func pairsOf(s *Status) (out []pair) {
 	return out
 }
 
-// newPair tells the operator to replace a certificate from a file.
-func newPair(setting string) string {
+// replaceFilesText tells the operator to replace a certificate from a file.
+func replaceFilesText(setting string) string {
 	return "write a new pair to the paths of " + setting + ".cert and " + setting + ".key, no restart is needed"
 }

@@ -57,7 +57,7 @@ func TestPairs(t *testing.T) {
 		}
 		for _, line := range c.lines {
 			_, text, _ := strings.Cut(strings.TrimSuffix(line, "</li>"), "</span> ")
-			if !strings.Contains(page, line) || !strings.Contains(strings.Join(strings.Fields(string(s.Terminal(80))), " "), text) {
+			if !strings.Contains(page, line) || !strings.Contains(strings.Join(strings.Fields(string(s.TerminalText(80))), " "), text) {
 				t.Errorf("there is no %q in\n%s", line, page)
 			}
 		}
@@ -88,8 +88,8 @@ func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
 		s.Judge(nil)
 		v, todo := s.Verdict, "What to do: penstock explain PenstockCertificateExpires"
 		if v.Level != LevelOK || strings.Contains(v.Text, "Look at: the certificate of the public listener (tls) ends in ") != want ||
-			strings.HasSuffix(v.Text, "): write a new pair to the paths of tls.cert and tls.key, no restart is needed.") != want || (s.WhatToDo() == todo) != want {
-			t.Errorf("a life of %v: %+v, %s", life, v, s.WhatToDo())
+			strings.HasSuffix(v.Text, "): write a new pair to the paths of tls.cert and tls.key, no restart is needed.") != want || (s.RemedyCommands() == todo) != want {
+			t.Errorf("a life of %v: %+v, %s", life, v, s.RemedyCommands())
 		}
 	}
 }

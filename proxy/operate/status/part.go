@@ -2,12 +2,12 @@ package status
 
 import "fmt"
 
-// Part selects the rows of the long lists. If there are thousands of rows, the whole state would be
+// RowRange selects the rows of the long lists. If there are thousands of rows, the whole state would be
 // megabytes long.
-type Part struct{ Limit, Offset int }
+type RowRange struct{ Limit, Offset int }
 
-// PartDefault is the number of rows shown by default.
-const PartDefault = 200
+// DefaultRowLimit is the number of rows shown by default.
+const DefaultRowLimit = 200
 
 // Excerpt describes which rows of a list a response contains.
 type Excerpt struct {
@@ -25,16 +25,16 @@ func (e *Excerpt) String() string {
 	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
 }
 
-// Show removes the rows outside p from each of the long lists. It does not change statements about
+// SelectRows removes the rows outside p from each of the long lists. It does not change statements about
 // all rows, such as the verdict.
-func (s *Status) Show(p Part) {
+func (s *Status) SelectRows(p RowRange) {
 	s.Excerpts = map[string]*Excerpt{}
-	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)
-	s.Upstreams = excerpt(s, "upstreams", s.Upstreams, s.UpstreamRows, p)
-	s.Keys = excerpt(s, "keys", s.Keys, s.KeyRows, p)
+	s.Models = excerptRows(s, "models", s.Models, s.ModelRows, p)
+	s.Upstreams = excerptRows(s, "upstreams", s.Upstreams, s.UpstreamRows, p)
+	s.Keys = excerptRows(s, "keys", s.Keys, s.KeyRows, p)
 }
 
-func excerpt[T any](s *Status, list string, all []T, ranked func() []*T, p Part) []T {
+func excerptRows[T any](s *Status, list string, all []T, ranked func() []*T, p RowRange) []T {
 	if p.Offset == 0 && len(all) <= p.Limit {
 		return all
 	}

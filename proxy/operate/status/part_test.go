@@ -26,7 +26,7 @@ func TestShow(t *testing.T) {
 	seen := map[string]bool{}
 	for offset, rows := range map[int]int{0: 200, 200: 200, 400: 50, 600: 0} {
 		s := edge()
-		s.Show(Part{Limit: 200, Offset: offset})
+		s.SelectRows(RowRange{Limit: 200, Offset: offset})
 		if len(s.Upstreams) != rows || len(s.Keys) != rows {
 			t.Errorf("from %d on: %d upstreams, %d keys, want %d", offset, len(s.Upstreams), len(s.Keys), rows)
 		}
@@ -53,7 +53,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("%d upstreams are in one of the parts", len(seen))
 	}
 	s := edge()
-	if s.Show(Part{Limit: 450}); s.Upstreams[0].Label != "u0" || len(s.Excerpts) != 0 {
+	if s.SelectRows(RowRange{Limit: 450}); s.Upstreams[0].Label != "u0" || len(s.Excerpts) != 0 {
 		t.Error("lists that fit were changed")
 	}
 }

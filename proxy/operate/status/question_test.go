@@ -22,7 +22,7 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("%s is the last engine of %v", u.Label, u.SoleFor)
 		}
 	}
-	s.Show(Part{Limit: 2})
+	s.SelectRows(RowRange{Limit: 2})
 	text, err := s.Section("upstreams")
 	if err != nil || strings.Count(text, "No other engine takes calls for alone, last.") != 1 || !strings.Contains(text, "Take gpu-a out of service?") {
 		t.Errorf("section upstreams: %v, want one warning and the question about gpu-a\n%s", err, text)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Renewal updates one section of an open page.
-type Renewal struct {
+// SectionUpdate updates one section of an open page.
+type SectionUpdate struct {
 	Frame *string   `json:"frame,omitempty"`
 	Rows  []PageRow `json:"rows,omitempty"`
 }
@@ -19,58 +19,58 @@ type PageRow struct {
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// Shown records what an open page shows. The zero value is for a page that has received no updates
+// ShownPage records what an open page shows. The zero value is for a page that has received no updates
 // yet.
-type Shown struct {
-	whole, frames map[string]string            // texts by section
-	rows          map[string]map[string]string // row texts by section and id
+type ShownPage struct {
+	sectionTexts, sectionFrames map[string]string            // texts by section
+	rowTexts                    map[string]map[string]string // row texts by section and id
 }
 
-// Renewals returns the updates for a page, by section, and records that the page now shows them.
-func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
-	changed := map[string]Renewal{}
+// PageUpdates returns the updates for a page, by section, and records that the page now shows them.
+func (s *Status) PageUpdates(page *ShownPage) (map[string]SectionUpdate, error) {
+	changed := map[string]SectionUpdate{}
 	for _, id := range Sections {
 		text, err := s.Section(id)
 		if err != nil {
 			return nil, err
 		}
-		if r, ok := page.renew(id, text); ok {
+		if r, ok := page.updateSection(id, text); ok {
 			changed[id] = r
 		}
 	}
 	return changed, nil
 }
 
-func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
-	if s.whole == nil {
-		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
+func (s *ShownPage) updateSection(section, text string) (r SectionUpdate, ok bool) {
+	if s.sectionTexts == nil {
+		s.sectionTexts, s.sectionFrames, s.rowTexts = map[string]string{}, map[string]string{}, map[string]map[string]string{}
 	}
-	if before, known := s.whole[section]; known && before == text {
+	if before, known := s.sectionTexts[section]; known && before == text {
 		return r, false
 	}
-	s.whole[section] = text
-	frame, rows := cut(text)
-	if before, known := s.frames[section]; !known || before != frame {
-		s.frames[section], r.Frame = frame, &frame
+	s.sectionTexts[section] = text
+	frame, rows := splitRows(text)
+	if before, known := s.sectionFrames[section]; !known || before != frame {
+		s.sectionFrames[section], r.Frame = frame, &frame
 	}
 	now := make(map[string]string, len(rows))
 	r.Rows = make([]PageRow, len(rows))
 	for i, row := range rows {
 		id := rowID(row)
 		r.Rows[i] = PageRow{ID: id}
-		r.Rows[i].Text, r.Rows[i].Cells = differs(s.rows[section][id], row)
+		r.Rows[i].Text, r.Rows[i].Cells = diffRow(s.rowTexts[section][id], row)
 		now[id] = row
 	}
-	s.rows[section] = now
+	s.rowTexts[section] = now
 	return r, true
 }
 
-// differs returns the update for a row: the row's whole text, or only the cells that differ.
-func differs(before, row string) (text string, cells map[int]string) {
+// diffRow returns the update for a row: the row's whole text, or only the cells that differ.
+func diffRow(before, row string) (text string, cells map[int]string) {
 	if before == row {
 		return "", nil
 	}
-	was, is := cellsOf(before), cellsOf(row)
+	was, is := splitCells(before), splitCells(row)
 	if len(was) != len(is) || was[0] != is[0] || len(is) == 1 {
 		return row, nil
 	}
@@ -83,9 +83,9 @@ func differs(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// cellsOf splits a table row into its first tag and its cells. In the HTML, each cell starts on a
+// splitCells splits a table row into its first tag and its cells. In the HTML, each cell starts on a
 // new line.
-func cellsOf(row string) []string {
+func splitCells(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
 		lines[i+1] = "<t" + strings.TrimSuffix(lines[i+1], "\n</tr>")
@@ -93,15 +93,15 @@ func cellsOf(row string) []string {
 	return lines
 }
 
-// rowsMark ends the tag of an element whose children are rows. Names are escaped, so they cannot
+// rowsMarker ends the tag of an element whose children are rows. Names are escaped, so they cannot
 // contain the mark.
-const rowsMark = " data-rows>"
+const rowsMarker = " data-rows>"
 
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
-// cut removes the rows from a section's text. It returns the text around them, and the rows.
-func cut(text string) (frame string, rows []string) {
-	head, body, ok := strings.Cut(text, rowsMark)
+// splitRows removes the rows from a section's text. It returns the text around them, and the rows.
+func splitRows(text string) (frame string, rows []string) {
+	head, body, ok := strings.Cut(text, rowsMarker)
 	if !ok {
 		return text, nil
 	}
@@ -115,7 +115,7 @@ func cut(text string) (frame string, rows []string) {
 		// All rows start with the same tag.
 		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n"))
 	}
-	return head + rowsMark + body[:at] + body[end:], rows
+	return head + rowsMarker + body[:at] + body[end:], rows
 }
 
 func rowID(row string) string {

@@ -15,7 +15,7 @@ func TestRenewals(t *testing.T) {
 		return "\n" + `<tr id="` + id + `">` + "\n<th>" + id + "</th>\n<td>" + text + "</td>\n</tr>"
 	}
 	item := func(id, text string) string { return "\n" + `<li id="` + id + `">` + text + "</li>" }
-	var page Shown
+	var page ShownPage
 	for i, c := range []struct{ text, want string }{
 		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "frame a+ b\"<+"},
 		{fmt.Sprintf(frame, row("a", "1")+row("b&#34;&lt;", "1"), "x"), "nothing"},
@@ -28,7 +28,7 @@ func TestRenewals(t *testing.T) {
 		{"", "frame"},
 		{"", "nothing"},
 	} {
-		r, ok := page.renew("models", c.text)
+		r, ok := page.updateSection("models", c.text)
 		var got []string
 		if !ok {
 			got = append(got, "nothing")
@@ -58,13 +58,13 @@ func TestRenewals(t *testing.T) {
 func TestRenewalsAreWhole(t *testing.T) {
 	s := sample()
 	s.Judge(nil)
-	var page Shown
+	var page ShownPage
 	for _, id := range Sections {
 		text, err := s.Section(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, _ := page.renew(id, text)
+		r, _ := page.updateSection(id, text)
 		n := len(*r.Frame)
 		for _, row := range r.Rows {
 			n += len("\n") + len(row.Text)
@@ -78,7 +78,7 @@ func TestRenewalsAreWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, ok := page.renew("calls", text)
+	r, ok := page.updateSection("calls", text)
 	if !ok || r.Frame != nil || len(r.Rows) != 5 || r.Rows[0].Text == "" || r.Rows[1].Text+r.Rows[4].Text != "" {
 		t.Errorf("renew = %+v, want 5 rows without a frame", r)
 	}

@@ -18,10 +18,10 @@ func (u *Upstream) Runbook() string {
 		return "PenstockUpstreamDown"
 	case u.State == "stalled", u.Unheard > 0:
 		return "PenstockUpstreamStalled"
-	case u.failsCalls():
+	case u.breakerBlocksCalls():
 		return "PenstockBreakerOpen"
-	case Bounds.Attempts.share(u.failed()):
-		return Bounds.Attempts.Alert
+	case Thresholds.Attempts.shareExceeds(u.failedAttempts()):
+		return Thresholds.Attempts.Alert
 	}
 	return ""
 }
@@ -37,20 +37,20 @@ func (s *Status) Runbooks() (all []string) {
 		m := &s.Models[i]
 		n := &m.History.Minute
 		add(m.State == ModelOut || m.State == ModelFallback, "PenstockModelWithoutEngine")
-		add(Bounds.Failed.share(n.Failed, n.Calls), Bounds.Failed.Alert)
-		add(Bounds.Full.share(n.Full, n.Calls), Bounds.Full.Alert)
-		add(Bounds.Queue.quantile(n.QueueP95, n.Queued), Bounds.Queue.Alert)
-		add(Bounds.TTFT.quantile(n.TTFTP95Millis, n.Streams), Bounds.TTFT.Alert)
+		add(Thresholds.Failed.shareExceeds(n.Failed, n.Calls), Thresholds.Failed.Alert)
+		add(Thresholds.Full.shareExceeds(n.Full, n.Calls), Thresholds.Full.Alert)
+		add(Thresholds.Queue.quantileExceeds(n.QueueP95, n.Queued), Thresholds.Queue.Alert)
+		add(Thresholds.TTFT.quantileExceeds(n.TTFTP95Millis, n.Streams), Thresholds.TTFT.Alert)
 	}
-	for _, i := range s.byTrouble() {
+	for _, i := range s.upstreamOrder() {
 		u := &s.Upstreams[i]
 		add(u.Mode == "ready", u.Runbook())
 	}
 	add(s.Panicking != "", "PenstockPanicking")
-	add(s.Certificate.ends(s.Now), "PenstockCertificateExpires")
-	add(s.AdminCertificate.ends(s.Now), "PenstockAdminCertificateExpires")
-	add(len(s.Certificate.delays(s.Now)) > 0, "PenstockCertificateNotRenewed")
-	add(s.Unsaved > unsavedMost, "PenstockLedgerUnsaved")
+	add(s.Certificate.needsReplacement(s.Now), "PenstockCertificateExpires")
+	add(s.AdminCertificate.needsReplacement(s.Now), "PenstockAdminCertificateExpires")
+	add(len(s.Certificate.overdueRenewals(s.Now)) > 0, "PenstockCertificateNotRenewed")
+	add(s.Unsaved > maxUnsavedSeconds, "PenstockLedgerUnsaved")
 	add(slices.ContainsFunc(s.Discoveries, func(d Discovery) bool { return d.Problem() != "" }), "PenstockDiscoveryStale")
 	add(slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.Problem() != "" }), "PenstockIssuerKeys")
 	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "PenstockHookFails")
@@ -59,11 +59,11 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// WhatToDo lists the commands among the remedies, or returns "" if the remedies contain no command.
-func (s *Status) WhatToDo() string {
+// RemedyCommands lists the commands among the remedies, or returns "" if the remedies contain no command.
+func (s *Status) RemedyCommands() string {
 	var all []string
 	for _, r := range s.Remedies() {
-		if strings.HasPrefix(r, "penstock ") && r != lookAgain {
+		if strings.HasPrefix(r, "penstock ") && r != defaultRemedy {
 			all = append(all, r)
 		}
 	}
@@ -73,8 +73,8 @@ func (s *Status) WhatToDo() string {
 	return "What to do: " + strings.Join(all, ", ")
 }
 
-// lookAgain is the remedy for a problem that has no other remedy.
-const lookAgain = "penstock top"
+// defaultRemedy is the remedy for a problem that has no other remedy.
+const defaultRemedy = "penstock top"
 
 // Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
 // never empty.
@@ -87,7 +87,7 @@ func (s *Status) Remedies() (all []string) {
 			all = append(all, remedy)
 		}
 	}
-	for _, i := range s.byTrouble() {
+	for _, i := range s.upstreamOrder() {
 		u := &s.Upstreams[i]
 		add(u.Mode != "ready", "penstock ready "+u.Label)
 		add(u.Unheard > 0, "penstock explain upstream_suspect")
@@ -96,58 +96,58 @@ func (s *Status) Remedies() (all []string) {
 		}
 		add(len(u.Missing) > 0, "penstock doctor --config FILE says what "+u.Label+" serves")
 		add(u.State == "pending", "penstock explain pending")
-		add(u.unread() != "", u.Label+": look at its metrics page")
+		add(u.lateReportText() != "", u.Label+": look at its metrics page")
 	}
 	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "penstock explain hook_unavailable")
 	add(s.TurnedAway, "penstock explain limits.connections")
 	add(s.AdminPortShared, "penstock explain admin.listen")
-	add(len(all) == 0, lookAgain)
+	add(len(all) == 0, defaultRemedy)
 	return all
 }
 
-// ends reports whether a certificate from a file is invalid or expires soon.
-func (c *Certificate) ends(now time.Time) bool {
+// needsReplacement reports whether a certificate from a file is invalid or expires soon.
+func (c *Certificate) needsReplacement(now time.Time) bool {
 	if c == nil || len(c.Domains) > 0 {
 		return false
 	}
-	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter)
+	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.ExpiryNotice(c.NotBefore, c.NotAfter)
 }
 
-// replace returns the end of a sentence that tells the operator how to replace a certificate from a
+// replacementText returns the end of a sentence that tells the operator how to replace a certificate from a
 // file. It does not apply to certificates that the edge itself obtains, which have other remedies.
-func (c *Certificate) replace(setting string) string {
+func (c *Certificate) replacementText(setting string) string {
 	if len(c.Domains) > 0 {
 		return ""
 	}
-	return ": " + newPair(setting)
+	return ": " + replaceFilesText(setting)
 }
 
-type runbook struct {
+type alertRunbook struct {
 	Name string
-	Text []runText
+	Text []runbookText
 }
 
-type runText struct {
+type runbookText struct {
 	Text string
 	Code bool
 }
 
-// linked matches a Markdown link. The page shows only the link's text.
-var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+// markdownLink matches a Markdown link. The page shows only the link's text.
+var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-func sections(document string) (all [][2]string) {
+func alertSections(document string) (all [][2]string) {
 	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
 	for _, section := range strings.Split(alerts, "\n### ")[1:] {
 		name, text, _ := strings.Cut(section, "\n")
-		all = append(all, [2]string{name, linked.ReplaceAllString(strings.TrimSpace(text), "$1")})
+		all = append(all, [2]string{name, markdownLink.ReplaceAllString(strings.TrimSpace(text), "$1")})
 	}
 	return all
 }
 
-// AlertTexts returns the instructions for each alert, by name, without Markdown.
-func AlertTexts(document string) map[string]string {
+// AlertInstructions returns the instructions for each alert, by name, without Markdown.
+func AlertInstructions(document string) map[string]string {
 	all := map[string]string{}
-	for _, s := range sections(document) {
+	for _, s := range alertSections(document) {
 		all[s[0]] = strings.ReplaceAll(s[1], "`", "")
 	}
 	return all
@@ -156,11 +156,11 @@ func AlertTexts(document string) map[string]string {
 // RunbookPage renders the instructions for all alerts. The anchor of each text is the name of its
 // alert.
 func RunbookPage(document string, now time.Time) ([]byte, error) {
-	var all []runbook
-	for _, section := range sections(document) {
-		one := runbook{Name: section[0]}
+	var all []alertRunbook
+	for _, section := range alertSections(document) {
+		one := alertRunbook{Name: section[0]}
 		for i, piece := range strings.Split(section[1], "`") {
-			one.Text = append(one.Text, runText{piece, i%2 == 1})
+			one.Text = append(one.Text, runbookText{piece, i%2 == 1})
 		}
 		all = append(all, one)
 	}
@@ -168,6 +168,6 @@ func RunbookPage(document string, now time.Time) ([]byte, error) {
 		Now   time.Time
 		Fleet *fleet.State
 		CSS   template.CSS
-		All   []runbook
+		All   []alertRunbook
 	}{now, nil, pageCSS, all})
 }

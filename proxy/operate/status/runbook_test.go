@@ -25,7 +25,7 @@ func TestRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile(`"(Penstock[A-Za-z]+)"`).FindAllStringSubmatch(string(source), -1)
-	for _, b := range []Bound{Bounds.Failed, Bounds.Attempts, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+	for _, b := range []Threshold{Thresholds.Failed, Thresholds.Attempts, Thresholds.Full, Thresholds.TTFT, Thresholds.Queue} {
 		named = append(named, []string{"", b.Alert})
 	}
 	if len(named) < 15 {
@@ -46,12 +46,12 @@ func TestRunbooks(t *testing.T) {
 func TestWhatToDo(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
-	if s.Judge(nil); s.WhatToDo() != "" {
-		t.Errorf("%s: %s", s.Verdict.Text, s.WhatToDo())
+	if s.Judge(nil); s.RemedyCommands() != "" {
+		t.Errorf("%s: %s", s.Verdict.Text, s.RemedyCommands())
 	}
 	s.Upstreams[0].Mode = "drain"
-	if s.Judge(nil); s.WhatToDo() != "What to do: penstock ready "+s.Upstreams[0].Label {
-		t.Errorf("%s: %s", s.Verdict.Text, s.WhatToDo())
+	if s.Judge(nil); s.RemedyCommands() != "What to do: penstock ready "+s.Upstreams[0].Label {
+		t.Errorf("%s: %s", s.Verdict.Text, s.RemedyCommands())
 	}
 }
 
@@ -83,9 +83,9 @@ func TestRunbooksOfTroubles(t *testing.T) {
 		if want != "" {
 			todo = "What to do: penstock explain " + want
 		}
-		text := string(s.Terminal(200))
-		if s.WhatToDo() != todo || !strings.Contains(text, todo+"\n") || strings.Index(text, "\n\n") < strings.Index(text, " in flight ") {
-			t.Errorf("%q, want %q:\n%s", s.WhatToDo(), todo, text)
+		text := string(s.TerminalText(200))
+		if s.RemedyCommands() != todo || !strings.Contains(text, todo+"\n") || strings.Index(text, "\n\n") < strings.Index(text, " in flight ") {
+			t.Errorf("%q, want %q:\n%s", s.RemedyCommands(), todo, text)
 		}
 		if got := strings.Join(s.Runbooks(), " "); got != want || (s.Verdict.Level == LevelOK) != (want == "") {
 			t.Errorf("%q, want %q: %+v", got, want, s.Verdict)

@@ -40,7 +40,7 @@ func TestFallback(t *testing.T) {
 		if err != nil || !strings.Contains(page, `! fallback</span><small>no engine serves it, its calls go to <a href="#model-gemma">gemma</a></small><small>for 29 s`) {
 			t.Errorf("section models: %v, want the badge fallback:\n%s", err, page)
 		}
-		if text := string(s.Terminal(120)); !strings.Contains(text, "fallback") || !strings.Contains(text, "\n  "+sentence) || strings.Contains(text, "OUT ") {
+		if text := string(s.TerminalText(120)); !strings.Contains(text, "fallback") || !strings.Contains(text, "\n  "+sentence) || strings.Contains(text, "OUT ") {
 			t.Errorf("the terminal has\n%s", text)
 		}
 		run(false, false)
@@ -67,17 +67,17 @@ func TestFullAndOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		for range 3 {
-			d.end("qwen", "", refusedFull)
+			d.endCall("qwen", "", refuseFull)
 		}
 		for range 2 {
-			d.end("qwen", "", func(r *observe.Record) { refusedFull(r); r.Code, r.Limit = "rate_limited", "tokens_per_minute" })
+			d.endCall("qwen", "", func(r *observe.Record) { refuseFull(r); r.Code, r.Limit = "rate_limited", "tokens_per_minute" })
 		}
-		d.end("qwen", "", func(r *observe.Record) {
-			refusedFull(r)
+		d.endCall("qwen", "", func(r *observe.Record) {
+			refuseFull(r)
 			r.Outcome, r.Code, r.Status = observe.ClientError, "invalid_value", 400
 		})
 		s := &Status{Now: time.Now(), Models: d.models, Keys: []Key{{ID: "team-b"}}}
-		s.measure(d.calls.Outlook(s.Now))
+		s.addSummary(d.calls.Summary(s.Now))
 		s.Judge(nil)
 		if k := s.Keys[0]; k.Refused != 6 || k.Full != 3 || k.OverLimit != 2 {
 			t.Errorf("key = %+v, want 6 refused, 3 full and 2 over the limit", k)
@@ -92,7 +92,7 @@ func TestFullAndOverLimit(t *testing.T) {
 				t.Errorf("the page lacks %s", want)
 			}
 		}
-		text := string(s.Terminal(160))
+		text := string(s.TerminalText(160))
 		for _, want := range []string{"0 failed, 3 full, 2 over limit in the last minute", "FULL", "OVER LIMIT", "3 (50%)", "2 (33%)", "refused 6 times in 5 min (2 over its limits, 3 found it full), mostly by capacity_full"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the terminal lacks %q:\n%s", want, text)
@@ -127,7 +127,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 		Pools: []upstreams.PoolStatus{{Pool: "text", Active: 2, Elsewhere: 4, Limit: 8}},
 	}}}
 	s.Judge(nil)
-	text := string(s.Terminal(100))
+	text := string(s.TerminalText(100))
 	if strings.Count(text, " 6/8 ") != 2 || !strings.Contains(text, "Slots in use are those of all edges: 2 at this one, 4 at others.") {
 		t.Errorf("the terminal has\n%s", text)
 	}
@@ -137,7 +137,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 		}
 	}
 	s.Upstreams[0].Pools[0].Elsewhere = 0
-	if text := string(s.Terminal(100)); strings.Contains(text, "all edges") {
+	if text := string(s.TerminalText(100)); strings.Contains(text, "all edges") {
 		t.Errorf("no other edge holds a slot:\n%s", text)
 	}
 }

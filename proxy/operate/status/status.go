@@ -96,9 +96,9 @@ type Faults struct {
 	AdminPortShared bool `json:"-"`                                 // shared for longer than a take-over
 }
 
-// unsavedMost is how many seconds usage may wait for the ledger before the delay counts as a
+// maxUnsavedSeconds is how many seconds usage may wait for the ledger before the delay counts as a
 // problem.
-const unsavedMost = 5
+const maxUnsavedSeconds = 5
 
 // Certificate describes the validity of one of the edge's certificates.
 type Certificate struct {
@@ -125,7 +125,7 @@ func (c *Certificate) Trouble(now time.Time) string {
 	case len(c.Domains) > 0:
 		var all []string
 		for _, d := range c.Domains {
-			if t := d.refused(now); t != "" {
+			if t := d.rejectionText(now); t != "" {
 				all = append(all, t)
 			}
 		}
@@ -148,20 +148,20 @@ func (d Discovery) Text() string {
 	}
 	known := "nothing known yet"
 	if d.Age >= 0 {
-		known = "known for " + Ago(secondsOf(d.Age))
+		known = "known for " + FormatDuration(secondsDuration(d.Age))
 	}
-	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
+	return d.Source + ": " + pluralize(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfter is how many seconds a discovery may fail before the edge reports it.
-const staleAfter = 10
+// staleAfterSeconds is how many seconds a discovery may fail before the edge reports it.
+const staleAfterSeconds = 10
 
 // Problem says why the endpoints may be out of date, or returns "".
 func (d Discovery) Problem() string {
-	if d.Stale < staleAfter {
+	if d.Stale < staleAfterSeconds {
 		return ""
 	}
-	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
+	return d.Source + ": " + pluralize(d.Targets, "endpoint") + " as of " + FormatDuration(secondsDuration(d.Stale)) + " ago: " + d.Trouble
 }
 
 // DiscoveredModels counts the models discovered at one upstream.
@@ -175,7 +175,7 @@ type DiscoveredModels struct {
 
 // Text describes the models in one line.
 func (d DiscoveredModels) Text() string {
-	text := d.Upstream + ": " + count(d.Models, "model") + " discovered"
+	text := d.Upstream + ": " + pluralize(d.Models, "model") + " discovered"
 	if d.LeftOut > 0 {
 		text += ", " + strconv.Itoa(d.LeftOut) + " left out"
 	}
@@ -197,9 +197,9 @@ func (i Issuer) Text() string {
 		return t
 	}
 	if i.Age < 0 {
-		return "issuer " + i.Name + ": " + count(i.Keys, "key") + " of a file"
+		return "issuer " + i.Name + ": " + pluralize(i.Keys, "key") + " of a file"
 	}
-	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
+	return "issuer " + i.Name + ": " + pluralize(i.Keys, "key") + ", fetched " + FormatDuration(secondsDuration(i.Age)) + " ago"
 }
 
 // Problem says why some of the issuer's keys may be missing, or returns "".
@@ -210,7 +210,7 @@ func (i Issuer) Problem() string {
 	case i.Keys == 0:
 		return "issuer " + i.Name + ": its tokens are refused, for its keys have not been fetched yet: " + i.Trouble
 	}
-	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
+	return "issuer " + i.Name + ": " + pluralize(i.Keys, "key") + " as of " + FormatDuration(secondsDuration(i.Age)) + " ago: " + i.Trouble
 }
 
 // Hook is an operator's hook that returned no decision for some calls in the last minute.
@@ -230,17 +230,17 @@ func (h Hook) Text() string {
 	if h.Open {
 		then = "so they passed unchecked"
 	}
-	cause := upstreams.Cause(h.Cause).Words()
+	cause := upstreams.Cause(h.Cause).ShortMeaning()
 	if h.Words != "" {
 		cause += ": " + h.Words
 	}
 	return fmt.Sprintf("the hook %s gave no decision on %d of %s in the last minute (%s), %s: see its log, or penstock explain hook_unavailable",
-		h.Name, h.Undecided, count(h.Calls, "call"), cause, then)
+		h.Name, h.Undecided, pluralize(h.Calls, "call"), cause, then)
 }
 
 // Problem returns Text if the hook fails for too many calls, and otherwise "".
 func (h Hook) Problem() string {
-	if Bounds.Failed.share(h.Undecided, h.Calls) {
+	if Thresholds.Failed.shareExceeds(h.Undecided, h.Calls) {
 		return h.Text()
 	}
 	return ""
@@ -257,12 +257,12 @@ type Copies struct {
 // Text describes the copies in one line.
 func (c Copies) Text() string {
 	return fmt.Sprintf("the hook %s lost the copies of %d of %s in the last minute (%s): see the sink's own log", c.Hook, c.Lost,
-		count(c.Calls, "call"), c.Why)
+		pluralize(c.Calls, "call"), c.Why)
 }
 
 // Problem returns Text if too many copies were lost, and otherwise "".
 func (c Copies) Problem() string {
-	if Bounds.Failed.share(c.Lost, c.Calls) {
+	if Thresholds.Failed.shareExceeds(c.Lost, c.Calls) {
 		return c.Text()
 	}
 	return ""
@@ -389,7 +389,7 @@ type Shadow struct {
 // ShadowOf describes the copies of a model's calls.
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
-	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
+	for end, n := range observe.ShadowCounts(calls, model, to).Ended {
 		out.Copies[observe.ShadowEnd(end).String()] = n
 	}
 	return out
@@ -425,7 +425,7 @@ type Key struct {
 	Today       KeyDay   `json:"today"`
 	// Refused counts calls that were refused before they reached an engine.
 	Refused int `json:"refused_5m"`
-	// OverLimit counts the refused calls that exceeded a limit of the key.
+	// LimitDescription counts the refused calls that exceeded a limit of the key.
 	OverLimit int `json:"over_limit_5m"`
 	// Full counts the refused calls that found no slot.
 	Full int `json:"full_5m"`
@@ -440,16 +440,16 @@ type Key struct {
 	// Badge is a word from a closed set for the worst note.
 	Badge string `json:"badge,omitempty"`
 
-	over []overLimit
+	exceededLimits []exceededLimit
 }
 
-type overLimit struct {
+type exceededLimit struct {
 	limit string // the prefix group_ marks a group's limit
 	calls int
 	last  time.Time
 }
 
-func (k *Key) limitNow(limit string) string {
+func (k *Key) currentLimit(limit string) string {
 	if b := k.budget(limit); b != nil {
 		return b.Limit
 	}
@@ -470,48 +470,48 @@ func (k *Key) limitNow(limit string) string {
 	return ""
 }
 
-const budgetNear = 0.9
+const nearBudgetShare = 0.9
 
-// describe sets the key's notes and its badge. urgent is the number of leading notes that are
+// setNotesAndBadge sets the key's notes and its badge. urgent is the number of leading notes that are
 // urgent, because calls are refused or the key has just expired. shown is the number of leading
 // notes that the headline may show.
-func (k *Key) describe(now time.Time) (urgent, shown int) {
+func (k *Key) setNotesAndBadge(now time.Time) (urgent, shown int) {
 	var soon, old []string
-	k.Notes, k.Badge = nil, k.badgeOf(now)
-	for _, o := range k.over {
+	k.Notes, k.Badge = nil, k.badgeText(now)
+	for _, o := range k.exceededLimits {
 		name, b := strings.TrimPrefix(o.limit, groupLimit), k.budget(o.limit)
 		text := noteOver + strings.ReplaceAll(name, "_", " ")
 		if b != nil {
 			text += " (" + b.Used + " of " + b.Limit + ")"
 		}
-		text += ", " + refusedCalls(o.calls) + " in the last minute"
+		text += ", " + refusedCallsText(o.calls) + " in the last minute"
 		if b != nil {
-			text += ", until " + b.renewal()
+			text += ", until " + b.renewalTime()
 		}
-		k.Notes = append(k.Notes, text+k.remedy(name))
+		k.Notes = append(k.Notes, text+k.limitRemedy(name))
 	}
 	for i := range k.Budgets {
 		b := &k.Budgets[i]
-		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.renewal()
+		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.renewalTime()
 		switch {
 		// An earlier note already mentions the budget.
-		case slices.ContainsFunc(k.over, func(o overLimit) bool { return k.budget(o.limit) == b }):
+		case slices.ContainsFunc(k.exceededLimits, func(o exceededLimit) bool { return k.budget(o.limit) == b }):
 		case b.Share >= 1:
-			k.Notes = append(k.Notes, text+k.remedy(b.Name))
-		case b.Share >= budgetNear:
+			k.Notes = append(k.Notes, text+k.limitRemedy(b.Name))
+		case b.Share >= nearBudgetShare:
 			soon = append(soon, text)
 		}
 	}
 	if left := k.Ends.Sub(now); !k.Ends.IsZero() {
 		when := " (" + k.Ends.UTC().Format(time.RFC3339) + ")"
-		week := config.EndsSoon(time.Time{}, k.Ends)
+		week := config.ExpiryNotice(time.Time{}, k.Ends)
 		switch {
 		case left <= -week:
-			old = append(old, "expired "+Ago(-left)+" ago"+when)
+			old = append(old, "expired "+FormatDuration(-left)+" ago"+when)
 		case left <= 0:
-			k.Notes = append(k.Notes, "expired "+Ago(-left)+" ago"+when)
+			k.Notes = append(k.Notes, "expired "+FormatDuration(-left)+" ago"+when)
 		case left < week:
-			soon = append(soon, noteEnds+Ago(left)+when)
+			soon = append(soon, noteEnds+FormatDuration(left)+when)
 		}
 	}
 	urgent = len(k.Notes)
@@ -521,8 +521,8 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	return urgent, shown
 }
 
-// remedy returns the end of a sentence that says what to do if the limit refuses calls.
-func (k *Key) remedy(limit string) string {
+// limitRemedy returns the end of a sentence that says what to do if the limit refuses calls.
+func (k *Key) limitRemedy(limit string) string {
 	where := "keys[].limits."
 	if k.IsGroup {
 		where = "groups[].limits."
@@ -530,16 +530,16 @@ func (k *Key) remedy(limit string) string {
 	return ": raise " + where + limit + ", or wait"
 }
 
-// OverLimit describes, for the log, a limit that refuses a key's calls.
-type OverLimit struct {
+// LimitDescription describes, for the log, a limit that refuses a key's calls.
+type LimitDescription struct {
 	Used, Limit string    // for a budget; otherwise empty
 	Until       time.Time // for a budget: when its next period starts
 	Remedy      string
 	Over        bool // false if the limit has refused no call since it was changed
 }
 
-// LimitOf describes a limit of a key. A limit with the prefix group_ belongs to the key's group.
-func (s *Status) LimitOf(key, limit string) OverLimit {
+// DescribeLimit describes a limit of a key. A limit with the prefix group_ belongs to the key's group.
+func (s *Status) DescribeLimit(key, limit string) LimitDescription {
 	name, ofGroup := strings.CutPrefix(limit, groupLimit)
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
 	if i >= 0 && ofGroup {
@@ -550,11 +550,11 @@ func (s *Status) LimitOf(key, limit string) OverLimit {
 	if i >= 0 {
 		k = &s.Keys[i]
 	}
-	o := OverLimit{Over: true, Remedy: strings.TrimPrefix(k.remedy(name), ": ") + " (penstock explain " + name + ")"}
+	o := LimitDescription{Over: true, Remedy: strings.TrimPrefix(k.limitRemedy(name), ": ") + " (penstock explain " + name + ")"}
 	if b := k.budget(limit); b != nil {
 		o.Used, o.Limit, o.Until = b.Used, b.Limit, b.Renews
 	}
-	o.Over = i < 0 || slices.ContainsFunc(k.over, func(o overLimit) bool { return o.limit == limit })
+	o.Over = i < 0 || slices.ContainsFunc(k.exceededLimits, func(o exceededLimit) bool { return o.limit == limit })
 	return o
 }
 
@@ -568,7 +568,7 @@ func (k *Key) budget(limit string) *Budget {
 	return nil
 }
 
-func refusedCalls(n int) string { return count(n, "call") + " refused" }
+func refusedCallsText(n int) string { return pluralize(n, "call") + " refused" }
 
 const groupLimit = "group_"
 
@@ -587,17 +587,17 @@ const (
 	noteEnds = "ends in "
 )
 
-func (k *Key) badgeOf(now time.Time) string {
+func (k *Key) badgeText(now time.Time) string {
 	switch ends := k.Ends.Sub(now); {
-	case len(k.over) > 0:
+	case len(k.exceededLimits) > 0:
 		return badgeOver
 	case !k.Ends.IsZero() && ends <= 0:
 		return badgeExpired
-	case k.fullest() >= 1:
+	case k.maxBudgetShare() >= 1:
 		return badgeSpent
-	case !k.Ends.IsZero() && ends < config.EndsSoon(time.Time{}, k.Ends):
+	case !k.Ends.IsZero() && ends < config.ExpiryNotice(time.Time{}, k.Ends):
 		return badgeEnds
-	case k.fullest() >= budgetNear:
+	case k.maxBudgetShare() >= nearBudgetShare:
 		return badgeNear
 	}
 	return ""
@@ -625,7 +625,7 @@ type Budget struct {
 	Renews time.Time `json:"renews"`
 }
 
-func (b Budget) renewal() string { return b.Renews.UTC().Format("2006-01-02 15:04 UTC") }
+func (b Budget) renewalTime() string { return b.Renews.UTC().Format("2006-01-02 15:04 UTC") }
 
 // Text describes the budget in one line.
 func (b Budget) Text() string {
@@ -633,10 +633,10 @@ func (b Budget) Text() string {
 	if b.Share >= 1 {
 		text += "is used up: "
 	}
-	return text + b.Used + " of " + b.Limit + ", until " + b.renewal()
+	return text + b.Used + " of " + b.Limit + ", until " + b.renewalTime()
 }
 
-func (k *Key) fullest() float64 {
+func (k *Key) maxBudgetShare() float64 {
 	most := -1.0
 	for i := range k.Budgets {
 		most = max(most, k.Budgets[i].Share)
@@ -666,9 +666,9 @@ type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call          // running calls; Of may reorder and extend the slice
-	Ended     []observe.Ended // newest first
-	Keys      []Key           // without their calls and refusals
+	Flights   []Call              // running calls; Of may reorder and extend the slice
+	Ended     []observe.EndedCall // newest first
+	Keys      []Key               // without their calls and refusals
 	// KeysOver returns the keys with the given ids, and their groups. If KeysOver is set, it
 	// replaces Keys. The function Of passes the ids of the keys whose limits refused calls in the
 	// last minute.
@@ -677,8 +677,8 @@ type Input struct {
 	Now      time.Time
 }
 
-// Of describes the edge. After that, the caller sets the fields about the process and calls Judge.
-func Of(in *Input) *Status {
+// New describes the edge. After that, the caller sets the fields about the process and calls Judge.
+func New(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
 		InFlight: in.Calls.InFlight(),
@@ -687,19 +687,19 @@ func Of(in *Input) *Status {
 		s.Upstreams = append(s.Upstreams, Upstream{Status: u.Status(in.Now)})
 	}
 	for _, r := range in.Routes.Routes() {
-		m := modelOf(r, in.Now)
+		m := newModel(r, in.Now)
 		m.Queue = in.Queues[r.ID]
-		for _, a := range routing.ArmsIn(r) {
-			ended, missed, _ := in.Calls.OfArm(r.ID, a.Name)
+		for _, a := range routing.ListArms(r) {
+			ended, missed, _ := in.Calls.ArmTotals(r.ID, a.Name)
 			m.Arms = append(m.Arms, Arm{a, ended, missed})
 		}
 		s.Models = append(s.Models, m)
 	}
-	s.Calls = rows(in.Flights, in.Ended)
-	outlook := in.Calls.Outlook(in.Now)
+	s.Calls = mergeCalls(in.Flights, in.Ended)
+	outlook := in.Calls.Summary(in.Now)
 	s.Keys = in.Keys
 	if in.KeysOver != nil {
-		s.Keys = in.KeysOver(overLimits(outlook.Refusals))
+		s.Keys = in.KeysOver(keysOverLimit(outlook.Refusals))
 	}
 	running := map[string]int{}
 	for i := range in.Flights {
@@ -715,11 +715,11 @@ func Of(in *Input) *Status {
 		k.InFlight = running[k.ID]
 		ofGroup[k.Group] += k.InFlight
 	}
-	s.measure(outlook)
+	s.addSummary(outlook)
 	return s
 }
 
-func overLimits(refusals []observe.ReasonCount) (ids map[string]bool) {
+func keysOverLimit(refusals []observe.ReasonCount) (ids map[string]bool) {
 	for i := range refusals {
 		if r := &refusals[i]; r.Limit != "" && r.Minute > 0 {
 			if ids == nil {
@@ -731,8 +731,8 @@ func overLimits(refusals []observe.ReasonCount) (ids map[string]bool) {
 	return ids
 }
 
-func modelOf(r *routing.Route, now time.Time) Model {
-	m := Model{ID: r.ID, Ready: r.Ready(now), Separate: r.SeparatePools(), Pools: poolsNow(routing.First(r), now)}
+func newModel(r *routing.Route, now time.Time) Model {
+	m := Model{ID: r.ID, Ready: r.IsReady(now), Separate: r.HasSeparatePools(), Pools: poolStates(routing.FirstTier(r), now)}
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{
@@ -740,9 +740,9 @@ func modelOf(r *routing.Route, now time.Time) Model {
 			Why: why, Down: isDown(t.Upstream, now),
 		})
 	}
-	serving := routing.Serving(r, now)
+	serving := routing.ServingTier(r, now)
 	for _, t := range r.Tiers {
-		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.SeparatePools(), poolsNow(t, now)})
+		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.HasSeparatePools(), poolStates(t, now)})
 	}
 	return m
 }
@@ -751,10 +751,10 @@ func modelOf(r *routing.Route, now time.Time) Model {
 // an operator has taken the engine out of service, or if the engine is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
-	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
+	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.StateAt(now) == upstreams.BreakerOpen
 }
 
-func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
+func poolStates(r *routing.Route, now time.Time) map[string]Pool {
 	pools := map[string]Pool{}
 	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
 		c := r.Capacity(p, now)
@@ -766,7 +766,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 			}
 			seen = append(seen, t.Upstream)
 			var l upstreams.Load
-			t.Upstream.ReadLoad(&l, p, upstreams.At(now))
+			t.Upstream.ReadLoad(&l, p, upstreams.MomentOf(now))
 			pool.Others, pool.Elsewhere = pool.Others+l.Others, pool.Elsewhere+l.Elsewhere
 			if source := t.Upstream.Limits().Source; !slices.Contains(pool.Sources, source) {
 				pool.Sources = append(pool.Sources, source)
@@ -777,7 +777,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-func (s *Status) measure(o *observe.Outlook) {
+func (s *Status) addSummary(o *observe.Summary) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
 		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
@@ -790,18 +790,18 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 	for i := range s.Keys {
 		if !s.Keys[i].IsGroup {
-			s.Keys[i].refusedBy(o.Refusals, groups[s.Keys[i].Group])
+			s.Keys[i].countRefusals(o.Refusals, groups[s.Keys[i].Group])
 		}
 	}
-	s.Refusals, s.Failures, s.Attempts = reasons(o.Refusals), reasons(o.Failures), reasons(o.Attempts)
+	s.Refusals, s.Failures, s.Attempts = newReasons(o.Refusals), newReasons(o.Failures), newReasons(o.Attempts)
 	for i := range s.Models {
 		s.Models[i].History = o.Model(s.Models[i].ID)
 	}
 }
 
-// refusedBy counts the refusals of a key. If the group's limit refused a call, the call also counts
+// countRefusals counts the refusals of a key. If the group's limit refused a call, the call also counts
 // for the group, which may be nil.
-func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
+func (k *Key) countRefusals(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {
 		r := &all[i]
@@ -812,9 +812,9 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 		case r.Limit != "":
 			k.OverLimit += r.Count
 			if group != nil && strings.HasPrefix(r.Limit, groupLimit) {
-				group.exceeds(r)
+				group.addExceededLimit(r)
 			} else {
-				k.exceeds(r)
+				k.addExceededLimit(r)
 			}
 		case r.Outcome == observe.Limited:
 			k.Full += r.Count
@@ -825,15 +825,15 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	}
 }
 
-func (k *Key) exceeds(r *observe.ReasonCount) {
+func (k *Key) addExceededLimit(r *observe.ReasonCount) {
 	if r.Minute == 0 {
 		return
 	}
-	i := slices.IndexFunc(k.over, func(o overLimit) bool { return o.limit == r.Limit })
+	i := slices.IndexFunc(k.exceededLimits, func(o exceededLimit) bool { return o.limit == r.Limit })
 	if i < 0 {
-		i, k.over = len(k.over), append(k.over, overLimit{limit: r.Limit})
+		i, k.exceededLimits = len(k.exceededLimits), append(k.exceededLimits, exceededLimit{limit: r.Limit})
 	}
-	o := &k.over[i]
+	o := &k.exceededLimits[i]
 	o.calls += r.Minute
 	if r.Last.After(o.last) {
 		o.last = r.Last

@@ -75,8 +75,8 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<!doctype html>", `id="upstreams"`, "8 <small>of 8</small>", "limit from config, engine", "2 <small>waiting of 5</small>", "vision", "200 in 3.2 ms", "5 running, 1 in its queue", "cache 42 %", "2 by other clients",
 		"for 2 min", "connect", "25 ms <small>/ 29 ms", "0 <small>of 7", "engine queues beyond", `href="/runbook#PenstockUpstreamDown">PenstockUpstreamDown</a>`, ">Drain<", ">Maintenance<", "▸ queued", "✕ 502", "second attempt", "client left", "stalled", "1000", "42</td>", "rate_limited", "429, concurrency",
-		"▸ waking", "for 42 s, last time " + Ago(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
-		"small: in memory for " + Ago(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
+		"▸ waking", "for 42 s, last time " + FormatDuration(90*time.Second), "away for 10 min: a call wakes it", "✕ stalled", "progress by its counters", "progress by its answers",
+		"small: in memory for " + FormatDuration(61*time.Second), "big: not in memory, <b>3</b> wait", ": loads for 9 s", "1 at a time",
 		"#3", "#2", "not loaded, #3 stays in force", "edge.yaml:3:1",
 	} {
 		if !strings.Contains(page, want) {
@@ -104,7 +104,7 @@ func TestPage(t *testing.T) {
 	if text, _ := s.Section("upstreams"); !strings.Contains(text, "draining</span> <small>2 s</small>") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
-	if text := string(s.Terminal(80)); !strings.Contains(text, "draining 2 s") {
+	if text := string(s.TerminalText(80)); !strings.Contains(text, "draining 2 s") {
 		t.Errorf("the time of the mode is not shown:\n%s", text)
 	}
 	s.Operable = false
@@ -189,7 +189,7 @@ func TestDiscoveries(t *testing.T) {
 	}
 	for what, text := range map[string]string{
 		"page":     strings.NewReplacer("&lt;b&gt;", "<b>").Replace(string(body)),
-		"terminal": string(s.Terminal(120)),
+		"terminal": string(s.TerminalText(120)),
 	} {
 		for _, want := range []string{
 			"DNS vllm: 1 endpoint, known for 1 min", "InferencePool llm/llama: 0 endpoints, nothing known yet", "pods llm/app=<b>:8000: " + stale,
@@ -209,13 +209,13 @@ func TestDiscoveries(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	ended := func(o observe.Outcome, stream bool) observe.Ended {
-		return observe.Ended{Record: observe.Record{
+	ended := func(o observe.Outcome, stream bool) observe.EndedCall {
+		return observe.EndedCall{Record: observe.Record{
 			Model: "m", Start: now, Outcome: o, Stream: stream, Status: 200, PromptTokens: 100, CachedTokens: 60, CompletionTokens: 21,
 			TTFT: 200 * time.Millisecond, UpstreamTTFT: 100 * time.Millisecond, Phase: observe.PhaseStalled,
 		}, End: now.Add(1200 * time.Millisecond)}
 	}
-	calls := rows([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.Ended{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
+	calls := mergeCalls([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.EndedCall{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
 	if calls[0].ID != "a" || calls[1].ID != "b" || !calls[0].Running() || calls[2].Running() {
 		t.Errorf("calls = %+v, want a and b running, then an ended one", calls[:3])
 	}
@@ -238,16 +238,16 @@ func TestRows(t *testing.T) {
 // with or without colours.
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
-	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
+	if text := string(s.TerminalText(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
 		t.Errorf("terminal = %s, want bad_response and no 200", text)
 	}
 }
 
 func TestSpark(t *testing.T) {
-	if s := spark([]float64{-1, -1}); s.Some {
+	if s := newSparkline([]float64{-1, -1}); s.Some {
 		t.Error("nothing is drawn as something")
 	}
-	s := spark([]float64{-1, 5, 10, -1, 2})
+	s := newSparkline([]float64{-1, 5, 10, -1, 2})
 	if !s.Some || s.Peak != 10 || strings.Count(s.Line, "M") != 2 || strings.Count(s.Area, "Z") != 2 {
 		t.Errorf("spark = %+v, want two lines with peak 10", s)
 	}
@@ -255,12 +255,12 @@ func TestSpark(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
-		if got := Ago(d); got != want {
+		if got := FormatDuration(d); got != want {
 			t.Errorf("Ago(%v) = %s, want %s", d, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "–", -1: "–", 0.5: "0.5 ms", 250.4: "250 ms", 1234: "1.23 s", 61000: "1 min"} {
-		if got := millis(v); got != want {
+		if got := formatMillis(v); got != want {
 			t.Errorf("millis(%v) = %s, want %s", v, got, want)
 		}
 	}
@@ -273,7 +273,7 @@ func TestTerminal(t *testing.T) {
 	long := strings.Repeat("0123456789", 5)
 	s.Fleet = &fleet.State{StoreAnswers: true, Members: []fleet.Member{{Name: long, Version: long, Config: "a1b2c3d4e5f6", InFlight: 7, Started: now.Add(-3 * time.Hour).Unix(), Self: true}, {Name: "edge-2", ID: "b", Generation: 4, Calls: 99, Level: LevelOut, Verdict: "Out: no engine serves <b>x\x1b[2J."}}}
 	s.Judge(nil)
-	text := string(s.Terminal(80))
+	text := string(s.TerminalText(80))
 	if strings.ContainsAny(text, "\x1b\r") {
 		t.Error("an escape came through")
 	}
@@ -299,7 +299,7 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
-	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
+	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.CleanLine(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
 	}
 	// The JSON must also show the failure.
@@ -311,7 +311,7 @@ func TestTerminal(t *testing.T) {
 	if err := json.Unmarshal(body, &back); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(back.Terminal(80)); got != text {
+	if got := string(back.TerminalText(80)); got != text {
 		t.Errorf("after JSON:\n%s\nbefore:\n%s", got, text)
 	}
 }
@@ -322,7 +322,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 	s := sample()
 	s.Judge(nil)
 	for width, most := range map[int]int{20: 40, 40: 40, 41: 41, 59: 59, 80: 80, 200: 200} {
-		text := string(s.Terminal(width))
+		text := string(s.TerminalText(width))
 		for line := range strings.Lines(text) {
 			if n := plaintext.Width(strings.TrimSuffix(line, "\n")); n > most {
 				t.Errorf("%d wide for %d: %s", n, width, line)
@@ -339,7 +339,7 @@ func TestTerminalHasArms(t *testing.T) {
 	s := sample()
 	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}
 	s.Judge(nil)
-	text := string(s.Terminal(80))
+	text := string(s.TerminalText(80))
 	for _, want := range []string{"\n  arm new: 5% of the calls, 12 ended there, 1 of its own elsewhere\n  arm odd?[2J: 12.5% of the calls, 3 ended there\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
@@ -390,7 +390,7 @@ func TestDomains(t *testing.T) {
 		if got := all.Trouble(now); got != c.refuse {
 			t.Errorf("%q, want %q", got, c.refuse)
 		}
-		if got := all.delays(now); !slices.Equal(got, c.delays) {
+		if got := all.overdueRenewals(now); !slices.Equal(got, c.delays) {
 			t.Errorf("%q, want %q", got, c.delays)
 		}
 	}

@@ -43,18 +43,18 @@ type Row struct {
 // Tables returns the state as tables.
 func (s *Status) Tables() []Table {
 	all := []Table{
-		{Name: "Models", Columns: modelColumns, Rows: rowsOf(s.ModelRows(), modelRow)},
-		{Name: "Upstreams", Columns: upstreamColumns, Rows: rowsOf(s.UpstreamRows(), upstreamRow)},
-		{Name: "Calls", Columns: callColumns, Rows: rowsOf(pointers(s.Calls), callRow)},
-		{Name: "Keys", Columns: keyColumns, Rows: rowsOf(s.KeyRows(), keyRow)},
+		{Name: "Models", Columns: modelColumns, Rows: tableRows(s.ModelRows(), modelRow)},
+		{Name: "Upstreams", Columns: upstreamColumns, Rows: tableRows(s.UpstreamRows(), upstreamRow)},
+		{Name: "Calls", Columns: callColumns, Rows: tableRows(pointers(s.Calls), callRow)},
+		{Name: "Keys", Columns: keyColumns, Rows: tableRows(s.KeyRows(), keyRow)},
 		{
 			Name: "Errors", Columns: reasonColumns,
-			Rows: rowsOf(append(pointers(s.Failures), pointers(s.Refusals)...), reasonRow),
+			Rows: tableRows(append(pointers(s.Failures), pointers(s.Refusals)...), reasonRow),
 		},
-		{Name: "Events", Columns: eventColumns, Rows: rowsOf(pointers(s.Events), eventRow)},
+		{Name: "Events", Columns: eventColumns, Rows: tableRows(pointers(s.Events), eventRow)},
 	}
 	if s.Fleet != nil {
-		all = append(all, edgesOf(s))
+		all = append(all, edgesTable(s))
 	}
 	for i := range all {
 		t := &all[i]
@@ -66,7 +66,7 @@ func (s *Status) Tables() []Table {
 	return all
 }
 
-func rowsOf[T any](all []*T, row func(*T) Row) (out []Row) {
+func tableRows[T any](all []*T, row func(*T) Row) (out []Row) {
 	for _, v := range all {
 		out = append(out, row(v))
 	}
@@ -80,7 +80,7 @@ func pointers[T any](all []T) (out []*T) {
 	return out
 }
 
-func part(n, of int) string {
+func formatFraction(n, of int) string {
 	if of <= 0 {
 		return strconv.Itoa(n)
 	}
@@ -94,16 +94,16 @@ func shareCell(n, all int) string {
 	return fmt.Sprintf("%d (%d%%)", n, percent(n, all))
 }
 
-func newest(h *observe.History) string {
-	return rateOf(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
+func latestSpeed(h *observe.History) string {
+	return formatRate(valueAt(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
-// cached formats the cached share of prompt tokens. The expected share follows in brackets.
-func cached(p observe.Prompts) string {
+// cachedShareText formats the cached share of prompt tokens. The expected share follows in brackets.
+func cachedShareText(p observe.Prompts) string {
 	if p.Prompt == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%d%% (%d%%)", percentOf(p.CachedShare()), percentOf(p.ExpectedShare()))
+	return fmt.Sprintf("%d%% (%d%%)", sharePercent(p.CachedShare()), sharePercent(p.ExpectedShare()))
 }
 
 var modelColumns = []Column{
@@ -138,30 +138,30 @@ func modelRow(m *Model) Row {
 	case ModelOut:
 		state, r.Level, r.Why = "OUT", LevelOut, "no engine serves it"
 	case ModelFallback:
-		r.Level, r.Why = LevelDegraded, m.inPlace()
+		r.Level, r.Why = LevelDegraded, m.fallbackText()
 	case ModelFailing:
 		r.Level = LevelFailing
 	case ModelDegraded:
 		r.Level = LevelDegraded
 	}
 	if r.Why != "" {
-		r.Why += since(m.TroubleSeconds)
+		r.Why += sinceSuffix(m.TroubleSeconds)
 	}
-	if text := down(m.Targets); text != "" {
+	if text := downTargetsText(m.Targets); text != "" {
 		r.More = append(r.More, text)
 		if r.Level == "" {
 			r.Level = LevelDegraded
 		}
 	}
 	active, total := 0, 0
-	first := shownPools(m.Pools, m.Separate, "", "")
+	first := namedPools(m.Pools, m.Separate, "", "")
 	for _, p := range first {
 		active, total = active+p.Active, total+p.Total
 	}
-	load := part(active, total)
+	load := formatFraction(active, total)
 	queue := "–"
 	if m.Queue != nil {
-		queue = part(m.Queue.Waiting, m.Queue.Depth)
+		queue = formatFraction(m.Queue.Waiting, m.Queue.Depth)
 	}
 	n := &m.History.Minute
 	r.Cells = []string{
@@ -169,8 +169,8 @@ func modelRow(m *Model) Row {
 		gauge(active, total),
 		queue, strconv.Itoa(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
-		millis(n.TTFTP50Millis), millis(n.TTFTP95Millis), newest(&m.History),
-		cached(m.History.Prompts),
+		formatMillis(n.TTFTP50Millis), formatMillis(n.TTFTP95Millis), latestSpeed(&m.History),
+		cachedShareText(m.History.Prompts),
 	}
 	for i := range m.Arms {
 		r.Arms = append(r.Arms, m.Arms[i].Text())
@@ -178,7 +178,7 @@ func modelRow(m *Model) Row {
 	if text := m.Retirement(); text != "" {
 		r.More = append(r.More, text)
 	}
-	if pools := poolsOf(*m); len(pools) > 1 {
+	if pools := modelPools(*m); len(pools) > 1 {
 		var all []string
 		for _, p := range pools {
 			all = append(all, fmt.Sprintf("%s %d/%d", p.Name, p.Active, p.Total))
@@ -225,11 +225,11 @@ var upstreamColumns = []Column{
 }
 
 func upstreamRow(u *Upstream) Row {
-	r := Row{ID: u.Label, Idle: u.Idle(), Why: u.trouble()}
+	r := Row{ID: u.Label, Idle: u.Idle(), Why: u.troubleText()}
 	badge := u.Badge()
 	state := badge.Word
 	if badge.Lasts {
-		state += " " + Ago(secondsOf(u.Since()))
+		state += " " + FormatDuration(secondsDuration(u.Since()))
 	}
 	switch {
 	case badge.Class == "down":
@@ -241,12 +241,12 @@ func upstreamRow(u *Upstream) Row {
 	case u.Mode != "ready" && u.ModeWho != "":
 		r.Why = strings.TrimSpace(r.Why + " by " + u.ModeWho)
 	case badge.Word == "busy" && r.Why == "":
-		r.Why = Busy
+		r.Why = BusyMeaning
 	case badge.Word == "failing":
-		r.Why = u.fails("")
+		r.Why = u.failureShareText("")
 	}
 	active, limit, elsewhere := 0, 0, 0
-	for _, p := range ownPools(u) {
+	for _, p := range upstreamPools(u) {
 		active, limit, elsewhere = active+p.Active, limit+p.Total, elsewhere+p.Elsewhere
 	}
 	if elsewhere > 0 {
@@ -254,12 +254,12 @@ func upstreamRow(u *Upstream) Row {
 	}
 	downs := "–"
 	if u.Hour.Downs > 0 {
-		downs = fmt.Sprintf("%d× %s", u.Hour.Downs, Ago(secondsOf(u.Hour.DownSeconds)))
+		downs = fmt.Sprintf("%d× %s", u.Hour.Downs, FormatDuration(secondsDuration(u.Hour.DownSeconds)))
 	}
 	r.Cells = []string{
-		u.Label, state, part(active, limit), u.Limits.Source,
-		strconv.Itoa(u.History.Ended + u.History.Retried), strconv.Itoa(u.History.Failed + u.History.Retried), millis(u.History.TTFTP95Millis),
-		newest(&u.History), downs, u.EngineTitle, cached(u.History.Prompts),
+		u.Label, state, formatFraction(active, limit), u.Limits.Source,
+		strconv.Itoa(u.History.Ended + u.History.Retried), strconv.Itoa(u.History.Failed + u.History.Retried), formatMillis(u.History.TTFTP95Millis),
+		latestSpeed(&u.History), downs, u.EngineTitle, cachedShareText(u.History.Prompts),
 	}
 	where := u.URL
 	if u.Origin != "" {
@@ -299,16 +299,16 @@ func callRow(c *Call) Row {
 		state = strconv.Itoa(c.Status)
 	}
 	r.Cells = []string{
-		short(c.ID), c.Model, c.Upstream, state, c.Key, prompt, out, millis(c.TTFT),
-		millis(c.Duration), c.Class,
+		shortID(c.ID), c.Model, c.Upstream, state, c.Key, prompt, out, formatMillis(c.TTFT),
+		formatMillis(c.Duration), c.Class,
 	}
 	r.More = []string{c.ID + " · " + c.Dialect + " · began " + c.Start.Format(time.TimeOnly)}
 	for i := range c.Failed {
 		a := &c.Failed[i]
-		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s", a.Upstream, millis(a.Took), a.Why()))
+		r.More = append(r.More, fmt.Sprintf("%s failed after %s: %s", a.Upstream, formatMillis(a.Took), a.Why()))
 	}
 	if c.Choice != "" {
-		r.More = append(r.More, fmt.Sprintf("%s was picked because %s", c.Upstream, reasonOf(c.Choice)))
+		r.More = append(r.More, fmt.Sprintf("%s was picked because %s", c.Upstream, choiceMeaning(c.Choice)))
 	}
 	if c.Code != "" {
 		r.Why = c.Code
@@ -352,7 +352,7 @@ func keyRow(k *Key) Row {
 		r.Why += text
 	}
 	if k.Refused > 0 {
-		why(fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why))
+		why(fmt.Sprintf("refused %s in 5 min%s, mostly by %s", timesText(k.Refused), k.refusalCounts(), k.Why))
 	}
 	if k.Badge == badgeOver || k.Badge == badgeEnds {
 		for _, n := range k.Notes {
@@ -362,7 +362,7 @@ func keyRow(k *Key) Row {
 		}
 	}
 	budget := "–"
-	if share := k.fullest(); share >= 0 {
+	if share := k.maxBudgetShare(); share >= 0 {
 		budget = fmt.Sprintf("%.0f%%", math.Floor(100*share))
 	}
 	for _, b := range k.Budgets {
@@ -380,13 +380,13 @@ func keyRow(k *Key) Row {
 		r.More = append(r.More, word+" on "+k.Ends.UTC().Format(time.RFC3339))
 	}
 	r.Cells = []string{
-		r.ID, part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		r.ID, formatFraction(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
 		strconv.Itoa(int(k.Today.Calls)), strconv.Itoa(int(k.Today.Tokens)), strconv.Itoa(k.Refused), k.Why,
 	}
 	return r
 }
 
-func (k *Key) parts() string {
+func (k *Key) refusalCounts() string {
 	var parts []string
 	if k.OverLimit > 0 {
 		parts = append(parts, fmt.Sprintf("%d over its limits", k.OverLimit))
@@ -400,7 +400,7 @@ func (k *Key) parts() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-func times(n int) string {
+func timesText(n int) string {
 	if n == 1 {
 		return "once"
 	}
@@ -411,7 +411,7 @@ func useCell(u *Use) string {
 	if u == nil {
 		return "–"
 	}
-	return part(int(u.Used), int(u.Limit))
+	return formatFraction(int(u.Used), int(u.Limit))
 }
 
 var reasonColumns = []Column{
@@ -433,7 +433,7 @@ func reasonRow(c *Reason) Row {
 		r.More = append(r.More, "over limit: "+c.Limit)
 	}
 	if c.Cause != "" {
-		r.More = append(r.More, "cause "+withStatus(c.Cause, c.Engine)+": "+meaningOf(c.Cause))
+		r.More = append(r.More, "cause "+withStatus(c.Cause, c.Engine)+": "+causeMeaning(c.Cause))
 	}
 	r.More = append(r.More, fmt.Sprintf("status %d, last at %s", c.Status, c.Last.Format(time.TimeOnly)))
 	return r
@@ -460,7 +460,7 @@ var edgeColumns = []Column{
 	{"BUILD", 14, false, 5},
 }
 
-func edgesOf(s *Status) Table {
+func edgesTable(s *Status) Table {
 	t := Table{Name: "Edges", Columns: edgeColumns}
 	for i := range s.Fleet.Members {
 		m := &s.Fleet.Members[i]
@@ -475,7 +475,7 @@ func edgesOf(s *Status) Table {
 		r.Cells = []string{
 			m.Name, self, cmp.Or(m.Level, "–"), strconv.Itoa(m.InFlight), strconv.Itoa(int(m.Calls)),
 			memberConfig(m),
-			Ago(up),
+			FormatDuration(up),
 			m.Version,
 		}
 		t.Rows = append(t.Rows, r)

@@ -25,20 +25,20 @@ func TestHostileNames(t *testing.T) {
 	for page, show := range map[string]func(name string) ([]byte, error){
 		"status": func(name string) ([]byte, error) {
 			s := sample()
-			rename(reflect.ValueOf(s), name)
+			renameStrings(reflect.ValueOf(s), name)
 			return s.Page()
 		},
 		"call": func(name string) ([]byte, error) {
 			s := sample()
-			rename(reflect.ValueOf(s), name)
+			renameStrings(reflect.ValueOf(s), name)
 			return s.CallPage(name)
 		},
-		"forgotten": func(name string) ([]byte, error) { return sample().ForgottenPage(name) },
+		"forgotten": func(name string) ([]byte, error) { return sample().UnknownCallPage(name) },
 		"usage": func(name string) ([]byte, error) {
 			r := &observe.UsageReport{Now: time.Unix(1, 0), Since: time.Unix(0, 0), Keys: []observe.KeyUsage{
 				{Models: []observe.ModelUsage{{}}, Users: []observe.UserUsage{{}}},
 			}}
-			rename(reflect.ValueOf(r), name)
+			renameStrings(reflect.ValueOf(r), name)
 			return UsagePage(r, nil, UsageView{Users: true})
 		},
 	} {
@@ -46,7 +46,7 @@ func TestHostileNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := markup(string(plain))
+		want, _ := parseMarkup(string(plain))
 		if !strings.Contains(string(plain), "plain") || len(want) < 50 {
 			t.Fatalf("%s: the sample does not show its names:\n%s", page, plain)
 		}
@@ -56,7 +56,7 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("page %s, template %q: %v, want no error", page, name, err)
 				continue
 			}
-			got, text := markup(string(body))
+			got, text := parseMarkup(string(body))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, %q changes the markup:\n%s", page, name, body)
 			}
@@ -67,8 +67,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// markup returns a page's elements, with attribute names and link targets, and the page's text.
-func markup(page string) (elements []string, text string) {
+// parseMarkup returns a page's elements, with attribute names and link targets, and the page's text.
+func parseMarkup(page string) (elements []string, text string) {
 	var words strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {
@@ -92,22 +92,22 @@ func markup(page string) (elements []string, text string) {
 	}
 }
 
-func rename(v reflect.Value, name string) {
+func renameStrings(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			rename(v.Elem(), name)
+			renameStrings(v.Elem(), name)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			rename(v.Index(i), name)
+			renameStrings(v.Index(i), name)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			switch f := v.Type().Field(i); {
 			case !f.IsExported():
 			case f.Type.Kind() != reflect.String:
-				rename(v.Field(i), name)
+				renameStrings(v.Field(i), name)
 			case strings.Contains(" ID Name Label Upstream Model Key User Who Arm To URL Origin Code Why Reason ", " "+f.Name+" "):
 				v.Field(i).SetString(name)
 			}
@@ -117,9 +117,9 @@ func rename(v reflect.Value, name string) {
 }
 
 var (
-	action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
-	quoted = regexp.MustCompile(`"[^"]*"`)
-	member = regexp.MustCompile(`\.([A-Z]\w*)`)
+	templateAction = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	quotedString   = regexp.MustCompile(`"[^"]*"`)
+	memberAccess   = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
 // TestMembers checks that every name after a dot in the templates is a field or a method, even in
@@ -160,12 +160,12 @@ func TestMembers(t *testing.T) {
 	}
 	visit(reflect.TypeFor[Status]())
 	visit(reflect.TypeFor[UsageView]())
-	for _, fn := range helpers {
+	for _, fn := range templateFuncs {
 		visit(reflect.TypeOf(fn))
 	}
 	named := 0
-	for _, a := range action.FindAllString(pageHTML, -1) {
-		for _, m := range member.FindAllStringSubmatch(quoted.ReplaceAllString(a, ""), -1) {
+	for _, a := range templateAction.FindAllString(pageHTML, -1) {
+		for _, m := range memberAccess.FindAllStringSubmatch(quotedString.ReplaceAllString(a, ""), -1) {
 			named++
 			if !members[m[1]] {
 				t.Errorf("%s: .%s is neither a field nor a method", a, m[1])

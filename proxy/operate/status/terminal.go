@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-const leastWidth = 40
+const minTerminalWidth = 40
 
-// Terminal returns the whole state as plain text that is at most width characters wide. If width is
-// less than leastWidth, Terminal uses leastWidth.
-func (s *Status) Terminal(width int) []byte {
-	p := printer{width: max(leastWidth, width)}
+// TerminalText returns the whole state as plain text that is at most width characters wide. If width is
+// less than minTerminalWidth, Terminal uses minTerminalWidth.
+func (s *Status) TerminalText(width int) []byte {
+	p := printer{width: max(minTerminalWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
-	if todo := s.WhatToDo(); todo != "" {
+	if todo := s.RemedyCommands(); todo != "" {
 		p.wrap("", todo)
 	}
-	p.wrap("", s.Numbers())
+	p.wrap("", s.NumbersLine())
 	for _, t := range s.Tables() {
 		p.table(&t)
 	}
-	for _, n := range s.Notes() {
+	for _, n := range s.SourceNotes() {
 		p.wrap("", n)
 	}
 	if r := s.LastReload; r != nil && !r.OK {
@@ -40,18 +40,18 @@ func (s *Status) Terminal(width int) []byte {
 	return p.out.Bytes()
 }
 
-// Numbers describes the edge's numbers in one line.
-func (s *Status) Numbers() string {
+// NumbersLine describes the edge's numbers in one line.
+func (s *Status) NumbersLine() string {
 	n := &s.Total.Minute
 	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
 		s.InFlight, s.Finished, n.Calls, n.Failed, n.Full, n.Limited, s.Connections, s.Retries.Used, s.Retries.Allowed,
-		Ago(s.Now.Sub(s.Started)), s.Version)
+		FormatDuration(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes describes the sources of upstreams, the issuers of tokens, and the state of the fleet's
+// SourceNotes describes the sources of upstreams, the issuers of tokens, and the state of the fleet's
 // store.
-func (s *Status) Notes() (out []string) {
-	if text := elsewhere(s); text != "" {
+func (s *Status) SourceNotes() (out []string) {
+	if text := otherEdgesSlotsText(s); text != "" {
 		out = append(out, text)
 	}
 	for _, d := range s.Discoveries {
@@ -60,7 +60,7 @@ func (s *Status) Notes() (out []string) {
 	for _, d := range s.Discovered {
 		out = append(out, d.Text())
 	}
-	for _, c := range pairsOf(s) {
+	for _, c := range certificatePairs(s) {
 		out = append(out, c.Text)
 	}
 	if s.Certificate != nil {
@@ -83,11 +83,11 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere says how many slots other edges use, if the edges of a fleet share slots.
-func elsewhere(s *Status) string {
+// otherEdgesSlotsText says how many slots other edges use, if the edges of a fleet share slots.
+func otherEdgesSlotsText(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
-		for _, p := range ownPools(&s.Upstreams[i]) {
+		for _, p := range upstreamPools(&s.Upstreams[i]) {
 			own, others = own+p.Active-p.Elsewhere, others+p.Elsewhere
 		}
 	}
@@ -105,34 +105,34 @@ type printer struct {
 }
 
 func (p *printer) line(text string) {
-	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
+	p.out.WriteString(plaintext.Truncate(strings.TrimRight(plaintext.CleanLine(text), " "), p.width) + "\n")
 }
 
 func (p *printer) wrap(indent, text string) {
-	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
+	for _, line := range plaintext.Wrap(plaintext.CleanLine(text), p.width-len(indent)) {
 		p.line(indent + line)
 	}
 }
 
-// printedRows limits the rows of calls, keys and similar lists. Models, upstreams and edges are
+// maxPrintedRows limits the rows of calls, keys and similar lists. Models, upstreams and edges are
 // printed completely.
-const printedRows = 12
+const maxPrintedRows = 12
 
 func (p *printer) table(t *Table) {
 	rows, less := t.Rows, len(t.Rows)
 	switch t.Name {
 	case "Models", "Upstreams", "Edges":
 	default:
-		less = min(less, printedRows)
+		less = min(less, maxPrintedRows)
 	}
 	if len(rows) == 0 {
 		return
 	}
 	g := t.Fit(p.width)
 	p.out.WriteByte('\n')
-	p.line(g.Head())
+	p.line(g.HeaderLine())
 	for i := range rows[:less] {
-		p.line(g.Line(&rows[i]))
+		p.line(g.RowLine(&rows[i]))
 		if rows[i].Why != "" && rows[i].Level != "" {
 			p.wrap("  ", rows[i].Why)
 		}
@@ -147,23 +147,23 @@ func (p *printer) table(t *Table) {
 
 // Grid is the set of table columns that fit into a width.
 type Grid struct {
-	columns []Column
-	shown   []int
-	widths  []int
+	columns      []Column
+	shownColumns []int
+	widths       []int
 }
 
-const gap = 2
+const columnGap = 2
 
-const mostText = 48
+const maxTextWidth = 48
 
-// width returns the minimum width of a column. A column of numbers is as wide as its widest number,
+// minColumnWidth returns the minimum width of a column. A column of numbers is as wide as its widest number,
 // because numbers are never truncated.
-func (t *Table) width(column int) int {
+func (t *Table) minColumnWidth(column int) int {
 	c := &t.Columns[column]
 	width := c.Width
 	for r := range t.Rows {
 		if c.Number {
-			width = max(width, plaintext.Width(plaintext.Line(t.Rows[r].Cells[column])))
+			width = max(width, plaintext.Width(plaintext.CleanLine(t.Rows[r].Cells[column])))
 		}
 	}
 	return width
@@ -171,16 +171,16 @@ func (t *Table) width(column int) int {
 
 // Fit chooses the columns that fit into a width.
 func (t *Table) Fit(width int) *Grid {
-	g, total := &Grid{columns: t.Columns}, -gap
+	g, total := &Grid{columns: t.Columns}, -columnGap
 	least := make([]int, len(t.Columns))
 	for i := range t.Columns {
-		g.shown = append(g.shown, i)
-		least[i] = t.width(i)
-		total += least[i] + gap
+		g.shownColumns = append(g.shownColumns, i)
+		least[i] = t.minColumnWidth(i)
+		total += least[i] + columnGap
 	}
 	for total > width {
 		at, spare := 0, 0
-		for i, c := range g.shown {
+		for i, c := range g.shownColumns {
 			if t.Columns[c].Spare > spare {
 				at, spare = i, t.Columns[c].Spare
 			}
@@ -188,29 +188,29 @@ func (t *Table) Fit(width int) *Grid {
 		if at == 0 {
 			break
 		}
-		total -= least[g.shown[at]] + gap
-		g.shown = append(g.shown[:at], g.shown[at+1:]...)
+		total -= least[g.shownColumns[at]] + columnGap
+		g.shownColumns = append(g.shownColumns[:at], g.shownColumns[at+1:]...)
 	}
-	for _, c := range g.shown {
+	for _, c := range g.shownColumns {
 		g.widths = append(g.widths, least[c])
 	}
 	room := width - total
 	for ; room < 0; room++ {
 		widest := 0
-		for i, c := range g.shown {
+		for i, c := range g.shownColumns {
 			if !t.Columns[c].Number && g.widths[i] > g.widths[widest] {
 				widest = i
 			}
 		}
 		g.widths[widest] = max(1, g.widths[widest]-1)
 	}
-	for i, c := range g.shown {
+	for i, c := range g.shownColumns {
 		if t.Columns[c].Number {
 			continue
 		}
 		need := g.widths[i]
 		for r := range t.Rows {
-			need = max(need, min(mostText, plaintext.Width(t.Rows[r].Cells[c])))
+			need = max(need, min(maxTextWidth, plaintext.Width(t.Rows[r].Cells[c])))
 		}
 		grown := min(room, need-g.widths[i])
 		g.widths[i], room = g.widths[i]+grown, room-grown
@@ -218,18 +218,20 @@ func (t *Table) Fit(width int) *Grid {
 	return g
 }
 
-// Head returns the line with the column titles.
-func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
-
-// Line returns the line for a row, without terminal control characters.
-func (g *Grid) Line(r *Row) string {
-	return g.join(func(c int) string { return plaintext.Line(r.Cells[c]) })
+// HeaderLine returns the line with the column titles.
+func (g *Grid) HeaderLine() string {
+	return g.joinCells(func(c int) string { return g.columns[c].Title })
 }
 
-func (g *Grid) join(text func(column int) string) string {
+// RowLine returns the line for a row, without terminal control characters.
+func (g *Grid) RowLine(r *Row) string {
+	return g.joinCells(func(c int) string { return plaintext.CleanLine(r.Cells[c]) })
+}
+
+func (g *Grid) joinCells(text func(column int) string) string {
 	var parts []string
-	for i, c := range g.shown {
+	for i, c := range g.shownColumns {
 		parts = append(parts, plaintext.Pad(text(c), g.widths[i], g.columns[c].Number))
 	}
-	return strings.Join(parts, strings.Repeat(" ", gap))
+	return strings.Join(parts, strings.Repeat(" ", columnGap))
 }

@@ -18,7 +18,7 @@ func TestLastColumn(t *testing.T) {
 		for _, width := range []int{60, 80, 120} {
 			g := table.Fit(width)
 			for i := range table.Rows {
-				line, last := g.Line(&table.Rows[i]), table.Rows[i].Cells[4]
+				line, last := g.RowLine(&table.Rows[i]), table.Rows[i].Cells[4]
 				if plaintext.Width(line) > width || !strings.HasSuffix(line, last) || !strings.Contains(line, table.Rows[i].Cells[2]) {
 					t.Errorf("in %d columns: %q", width, line)
 				}

@@ -13,13 +13,13 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
 		LastFailure: &upstreams.LastFailure{During: "call", Reason: "reset"},
-		Lacks:       []upstreams.Lack{{Served: "m", Feature: "chat", Status: 400, Refused: 4}},
+		Lacks:       []upstreams.LackedFeature{{Served: "m", Feature: "chat", Status: 400, Refused: 4}},
 	}}
-	if got := u.trouble(); !strings.Contains(got, "a refuses calls with the operation chat (status 400, 4 calls refused), which others") || strings.Contains(got, "reset") {
+	if got := u.troubleText(); !strings.Contains(got, "a refuses calls with the operation chat (status 400, 4 calls refused), which others") || strings.Contains(got, "reset") {
 		t.Error(got)
 	}
-	if u.Lacks = nil; !strings.Contains(u.trouble(), "connection reset") {
-		t.Error(u.trouble())
+	if u.Lacks = nil; !strings.Contains(u.troubleText(), "connection reset") {
+		t.Error(u.troubleText())
 	}
 }
 
@@ -27,11 +27,11 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 // only after a while.
 func TestTrouble_Unheard(t *testing.T) {
 	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
-	if got := u.trouble(); got != "" {
+	if got := u.troubleText(); got != "" {
 		t.Error(got)
 	}
 	u.Unheard, u.Leaves = 41, true
-	if got, want := u.trouble(), "a does not answer its probes, and nothing has come from it for 41 s: it is busy or has stopped. Look at its process and its log, or take it out (penstock drain a)"; got != want {
+	if got, want := u.troubleText(), "a does not answer its probes, and nothing has come from it for 41 s: it is busy or has stopped. Look at its process and its log, or take it out (penstock drain a)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -40,7 +40,7 @@ func TestTrouble_Unheard(t *testing.T) {
 // refuses a tool choice that the model's other engine accepts. If all engines refuse the tool
 // choice, the requests may be invalid, and no engine is named.
 func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
-	refuses := []upstreams.Refusing{{Served: "m", Feature: "forced_tool", Status: 400, Flag: "--enable-auto-tool-choice", Refused: 5, Answers: 6}}
+	refuses := []upstreams.RefusedFeature{{Served: "m", Feature: "forced_tool", Status: 400, Flag: "--enable-auto-tool-choice", Refused: 5, Answers: 6}}
 	make2 := func() *Status {
 		s := sample()
 		s.LastReload = nil
@@ -93,7 +93,7 @@ func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 		s := sample()
 		s.LastReload, s.Upstreams, s.Models = nil, s.Upstreams[:1], s.Models[:1]
 		u := &s.Upstreams[0]
-		u.Refuses = []upstreams.Refusing{{Served: "m", Feature: "tools", Status: 400, Flag: c.flag, Refused: c.refused, Answers: c.answers}}
+		u.Refuses = []upstreams.RefusedFeature{{Served: "m", Feature: "tools", Status: 400, Flag: c.flag, Refused: c.refused, Answers: c.answers}}
 		s.Models[0].Targets = []Target{{Upstream: u.Label, Served: "m", Eligible: true}}
 		if c.other {
 			b := *u

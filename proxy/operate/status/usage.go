@@ -37,13 +37,13 @@ type usageRow struct {
 	Day, Month, Ever observe.Amount
 }
 
-type shownAmount struct {
+type titledAmount struct {
 	What string
 	observe.Amount
 }
 
-func amountsOf(r usageRow) []shownAmount {
-	return []shownAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
+func titledAmounts(r usageRow) []titledAmount {
+	return []titledAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
 }
 
 func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
@@ -56,20 +56,20 @@ func (p *usageRows) add(key, name string, total observe.Amount, days []observe.D
 			row.Month.Add(d.Amount)
 		}
 	}
-	p.all.Day.Add(row.Day)
-	p.all.Month.Add(row.Month)
+	p.totalRow.Day.Add(row.Day)
+	p.totalRow.Month.Add(row.Month)
 	p.rows = append(p.rows, row)
 }
 
 type usageRows struct {
-	today string
-	all   usageRow
-	rows  []usageRow
+	today    string
+	totalRow usageRow
+	rows     []usageRow
 }
 
 // UsagePage renders the usage of keys and models, or of end users. The largest usage comes first.
 func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, error) {
-	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), all: usageRow{Ever: r.Total}}
+	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), totalRow: usageRow{Ever: r.Total}}
 	for i := range r.Keys {
 		k := &r.Keys[i]
 		for _, m := range k.Models {
@@ -96,6 +96,6 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		CSS           template.CSS
 	}{
 		r.Now, r.Since, f, view.Fleet, view, view.query(), turned.query(),
-		p.rows, p.all, pageCSS,
+		p.rows, p.totalRow, pageCSS,
 	})
 }

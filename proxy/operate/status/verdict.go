@@ -17,31 +17,31 @@ import (
 // state has lasted.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
-		s.Upstreams[i].rest(s.Now)
+		s.Upstreams[i].setBreakerIdle(s.Now)
 	}
-	s.judge()
-	w.changed(s)
-	keys, concerns := s.soon(), s.concerns()
-	w.see(s, concerns)
+	s.judgeModels()
+	w.dropChangedLimits(s)
+	keys, concerns := s.keyWarnings(), s.concerns()
+	w.recordState(s, concerns)
 	if s.Draining {
-		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", count(int(s.InFlight), "call")), nil}
+		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", pluralize(int(s.InFlight), "call")), nil}
 		return
 	}
 	var out, failing, troubles, about []string
 	served := "Every model is served."
-	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
+	for _, i := range rankedIndexes(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		m := &s.Models[i]
 		if m.State != ModelServed {
 			about = append(about, m.ID)
 		}
 		switch m.State {
 		case ModelFallback:
-			troubles = append(troubles, m.inPlace()+since(m.TroubleSeconds))
+			troubles = append(troubles, m.fallbackText()+sinceSuffix(m.TroubleSeconds))
 			served = "No model is out."
 		case ModelOut:
-			out = append(out, m.ID+since(m.TroubleSeconds))
+			out = append(out, m.ID+sinceSuffix(m.TroubleSeconds))
 		case ModelFailing, ModelDegraded:
-			t := m.ID + " " + strings.Join(m.Troubles, ", and ") + since(m.TroubleSeconds)
+			t := m.ID + " " + strings.Join(m.Troubles, ", and ") + sinceSuffix(m.TroubleSeconds)
 			if m.State == ModelFailing {
 				failing = append(failing, t)
 			} else {
@@ -51,14 +51,14 @@ func (s *Status) Judge(w *Watch) {
 		}
 	}
 	good := 0
-	for _, i := range s.byTrouble() {
+	for _, i := range s.upstreamOrder() {
 		u := &s.Upstreams[i]
-		if t := u.trouble(); t != "" {
+		if t := u.troubleText(); t != "" {
 			troubles, about = append(troubles, t), append(about, u.Label)
 			continue
 		}
 		good++
-		for _, t := range []string{s.failing(u), u.unread()} {
+		for _, t := range []string{s.failingUpstreamText(u), u.lateReportText()} {
 			if t != "" {
 				troubles, about = append(troubles, t), append(about, u.Label)
 			}
@@ -69,7 +69,7 @@ func (s *Status) Judge(w *Watch) {
 		switch c := &concerns[i]; {
 		case c.level == LevelFailing:
 			failing = append(failing, c.text)
-		case c.own:
+		case c.edgeItself:
 			own = append(own, c.text)
 		default:
 			others = append(others, c.text)
@@ -78,49 +78,49 @@ func (s *Status) Judge(w *Watch) {
 	troubles = slices.Concat(own, troubles, others) // current failures come first
 	switch {
 	case len(out) > 0:
-		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
+		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + joinNames(out) + ".", about}
 		if all := slices.Concat(failing, troubles); len(all) > 0 {
-			s.Verdict.Text += " Trouble: " + strings.Join(clip(all), "; ") + "."
+			s.Verdict.Text += " Trouble: " + strings.Join(shortenList(all), "; ") + "."
 		}
 	case len(failing) > 0:
-		s.Verdict = Verdict{LevelFailing, "Failing: " + strings.Join(clip(slices.Concat(failing, troubles)), "; ") + ".", about}
+		s.Verdict = Verdict{LevelFailing, "Failing: " + strings.Join(shortenList(slices.Concat(failing, troubles)), "; ") + ".", about}
 	case len(troubles) > 0:
-		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles),
+		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(shortenList(troubles),
 			"; ") + ". " + served, about}
 	default:
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
-			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
+			acceptingUpstreamsText(len(s.Upstreams)), pluralize(int(s.InFlight), "call"), s.waitingText()), nil}
 	}
-	look := s.refusing()
+	look := s.refusedFeatureTexts()
 	for i := range s.Upstreams {
 		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves { // some engines do not answer probes during long answers
-			look = append(look, u.silence())
+			look = append(look, u.silenceText())
 		}
 	}
-	for _, p := range pairsOf(s) {
+	for _, p := range certificatePairs(s) {
 		if p.Soon {
 			look = append(look, p.Ends)
 		}
 	}
 	if len(look) > 0 {
-		s.Verdict.Text += " Look at: " + strings.Join(clip(look), "; ") + "."
+		s.Verdict.Text += " Look at: " + strings.Join(shortenList(look), "; ") + "."
 	}
 	if len(keys) > 0 {
 		s.Verdict.Text += " Keys: " + strings.Join(keys, "; ") + "."
 	}
 }
 
-func (u *Upstream) silence() string {
-	return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
+func (u *Upstream) silenceText() string {
+	return u.Label + " does not answer its probes, and nothing has come from it for " + FormatDuration(secondsDuration(u.Unheard)) +
 		": it is busy or has stopped"
 }
 
 // concern is a problem that is not about a model or an upstream.
 type concern struct {
-	of    string // the problem's subject, which stays the same while the problem lasts
-	text  string
-	level string
-	own   bool // the problem is in the edge itself, so it precedes problems of models
+	subject    string // the problem's subject, which stays the same while the problem lasts
+	text       string
+	level      string
+	edgeItself bool // the problem is in the edge itself, so it precedes problems of models
 }
 
 // reloadConcern is the subject of a rejected configuration.
@@ -129,14 +129,14 @@ const reloadConcern = "the configuration on disk"
 func (s *Status) concerns() (all []concern) {
 	add := func(of, text string) {
 		if text != "" {
-			all = append(all, concern{of: of, text: text, level: LevelDegraded})
+			all = append(all, concern{subject: of, text: text, level: LevelDegraded})
 		}
 	}
-	all = ownTroubles(s)
-	for _, t := range s.Certificate.delays(s.Now) {
+	all = edgeConcerns(s)
+	for _, t := range s.Certificate.overdueRenewals(s.Now) {
 		add("a certificate's renewal", t)
 	}
-	for _, p := range pairsOf(s) {
+	for _, p := range certificatePairs(s) {
 		if p.Ends != "" && !p.Soon {
 			all = append(all, concern{"the certificate of " + p.Of, p.Ends, LevelDegraded, p.Level == LevelFailing})
 		}
@@ -154,11 +154,11 @@ func (s *Status) concerns() (all []concern) {
 		add("the issuer "+i.Name, i.Problem())
 	}
 	add("the fleet", s.Fleet.Trouble())
-	add(reloadConcern, s.LastReload.trouble())
+	add(reloadConcern, s.LastReload.problemText())
 	return all
 }
 
-func (r *Reload) trouble() string {
+func (r *Reload) problemText() string {
 	if r == nil || r.OK && !r.KeysInForce {
 		return ""
 	}
@@ -182,13 +182,13 @@ func (r *Reload) firstProblem() string {
 	return " (" + text + ")"
 }
 
-// soon describes problems with keys: exceeded limits, expiry, and nearly exhausted budgets. These
+// keyWarnings describes problems with keys: exceeded limits, expiry, and nearly exhausted budgets. These
 // do not count as problems of the edge.
-func (s *Status) soon() []string {
+func (s *Status) keyWarnings() []string {
 	var all, soon []string
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		now, shown := k.describe(s.Now)
+		now, shown := k.setNotesAndBadge(s.Now)
 		for j, note := range k.Notes[:shown] {
 			note = k.label() + " " + note
 			if j < now {
@@ -206,19 +206,19 @@ func (s *Status) soon() []string {
 	return all
 }
 
-// refusing describes the upstreams that refuse most calls with a feature that the model's other
+// refusedFeatureTexts describes the upstreams that refuse most calls with a feature that the model's other
 // engines accept. If all engines refuse the feature, the requests are more likely to be at fault.
-func (s *Status) refusing() (all []string) {
-	for _, i := range s.byTrouble() {
+func (s *Status) refusedFeatureTexts() (all []string) {
+	for _, i := range s.upstreamOrder() {
 		u := &s.Upstreams[i]
-		if u.trouble() != "" {
+		if u.troubleText() != "" {
 			continue
 		}
 		for _, r := range s.RefusedOnlyBy(u) {
-			all = append(all, u.Label+" "+refusesText(&r)+since(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
+			all = append(all, u.Label+" "+refusalShareText(&r)+sinceSuffix(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
 		}
-		for _, r := range s.RefusedWithout(u) {
-			all = append(all, u.Label+" "+refusesText(&r)+", and no other engine of its model can be compared: are the calls right? Otherwise "+r.Remedy())
+		for _, r := range s.SoleRefusals(u) {
+			all = append(all, u.Label+" "+refusalShareText(&r)+", and no other engine of its model can be compared: are the calls right? Otherwise "+r.Remedy())
 		}
 	}
 	return all
@@ -226,38 +226,38 @@ func (s *Status) refusing() (all []string) {
 
 // RefusedOnlyBy returns the features that the upstream refuses but the other upstreams of its model
 // accept.
-func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
+func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.RefusedFeature) {
 	for i := range u.Refuses {
-		if s.alone(u, &u.Refuses[i]) {
+		if s.othersAccept(u, &u.Refuses[i]) {
 			all = append(all, u.Refuses[i])
 		}
 	}
 	return all
 }
 
-func refusesText(r *upstreams.Refusing) string {
-	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, count(r.Answers, "call"),
-		featureWords(r.Feature), r.Status)
+func refusalShareText(r *upstreams.RefusedFeature) string {
+	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, pluralize(r.Answers, "call"),
+		describeFeature(r.Feature), r.Status)
 }
 
-// soleLeast is how many calls in a row a model's only engine must have refused before the page
+// minSoleRefusals is how many calls in a row a model's only engine must have refused before the page
 // mentions the engine.
-const soleLeast = 10
+const minSoleRefusals = 10
 
-// RefusedWithout returns the features for which the upstream refused each of the last calls. It
+// SoleRefusals returns the features for which the upstream refused each of the last calls. It
 // returns only features whose refusal a missing flag would explain, and only if the model has no
 // other engine to compare with.
-func (s *Status) RefusedWithout(u *Upstream) (all []upstreams.Refusing) {
+func (s *Status) SoleRefusals(u *Upstream) (all []upstreams.RefusedFeature) {
 	for i := range u.Refuses {
-		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= soleLeast && r.Refused == r.Answers && s.sole(u, r.Served) {
+		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= minSoleRefusals && r.Refused == r.Answers && s.isSoleTarget(u, r.Served) {
 			all = append(all, *r)
 		}
 	}
 	return all
 }
 
-// sole reports whether the upstream is the only target of its models with that served name.
-func (s *Status) sole(u *Upstream, served string) bool {
+// isSoleTarget reports whether the upstream is the only target of its models with that served name.
+func (s *Status) isSoleTarget(u *Upstream, served string) bool {
 	for i := range s.Models {
 		targets := s.Models[i].Targets
 		if slices.ContainsFunc(targets, func(t Target) bool { return t.Upstream == u.Label && t.Served == served }) &&
@@ -268,25 +268,25 @@ func (s *Status) sole(u *Upstream, served string) bool {
 	return true
 }
 
-// refusal describes the first feature that the upstream refuses but the model's other upstreams
+// firstRefusalText describes the first feature that the upstream refuses but the model's other upstreams
 // accept. It returns "" if there is no such feature.
-func (s *Status) refusal(u *Upstream) string {
+func (s *Status) firstRefusalText(u *Upstream) string {
 	if len(u.Lacks) > 0 {
 		l := &u.Lacks[0]
-		return "refuses calls with " + featureWords(l.Feature) + ": " + l.Remedy()
+		return "refuses calls with " + describeFeature(l.Feature) + ": " + l.Remedy()
 	}
 	if all := s.RefusedOnlyBy(u); len(all) > 0 {
-		return refusesText(&all[0])
+		return refusalShareText(&all[0])
 	}
 	return ""
 }
 
-// alone reports whether other engines of a model accept calls with the feature that u refuses.
-func (s *Status) alone(u *Upstream, refused *upstreams.Refusing) bool {
+// othersAccept reports whether other engines of a model accept calls with the feature that u refuses.
+func (s *Status) othersAccept(u *Upstream, refused *upstreams.RefusedFeature) bool {
 	refuses := map[string]bool{}
 	for i := range s.Upstreams {
 		other := &s.Upstreams[i]
-		refuses[other.Label] = slices.ContainsFunc(other.Refuses, func(r upstreams.Refusing) bool { return r.Feature == refused.Feature })
+		refuses[other.Label] = slices.ContainsFunc(other.Refuses, func(r upstreams.RefusedFeature) bool { return r.Feature == refused.Feature })
 	}
 	for i := range s.Models {
 		targets := s.Models[i].Targets
@@ -321,20 +321,20 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-func ownTroubles(s *Status) (all []concern) {
+func edgeConcerns(s *Status) (all []concern) {
 	add := func(level, of, text string) { all = append(all, concern{of, text, level, true}) }
 	if s.Panicking != "" {
 		add(LevelFailing, "panics", "the edge panics repeatedly ("+s.Panicking+
 			"), so it is not ready; its log has the stacks")
 	}
 	if t := s.Certificate.Trouble(s.Now); t != "" {
-		add(LevelFailing, "the certificate", t+", so clients cannot connect"+s.Certificate.replace("tls"))
+		add(LevelFailing, "the certificate", t+", so clients cannot connect"+s.Certificate.replacementText("tls"))
 	}
 	if t := s.AdminCertificate.Trouble(s.Now); t != "" {
 		add(LevelDegraded, "the admin listener's certificate", "the admin listener's "+strings.TrimPrefix(t, "the ")+
-			", so scrapers and commands cannot connect"+s.AdminCertificate.replace("admin.tls"))
+			", so scrapers and commands cannot connect"+s.AdminCertificate.replacementText("admin.tls"))
 	}
-	if s.Unsaved > unsavedMost {
+	if s.Unsaved > maxUnsavedSeconds {
 		add(LevelDegraded, "the ledger", fmt.Sprintf("the ledger has not been written for %.0f s, "+
 			"so usage is in memory alone; the log says why", s.Unsaved))
 	}
@@ -342,20 +342,24 @@ func ownTroubles(s *Status) (all []concern) {
 		add(LevelDegraded, "the limit of connections", "clients are turned away: the limit of open connections is reached (limits.connections, limits.connections_per_address)")
 	}
 	if s.AdminPortShared {
-		add(LevelDegraded, "the admin port", "the admin port is shared with "+count(s.OnAdminPort, "other edge")+
+		add(LevelDegraded, "the admin port", "the admin port is shared with "+pluralize(s.OnAdminPort, "other edge")+
 			", so reloads, drains and pages reach one of them at random: give each its own admin.listen")
 	}
 	return all
 }
 
-// inPlace says which fallbacks answer calls for the model while no engine serves it.
-func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
+// fallbackText says which fallbacks answer calls for the model while no engine serves it.
+func (m *Model) fallbackText() string {
+	return "no engine serves " + m.ID + ", so " + m.fallbackClause()
+}
 
-func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
+func (m *Model) fallbackClause() string {
+	return "its calls go to its fallback " + joinNames(m.StandIns)
+}
 
-// waiting describes how many calls wait for a slot, for their model's turn, or in the engines. The
+// waitingText describes how many calls wait for a slot, for their model's turn, or in the engines. The
 // number in the engines includes requests from other clients.
-func (s *Status) waiting() string {
+func (s *Status) waitingText() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
 		if q := s.Models[i].Queue; q != nil {
@@ -388,19 +392,19 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since says how long a state has lasted. If it has lasted less than a second, since returns "".
-func since(seconds float64) string {
+// sinceSuffix says how long a state has lasted. If it has lasted less than a second, since returns "".
+func sinceSuffix(seconds float64) string {
 	if seconds < 1 {
 		return ""
 	}
-	return ", for " + Ago(secondsOf(seconds))
+	return ", for " + FormatDuration(secondsDuration(seconds))
 }
 
-func lasts(seconds float64) string {
+func lastsSuffix(seconds float64) string {
 	if seconds < 1 {
 		return ""
 	}
-	return " for " + Ago(secondsOf(seconds))
+	return " for " + FormatDuration(secondsDuration(seconds))
 }
 
 // Since returns how many seconds the upstream has been in the displayed state. This state is the
@@ -412,11 +416,11 @@ func (u *Upstream) Since() float64 {
 	return u.StateSeconds
 }
 
-// Busy explains the state "busy".
-const Busy = "it has calls and does not answer its probes: no new calls until it does"
+// BusyMeaning explains the state "busy".
+const BusyMeaning = "it has calls and does not answer its probes: no new calls until it does"
 
-func (u *Upstream) trouble() string {
-	lasts := lasts(u.Since())
+func (u *Upstream) troubleText() string {
+	lasts := lastsSuffix(u.Since())
 	switch {
 	case u.State == "retiring":
 		return ""
@@ -425,11 +429,11 @@ func (u *Upstream) trouble() string {
 	case u.State == "pending":
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
-		return u.Label + " is down" + lasts + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
+		return u.Label + " is down" + lasts + " (" + causeWithStatus(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
 		return u.Label + " has stalled" + lasts + ": it has work and nothing moves"
 	case u.Leaves:
-		return u.silence() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
+		return u.silenceText() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
 		return "" // some engines are busy during every call
 	case u.State != "up":
@@ -437,41 +441,43 @@ func (u *Upstream) trouble() string {
 	case len(u.Lacks) > 0: // checked before the breaker, whose failure may be older
 		l := u.Lacks[0]
 		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer%s: %s", u.Label,
-			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), since(u.RefusingSeconds), l.Remedy())
-	case u.failsCalls() && u.LastFailure != nil && u.LastFailure.During == "call":
-		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
-	case u.failsCalls():
+			describeFeature(l.Feature), l.Status, refusedCallsText(l.Refused), sinceSuffix(u.RefusingSeconds), l.Remedy())
+	case u.breakerBlocksCalls() && u.LastFailure != nil && u.LastFailure.During == "call":
+		return u.Label + " answers its probes but fails its calls (" + causeWithStatus(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
+	case u.breakerBlocksCalls():
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Missing) > 0:
-		return u.Label + " does not serve " + list(u.Missing)
+		return u.Label + " does not serve " + joinNames(u.Missing)
 	}
 	return ""
 }
 
-// rest sets BreakerIdle. If an idle edge receives no calls for hours, the failures that opened the
+// setBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that opened the
 // breaker are too old to describe the engine.
-func (u *Upstream) rest(now time.Time) {
-	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
+func (u *Upstream) setBreakerIdle(now time.Time) {
+	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.activeCalls() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }
 
-// failsCalls reports whether the breaker blocks calls, or admits only a single call to test the
+// breakerBlocksCalls reports whether the breaker blocks calls, or admits only a single call to test the
 // engine.
-func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
+func (u *Upstream) breakerBlocksCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
-// reportLate is how many seconds an engine's metrics may be out of date. A busy engine may respond
+// lateReportSeconds is how many seconds an engine's metrics may be out of date. A busy engine may respond
 // late, and one or two failed requests do not matter.
-const reportLate = 60
+const lateReportSeconds = 60
 
-func (u *Upstream) unread() string {
-	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
+func (u *Upstream) lateReportText() string {
+	if u.Report == nil || u.ReportFresh || u.ReportAge < lateReportSeconds || u.State != "up" && u.State != "busy" {
 		return ""
 	}
-	return "the metrics of " + u.Label + " were last read " + Ago(secondsOf(u.ReportAge)) +
+	return "the metrics of " + u.Label + " were last read " + FormatDuration(secondsDuration(u.ReportAge)) +
 		" ago, so only this edge's own calls count there"
 }
 
-func reason(cause string, status int) string { return withStatus(words(cause), status) }
+func causeWithStatus(cause string, status int) string {
+	return withStatus(describeCause(cause), status)
+}
 
 // withStatus adds the engine's status to a cause. For 401, 403 and 404, it also adds a remedy,
 // because probes often need neither a key nor the right path.
@@ -491,8 +497,8 @@ func withStatus(word string, status int) string {
 	return word
 }
 
-func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
+func choiceMeaning(choice string) string { return routing.Reason(choice).Meaning() }
 
-func meaningOf(cause string) string {
+func causeMeaning(cause string) string {
 	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // removes Markdown
 }

@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 					LastFailure: &upstreams.LastFailure{During: "call", Reason: "truncated"},
 				}, ModeWho: "ann",
 			}}}
-			s.measure(d.calls.Outlook(s.Now))
+			s.addSummary(d.calls.Summary(s.Now))
 			s.Judge(w)
 			return s
 		}
@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 		run(60)
 		mode = "ready"
 		for range 5 {
-			d.end("qwen", "tgi-1", broken)
+			d.endCall("qwen", "tgi-1", breakStream)
 		}
 		if s := run(30); s.Models[0].TroubleSeconds != 29 || !strings.Contains(s.Verdict.Text, ", for 29 s") {
 			t.Errorf("the trouble has lasted for %v s: %s", s.Models[0].TroubleSeconds, s.Verdict.Text)
@@ -101,14 +101,14 @@ func TestWatch(t *testing.T) {
 // memory limit.
 func TestWatchIsBounded(t *testing.T) {
 	w, at := new(Watch), now
-	for i := range 3 * mostEvents {
+	for i := range 3 * maxEvents {
 		at = at.Add(time.Second)
 		s := &Status{Now: at, Models: []Model{{ID: fmt.Sprint("m", i), Ready: true}}, Upstreams: []Upstream{{Status: upstreams.Status{
 			Label: "u", Mode: "ready", Breaker: "closed", State: []string{"up", "down"}[i%2],
 		}}}}
 		s.Judge(w)
-		if i == 3*mostEvents-1 && len(s.Events) != mostEvents {
-			t.Errorf("%d events, want %d", len(s.Events), mostEvents)
+		if i == 3*maxEvents-1 && len(s.Events) != maxEvents {
+			t.Errorf("%d events, want %d", len(s.Events), maxEvents)
 		}
 	}
 	if len(w.models) != 1 || len(w.upstreams) != 1 {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-func takes(n int) string {
+func acceptingUpstreamsText(n int) string {
 	if n == 1 {
 		return "1 upstream takes calls"
 	}
 	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
-// clip shortens a list, so that a sentence stays readable even if a whole fleet has problems.
-func clip(all []string) []string {
+// shortenList shortens a list, so that a sentence stays readable even if a whole fleet has problems.
+func shortenList(all []string) []string {
 	const most = 3
 	if len(all) <= most {
 		return all
@@ -23,7 +23,7 @@ func clip(all []string) []string {
 	return append(append([]string{}, all[:most]...), fmt.Sprintf("%d more are in trouble", len(all)-most))
 }
 
-func list(names []string) string {
+func joinNames(names []string) string {
 	const most = 4
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
@@ -31,17 +31,17 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func count(n int, what string) string {
+func pluralize(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+func secondsDuration(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// Ago formats a duration for a reader: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
-func Ago(d time.Duration) string {
+// FormatDuration formats a duration for a reader: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
+func FormatDuration(d time.Duration) string {
 	switch s := int(d.Seconds()); {
 	case s < 60:
 		return fmt.Sprintf("%d s", max(0, s))
@@ -55,21 +55,21 @@ func Ago(d time.Duration) string {
 }
 
 // percent returns n as a percentage of all. Sentences, tables and the page use the same rounding.
-func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
+func percent(n, all int) int { return sharePercent(float64(n) / float64(max(1, all))) }
 
-// percentOf returns a share as a percentage. A share of 1 is 100 %.
-func percentOf(share float64) int { return int(math.Round(100 * share)) }
+// sharePercent returns a share as a percentage. A share of 1 is 100 %.
+func sharePercent(share float64) int { return int(math.Round(100 * share)) }
 
-func round(v float64) float64 { return math.Round(10*v) / 10 }
+func roundTenth(v float64) float64 { return math.Round(10*v) / 10 }
 
-func poolWord(name string) string {
+func poolLabel(name string) string {
 	if strings.HasPrefix(name, "shared") {
 		return ""
 	}
 	return name
 }
 
-func featureWords(feature string) string {
+func describeFeature(feature string) string {
 	switch feature {
 	case "forced_tool":
 		return "a forced tool (tool_choice)"

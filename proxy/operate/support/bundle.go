@@ -13,11 +13,11 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-type part struct {
-	name    string
-	about   string
-	content []byte
-	missing string
+type bundleFile struct {
+	name          string
+	description   string
+	content       []byte
+	missingReason string
 }
 
 // Options select what a bundle contains.
@@ -30,16 +30,16 @@ type Options struct {
 	Environ []string // the process's environment; only its names are written
 }
 
-// Write writes the bundle to a new file that only its owner can read, and writes a list of the
+// WriteBundle writes the bundle to a new file that only its owner can read, and writes a list of the
 // contents to out.
-func Write(o *Options, out io.Writer) error {
+func WriteBundle(o *Options, out io.Writer) error {
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the bundle: %w; --output names another file", err)
 	}
-	parts := collect(o)
+	parts := collectFiles(o)
 	list := contents(parts)
-	if err := pack(file, o.Now, append([]part{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
+	if err := writeArchive(file, o.Now, append([]bundleFile{{name: "contents.txt", content: []byte(list)}}, parts...)); err != nil {
 		_ = file.Close() // only the first error is reported
 		_ = os.Remove(o.Output)
 		return err
@@ -48,35 +48,35 @@ func Write(o *Options, out io.Writer) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s (mode 0600) has\n%sLook through it before you send it: tar -xzOf %s | less\n",
-		o.Output, plaintext.Text(list), o.Output)
+		o.Output, plaintext.CleanText(list), o.Output)
 	return err
 }
 
-func contents(parts []part) string {
+func contents(parts []bundleFile) string {
 	var has, lacks strings.Builder
 	before := ""
 	for i := range parts {
 		p := &parts[i]
-		switch p.missing {
+		switch p.missingReason {
 		case "":
-			fmt.Fprintf(&has, "  %-15s %6.1f KB  %s\n", p.name, float64(len(p.content))/1000, p.about)
+			fmt.Fprintf(&has, "  %-15s %6.1f KB  %s\n", p.name, float64(len(p.content))/1000, p.description)
 		case before:
 			fmt.Fprintf(&lacks, "  %-15s is missing, too\n", p.name)
 		default:
-			fmt.Fprintf(&lacks, "  %-15s is missing: %s\n", p.name, p.missing)
+			fmt.Fprintf(&lacks, "  %-15s is missing: %s\n", p.name, p.missingReason)
 		}
-		before = p.missing
+		before = p.missingReason
 	}
 	return has.String() + lacks.String()
 }
 
-// pack writes the archive, which does not contain the names of the user and the machine.
-func pack(w io.Writer, now time.Time, parts []part) error {
+// writeArchive writes the archive, which does not contain the names of the user and the machine.
+func writeArchive(w io.Writer, now time.Time, parts []bundleFile) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)
 	for i := range parts {
 		p := &parts[i]
-		if p.missing != "" {
+		if p.missingReason != "" {
 			continue
 		}
 		head := tar.Header{Name: "penstock-support/" + p.name, Mode: 0o600, Size: int64(len(p.content)), ModTime: now}

@@ -13,18 +13,18 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-func collect(o *Options) []part {
-	parts := []part{
-		{name: "version.txt", about: "version and build", content: []byte("penstock " + build.Line() + "\n")},
-		{name: "system.txt", about: "facts of the system; of the environment names alone", content: systemFacts(o.Environ)},
+func collectFiles(o *Options) []bundleFile {
+	parts := []bundleFile{
+		{name: "version.txt", description: "version and build", content: []byte("penstock " + build.VersionLine() + "\n")},
+		{name: "system.txt", description: "facts of the system; of the environment names alone", content: systemFacts(o.Environ)},
 	}
-	redacted, file := configuration(o.Config)
+	redacted, file := configFiles(o.Config)
 	parts = append(parts, file...)
-	at := edgeOf(o.Edge, &redacted.Admin)
-	parts = append(parts, running(at)...)
+	at := edgeWithDefaults(o.Edge, &redacted.Admin)
+	parts = append(parts, fetchEdgePages(at)...)
 	hide := newScrubber(append(redacted.Secrets, at.Token))
 	for i := range parts {
-		parts[i].content, parts[i].missing = hide.bytes(parts[i].content), hide.text(parts[i].missing)
+		parts[i].content, parts[i].missingReason = hide.scrubBytes(parts[i].content), hide.scrubText(parts[i].missingReason)
 	}
 	return parts
 }
@@ -32,11 +32,11 @@ func collect(o *Options) []part {
 // defaultAdmin is the address of an edge's admin listener if its configuration does not set one.
 const defaultAdmin = "127.0.0.1:9090"
 
-// edgeOf returns the given edge. It fills empty fields from the edge's configuration.
-func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
+// edgeWithDefaults returns the given edge. It fills empty fields from the edge's configuration.
+func edgeWithDefaults(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
-		given.Admin = reachable(says.Listen)
+		given.Admin = dialAddress(says.Listen)
 		if says.TLS.Enabled() && !unixsocket.Is(given.Admin) {
 			given.Admin = "https://" + given.Admin
 		}
@@ -47,8 +47,8 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	return given
 }
 
-// reachable returns the address at which this machine can reach a listener.
-func reachable(listen string) string {
+// dialAddress returns the address at which this machine can reach a listener.
+func dialAddress(listen string) string {
 	if unixsocket.Is(listen) {
 		return listen
 	}
@@ -62,38 +62,38 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// configuration returns the configuration, its keys_file, and the output of `penstock check`.
-func configuration(name string) (config.Redacted, []part) {
-	file := part{name: "config.yaml", about: "the configuration, without secrets and comments"}
-	keys := part{name: "keys.yaml", about: "its keys_file, without hashes"}
-	check := part{name: "check.txt", about: "what penstock check says of it"}
+// configFiles returns the configuration, its keys_file, and the output of `penstock check`.
+func configFiles(name string) (config.Redacted, []bundleFile) {
+	file := bundleFile{name: "config.yaml", description: "the configuration, without secrets and comments"}
+	keys := bundleFile{name: "keys.yaml", description: "its keys_file, without hashes"}
+	check := bundleFile{name: "check.txt", description: "what penstock check says of it"}
 	if name == "" {
-		file.missing = "--config or PENSTOCK_CONFIG names the file"
-		return config.Redacted{}, []part{file}
+		file.missingReason = "--config or PENSTOCK_CONFIG names the file"
+		return config.Redacted{}, []bundleFile{file}
 	}
 	r, err := config.Redact(name)
 	switch {
 	case err != nil:
-		file.missing = err.Error()
-		return r, []part{file}
+		file.missingReason = err.Error()
+		return r, []bundleFile{file}
 	case r.Text == nil:
-		file.missing = "the file is not YAML, so its secrets cannot be told apart"
+		file.missingReason = "the file is not YAML, so its secrets cannot be told apart"
 	default:
 		file.content = r.Text
 	}
-	parts := []part{file}
+	parts := []bundleFile{file}
 	if r.Keys != nil {
 		keys.content = r.Keys
 		parts = append(parts, keys)
 	}
-	check.content = []byte(checked(name))
+	check.content = []byte(checkOutput(name))
 	return r, append(parts, check)
 }
 
-// checked returns the output of `penstock check`. It omits excerpts from the file, because they may
+// checkOutput returns the output of `penstock check`. It omits excerpts from the file, because they may
 // contain secrets.
-func checked(name string) string {
-	f, problems := proxy.Load(name)
+func checkOutput(name string) string {
+	f, problems := proxy.LoadConfig(name)
 	var b strings.Builder
 	for _, p := range problems {
 		p.Excerpt = ""

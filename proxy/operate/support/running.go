@@ -10,46 +10,46 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// running returns the pages of a running edge. If the edge does not respond, running queries it
+// fetchEdgePages returns the pages of a running edge. If the edge does not respond, running queries it
 // only once.
-func running(at admin.Edge) []part {
-	parts := []part{
-		{name: "status.json", about: "the status page, as JSON"},
-		{name: "events.txt", about: "what has happened last, newest first"},
-		{name: "metrics.txt", about: "the metrics page"},
-		{name: "process.json", about: "limits of the process: descriptors, memory, processors"},
-		{name: "goroutines.txt", about: "what the process does, as functions and lines"},
-		{name: "heap.txt", about: "what its heap holds, by function"},
+func fetchEdgePages(at admin.Edge) []bundleFile {
+	parts := []bundleFile{
+		{name: "status.json", description: "the status page, as JSON"},
+		{name: "events.txt", description: "what has happened last, newest first"},
+		{name: "metrics.txt", description: "the metrics page"},
+		{name: "process.json", description: "limits of the process: descriptors, memory, processors"},
+		{name: "goroutines.txt", description: "what the process does, as functions and lines"},
+		{name: "heap.txt", description: "what its heap holds, by function"},
 	}
 	paths := []string{"/status", "", "/metrics", "/-/process", "/-/goroutines", "/-/heap"}
 	missing := ""
 	for i := range parts {
 		p := &parts[i]
-		if p.missing = missing; missing != "" || paths[i] == "" {
+		if p.missingReason = missing; missing != "" || paths[i] == "" {
 			continue
 		}
-		body, err := admin.Page(at, paths[i])
+		body, err := admin.FetchPage(at, paths[i])
 		switch {
 		case err != nil && i == 0:
 			missing = err.Error()
-			p.missing = missing
+			p.missingReason = missing
 		case err != nil: // older edges lack some pages
-			p.missing = err.Error()
+			p.missingReason = err.Error()
 		case i == 0:
-			p.content, parts[1].content, err = stateOf(body)
+			p.content, parts[1].content, err = anonymizeStatus(body)
 			if err != nil {
 				missing = at.Admin + " did not answer like a Penstock admin listener"
-				p.missing = missing
+				p.missingReason = missing
 			}
 		default:
-			p.content = []byte(plaintext.Text(string(body)))
+			p.content = []byte(plaintext.CleanText(string(body)))
 		}
 	}
 	return parts
 }
 
-// stateOf returns an edge's state without the names of people, and its events as lines.
-func stateOf(body []byte) (state, events []byte, err error) {
+// anonymizeStatus returns an edge's state without the names of people, and its events as lines.
+func anonymizeStatus(body []byte) (state, events []byte, err error) {
 	var all map[string]any
 	read := json.NewDecoder(bytes.NewReader(body))
 	read.UseNumber()
@@ -66,16 +66,16 @@ func stateOf(body []byte) (state, events []byte, err error) {
 				words = append(words, word)
 			}
 		}
-		lines.WriteString(plaintext.Line(strings.Join(words, "  ")) + "\n")
+		lines.WriteString(plaintext.CleanLine(strings.Join(words, "  ")) + "\n")
 	}
-	anonymous(all, issuersIn(all))
+	anonymizeValues(all, issuerNames(all))
 	text, err := json.MarshalIndent(all, "", "  ")
-	return append(plaintext.JSON(text), '\n'), []byte(lines.String()), err
+	return append(plaintext.EscapeJSON(text), '\n'), []byte(lines.String()), err
 }
 
-// issuersIn returns the names of the token issuers. The id of a caller with a token is
+// issuerNames returns the names of the token issuers. The id of a caller with a token is
 // NAME/SUBJECT.
-func issuersIn(all map[string]any) (names []string) {
+func issuerNames(all map[string]any) (names []string) {
 	list, _ := all["issuers"].([]any)
 	for _, i := range list {
 		i, _ := i.(map[string]any)
@@ -86,18 +86,18 @@ func issuersIn(all map[string]any) (names []string) {
 	return names
 }
 
-func anonymous(v any, issuers []string) {
+func anonymizeValues(v any, issuers []string) {
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			anonymous(e, issuers)
+			anonymizeValues(e, issuers)
 		}
 	case map[string]any:
 		for name, e := range v {
 			text, isText := e.(string)
 			switch {
 			case !isText:
-				anonymous(e, issuers)
+				anonymizeValues(e, issuers)
 			case name == "mode_who":
 				v[name] = strictyaml.Removed
 			case name == "key" || name == "id":

@@ -10,7 +10,7 @@ import (
 // TestState checks that the identities of callers with tokens are removed, and that events become
 // lines.
 func TestState(t *testing.T) {
-	state, events, err := stateOf([]byte(`{"issuers":[{"name":"login"}],"calls":[{"id":"0196","key":"login/alice"},{"key":"team-a"},{"key":"other/team"}],
+	state, events, err := anonymizeStatus([]byte(`{"issuers":[{"name":"login"}],"calls":[{"id":"0196","key":"login/alice"},{"key":"team-a"},{"key":"other/team"}],
 		"keys":[{"id":"login/alice"}],"upstreams":[{"name":"gpu-a","mode_who":"bob"}],"big":9007199254740993,
 		"events":[{"at":"2026-11-23T10:00:00Z","kind":"down","level":"out","who":"gpu-a","text":"down\u001b[2J"}]}`))
 	if err != nil {
@@ -41,18 +41,18 @@ func TestScrub(t *testing.T) {
 		"is " + long[:20] + `..." no`:        `is (removed)" no`,
 		"abc stays, for it is in many words": "abc stays, for it is in many words",
 	} {
-		if got := s.text(text); got != want {
+		if got := s.scrubText(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
-	if s.bytes(nil) != nil {
+	if s.scrubBytes(nil) != nil {
 		t.Error("nothing becomes something")
 	}
 }
 
 // TestVariables checks that the variables that an edge reads are listed without their values.
 func TestVariables(t *testing.T) {
-	got := variables([]string{"PENSTOCK_ADMIN_TOKEN=secret", "HOME=/root", "GOMEMLIMIT=1GiB", "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret"})
+	got := variableNames([]string{"PENSTOCK_ADMIN_TOKEN=secret", "HOME=/root", "GOMEMLIMIT=1GiB", "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret"})
 	if want := []string{"GOMEMLIMIT", "OTEL_EXPORTER_OTLP_HEADERS", "PENSTOCK_ADMIN_TOKEN"}; !slices.Equal(got, want) {
 		t.Errorf("environment = %v, want %v", got, want)
 	}
@@ -67,7 +67,7 @@ func TestReachable(t *testing.T) {
 		"127.0.0.1:9090": "127.0.0.1:9090", ":9091": "127.0.0.1:9091", "0.0.0.0:1": "127.0.0.1:1", "[::]:2": "127.0.0.1:2", "": defaultAdmin,
 		"[::1]:3": "[::1]:3",
 	} {
-		if got := reachable(listen); got != want {
+		if got := dialAddress(listen); got != want {
 			t.Errorf("%s: %s, want %s", listen, got, want)
 		}
 	}

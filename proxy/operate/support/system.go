@@ -18,25 +18,25 @@ func systemFacts(environ []string) []byte {
 		}
 	}
 	line("system", runtime.GOOS+"/"+runtime.GOARCH)
-	line("kernel", firstLine("/proc/sys/kernel/osrelease", ""))
-	line("distribution", firstLine("/etc/os-release", "PRETTY_NAME="))
+	line("kernel", valueAfterPrefix("/proc/sys/kernel/osrelease", ""))
+	line("distribution", valueAfterPrefix("/etc/os-release", "PRETTY_NAME="))
 	line("processors", strconv.Itoa(runtime.NumCPU()))
-	line("processor", firstLine("/proc/cpuinfo", "model name"))
-	line("memory", firstLine("/proc/meminfo", "MemTotal:"))
-	line("free", firstLine("/proc/meminfo", "MemAvailable:"))
-	line("backlog", firstLine("/proc/sys/net/core/somaxconn", ""))
-	line("local ports", firstLine("/proc/sys/net/ipv4/ip_local_port_range", ""))
-	line("init", firstLine("/proc/1/comm", ""))
+	line("processor", valueAfterPrefix("/proc/cpuinfo", "model name"))
+	line("memory", valueAfterPrefix("/proc/meminfo", "MemTotal:"))
+	line("free", valueAfterPrefix("/proc/meminfo", "MemAvailable:"))
+	line("backlog", valueAfterPrefix("/proc/sys/net/core/somaxconn", ""))
+	line("local ports", valueAfterPrefix("/proc/sys/net/ipv4/ip_local_port_range", ""))
+	line("init", valueAfterPrefix("/proc/1/comm", ""))
 	if _, err := os.Stat("/.dockerenv"); err == nil {
 		line("container", "docker")
 	} else if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		line("container", "kubernetes")
 	}
-	line("variables set", strings.Join(variables(environ), " "))
+	line("variables set", strings.Join(variableNames(environ), " "))
 	return []byte(b.String())
 }
 
-func firstLine(file, begins string) string {
+func valueAfterPrefix(file, begins string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return ""
@@ -49,16 +49,16 @@ func firstLine(file, begins string) string {
 	return ""
 }
 
-var readVariables = []string{
+var relevantVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }
 
-// variables returns the names of environment variables. It omits the values, which may be secrets.
-func variables(environ []string) (names []string) {
+// variableNames returns the names of environment variables. It omits the values, which may be secrets.
+func variableNames(environ []string) (names []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")
 		begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc(readVariables, begins) {
+		if slices.ContainsFunc(relevantVariables, begins) {
 			names = append(names, name)
 		}
 	}

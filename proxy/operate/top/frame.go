@@ -11,18 +11,18 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-const marker = 2
+const markerWidth = 2
 
 func (v *view) frame(width, height int) []line {
-	head := v.head(width, height)
-	foot := v.foot(width, height)
+	head := v.headerLines(width, height)
+	foot := v.footerLines(width, height)
 	if room := height - len(head) - len(foot); room < 2 { // there is space only for the sentence
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)
 	var body []line
 	if room >= 2 {
-		body = v.body(width, room)
+		body = v.tableLines(width, room)
 	}
 	out := slices.Concat(head, body)
 	for len(out)+len(foot) < height {
@@ -31,26 +31,26 @@ func (v *view) frame(width, height int) []line {
 	return append(out, foot...)
 }
 
-func (v *view) head(width, height int) (out []line) {
-	sentence := plaintext.Wrap(plaintext.Line("Penstock  "+v.state.Verdict.Text), width)
+func (v *view) headerLines(width, height int) (out []line) {
+	sentence := plaintext.Wrap(plaintext.CleanLine("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
-		sentence = append(sentence[:most-1], plaintext.Cut(sentence[most-1], width-2)+" …")
+		sentence = append(sentence[:most-1], plaintext.Truncate(sentence[most-1], width-2)+" …")
 	}
 	for _, text := range sentence {
-		out = append(out, line{plaintext.Cut(text, width), styleOf(v.state.Verdict.Level)})
+		out = append(out, line{plaintext.Truncate(text, width), styleOf(v.state.Verdict.Level)})
 	}
-	if todo := v.state.WhatToDo(); todo != "" && height >= 20 {
-		out = append(out, line{plaintext.Cut(todo, width), styleNone})
+	if todo := v.state.RemedyCommands(); todo != "" && height >= 20 {
+		out = append(out, line{plaintext.Truncate(todo, width), styleNone})
 	}
 	if height >= 10 {
-		out = append(out, line{plaintext.Cut(v.state.Numbers(), width), styleDim})
+		out = append(out, line{plaintext.Truncate(v.state.NumbersLine(), width), styleDim})
 	}
 	if height >= 30 {
-		for _, note := range v.state.Notes() {
-			out = append(out, line{plaintext.Cut(plaintext.Line(note), width), styleDim})
+		for _, note := range v.state.SourceNotes() {
+			out = append(out, line{plaintext.Truncate(plaintext.CleanLine(note), width), styleDim})
 		}
 	}
-	return append(out, v.tabs(width))
+	return append(out, v.tabLine(width))
 }
 
 func styleOf(level string) style {
@@ -65,9 +65,9 @@ func styleOf(level string) style {
 	return styleNone
 }
 
-// inTrouble counts the rows with a problem. It returns 0 for all tables except models and
+// problemRows counts the rows with a problem. It returns 0 for all tables except models and
 // upstreams.
-func inTrouble(t *status.Table) (n int) {
+func problemRows(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
 	}
@@ -79,16 +79,16 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-func (v *view) tabs(width int) line {
+func (v *view) tabLine(width int) line {
 	var long, short []string
 	for i := range v.tables {
 		t := &v.tables[i]
 		name := fmt.Sprintf("%d %s %d", i+1, t.Name, t.Total)
-		if n := inTrouble(t); n > 0 {
+		if n := problemRows(t); n > 0 {
 			name += fmt.Sprintf(" (%d!)", n)
 		}
 		brief := strconv.Itoa(i + 1)
-		if i == v.table {
+		if i == v.tableIndex {
 			name, brief = "["+name+"]", "["+name+"]"
 		}
 		long, short = append(long, name), append(short, brief)
@@ -97,15 +97,15 @@ func (v *view) tabs(width int) line {
 	if plaintext.Width(text) > width {
 		text = strings.Join(short, " ")
 	}
-	return line{plaintext.Cut(text, width), styleHead}
+	return line{plaintext.Truncate(text, width), styleHead}
 }
 
-func (v *view) body(width, height int) (out []line) {
-	t := &v.tables[v.table]
-	g := t.Fit(max(1, width-marker))
-	out = append(out, line{plaintext.Cut("  "+g.Head(), width), styleHead})
+func (v *view) tableLines(width, height int) (out []line) {
+	t := &v.tables[v.tableIndex]
+	g := t.Fit(max(1, width-markerWidth))
+	out = append(out, line{plaintext.Truncate("  "+g.HeaderLine(), width), styleHead})
 	if len(t.Rows) == 0 {
-		return append(out, line{plaintext.Cut("  nothing", width), styleDim})
+		return append(out, line{plaintext.Truncate("  nothing", width), styleDim})
 	}
 	more := details(&t.Rows[0], width, (height-1)/4)
 	room := height - 1 - len(more)
@@ -119,15 +119,15 @@ func (v *view) body(width, height int) (out []line) {
 		if i == 0 && len(more) > 0 {
 			mark = "> "
 		}
-		out = append(out, line{plaintext.Cut(mark+g.Line(&t.Rows[i]), width), styleOf(t.Rows[i].Level)})
+		out = append(out, line{plaintext.Truncate(mark+g.RowLine(&t.Rows[i]), width), styleOf(t.Rows[i].Level)})
 	}
 	if counted {
-		out = append(out, line{plaintext.Cut("  "+unseen(t.Rows, shown), width), styleDim})
+		out = append(out, line{plaintext.Truncate("  "+hiddenRowsText(t.Rows, shown), width), styleDim})
 	}
 	return append(out, more...)
 }
 
-func unseen(rows []status.Row, shown int) string {
+func hiddenRowsText(rows []status.Row, shown int) string {
 	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
 	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
 		text += ", all idle"
@@ -137,9 +137,9 @@ func unseen(rows []status.Row, shown int) string {
 
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
-		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {
+		for _, part := range plaintext.Wrap(plaintext.CleanLine(text), max(1, width-markerWidth)) {
 			if len(out) < most {
-				out = append(out, line{plaintext.Cut("  "+part, width), s})
+				out = append(out, line{plaintext.Truncate("  "+part, width), s})
 			}
 		}
 	}
@@ -152,13 +152,15 @@ func details(r *status.Row, width, most int) (out []line) {
 	return out
 }
 
-func (v *view) foot(width, height int) (out []line) {
+func (v *view) footerLines(width, height int) (out []line) {
 	if height < 6 {
 		return nil
 	}
-	add := func(text string, s style) { out = append(out, line{plaintext.Cut(plaintext.Line(text), width), s}) }
-	if v.failed != nil {
-		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.Ago(v.age(time.Now())), v.failed), styleOut)
+	add := func(text string, s style) {
+		out = append(out, line{plaintext.Truncate(plaintext.CleanLine(text), width), s})
+	}
+	if v.lastErr != nil {
+		add(fmt.Sprintf("No answer, shown is the state of %s ago: %s", status.FormatDuration(v.stateAge(time.Now())), v.lastErr), styleOut)
 	}
 	if v.paused {
 		add("PAUSED at "+v.state.Now.Local().Format(time.TimeOnly)+": space goes on", styleDegraded)

@@ -62,9 +62,9 @@ func TestFrameFits(t *testing.T) {
 		s.Judge(nil)
 		v := newView(s)
 		for _, k := range rapid.SliceOfN(rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "9", " ", "\t", "\x1b[A", "x"}), 0, 12).Draw(t, "keys") {
-			v.press([]byte(k))
+			v.handleKeys([]byte(k))
 			if rapid.Bool().Draw(t, "fails") {
-				v.show(nil, errors.New("nobody\x1b[2J answers"))
+				v.update(nil, errors.New("nobody\x1b[2J answers"))
 			}
 			width, height := rapid.IntRange(1, 180).Draw(t, "width"), rapid.IntRange(1, 60).Draw(t, "height")
 			frame := v.frame(width, height)
@@ -72,7 +72,7 @@ func TestFrameFits(t *testing.T) {
 				t.Fatalf("%d lines for %d", len(frame), height)
 			}
 			for _, l := range frame {
-				if plaintext.Width(l.text) > width || l.text != plaintext.Line(l.text) {
+				if plaintext.Width(l.text) > width || l.text != plaintext.CleanLine(l.text) {
 					t.Fatalf("a line of %d in a terminal of %d: %q", plaintext.Width(l.text), width, l.text)
 				}
 			}
@@ -92,7 +92,7 @@ func textOf(frame []line) string {
 // number of hidden rows.
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
-	v.press([]byte("2"))
+	v.handleKeys([]byte("2"))
 	text := textOf(v.frame(80, 24))
 	lines := strings.Split(text, "\n")
 	if !strings.HasPrefix(lines[0], "Penstock  Out: no engine serves embed.") {
@@ -123,7 +123,7 @@ func TestTroubleFirst(t *testing.T) {
 		idle.Upstreams[i].History.Ended = 0
 	}
 	v = newView(idle)
-	v.press([]byte("2"))
+	v.handleKeys([]byte("2"))
 	if text := textOf(v.frame(80, 24)); !strings.Contains(text, "more, all idle") {
 		t.Errorf("it is not told that the rest is idle:\n%s", text)
 	}
@@ -149,7 +149,7 @@ func TestDetails(t *testing.T) {
 		"1": "no engine serves it", "2": "http://10.0.0.7:8000", "3": "chat · began", "4": "refused 9 times in 5 min, mostly by requests_per_minute",
 		"5": "over limit: requests_per_minute", "6": "the edge has started", "7": "edge-1",
 	} {
-		v.press([]byte(keys))
+		v.handleKeys([]byte(keys))
 		if text := textOf(v.frame(100, 40)); !strings.Contains(text, want) {
 			t.Errorf("after the key %s the frame lacks %q\n%s", keys, want, text)
 		}
@@ -165,8 +165,8 @@ func TestKeys(t *testing.T) {
 		" ": {paused: true}, "  ": {}, "x東/s?": {}, "\x1b[A": {}, "\x1b[5~": {}, "\x1b": {}, "\x1bOA2": {table: 1}, "\x1b[1;5A\x1b[Bq": {quit: true},
 	} {
 		v := newView(sample(3))
-		if quit := v.press([]byte(typed)); quit != want.quit || v.table != want.table || v.paused != want.paused {
-			t.Errorf("%q: table %d, paused %v, quits %v", typed, v.table, v.paused, quit)
+		if quit := v.handleKeys([]byte(typed)); quit != want.quit || v.tableIndex != want.table || v.paused != want.paused {
+			t.Errorf("%q: table %d, paused %v, quits %v", typed, v.tableIndex, v.paused, quit)
 		}
 	}
 }

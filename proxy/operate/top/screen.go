@@ -12,12 +12,12 @@ import (
 // The sequences use the alternate screen, which preserves the terminal's previous content, and
 // disable wrapping, because a character may be wider than expected.
 const (
-	opening   = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-	closing   = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
-	home      = "\x1b[H"
-	endOfLine = "\x1b[K"
-	below     = "\x1b[J"
-	plain     = "\x1b[0m"
+	enterScreenSeq = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	leaveScreenSeq = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+	cursorHomeSeq  = "\x1b[H"
+	clearLineSeq   = "\x1b[K"
+	clearBelowSeq  = "\x1b[J"
+	resetStyleSeq  = "\x1b[0m"
 )
 
 // style is the escape sequence for a line's style, which only repeats the meaning of the text.
@@ -39,28 +39,28 @@ type line struct {
 }
 
 type screen struct {
-	in, out *os.File
-	keys    bool            // single keys can be read
-	resized <-chan struct{} // signals that the size may have changed
+	in, out   *os.File
+	readsKeys bool            // single keys can be read
+	resized   <-chan struct{} // signals that the size may have changed
 
-	before  *term.State
-	restore []func()
+	savedState *term.State
+	restore    []func()
 }
 
 func openScreen(in, out *os.File) (*screen, error) {
 	s := &screen{in: in, out: out}
-	if in != nil && control(in, term.IsTerminal) {
+	if in != nil && withDescriptor(in, term.IsTerminal) {
 		var err error
-		control(in, func(fd int) bool { s.before, err = term.MakeRaw(fd); return true })
+		withDescriptor(in, func(fd int) bool { s.savedState, err = term.MakeRaw(fd); return true })
 		if err != nil {
 			return nil, err
 		}
-		s.keys = true
+		s.readsKeys = true
 	}
 	s.restore = append(s.restore, prepareOutput(out))
 	resized, stop := watchSize()
 	s.resized, s.restore = resized, append(s.restore, stop)
-	_, err := out.WriteString(opening)
+	_, err := out.WriteString(enterScreenSeq)
 	if err != nil {
 		s.close()
 	}
@@ -69,9 +69,9 @@ func openScreen(in, out *os.File) (*screen, error) {
 
 // close ignores errors, because there is nothing to restore if the terminal is gone.
 func (s *screen) close() {
-	_, _ = s.out.WriteString(closing)
-	if s.before != nil {
-		control(s.in, func(fd int) bool { return term.Restore(fd, s.before) == nil })
+	_, _ = s.out.WriteString(leaveScreenSeq)
+	if s.savedState != nil {
+		withDescriptor(s.in, func(fd int) bool { return term.Restore(fd, s.savedState) == nil })
 		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends a blocked read if the file supports deadlines
 	}
 	for _, f := range s.restore {
@@ -80,7 +80,7 @@ func (s *screen) close() {
 }
 
 func (s *screen) size() (width, height int) {
-	control(s.out, func(fd int) bool {
+	withDescriptor(s.out, func(fd int) bool {
 		var err error
 		width, height, err = term.GetSize(fd)
 		return err == nil
@@ -93,25 +93,25 @@ func (s *screen) size() (width, height int) {
 
 func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	var b bytes.Buffer
-	b.WriteString(home)
+	b.WriteString(cursorHomeSeq)
 	for i, l := range frame(s.size()) {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
 		if colour && l.style != styleNone {
-			b.WriteString(string(l.style) + l.text + plain)
+			b.WriteString(string(l.style) + l.text + resetStyleSeq)
 		} else {
 			b.WriteString(strings.TrimRight(l.text, " "))
 		}
-		b.WriteString(endOfLine)
+		b.WriteString(clearLineSeq)
 	}
-	b.WriteString(below)
+	b.WriteString(clearBelowSeq)
 	_, err := s.out.Write(b.Bytes())
 	return err
 }
 
-// control calls f with the file's descriptor. File.Fd would disable the file's deadlines.
-func control(file *os.File, f func(fd int) bool) (ok bool) {
+// withDescriptor calls f with the file's descriptor. File.Fd would disable the file's deadlines.
+func withDescriptor(file *os.File, f func(fd int) bool) (ok bool) {
 	c, err := file.SyscallConn()
 	if err != nil {
 		return false
@@ -121,4 +121,4 @@ func control(file *os.File, f func(fd int) bool) (ok bool) {
 }
 
 // IsTerminal reports whether a file is a terminal.
-func IsTerminal(file *os.File) bool { return control(file, term.IsTerminal) }
+func IsTerminal(file *os.File) bool { return withDescriptor(file, term.IsTerminal) }

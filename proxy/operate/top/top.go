@@ -30,10 +30,10 @@ func Run(ctx context.Context, o Options) error {
 	typed := make(chan []byte)
 	done := make(chan struct{})
 	defer close(done)
-	if s.keys {
+	if s.readsKeys {
 		go readKeys(o.In, typed, done)
 	}
-	l := loop{Options: o, screen: s, view: newView(o.First), answers: make(chan answer, 1)}
+	l := loop{Options: o, screen: s, view: newView(o.First), results: make(chan pollResult, 1)}
 	return l.run(ctx, typed)
 }
 
@@ -54,18 +54,18 @@ func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	}
 }
 
-type answer struct {
-	state    *status.Status
-	err      error
-	panicked string
+type pollResult struct {
+	state     *status.Status
+	err       error
+	panicText string
 }
 
 type loop struct {
 	Options
-	screen  *screen
-	view    *view
-	answers chan answer
-	asking  bool
+	screen         *screen
+	view           *view
+	results        chan pollResult
+	requestPending bool
 }
 
 func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
@@ -81,10 +81,10 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 		case <-l.screen.resized:
 		case <-tick.C:
 			l.ask()
-		case a := <-l.answers:
-			l.take(a)
+		case a := <-l.results:
+			l.handleResult(a)
 		case b := <-typed:
-			if l.view.press(b) {
+			if l.view.handleKeys(b) {
 				return nil
 			}
 		}
@@ -93,26 +93,26 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 
 // ask queries the edge, unless a request is pending or the view is paused.
 func (l *loop) ask() {
-	if l.asking || l.view.paused {
+	if l.requestPending || l.view.paused {
 		return
 	}
-	l.asking = true
+	l.requestPending = true
 	go func() {
-		var a answer
+		var a pollResult
 		defer func() {
 			if p := recover(); p != nil {
-				a.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				a.panicText = fmt.Sprintf("%v\n%s", p, debug.Stack())
 			}
-			l.answers <- a
+			l.results <- a
 		}()
 		a.state, a.err = l.Ask()
 	}()
 }
 
-func (l *loop) take(a answer) {
-	l.asking = false
-	if a.panicked != "" {
-		panic(a.panicked)
+func (l *loop) handleResult(a pollResult) {
+	l.requestPending = false
+	if a.panicText != "" {
+		panic(a.panicText)
 	}
-	l.view.show(a.state, a.err)
+	l.view.update(a.state, a.err)
 }

@@ -14,22 +14,22 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-type desk struct {
+type topSession struct {
 	*tty.Terminal
 	t     *testing.T
 	state atomic.Pointer[status.Status]
 	panic atomic.Bool
 	stop  context.CancelFunc
 
-	before string   // the terminal's modes before Run
-	ended  chan any // the value with which Run panicked, or nil
+	modesBefore string   // the terminal's modes before Run
+	ended       chan any // the value with which Run panicked, or nil
 }
 
-func sit(t *testing.T, width, height int, colour bool) *desk {
+func startTop(t *testing.T, width, height int, colour bool) *topSession {
 	t.Helper()
-	d := &desk{Terminal: tty.Open(t, width, height), t: t, ended: make(chan any, 1)}
+	d := &topSession{Terminal: tty.Open(t, width, height), t: t, ended: make(chan any, 1)}
 	d.state.Store(sample(30))
-	d.before = d.Modes()
+	d.modesBefore = d.Modes()
 	ctx, stop := context.WithCancel(t.Context())
 	d.stop = stop
 	done := make(chan struct{})
@@ -56,7 +56,7 @@ func sit(t *testing.T, width, height int, colour bool) *desk {
 	return d
 }
 
-func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
+func (d *topSession) waitFor(what string, wanted func(v *tty.View) bool) tty.View {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		v := d.View()
@@ -69,9 +69,9 @@ func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	}
 }
 
-func (d *desk) shows(what ...string) tty.View {
+func (d *topSession) waitForText(what ...string) tty.View {
 	d.t.Helper()
-	return d.until(strings.Join(what, ", "), func(v *tty.View) bool { return showsAll(v, what) })
+	return d.waitFor(strings.Join(what, ", "), func(v *tty.View) bool { return showsAll(v, what) })
 }
 
 func showsAll(v *tty.View, what []string) bool {
@@ -79,36 +79,36 @@ func showsAll(v *tty.View, what []string) bool {
 	return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// given checks that Run ends and has restored the terminal's modes.
-func (d *desk) given() (panicked any) {
+// waitRestored checks that Run ends and has restored the terminal's modes.
+func (d *topSession) waitRestored() (panicked any) {
 	d.t.Helper()
 	select {
 	case panicked = <-d.ended:
 	case <-time.After(20 * time.Second):
 		d.t.Fatalf("it does not end:\n%s", strings.Join(d.View().Lines, "\n"))
 	}
-	d.until("what was there before", func(v *tty.View) bool { return !v.Alternate && v.Cursor })
-	if now := d.Modes(); now != d.before {
-		d.t.Errorf("the terminal's modes were %s and are %s", d.before, now)
+	d.waitFor("what was there before", func(v *tty.View) bool { return !v.Alternate && v.Cursor })
+	if now := d.Modes(); now != d.modesBefore {
+		d.t.Errorf("the terminal's modes were %s and are %s", d.modesBefore, now)
 	}
 	return panicked
 }
 
 func TestRunEnds(t *testing.T) {
-	for name, end := range map[string]func(d *desk){
-		"q":      func(d *desk) { d.Type("q") },
-		"ctrl-c": func(d *desk) { d.Type("\x03") },
-		"signal": func(d *desk) { d.stop() },
-		"panic":  func(d *desk) { d.panic.Store(true) },
+	for name, end := range map[string]func(d *topSession){
+		"q":      func(d *topSession) { d.TypeKeys("q") },
+		"ctrl-c": func(d *topSession) { d.TypeKeys("\x03") },
+		"signal": func(d *topSession) { d.stop() },
+		"panic":  func(d *topSession) { d.panic.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := sit(t, 80, 24, true)
-			v := d.shows("Penstock  Out:", "q quit")
-			if d.Modes() == d.before || !v.Alternate || v.Cursor {
+			d := startTop(t, 80, 24, true)
+			v := d.waitForText("Penstock  Out:", "q quit")
+			if d.Modes() == d.modesBefore || !v.Alternate || v.Cursor {
 				t.Errorf("the terminal is not the program's: %+v", v)
 			}
 			end(d)
-			if p := d.given(); (p != nil) != (name == "panic") {
+			if p := d.waitRestored(); (p != nil) != (name == "panic") {
 				t.Errorf("it panicked with %v", p)
 			} else if p != nil && !strings.Contains(p.(string), "a bug") {
 				t.Errorf("it panicked with %v", p)
@@ -119,31 +119,31 @@ func TestRunEnds(t *testing.T) {
 
 // TestRunKeys checks the effect of typed keys, and that the state is updated unless it is paused.
 func TestRunKeys(t *testing.T) {
-	d := sit(t, 100, 24, true)
-	d.shows("[1 Models 4 (1!)]", "> embed")
-	d.Type("2")
-	if v := d.shows("[2 Upstreams 30 (1!)]", "> gpu-07"); !v.Colours || v.Wrapped {
+	d := startTop(t, 100, 24, true)
+	d.waitForText("[1 Models 4 (1!)]", "> embed")
+	d.TypeKeys("2")
+	if v := d.waitForText("[2 Upstreams 30 (1!)]", "> gpu-07"); !v.Colours || v.Wrapped {
 		t.Errorf("view = %+v, want colours and no wrapped lines", v)
 	}
-	d.Type("\x1b[5~") // page up
-	d.Type(" ")
-	d.shows("[2 Upstreams", "PAUSED")
+	d.TypeKeys("\x1b[5~") // page up
+	d.TypeKeys(" ")
+	d.waitForText("[2 Upstreams", "PAUSED")
 	next := sample(30)
 	next.InFlight = 77
 	d.state.Store(next)
-	d.Type("1")
-	if v := d.shows("[1 Models"); strings.Contains(strings.Join(v.Lines, "\n"), "77 in flight") {
+	d.TypeKeys("1")
+	if v := d.waitForText("[1 Models"); strings.Contains(strings.Join(v.Lines, "\n"), "77 in flight") {
 		t.Error("it is not paused")
 	}
-	d.Type(" ")
-	d.shows("77 in flight")
+	d.TypeKeys(" ")
+	d.waitForText("77 in flight")
 }
 
 // TestRunResize checks that the screen adapts to a larger and to a smaller window.
 func TestRunResize(t *testing.T) {
-	d := sit(t, 80, 24, true)
-	d.Type("2")
-	d.shows("> gpu-07", "q quit")
+	d := startTop(t, 80, 24, true)
+	d.TypeKeys("2")
+	d.waitForText("> gpu-07", "q quit")
 	for _, size := range [][2]int{{40, 12}, {150, 50}, {20, 4}, {80, 24}} {
 		d.Resize(size[0], size[1])
 		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // as the kernel does
@@ -156,7 +156,7 @@ func TestRunResize(t *testing.T) {
 		if size[0] > 100 {
 			want = append(want, "ENGINE", "gpu-29")
 		}
-		d.until("a frame of the new size, whole", func(v *tty.View) bool {
+		d.waitFor("a frame of the new size, whole", func(v *tty.View) bool {
 			fits := !v.Wrapped && len(v.Lines) == size[1] // the first frame may still have the old size
 			return fits && showsAll(v, want) && (size[1] == 4 || strings.Contains(v.Lines[size[1]-1], "q quit"))
 		})
@@ -164,9 +164,9 @@ func TestRunResize(t *testing.T) {
 }
 
 func TestRunWithoutColour(t *testing.T) {
-	d := sit(t, 80, 24, false)
-	d.Type("2")
-	if v := d.shows("> gpu-07"); v.Colours {
+	d := startTop(t, 80, 24, false)
+	d.TypeKeys("2")
+	if v := d.waitForText("> gpu-07"); v.Colours {
 		t.Error("there are colours")
 	}
 }

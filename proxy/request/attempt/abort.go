@@ -10,42 +10,42 @@ import (
 // may call the other methods.
 type Abort struct {
 	cause    atomic.Pointer[cause]
-	left     atomic.Pointer[chan struct{}]
+	done     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
 	shadow   atomic.Pointer[Abort] // call's shadow, which End also cancels
 }
 
 type cause struct{ err error }
 
-// End cancels the call. It immediately closes the connection to the engine and wakes the call if
+// Cancel cancels the call. It immediately closes the connection to the engine and wakes the call if
 // the call is waiting. If End is called more than once, only the first cause counts.
-func (a *Abort) End(err error) {
+func (a *Abort) Cancel(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return
 	}
 	if x := a.exchange.Load(); x != nil {
 		x.Abort(err)
 	}
-	if left := a.left.Load(); left != nil {
+	if left := a.done.Load(); left != nil {
 		close(*left)
 	}
 	if shadow := a.shadow.Load(); shadow != nil {
-		shadow.End(err)
+		shadow.Cancel(err)
 	}
 }
 
-// Shadow makes End cancel the shadow together with the call. If the call was already canceled,
+// AttachShadow makes End cancel the shadow together with the call. If the call was already canceled,
 // Shadow cancels the shadow immediately.
-func (a *Abort) Shadow(of *Abort) {
+func (a *Abort) AttachShadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
-		of.End(err)
+		of.Cancel(err)
 	}
 }
 
-// Answered detaches the shadow after the call has been answered. The shadow then continues even if
+// DetachShadow detaches the shadow after the call has been answered. The shadow then continues even if
 // the client disconnects.
-func (a *Abort) Answered() { a.shadow.Store(nil) }
+func (a *Abort) DetachShadow() { a.shadow.Store(nil) }
 
 // Cause returns why the call was canceled, or nil.
 func (a *Abort) Cause() error {
@@ -55,22 +55,22 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish stores the exchange that End closes. Publish stores x before it reads the cause, so
+// SetExchange stores the exchange that End closes. Publish stores x before it reads the cause, so
 // either Publish sees the cause or End sees x.
-func (a *Abort) Publish(x *http1.Exchange) {
+func (a *Abort) SetExchange(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
 		x.Abort(err)
 	}
 }
 
-// Withdraw undoes Publish. The caller must call it before it closes the exchange.
-func (a *Abort) Withdraw() { a.exchange.Store(nil) }
+// ClearExchange undoes Publish. The caller must call it before it closes the exchange.
+func (a *Abort) ClearExchange() { a.exchange.Store(nil) }
 
-// Wait returns a channel that End closes. A call selects on the channel while it waits for
+// Done returns a channel that End closes. A call selects on the channel while it waits for
 // something other than an engine. ok is false if the call was already canceled.
-func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
+func (a *Abort) Done() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
-	a.left.Store(&ch)
+	a.done.Store(&ch)
 	return ch, a.Cause() == nil
 }

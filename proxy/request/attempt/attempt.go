@@ -19,8 +19,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Terms are the inputs of an attempt. They do not change during the attempt.
-type Terms struct {
+// Params are the inputs of an attempt. They do not change during the attempt.
+type Params struct {
 	Request      Request
 	Model        *snapshot.Model
 	PromptTokens int // estimated
@@ -29,12 +29,12 @@ type Terms struct {
 	RequestID    []byte
 	Key          string // id of the client's key, or empty
 	Tiers        uint8
-	Body         Hasher
+	Body         BodyHasher
 	Traceparent  []byte // client's traceparent header, which is used if tracing is off
 	Tracestate   []byte
 	Span         *observe.CallSpan // nil if tracing is off
 	Number       int               // 1 for the first attempt
-	Memory       *Memory
+	Memory       *ReplyMemory
 	Abort        *Abort
 	Mover        Mover
 	Guard        *guard.Guard
@@ -42,169 +42,169 @@ type Terms struct {
 
 // Request is the part of the client's request that an attempt reads.
 type Request interface {
-	endpoint.Prompt
-	endpoint.Replies
-	Streams() bool
+	endpoint.PromptInfo
+	endpoint.ReplyDecoder
+	ClientWantsStream() bool
 }
 
-// Hasher hashes the request body of a call whose attempt has failed.
-type Hasher interface {
+// BodyHasher hashes the request body of a call whose attempt has failed.
+type BodyHasher interface {
 	// BodyHash returns a hash of the body, or 0 if the body cannot be hashed.
 	BodyHash() uint64
 }
 
 // Attempt is one attempt of a call at one upstream.
 type Attempt struct {
-	terms    Terms
-	lease    *upstreams.Lease // nil if the attempt has no lease or has released it
-	target   *routing.Target
-	span     *observe.AttemptSpan // nil if tracing is off
-	ttft     time.Duration        // time to the first token; 0 if unknown or not measured
-	streamed bool                 // whether the request asked the engine for a stream
-	sends    int                  // number of requests written so far by all attempts of the call
-	Reply    Reply
+	params          Params
+	lease           *upstreams.Lease // nil if the attempt has no lease or has released it
+	target          *routing.Target
+	span            *observe.AttemptSpan // nil if tracing is off
+	ttft            time.Duration        // time to the first token; 0 if unknown or not measured
+	requestedStream bool                 // whether the request asked the engine for a stream
+	sendCount       int                  // number of requests written so far by all attempts of the call
+	Reply           Reply
 }
 
 // Begin starts an attempt. It takes ownership of the lease. Send will write the request to the
 // exchange x.
-func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
-	if sends := a.sends; a.terms.Model != nil { // not the call's first attempt
+func (a *Attempt) Begin(t *Params, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
+	if sends := a.sendCount; a.params.Model != nil { // not the call's first attempt
 		*a = Attempt{}
-		a.sends = sends
+		a.sendCount = sends
 	}
-	a.terms, a.lease, a.target = *t, lease, target
+	a.params, a.lease, a.target = *t, lease, target
 	a.Reply.x, a.Reply.memory = x, t.Memory
-	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instant.Of(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
+	a.Reply.timeouts = responseTimeouts{limits: &t.Model.Clocks, callStart: instant.FromTime(t.Start), upstream: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {
 		up := lease.Upstream()
-		a.span = t.Span.Attempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
+		a.span = t.Span.StartAttempt(t.Number, up.Name(), up.Engine().Name(), up.URL(), target.Served, time.Now())
 	}
-	t.Abort.Publish(x)
+	t.Abort.SetExchange(x)
 }
 
 // Send writes the request. If once is true, the request must not be sent twice, so Send uses only a
 // connection that is known to be open.
-func (a *Attempt) Send(s endpoint.Sending, streamed, once bool) error {
-	x, clocks := a.Reply.x, a.Reply.clock.limits
+func (a *Attempt) Send(s endpoint.EngineRequest, streamed, once bool) error {
+	x, clocks := a.Reply.x, a.Reply.timeouts.limits
 	r := http1.Request{
 		Method: "POST", Path: s.Path,
 		ContentType: s.ContentType, Accept: s.Accept,
-		RequestID: a.terms.RequestID, Traceparent: a.traceparent(), Tracestate: a.terms.Tracestate,
-		Body: s.Body, BodyReader: s.Reader, At: a.terms.Begun,
-		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.clock.firstEvent(),
+		RequestID: a.params.RequestID, Traceparent: a.traceparent(), Tracestate: a.params.Tracestate,
+		Body: s.Body, BodyReader: s.Reader, At: a.params.Begun,
+		ConnectTimeout: clocks.Connect.D(), WriteTimeout: a.Reply.timeouts.firstEventTimeout(),
 		NoReplay: once,
 	}
 	err := x.Send(&r)
-	a.sends += x.Sends()
-	sentAt := instant.Of(a.terms.Begun)
-	if !x.AtOnce() {
+	a.sendCount += x.SendCount()
+	sentAt := instant.FromTime(a.params.Begun)
+	if !x.WasSentAtOnce() {
 		sentAt = instant.Now()
 	}
-	c := &a.Reply.clock
+	c := &a.Reply.timeouts
 	c.sentAt, c.readAt = sentAt, sentAt
-	a.streamed, c.streams = streamed, a.terms.Request.Streams()
-	if tools, _ := a.terms.Request.Prefix(); tools != nil {
-		c.buffered = a.lease.Upstream().Engine().Has(config.QuirkBuffersCalls)
+	a.requestedStream, c.isStream = streamed, a.params.Request.ClientWantsStream()
+	if tools, _ := a.params.Request.Prefix(); tools != nil {
+		c.mayBuffer = a.lease.Upstream().Engine().HasQuirk(config.QuirkBuffersCalls)
 	}
-	if c.buffered || !streamed {
-		a.lease.Buffers()
+	if c.mayBuffer || !streamed {
+		a.lease.MarkBuffering()
 	}
 	// The last field of the form may be the one that requests a stream.
 	if err == nil && s.Reader != nil {
-		a.streamed = c.streams
+		a.requestedStream = c.isStream
 	}
 	return err
 }
 
 func (a *Attempt) traceparent() []byte {
 	if a.span != nil {
-		return a.span.Traceparent(nil)
+		return a.span.AppendTraceparent(nil)
 	}
-	return a.terms.Traceparent
+	return a.params.Traceparent
 }
 
 // AwaitHead waits until the given time for the response headers. It returns nil for a usable
-// response and http1.ErrNotYet after a timeout. FailureOf converts other errors.
+// response and http1.ErrNotYet after a timeout. ClassifyError converts other errors.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
-	if r.clock.headed {
+	if r.timeouts.headArrived {
 		return nil
 	}
-	if r.form == endpoint.Document {
-		return a.document(until)
+	if r.form == endpoint.ReplyMismatch {
+		return a.sniffResponse(until)
 	}
-	sends := r.x.Sends()
-	err := r.await(instant.Of(until))
-	a.sends += r.x.Sends() - sends
+	sends := r.x.SendCount()
+	err := r.awaitHead(instant.FromTime(until))
+	a.sendCount += r.x.SendCount() - sends
 	if err != nil {
 		return err
 	}
 	if r.x.Status() != 200 {
-		return a.refusal()
+		return a.statusFailure()
 	}
-	switch form := a.terms.Request.Reads(r.x, a.streamed); form {
-	case endpoint.Complaint:
-		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
-	case endpoint.Document:
+	switch form := a.params.Request.ClassifyReply(r.x, a.requestedStream); form {
+	case endpoint.ReplyUnexpected:
+		return a.unexpectedTypeFailure(string(r.x.Header("Content-Type")), readErrorBody(r.x, a.params.Memory))
+	case endpoint.ReplyMismatch:
 		// The media type is copied now, because reading the body moves the headers.
-		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type"))
-		return a.document(until)
-	case endpoint.WrongType:
-		return failure.WrongType(endpoint.ErrWrongType)
+		r.form, r.sniffed.mediaType = form, string(r.x.Header("Content-Type"))
+		return a.sniffResponse(until)
+	case endpoint.ReplyWrongType:
+		return failure.WrongContentType(endpoint.ErrWrongType)
 	default:
-		r.form, r.clock.headed = form, true
-		if form == endpoint.Events {
-			r.events = readerPool.Get().(*sse.Reader)
-			r.events.Reset(r, maxEvent)
+		r.form, r.timeouts.headArrived = form, true
+		if form == endpoint.ReplyEvents {
+			r.eventReader = readerPool.Get().(*sse.Reader)
+			r.eventReader.Reset(r, maxEvent)
 		}
 	}
 	return nil
 }
 
-// Pull translates the engine's next events into the client's dialect and appends them to dst. It
+// PullStream translates the engine's next events into the client's dialect and appends them to dst. It
 // appends at least one byte, sets done at the end of the stream, or returns an error. If until
-// passes first, Pull returns http1.ErrNotYet and may be called again. FailureOf converts other
+// passes first, Pull returns http1.ErrNotYet and may be called again. ClassifyError converts other
 // errors.
-func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
-	if !a.Reply.clock.headed {
+func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
+	if !a.Reply.timeouts.headArrived {
 		if err := a.AwaitHead(until.Std()); err != nil {
 			return dst, false, err
 		}
 	}
-	a.Reply.clock.until = until
-	return a.Reply.pull(dst, to)
+	a.Reply.timeouts.readDeadline = until
+	return a.Reply.pullStream(dst, to)
 }
 
-// ReadWhole returns the engine's complete response. If the request asked for a stream, ReadWhole
+// ReadFullResponse returns the engine's complete response. If the request asked for a stream, ReadFullResponse
 // assembles the completion from the stream.
 //
-// ReadWhole returns the same errors as AwaitHead, and may be called again after http1.ErrNotYet. If
-// passesOn is true, ReadWhole returns ErrLarge for a large response, which the caller can relay
+// ReadFullResponse returns the same errors as AwaitHead, and may be called again after http1.ErrNotYet. If
+// passesOn is true, ReadFullResponse returns ErrLarge for a large response, which the caller can relay
 // while it arrives.
-func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
+func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
-	r.clock.until = instant.Of(until)
-	r.whole.begin()
+	r.timeouts.readDeadline = instant.FromTime(until)
+	r.full.ensureBuffer()
 	var err error
 	switch {
-	case a.streamed:
-		err = r.whole.assemble(r, to.Assembled())
+	case a.requestedStream:
+		err = r.full.assembleStream(r, to.AssemblyOptions())
 	case passesOn:
-		err = r.whole.read(r, to)
+		err = r.full.readBody(r, to)
 	default:
-		err = r.whole.read(r, nil)
+		err = r.full.readBody(r, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return *r.whole.body, nil
+	return *r.full.body, nil
 }
 
-// Sends returns how many requests the attempts of the call have written so far.
-func (a *Attempt) Sends() int { return a.sends }
+// SendCount returns how many requests the attempts of the call have written so far.
+func (a *Attempt) SendCount() int { return a.sendCount }
 
 // RequestedStream reports whether the request to the engine asked for a stream.
-func (a *Attempt) RequestedStream() bool { return a.streamed }
+func (a *Attempt) RequestedStream() bool { return a.requestedStream }
 
 // Target returns the target of the attempt, or nil if no attempt was made.
 func (a *Attempt) Target() *routing.Target { return a.target }
@@ -213,54 +213,54 @@ func (a *Attempt) Target() *routing.Target { return a.target }
 // returns nil.
 func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
 
-// FirstToken records the time between the request and the first token.
-func (a *Attempt) FirstToken(ttft time.Duration) {
+// RecordFirstToken records the time between the request and the first token.
+func (a *Attempt) RecordFirstToken(ttft time.Duration) {
 	a.ttft = ttft
-	a.lease.FirstToken(ttft)
+	a.lease.RecordFirstToken(ttft)
 }
 
-// Counted records how many prompt tokens the engine counted, and how many of them were cached. It
+// RecordPromptTokens records how many prompt tokens the engine counted, and how many of them were cached. It
 // must be called before Answered.
-func (a *Attempt) Counted(tokens, cached int) {
+func (a *Attempt) RecordPromptTokens(tokens, cached int) {
 	if a.lease != nil {
-		a.target.Counted(a.lease, tokens, cached)
+		a.target.RecordPromptTokens(a.lease, tokens, cached)
 	}
 }
 
-// Answered records the number of tokens in the complete answer.
-func (a *Attempt) Answered(tokens int) {
+// RecordAnswer records the number of tokens in the complete answer.
+func (a *Attempt) RecordAnswer(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
-		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
+		a.lease.RecordResponse(tokens, p.readAt.Sub(p.sentAt)-a.ttft, p.readAt.Std())
 	}
 }
 
-// FailureOf converts an error into a failure. err must not be http1.ErrNotYet.
-func (a *Attempt) FailureOf(err error) *failure.Failure {
-	if cause := a.terms.Abort.Cause(); cause != nil {
+// ClassifyError converts an error into a failure. err must not be http1.ErrNotYet.
+func (a *Attempt) ClassifyError(err error) *failure.Failure {
+	if cause := a.params.Abort.Cause(); cause != nil {
 		return failure.FromAbort(cause) // the error is only a consequence of the cancellation
 	}
 	var (
 		f *failure.Failure
 		e *engineerror.Error
-		u unsuited
+		u unsupportedFormatError
 	)
 	switch {
 	case errors.As(err, &u):
-		f = a.FailureOf(u.error)
+		f = a.ClassifyError(u.error)
 		if f.Outcome == upstreams.OutcomeBadResponse && f.Cause != upstreams.CauseErrorEvent {
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	case errors.As(err, &f):
 	case errors.As(err, &e):
-		a.redact(e)
+		a.redactError(e)
 		f = failure.FromStreamError(e)
 		if a.lease != nil {
-			a.doubt(f, e, e.Status)
+			a.recordDoubt(f, e, e.Status)
 		}
 	case errors.Is(err, errNoMemory):
 		f = failure.NoReplyMemory()
 	case errors.Is(err, endpoint.ErrWrongType):
-		f = failure.WrongType(err)
+		f = failure.WrongContentType(err)
 	default:
 		f = failure.FromExchange(err)
 	}
@@ -270,9 +270,9 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	return f
 }
 
-// Blame reports a failure to the health and the breaker of the upstream. Blame does nothing if the
+// BlameUpstream reports a failure to the health and the breaker of the upstream. Blame does nothing if the
 // upstream is not at fault or the attempt has ended.
-func (a *Attempt) Blame(f *failure.Failure) {
+func (a *Attempt) BlameUpstream(f *failure.Failure) {
 	if a.lease == nil {
 		return
 	}
@@ -285,18 +285,18 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	if x := (*http1.Failure)(nil); errors.As(f.API.Cause, &x) {
 		detail, sent = x.Detail(), x.Sent
 	}
-	a.lease.Upstream().Health.Note(f.Cause, detail, f.Status, time.Now())
+	a.lease.Upstream().Health.RecordFailure(f.Cause, detail, f.Status, time.Now())
 	if f.Outcome != upstreams.OutcomeRefused {
-		source := a.source(sent)
+		source := a.failureSource(sent)
 		source.NotFound = f.NotFound()
-		a.lease.FailedFor(source)
+		a.lease.SetFailureSource(source)
 	}
 }
 
-func (a *Attempt) source(sent bool) upstreams.FailureSource {
+func (a *Attempt) failureSource(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
-		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
-		Kind: a.terms.Model.Config.Kind, Sent: sent, Begun: a.Reply.clock.headed, Limit: a.Reply.clock.firstEvent(),
+		Key: a.params.Key, Body: a.params.Body.BodyHash(), Served: a.target.Served,
+		Kind: a.params.Model.Config.Kind, Sent: sent, Begun: a.Reply.timeouts.headArrived, Limit: a.Reply.timeouts.firstEventTimeout(),
 	}
 }
 
@@ -312,14 +312,14 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 		now = time.Now()
 	}
 	defer lease.ReleaseAt(o, now)
-	a.Close(o, now)
+	a.CloseExchange(o, now)
 }
 
-// Close closes the exchange but does not release the lease.
-func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
-	a.terms.Abort.Withdraw()
+// CloseExchange closes the exchange but does not release the lease.
+func (a *Attempt) CloseExchange(o upstreams.Outcome, now time.Time) {
+	a.params.Abort.ClearExchange()
 	defer a.Reply.x.CloseAt(now)
-	a.terms.Guard.Point("attempt.end")
+	a.params.Guard.Point("attempt.end")
 	if a.span != nil {
 		failed := o != upstreams.OutcomeOK && o != upstreams.OutcomeClientGone
 		a.span.End(o.String(), failed, a.Reply.x.Status(), a.ttft, time.Now())
@@ -328,24 +328,24 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers the token limit of a request to the number of tokens that remain after the
-// prompt in the target's context. LowerLimit does nothing if the context length is unknown.
-func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
-	l.Fit(-1)
+// LowerTokenLimit lowers the token limit of a request to the number of tokens that remain after the
+// prompt in the target's context. LowerTokenLimit does nothing if the context length is unknown.
+func LowerTokenLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
+	l.LowerTo(-1)
 	requested := l.TokenLimit()
 	if requested <= 0 {
 		return
 	}
-	if limit := chat.FitLimit(requested, ContextOf(m, l, t), prompt()); limit < requested {
-		l.Fit(limit)
+	if limit := chat.FitLimit(requested, ContextLength(m, l, t), prompt()); limit < requested {
+		l.LowerTo(limit)
 	}
 }
 
-// ContextOf returns the context length of a target in tokens. If both the engine's reported length
+// ContextLength returns the context length of a target in tokens. If both the engine's reported length
 // and the configured length are known, it returns the smaller one; if neither is known, it returns
 // 0.
-func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
-	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
+func ContextLength(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
+	configured, n := limit.ContextLength(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {
 		return configured
 	}

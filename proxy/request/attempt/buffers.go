@@ -11,8 +11,8 @@ const MaxPooled = 64 << 10
 // NewBuffer returns an empty buffer from the pool.
 func NewBuffer() *[]byte { return bufferPool.Get().(*[]byte) }
 
-// Recycle returns a buffer to the pool, unless it is larger than MaxPooled.
-func Recycle(buf *[]byte) {
+// RecycleBuffer returns a buffer to the pool, unless it is larger than MaxPooled.
+func RecycleBuffer(buf *[]byte) {
 	if cap(*buf) <= MaxPooled {
 		*buf = (*buf)[:0]
 		bufferPool.Put(buf)

@@ -18,32 +18,32 @@ func TestSilenceHasACeiling(t *testing.T) {
 	limits.FirstEvent, limits.Idle = 0, 0
 	sent := instant.Now()
 	for bits := range 1 << 5 {
-		c := clock{
-			limits: &limits, start: sent, sentAt: sent, readAt: sent,
-			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
+		c := responseTimeouts{
+			limits: &limits, callStart: sent, sentAt: sent, readAt: sent,
+			isStream: bits&1 != 0, headArrived: bits&2 != 0, answerBegun: bits&4 != 0, engineWorking: bits&8 != 0, mayBuffer: bits&16 != 0,
 		}
-		seen := c.excused || c.buffered
+		seen := c.engineWorking || c.mayBuffer
 		// This is the limit for an answer that is not streamed.
 		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout
 		switch {
-		case c.streams && !c.headed && c.begun:
+		case c.isStream && !c.headArrived && c.answerBegun:
 			continue // this combination does not occur
-		case c.streams && seen:
+		case c.isStream && seen:
 			want = 15 * time.Minute
-		case c.streams && c.begun:
+		case c.isStream && c.answerBegun:
 			want = 60 * time.Second
-		case c.streams:
+		case c.isStream:
 			want = 120 * time.Second
-		case c.headed && !seen:
+		case c.headArrived && !seen:
 			want = 60 * time.Second
 		}
 		switch {
-		case c.streams && !c.begun:
+		case c.isStream && !c.answerBegun:
 			why = upstreams.CauseFirstEventTimeout
-		case c.headed && want < limits.Answer.D(), c.streams:
+		case c.headArrived && want < limits.Answer.D(), c.isStream:
 			why = upstreams.CauseIdleTimeout
 		}
-		t.Run(fmt.Sprintf("streams %t, head %t, begun %t, works %t, buffers %t", c.streams, c.headed, c.begun, c.excused, c.buffered), func(t *testing.T) {
+		t.Run(fmt.Sprintf("streams %t, head %t, begun %t, works %t, buffers %t", c.isStream, c.headArrived, c.answerBegun, c.engineWorking, c.mayBuffer), func(t *testing.T) {
 			if at, limit := c.deadline(); time.Duration(at-sent) != want || limit != why {
 				t.Errorf("ends after %v by %s, want %v by %s", time.Duration(at-sent), limit, want, why)
 			}

@@ -7,7 +7,7 @@
 //
 // # Silence
 //
-// After 10 s of silence a call checks its upstream every second (clock.lookAt). The call waits as
+// After 10 s of silence a call checks its upstream every second (clock.checkProgress). The call waits as
 // long as the engine makes progress, up to progress.Ceiling (15 minutes). If the upstream stalls,
 // the call moves to another upstream if the call can be moved and a slot is free (Mover). The call
 // fails if the upstream is down, or if the engine no longer has the request. The configured limits

@@ -12,26 +12,26 @@ import (
 	"penstock/translate/sse"
 )
 
-// document is the state for reading a response whose Content-Type does not match the requested
+// sniffedResponse is the state for reading a response whose Content-Type does not match the requested
 // stream.
-type document struct {
-	read      whole
+type sniffedResponse struct {
+	full      fullResponse
 	mediaType string
 }
 
-// document handles a response whose Content-Type does not match the requested stream. The response
+// sniffResponse handles a response whose Content-Type does not match the requested stream. The response
 // may be a stream, because some servers and proxies send streams as text/plain or without a
 // Content-Type. It may also be a complete answer, which document converts to a stream. Any other
 // response is an error. After http1.ErrNotYet, document may be called again.
-func (a *Attempt) document(until time.Time) error {
+func (a *Attempt) sniffResponse(until time.Time) error {
 	r := &a.Reply
-	r.clock.until = instant.Of(until)
-	in := &r.document.read
-	in.begin()
-	for !r.ended {
-		events, decided := sse.Begins(*in.body)
+	r.timeouts.readDeadline = instant.FromTime(until)
+	in := &r.sniffed.full
+	in.ensureBuffer()
+	for !r.hasEnded {
+		events, decided := sse.LooksLikeEvents(*in.body)
 		if events {
-			r.readEvents(*in.body, maxEvent)
+			r.startEvents(*in.body, maxEvent)
 			return nil
 		}
 		if decided || len(*in.body) == cap(*in.body) {
@@ -41,8 +41,8 @@ func (a *Attempt) document(until time.Time) error {
 			return err
 		}
 	}
-	if !r.ended {
-		if err := in.read(r, nil); err != nil {
+	if !r.hasEnded {
+		if err := in.readBody(r, nil); err != nil {
 			return err
 		}
 	}
@@ -50,51 +50,51 @@ func (a *Attempt) document(until time.Time) error {
 	if err != nil {
 		var short engineerror.Shortener
 		text := short.Append(nil, *in.body)
-		return a.complaint(r.document.mediaType, text[:min(len(text), engineerror.MaxBody)])
+		return a.unexpectedTypeFailure(r.sniffed.mediaType, text[:min(len(text), engineerror.MaxBody)])
 	}
-	if err := r.memory.Hold(PartBody, len(*in.body)+len(events)); err != nil {
+	if err := r.memory.SetPartSize(PartBody, len(*in.body)+len(events)); err != nil {
 		return err
 	}
-	r.readEvents(events, translate.MaxAnswer+maxEvent)
+	r.startEvents(events, translate.MaxAnswer+maxEvent)
 	return nil
 }
 
-func (r *Reply) readEvents(first []byte, longest int) {
-	r.first = first
-	r.form, r.clock.headed = endpoint.Events, true
-	r.events = readerPool.Get().(*sse.Reader)
-	r.events.Reset(readAhead{r}, longest)
+func (r *Reply) startEvents(first []byte, longest int) {
+	r.peekedBytes = first
+	r.form, r.timeouts.headArrived = endpoint.ReplyEvents, true
+	r.eventReader = readerPool.Get().(*sse.Reader)
+	r.eventReader.Reset(peekedReader{r}, longest)
 }
 
-// readAhead reads Reply.first and then the Reply.
-type readAhead struct{ *Reply }
+// peekedReader reads Reply.first and then the Reply.
+type peekedReader struct{ *Reply }
 
-func (r readAhead) Read(p []byte) (int, error) {
+func (r peekedReader) Read(p []byte) (int, error) {
 	switch {
-	case len(r.first) > 0:
-		n := copy(p, r.first)
-		r.first = r.first[n:]
+	case len(r.peekedBytes) > 0:
+		n := copy(p, r.peekedBytes)
+		r.peekedBytes = r.peekedBytes[n:]
 		return n, nil
-	case r.ended:
+	case r.hasEnded:
 		return 0, io.EOF
 	}
 	return r.Reply.Read(p)
 }
 
 // Lend implements sse.Source. It lends nothing until Read has returned all bytes of first.
-func (r readAhead) Lend() []byte {
-	if len(r.first) > 0 {
+func (r peekedReader) Lend() []byte {
+	if len(r.peekedBytes) > 0 {
 		return nil
 	}
 	return r.Reply.Lend()
 }
 
-func (w *whole) readMore(r *Reply) error {
+func (w *fullResponse) readMore(r *Reply) error {
 	dst := *w.body
 	n, err := r.Read(dst[len(dst):cap(dst)])
 	*w.body = dst[:len(dst)+n]
-	if isEnd(err) {
-		r.ended = true
+	if isEOF(err) {
+		r.hasEnded = true
 		return nil
 	}
 	return err

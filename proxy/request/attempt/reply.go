@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20 // maximum size of one event; events from engines are smaller
-	maxErrorBody  = 8 << 20
-	errorPatience = 5 * time.Second
-	// drainPatience is short because only a chunk of five bytes follows [DONE], and nearly always
+	maxEvent         = 8 << 20 // maximum size of one event; events from engines are smaller
+	maxErrorBody     = 8 << 20
+	errorReadTimeout = 5 * time.Second
+	// drainTimeout is short because only a chunk of five bytes follows [DONE], and nearly always
 	// it has already arrived.
-	drainPatience = 20 * time.Millisecond
+	drainTimeout = 20 * time.Millisecond
 )
 
 var (
@@ -31,35 +31,35 @@ var (
 
 // Reply reads an engine's response and enforces the time limits of clock.
 type Reply struct {
-	x      *http1.Exchange
-	memory *Memory
-	clock  clock
-	form   endpoint.ReplyForm
+	x        *http1.Exchange
+	memory   *ReplyMemory
+	timeouts responseTimeouts
+	form     endpoint.ReplyForm
 
-	events   *sse.Reader
-	first    []byte // bytes that readAhead returns before it reads from the Reply
-	document document
-	whole    whole
+	eventReader *sse.Reader
+	peekedBytes []byte // bytes that peekedReader returns before it reads from the Reply
+	sniffed     sniffedResponse
+	full        fullResponse
 
-	count int
-	ended bool
-	bad   error // error after the last delivered event; the next pull returns it
+	eventCount int
+	hasEnded   bool
+	pendingErr error // error after the last delivered event; the next pull returns it
 }
 
-// await waits for the response headers. When the given time passes, it returns http1.ErrNotYet.
-func (r *Reply) await(until instant.Time) error {
+// awaitHead waits for the response headers. When the given time passes, it returns http1.ErrNotYet.
+func (r *Reply) awaitHead(until instant.Time) error {
 	for {
-		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
+		err := r.x.Await(instant.Earlier(until, r.timeouts.nextWakeup()).Std())
 		now := instant.Now()
 		switch {
 		case err == nil:
-			r.clock.readAt = now
-			r.clock.heard()
+			r.timeouts.readAt = now
+			r.timeouts.stopWaiting()
 			return nil
 		case !errors.Is(err, http1.ErrNotYet):
 			return err
 		}
-		if err := r.clock.judge(now); err != nil || until.Passed() {
+		if err := r.timeouts.checkTimeouts(now); err != nil || until.Passed() {
 			return cmp.Or(err, http1.ErrNotYet)
 		}
 	}
@@ -69,18 +69,18 @@ func (r *Reply) await(until instant.Time) error {
 // returns an error.
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
-		stop := instant.Earlier(r.clock.until, r.clock.next())
+		stop := instant.Earlier(r.timeouts.readDeadline, r.timeouts.nextWakeup())
 		n, err := r.x.Read(p, stop.Std())
-		if n > 0 && r.x.Fresh() { // bytes that arrived with the headers are not new
-			r.heard()
+		if n > 0 && r.x.IsFresh() { // bytes that arrived with the headers are not new
+			r.recordArrival()
 		}
-		if err == nil || isEnd(err) || !errors.Is(err, http1.ErrNotYet) {
+		if err == nil || isEOF(err) || !errors.Is(err, http1.ErrNotYet) {
 			return n, err
 		}
-		if bad := r.clock.judge(instant.Now()); bad != nil {
+		if bad := r.timeouts.checkTimeouts(instant.Now()); bad != nil {
 			return n, bad
 		}
-		if r.clock.until.Passed() || r.clock.completeAt != 0 {
+		if r.timeouts.readDeadline.Passed() || r.timeouts.completeAt != 0 {
 			return n, err
 		}
 	}
@@ -88,62 +88,62 @@ func (r *Reply) Read(p []byte) (int, error) {
 
 // Lend implements sse.Source.
 func (r *Reply) Lend() []byte {
-	p := r.x.Take()
-	if len(p) > 0 && r.x.Fresh() {
-		r.heard()
+	p := r.x.TakeBuffered()
+	if len(p) > 0 && r.x.IsFresh() {
+		r.recordArrival()
 	}
 	return p
 }
 
-// Room returns a buffer that a step of Rest may use until it returns; see http1.Exchange.Room.
-func (r *Reply) Room() []byte { return r.x.Room() }
+// SpareBuffer returns a buffer that a step of Rest may use until it returns; see http1.Exchange.Room.
+func (r *Reply) SpareBuffer() []byte { return r.x.SpareBuffer() }
 
-func (r *Reply) heard() {
-	r.clock.readAt = instant.Now()
-	r.clock.heard()
+func (r *Reply) recordArrival() {
+	r.timeouts.readAt = instant.Now()
+	r.timeouts.stopWaiting()
 }
 
-// Hold implements sse.Source.
-func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
+// ReserveBuffer implements sse.Source.
+func (r *Reply) ReserveBuffer(n int) error { return r.memory.replaceBuffer(PartEvent, n) }
 
-// Rests reports whether Pull would block.
-func (r *Reply) Rests() bool {
-	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
+// WouldBlock reports whether Pull would block.
+func (r *Reply) WouldBlock() bool {
+	return r.timeouts.headArrived && r.eventReader != nil && r.pendingErr == nil && !r.eventReader.HasEvent() && len(r.peekedBytes) == 0
 }
 
-// Rest waits until bytes for Pull arrive, the given time passes, or a failure occurs, which Pull
+// WaitForBytes waits until bytes for Pull arrive, the given time passes, or a failure occurs, which Pull
 // will return. The caller may call it only if Rests is true. While it waits, the attempt uses no
 // buffer, and the caller must not use one either. If step is not nil, Rest calls step when bytes
 // arrive, and continues to wait if step returns true; see http1.Exchange.Stay.
-func (r *Reply) Rest(until instant.Time, step func() bool) {
-	r.bad = r.events.Rest()
-	for r.bad == nil {
-		look := r.clock.look()
-		if r.waits(instant.Earlier(until, r.clock.next()).Std(), step) || !look.Passed() || until.Passed() {
+func (r *Reply) WaitForBytes(until instant.Time, step func() bool) {
+	r.pendingErr = r.eventReader.PrepareForWait()
+	for r.pendingErr == nil {
+		look := r.timeouts.nextCheckAt()
+		if r.waitOrStay(instant.Earlier(until, r.timeouts.nextWakeup()).Std(), step) || !look.Passed() || until.Passed() {
 			return
 		}
-		r.bad = r.clock.judge(instant.Now())
+		r.pendingErr = r.timeouts.checkTimeouts(instant.Now())
 	}
 }
 
-func (r *Reply) waits(until time.Time, step func() bool) bool {
+func (r *Reply) waitOrStay(until time.Time, step func() bool) bool {
 	if step == nil {
-		return r.x.Wait(until)
+		return r.x.WaitReadable(until)
 	}
-	return r.x.Stay(until, func() bool { return step() && r.rested() })
+	return r.x.StayInPoller(until, func() bool { return step() && r.prepareNextWait() })
 }
 
-// rested prepares the next wait of a stay. It returns false if the stay must end:
+// prepareNextWait prepares the next wait of a stay. It returns false if the stay must end:
 //
 //   - an event is ready;
 //   - all choices have finished, so the engine has less time to send more;
 //   - no memory is left for an incomplete event.
-func (r *Reply) rested() bool {
-	if r.clock.completeAt != 0 || r.events.Ready() {
+func (r *Reply) prepareNextWait() bool {
+	if r.timeouts.completeAt != 0 || r.eventReader.HasEvent() {
 		return false
 	}
-	r.bad = r.events.Rest()
-	return r.bad == nil
+	r.pendingErr = r.eventReader.PrepareForWait()
+	return r.pendingErr == nil
 }
 
 // Progress describes how much of a reply has arrived.
@@ -163,34 +163,34 @@ func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how much of the reply has arrived.
 func (r *Reply) Progress() Progress {
-	c := &r.clock
-	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
+	c := &r.timeouts
+	return Progress{Begun: c.answerBegun, Ended: r.hasEnded, Events: r.eventCount, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client blocked the relay of an answer from since to now. The engine
+// RecordClientBlocked records that the client blocked the relay of an answer from since to now. The engine
 // could not send during this time, so the time does not count against the engine's limits.
-func (r *Reply) Blocked(since, now time.Time) {
-	r.clock.blocked += now.Sub(since)
-	r.clock.readAt = instant.Of(now)
-	r.clock.heard()
+func (r *Reply) RecordClientBlocked(since, now time.Time) {
+	r.timeouts.clientBlocked += now.Sub(since)
+	r.timeouts.readAt = instant.FromTime(now)
+	r.timeouts.stopWaiting()
 }
 
-// Arrived returns the number of events that have arrived, and when the last bytes did.
-func (r *Reply) Arrived() (events int, at instant.Time) { return r.count, r.clock.readAt }
+// ArrivedEvents returns the number of events that have arrived, and when the last bytes did.
+func (r *Reply) ArrivedEvents() (events int, at instant.Time) { return r.eventCount, r.timeouts.readAt }
 
 // Head returns the response headers, which must have arrived.
-func (r *Reply) Head() endpoint.Reply { return r.x }
+func (r *Reply) Head() endpoint.ReplyHead { return r.x }
 
-// IsUnread reports whether ReadWhole has not been called yet.
-func (r *Reply) IsUnread() bool { return r.whole.body == nil }
+// IsUnread reports whether ReadFullResponse has not been called yet.
+func (r *Reply) IsUnread() bool { return r.full.body == nil }
 
-// errorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits for
-// at most errorPatience. If the error quotes the request, errorBody shortens the quote.
-func errorBody(x *http1.Exchange, memory *Memory) []byte {
-	until := time.Now().Add(errorPatience)
-	defer memory.Free(PartBody)
+// readErrorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits for
+// at most errorReadTimeout. If the error quotes the request, readErrorBody shortens the quote.
+func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
+	until := time.Now().Add(errorReadTimeout)
+	defer memory.FreePart(PartBody)
 	in := NewBuffer()
-	defer Recycle(in)
+	defer RecycleBuffer(in)
 	piece := (*in)[:cap(*in)]
 	var short engineerror.Shortener
 	body := make([]byte, 0, 1<<10)
@@ -209,12 +209,12 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 }
 
 // ReadTail reads the remaining framing of a complete response, so that the connection can be
-// reused. It waits for at most drainPatience.
+// reused. It waits for at most drainTimeout.
 func (r *Reply) ReadTail() {
-	if r.ended || r.x == nil {
+	if r.hasEnded || r.x == nil {
 		return
 	}
-	until := time.Now().Add(drainPatience)
+	until := time.Now().Add(drainTimeout)
 	var scrap [512]byte
 	for range 8 {
 		if _, err := r.x.Read(scrap[:], until); err != nil {
@@ -224,19 +224,19 @@ func (r *Reply) ReadTail() {
 }
 
 func (r *Reply) release() {
-	r.clock.heard()
-	if r.events != nil {
-		r.events.Reset(nil, maxEvent)
-		readerPool.Put(r.events)
-		r.events = nil
+	r.timeouts.stopWaiting()
+	if r.eventReader != nil {
+		r.eventReader.Reset(nil, maxEvent)
+		readerPool.Put(r.eventReader)
+		r.eventReader = nil
 	}
-	r.whole.release()
-	r.document.read.release()
-	for _, part := range [...]Part{PartBody, PartEvent, PartState} {
-		r.memory.Free(part)
+	r.full.release()
+	r.sniffed.full.release()
+	for _, part := range [...]MemoryPart{PartBody, PartEvent, PartState} {
+		r.memory.FreePart(part)
 	}
 }
 
-// isEnd reports whether err is the framed end of a response. A wrapped io.EOF has a different
+// isEOF reports whether err is the framed end of a response. A wrapped io.EOF has a different
 // meaning: it is the cause of a failure.
-func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
+func isEOF(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -27,14 +27,14 @@ models:
 }
 
 const (
-	whole  = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
-	stream = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
+	fullResponse = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+	stream       = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 
-	completion = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"good day"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`
-	good       = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"good "}}]}` + "\n\n"
-	day        = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"day"}}]}` + "\n\n"
-	stop       = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
-	done       = "data: [DONE]\n\n"
+	completion  = `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"good day"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`
+	firstEvent  = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"good "}}]}` + "\n\n"
+	secondEvent = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"day"}}]}` + "\n\n"
+	finishEvent = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	done        = "data: [DONE]\n\n"
 )
 
 // thenSilent returns a handler that calls answer and then leaves the connection open without
@@ -46,7 +46,7 @@ func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func inBytes(text string, n int) (pieces []string) {
+func splitBytes(text string, n int) (pieces []string) {
 	for len(text) > n {
 		pieces, text = append(pieces, text[:n]), text[n:]
 	}
@@ -64,35 +64,35 @@ func TestReplies(t *testing.T) {
 		broken                  bool // whether the engine closes the connection prematurely
 		took                    time.Duration
 	}{
-		{name: "events in bytes", ask: stream, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
-		{name: "lines end in CR LF", ask: stream, answer: calltest.Reply(200, sse, strings.ReplaceAll(good+day+stop+done, "\n", "\r\n")), status: 200, has: `"day"`},
-		{name: "comments", ask: stream, answer: calltest.Reply(200, sse, ": ping\n\n", good, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", day, stop, done), status: 200, has: `"day"`, hasNot: "retry"},
-		{name: "no DONE", ask: stream, answer: calltest.Reply(200, sse, good, day, stop), status: 200, has: done},
-		{name: "no finish", ask: stream, answer: calltest.Reply(200, sse, good, day), status: 200, has: `"error"`},
-		{name: "silent after its finish", ask: stream, answer: thenSilent(calltest.Reply(200, sse, good, day, stop)), status: 200, has: done, took: 3 * time.Second},
-		{name: "events as text/plain", ask: stream, answer: calltest.Reply(200, "text/plain", good, day, stop, done), status: 200, has: `"day"`},
-		{name: "events without a type", ask: stream, answer: calltest.Reply(200, "", good, day, stop, done), status: 200, has: `"day"`},
-		{name: "whole answer instead of a stream", ask: stream, answer: calltest.Reply(200, json, inBytes(completion, 50)...), status: 200, has: `good day`},
-		{name: "a complaint with 200", ask: stream, answer: calltest.Reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "a complaint in place of a whole answer", ask: whole, answer: calltest.Reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "neither", ask: stream, answer: calltest.Reply(200, "text/html", "<html>"), status: 502, has: `"error"`},
-		{name: "stream instead of a whole answer", ask: whole, answer: calltest.Reply(200, sse, good, day, stop, done), status: 502, has: `"error"`},
-		{name: "put together", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, day, stop, done), status: 200, has: `"content":"good day"`},
-		{name: "assembled from bytes", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 11)...), status: 200, has: `"content":"good day"`},
-		{name: "assembled, no DONE", profile: "llamacpp", ask: whole, answer: thenSilent(calltest.Reply(200, sse, good, day, stop)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
-		{name: "assembled, cut", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, day), status: 502, has: `"error"`},
-		{name: "put together, an error", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
-		{name: "whole in pieces", ask: whole, answer: calltest.Reply(200, json, inBytes(completion, 13)...), status: 200, has: `good day`},
-		{name: "cut in the middle", ask: whole, answer: calltest.Reply(200, json, completion[:80]), status: 502, has: `"error"`},
-		{name: "nothing", ask: whole, answer: calltest.Reply(200, json), status: 502, has: `"error"`},
-		{name: "204", ask: whole, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 502, has: `"error"`},
-		{name: "a redirect", ask: whole, answer: calltest.Reply(302, json), status: 502, has: `"error"`},
-		{name: "an event too large", ask: stream, answer: calltest.Reply(200, sse, good, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
-		{name: "a large refusal", ask: whole, answer: calltest.Reply(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
-		{name: "a refusal as text", ask: whole, answer: calltest.Reply(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
-		{name: "a refusal that does not end", ask: whole, answer: thenSilent(calltest.Reply(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
-		{name: "401 of the engine", ask: whole, answer: calltest.Reply(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
-		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: whole, answer: calltest.Reply(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
+		{name: "events in bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 7)...), status: 200, has: `"day"`},
+		{name: "lines end in CR LF", ask: stream, answer: calltest.AnswerPieces(200, sse, strings.ReplaceAll(firstEvent+secondEvent+finishEvent+done, "\n", "\r\n")), status: 200, has: `"day"`},
+		{name: "comments", ask: stream, answer: calltest.AnswerPieces(200, sse, ": ping\n\n", firstEvent, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", secondEvent, finishEvent, done), status: 200, has: `"day"`, hasNot: "retry"},
+		{name: "no DONE", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent), status: 200, has: done},
+		{name: "no finish", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent), status: 200, has: `"error"`},
+		{name: "silent after its finish", ask: stream, answer: thenSilent(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, took: 3 * time.Second},
+		{name: "events as text/plain", ask: stream, answer: calltest.AnswerPieces(200, "text/plain", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
+		{name: "events without a type", ask: stream, answer: calltest.AnswerPieces(200, "", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
+		{name: "whole answer instead of a stream", ask: stream, answer: calltest.AnswerPieces(200, json, splitBytes(completion, 50)...), status: 200, has: `good day`},
+		{name: "a complaint with 200", ask: stream, answer: calltest.AnswerPieces(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "a complaint in place of a whole answer", ask: fullResponse, answer: calltest.AnswerPieces(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "neither", ask: stream, answer: calltest.AnswerPieces(200, "text/html", "<html>"), status: 502, has: `"error"`},
+		{name: "stream instead of a whole answer", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent, done), status: 502, has: `"error"`},
+		{name: "put together", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent, done), status: 200, has: `"content":"good day"`},
+		{name: "assembled from bytes", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 11)...), status: 200, has: `"content":"good day"`},
+		{name: "assembled, no DONE", profile: "llamacpp", ask: fullResponse, answer: thenSilent(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
+		{name: "assembled, cut", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent), status: 502, has: `"error"`},
+		{name: "put together, an error", profile: "llamacpp", ask: fullResponse, answer: calltest.AnswerPieces(200, sse, firstEvent, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
+		{name: "whole in pieces", ask: fullResponse, answer: calltest.AnswerPieces(200, json, splitBytes(completion, 13)...), status: 200, has: `good day`},
+		{name: "cut in the middle", ask: fullResponse, answer: calltest.AnswerPieces(200, json, completion[:80]), status: 502, has: `"error"`},
+		{name: "nothing", ask: fullResponse, answer: calltest.AnswerPieces(200, json), status: 502, has: `"error"`},
+		{name: "204", ask: fullResponse, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 502, has: `"error"`},
+		{name: "a redirect", ask: fullResponse, answer: calltest.AnswerPieces(302, json), status: 502, has: `"error"`},
+		{name: "an event too large", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
+		{name: "a large refusal", ask: fullResponse, answer: calltest.AnswerPieces(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
+		{name: "a refusal as text", ask: fullResponse, answer: calltest.AnswerPieces(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
+		{name: "a refusal that does not end", ask: fullResponse, answer: thenSilent(calltest.AnswerPieces(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
+		{name: "401 of the engine", ask: fullResponse, answer: calltest.AnswerPieces(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
+		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: fullResponse, answer: calltest.AnswerPieces(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ models:
   - {id: hear, kind: audio-transcription, deployments: [{upstream: a}]}
 `
 	cut := func(w http.ResponseWriter, r *http.Request) {
-		calltest.Reply(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		calltest.AnswerPieces(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
 		panic(http.ErrAbortHandler)
 	}
 	const bytes, events = `{"model":"say","input":"hi","voice":"v"}`, `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`
@@ -143,13 +143,13 @@ models:
 		has       string
 		broken    bool
 	}{
-		{"small", bytes, calltest.Reply(200, "audio/wav", "RIFF"), 200, "RIFF", false},
-		{"large", bytes, calltest.Reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
+		{"small", bytes, calltest.AnswerPieces(200, "audio/wav", "RIFF"), 200, "RIFF", false},
+		{"large", bytes, calltest.AnswerPieces(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
 		{"cut", bytes, cut, 200, "www", true},
-		{"none", bytes, calltest.Reply(200, "audio/wav"), 502, `"error"`, false},
-		{"in events", events, calltest.Reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
+		{"none", bytes, calltest.AnswerPieces(200, "audio/wav"), 502, `"error"`, false},
+		{"in events", events, calltest.AnswerPieces(200, "audio/wav", splitBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
 		{"in events, cut", events, cut, 200, `"error"`, false},
-		{"a complaint", events, calltest.Reply(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
+		{"a complaint", events, calltest.AnswerPieces(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,7 +182,7 @@ models:
 	}{{"whole", `0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`, false}, {"no end", `0.5]`, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: calltest.Reply(200, "application/json", inBytes(vector+tt.end, 50_000)...)}
+				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: calltest.AnswerPieces(200, "application/json", splitBytes(vector+tt.end, 50_000)...)}
 				got := calltest.New(t, yaml, a).Post("/v1/embeddings", `{"model":"e","input":"hi"}`)
 				if got.Status != 200 || (got.Err != nil) != tt.broken || len(got.Body) < 300_000 {
 					t.Errorf("got %d, %v, %d bytes", got.Status, got.Err, len(got.Body))
@@ -196,19 +196,19 @@ models:
 // streamed and assembled responses.
 func TestEnded(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
-		for _, ask := range []string{whole, stream} {
+		for _, ask := range []string{fullResponse, stream} {
 			for _, said := range []bool{false, true} {
 				t.Run(fmt.Sprint(profile, len(ask), said), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						answer := thenSilent(func(http.ResponseWriter, *http.Request) {})
 						if said {
-							answer = thenSilent(calltest.Reply(200, "text/event-stream", good))
+							answer = thenSilent(calltest.AnswerPieces(200, "text/event-stream", firstEvent))
 						}
 						e, _ := edgeOf(t, profile, "", answer)
 						done, client := make(chan *calltest.Answer, 1), &calltest.Client{}
 						go func() { done <- e.Send(client, "/v1/chat/completions", ask) }()
 						time.Sleep(3 * time.Second)
-						client.WithCall((*call.Call).Drain)
+						client.WithCall((*call.Call).CancelForShutdown)
 						if got := <-done; got.Took > 4*time.Second {
 							t.Errorf("ended after %v: %d %s", got.Took, got.Status, got.Body)
 						}
@@ -231,7 +231,7 @@ func TestRetryAfter(t *testing.T) {
 					}
 					w.WriteHeader(http.StatusServiceUnavailable)
 				})
-				got := e.Post("/v1/chat/completions", whole)
+				got := e.Post("/v1/chat/completions", fullResponse)
 				if after := string(got.Header.Peek("Retry-After")); got.Status != 503 || after != tt.want {
 					t.Errorf("got %d, Retry-After %q, want %q", got.Status, after, tt.want)
 				}
@@ -252,10 +252,10 @@ upstreams:
 models:
   - {id: m, context_length: 1000, deployments: [{upstream: a}]}
 `, a)
-		if got := e.Post("/v1/chat/completions", strings.Replace(whole, "{", `{"max_tokens":5000,`, 1)); got.Status != 200 {
+		if got := e.Post("/v1/chat/completions", strings.Replace(fullResponse, "{", `{"max_tokens":5000,`, 1)); got.Status != 200 {
 			t.Fatalf("got %d %s, want 200", got.Status, got.Body)
 		}
-		if sent := a.Requests()[0]; strings.Contains(sent, "5000") || !strings.Contains(sent, `"max_tokens":9`) {
+		if sent := a.RequestBodies()[0]; strings.Contains(sent, "5000") || !strings.Contains(sent, `"max_tokens":9`) {
 			t.Errorf("sent %s, want a limit below 1000", sent)
 		}
 	})
@@ -265,13 +265,13 @@ models:
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := edgeOf(t, "vllm", "", nil)
-		a.Gone(true)
+		a.SetRefusing(true)
 		a.Stop()
-		if got := e.Post("/v1/chat/completions", whole); got.Status != 502 || !strings.Contains(got.Body, "upstream_unreachable") {
+		if got := e.Post("/v1/chat/completions", fullResponse); got.Status != 502 || !strings.Contains(got.Body, "upstream_unreachable") {
 			t.Errorf("at once: got %d %s", got.Status, got.Body)
 		}
 		time.Sleep(time.Minute)
-		if got := e.Post("/v1/chat/completions", whole); got.Status != 503 && got.Status != 502 {
+		if got := e.Post("/v1/chat/completions", fullResponse); got.Status != 503 && got.Status != 502 {
 			t.Errorf("after its probes have failed: got %d %s", got.Status, got.Body)
 		}
 	})

@@ -9,42 +9,42 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge is the error of ReadWhole if the response needs a reservation and the caller can relay
+// ErrLarge is the error of ReadFullResponse if the response needs a reservation and the caller can relay
 // it while it arrives.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is the number of bytes by which an answer buffer exceeds the completion, so that the
+// OutHeadroom is the number of bytes by which an answer buffer exceeds the completion, so that the
 // buffer rarely has to grow.
-const OutMore = 1 << 10
+const OutHeadroom = 1 << 10
 
-type whole struct {
+type fullResponse struct {
 	// Response bytes or the assembled completion; nil before the first read.
 	body      *[]byte
 	assembler *answer.Assembler // assembles a stream if the client did not request a stream
 }
 
-func (w *whole) begin() {
+func (w *fullResponse) ensureBuffer() {
 	if w.body == nil {
 		w.body = NewBuffer()
 	}
 }
 
-func (w *whole) release() {
+func (w *fullResponse) release() {
 	if w.body != nil {
-		Recycle(w.body)
+		RecycleBuffer(w.body)
 	}
 	if w.assembler != nil {
 		w.assembler.Reset()
 		assemblerPool.Put(w.assembler)
 	}
-	*w = whole{}
+	*w = fullResponse{}
 }
 
-// read reads the body of r. If to is not nil and the response can be relayed, read returns ErrLarge
+// readBody reads the body of r. If to is not nil and the response can be relayed, read returns ErrLarge
 // once it has read more bytes than the constant free.
-func (w *whole) read(r *Reply, to endpoint.Unary) error {
+func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
 		return errTooLarge
@@ -53,7 +53,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 		switch {
 		case len(dst) > translate.MaxAnswer:
 			return errTooLarge
-		case len(dst) >= free && to != nil && to.PassesOn(r.x):
+		case len(dst) >= unreservedBytes && to != nil && to.CanPassThrough(r.x):
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
@@ -68,8 +68,8 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		*w.body = dst
-		if isEnd(err) {
-			r.ended = true
+		if isEOF(err) {
+			r.hasEnded = true
 			return nil
 		}
 		if err != nil {
@@ -78,17 +78,17 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	}
 }
 
-func (w *whole) assemble(r *Reply, options *answer.Options) error {
+func (w *fullResponse) assembleStream(r *Reply, options *answer.Options) error {
 	if w.assembler == nil {
 		w.assembler = assemblerPool.Get().(*answer.Assembler)
 		w.assembler.Reset()
-		w.assembler.Offer(options.Tools)
+		w.assembler.SetToolNames(options.Tools)
 	}
 	if err := w.readEvents(r); err != nil {
 		return err
 	}
-	if n := w.assembler.Held() + OutMore; n > MaxPooled {
-		if err := r.memory.Hold(PartBody, n); err != nil {
+	if n := w.assembler.BufferedBytes() + OutHeadroom; n > MaxPooled {
+		if err := r.memory.SetPartSize(PartBody, n); err != nil {
 			return err
 		}
 		*w.body = make([]byte, 0, n)
@@ -98,54 +98,54 @@ func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	return err
 }
 
-func (w *whole) readEvents(r *Reply) error {
+func (w *fullResponse) readEvents(r *Reply) error {
 	into := w.assembler
 	for {
-		ev, err := r.events.Next()
-		if isEnd(err) {
-			r.ended = true
+		ev, err := r.eventReader.Next()
+		if isEOF(err) {
+			r.hasEnded = true
 			return nil
 		}
 		if err != nil {
-			if r.clock.completeAt == 0 || errors.Is(err, http1.ErrNotYet) && !r.clock.overdue() {
+			if r.timeouts.completeAt == 0 || errors.Is(err, http1.ErrNotYet) && !r.timeouts.isTailOverdue() {
 				return err
 			}
 			return nil
 		}
-		blank := ev.Blank()
-		if err := into.Add(ev); err != nil {
+		blank := ev.IsBlank()
+		if err := into.AddEvent(ev); err != nil {
 			return err
 		}
-		if err := r.memory.holdState(into.Held()); err != nil {
+		if err := r.memory.setStateSize(into.BufferedBytes()); err != nil {
 			return err
 		}
-		r.clock.begun = r.clock.begun || !blank
+		r.timeouts.answerBegun = r.timeouts.answerBegun || !blank
 		if into.Done() {
 			return nil
 		}
 		if into.Finished() {
-			r.clock.complete()
+			r.timeouts.markComplete()
 		}
 	}
 }
 
-// BeginPassOn relays the bytes that ReadWhole read before it returned ErrLarge.
-func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
-	out, err := to.Append(dst, *r.whole.body)
+// BeginPassthrough relays the bytes that ReadFullResponse read before it returned ErrLarge.
+func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.Passthrough) ([]byte, error) {
+	out, err := to.Append(dst, *r.full.body)
 	if err == nil {
-		r.clock.begun = true
+		r.timeouts.answerBegun = true
 	}
 	return out, err
 }
 
-// PullPassedOn is Attempt.Pull for the remaining bytes of a relayed response.
-func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
-	r.clock.until = 0
+// PullPassthrough is Attempt.Pull for the remaining bytes of a relayed response.
+func (r *Reply) PullPassthrough(dst []byte, to *endpoint.Passthrough) (out []byte, done bool, err error) {
+	r.timeouts.readDeadline = 0
 	for before := len(dst); len(dst) == before; {
-		piece := (*r.whole.body)[:cap(*r.whole.body)]
+		piece := (*r.full.body)[:cap(*r.full.body)]
 		n, err := r.Read(piece)
-		if isEnd(err) {
-			r.ended = true
+		if isEOF(err) {
+			r.hasEnded = true
 			err = to.End()
 			return dst, err == nil, err
 		}
@@ -153,7 +153,7 @@ func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done 
 			dst, err = to.Append(dst, piece[:n])
 		}
 		if err == nil {
-			err = r.memory.holdState(to.Held())
+			err = r.memory.setStateSize(to.BufferedBytes())
 		}
 		if err != nil {
 			return dst, false, err

@@ -15,16 +15,16 @@ import (
 // Body contains the bytes of a JSON request: the client's body and, if needed, its translation into
 // a chat request.
 type Body struct {
-	memory     Reservation
-	client     *[]byte // nil if there is no body or it was released
-	chat       *[]byte // nil if the body was not translated
-	clientHeld int64   // bytes of memory held for client
-	size       int64   // length of the body
-	waited     time.Duration
+	reservation    Reservation
+	client         *[]byte // nil if there is no body or it was released
+	translated     *[]byte // nil if the body was not translated
+	clientReserved int64   // bytes of memory held for client
+	size           int64   // length of the body
+	clientWait     time.Duration
 }
 
-// Begin resets b to an empty body that reserves its memory from budget.
-func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
+// Reset resets b to an empty body that reserves its memory from budget.
+func (b *Body) Reset(budget *limit.Memory) { *b = Body{reservation: Reservation{budget: budget}} }
 
 // Source is the request whose body is read, together with the limits that apply to the client.
 type Source struct {
@@ -38,67 +38,67 @@ type Source struct {
 }
 
 const (
-	// slowBody is the minimum rate of a JSON body after slowGrace, in bytes per second. It stops
+	// minBodyRate is the minimum rate of a JSON body after rateGrace, in bytes per second. It stops
 	// clients that send one byte at a time. A large body must arrive fast enough to fill its
-	// reserved memory within slowFill, or at limits.upload_rate, whichever rate is lower.
+	// reserved memory within maxFillTime, or at limits.upload_rate, whichever rate is lower.
 	// Otherwise, a few clients could use up all memory by announcing large bodies and sending
 	// little.
-	slowBody  = 1 << 10
-	slowGrace = 10 * time.Second
-	slowFill  = 2 * time.Minute
+	minBodyRate = 1 << 10
+	rateGrace   = 10 * time.Second
+	maxFillTime = 2 * time.Minute
 )
 
 // Read reads the whole body of a request and decompresses it.
 func (b *Body) Read(from *Source) *apierr.Error {
-	n := Announced(&from.Ctx.Request.Header)
+	n := AnnouncedLength(&from.Ctx.Request.Header)
 	if n == 0 {
 		return nil
 	}
-	if n < 0 || !listen.RequestComplete(from.Ctx.Conn()) {
-		b.memory.reading = from.Reading
-		defer b.memory.Complete()
+	if n < 0 || !listen.IsRequestComplete(from.Ctx.Conn()) {
+		b.reservation.keyIncomplete = from.Reading
+		defer b.reservation.MarkBodyComplete()
 	}
-	if !b.memory.Reserve(min(max(n, 0), firstPart)) {
-		return MemoryFull()
+	if !b.reservation.Reserve(min(max(n, 0), knownSizeReserve)) {
+		return MemoryFullError()
 	}
 	src := from.Ctx.RequestBodyStream()
 	if src == nil {
 		return nil
 	}
-	e := b.fill(src, n, from)
+	e := b.readBytes(src, n, from)
 	b.size = int64(len(*b.client))
 	if e != nil {
 		return e
 	}
 	if n < 0 {
 		if err := listen.BodyFramingError(from.Ctx.Conn()); err != nil {
-			return Broken(from.Ctx.Conn(), err)
+			return IncompleteError(from.Ctx.Conn(), err)
 		}
 	}
-	if c := codingOf(&from.Ctx.Request.Header); c != identity {
-		e = b.decode(c, from.Limit)
+	if c := requestCoding(&from.Ctx.Request.Header); c != codingIdentity {
+		e = b.decompress(c, from.Limit)
 		b.size = int64(len(*b.client))
 	}
 	return e
 }
 
-// fill reads n bytes, or all bytes until EOF if n is negative. It first reserves at most firstPart
+// readBytes reads n bytes, or all bytes until EOF if n is negative. It first reserves at most knownSizeReserve
 // bytes. The buffer then doubles as bytes arrive, up to n bytes.
-func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
-	b.client = newBuffer(min(n, firstPart))
+func (b *Body) readBytes(src io.Reader, n int64, from *Source) *apierr.Error {
+	b.client = newBuffer(min(n, knownSizeReserve))
 	buf, room := (*b.client)[:0], cap(*b.client)
-	if n > firstPart { // a pooled buffer may be larger than the reservation
-		room = firstPart
+	if n > knownSizeReserve { // a pooled buffer may be larger than the reservation
+		room = knownSizeReserve
 	}
 	conn := from.Ctx.Conn()
 	var armed time.Time // zero while the server's deadline for the first byte applies
-	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
+	reads, arrived := 0, n > 0 && listen.IsRequestComplete(conn)
 	for int64(len(buf)) != n {
 		if len(buf) == room {
 			*b.client = buf
 			var ok bool
-			if room, ok = b.grow(n); !ok {
-				return MemoryFull()
+			if room, ok = b.growBuffer(n); !ok {
+				return MemoryFullError()
 			}
 			buf = *b.client
 		}
@@ -106,9 +106,9 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
 				// Setting a deadline costs more than a read, so the deadline is rarely moved.
-				if Drips(now.Sub(from.Start), int64(len(buf)), max(b.memory.held, n), from.Rate) {
+				if IsTooSlow(now.Sub(from.Start), int64(len(buf)), max(b.reservation.reserved, n), from.Rate) {
 					*b.client = buf
-					return slowClient(nil)
+					return slowClientError(nil)
 				}
 				_ = conn.SetReadDeadline(now.Add(from.Silence))
 				armed = now
@@ -126,116 +126,116 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		}
 		if err != nil {
 			*b.client = buf
-			return Broken(conn, err)
+			return IncompleteError(conn, err)
 		}
 	}
 	*b.client = buf
 	// The first read returns bytes that arrived together with the headers.
 	if reads > 1 && !arrived {
-		b.waited = time.Since(from.Start)
+		b.clientWait = time.Since(from.Start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
-		return Broken(conn, io.ErrUnexpectedEOF)
+		return IncompleteError(conn, io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
-// grow doubles the buffer for the client's bytes, which is full. If most is not negative, the
+// growBuffer doubles the buffer for the client's bytes, which is full. If most is not negative, the
 // buffer grows to at most that size. If no memory is left, grow returns false and changes nothing.
-func (b *Body) grow(most int64) (room int, ok bool) {
+func (b *Body) growBuffer(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
 	if most >= 0 {
 		size = min(size, most)
 	}
-	if !b.memory.Reserve(size - int64(len(full))) {
+	if !b.reservation.Reserve(size - int64(len(full))) {
 		return len(full), false
 	}
 	if size > int64(cap(full)) {
 		larger := newBuffer(size)
 		*larger = append(*larger, full...)
-		recycle(b.client)
+		recycleBuffer(b.client)
 		b.client = larger
 	}
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. after is the elapsed time, received the
+// IsTooSlow reports whether a JSON body arrives too slowly. after is the elapsed time, received the
 // number of bytes that have arrived, and held the number of reserved bytes. rate is Source.Rate.
-func Drips(after time.Duration, received, held, rate int64) bool {
-	late := after - slowGrace
-	return late > 0 && received < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
+func IsTooSlow(after time.Duration, received, held, rate int64) bool {
+	late := after - rateGrace
+	return late > 0 && received < int64(late.Seconds())*max(minBodyRate, min(held/int64(maxFillTime/time.Second), rate))
 }
 
 // Size returns the length of the body in bytes, after decompression if the body was compressed.
 func (b *Body) Size() int64 { return b.size }
 
-// Waited returns how long the edge waited for bytes that did not arrive with the headers.
-func (b *Body) Waited() time.Duration { return b.waited }
+// ClientWait returns how long the edge waited for bytes that did not arrive with the headers.
+func (b *Body) ClientWait() time.Duration { return b.clientWait }
 
-// Held reports whether the body has bytes to send to an engine.
-func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
+// HasBytes reports whether the body has bytes to send to an engine.
+func (b *Body) HasBytes() bool { return b.client != nil || b.translated != nil }
 
-// Client returns the client's bytes after decompression. It returns nil if the body is empty or
+// ClientBytes returns the client's bytes after decompression. It returns nil if the body is empty or
 // DropClient was called.
-func (b *Body) Client() []byte { return bytesOf(b.client) }
+func (b *Body) ClientBytes() []byte { return derefBytes(b.client) }
 
 // Bytes returns the translation if there is one, otherwise the client's bytes.
 func (b *Body) Bytes() []byte {
-	if b.chat != nil {
-		return *b.chat
+	if b.translated != nil {
+		return *b.translated
 	}
-	return bytesOf(b.client)
+	return derefBytes(b.client)
 }
 
-func bytesOf(buf *[]byte) []byte {
+func derefBytes(buf *[]byte) []byte {
 	if buf == nil {
 		return nil
 	}
 	return *buf
 }
 
-// translationMore is how many bytes a translation may be longer than the body before more memory is
+// translationHeadroom is how many bytes a translation may be longer than the body before more memory is
 // reserved.
-const translationMore = 1 << 10
+const translationHeadroom = 1 << 10
 
 // Translate calls write, which appends the translation of the client's bytes. b then stores both.
 // Translate first reserves as many bytes as the client sent, and corrects the reservation after
 // write.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
-	b.clientHeld = b.memory.held
+	b.clientReserved = b.reservation.reserved
 	var n int64
 	if b.client != nil {
-		n = int64(len(*b.client)) + translationMore
+		n = int64(len(*b.client)) + translationHeadroom
 	}
-	if !b.memory.Reserve(n) {
-		return MemoryFull()
+	if !b.reservation.Reserve(n) {
+		return MemoryFullError()
 	}
 	buf := newBuffer(n)
 	out, err := write((*buf)[:0])
 	*buf = out
 	if err == nil {
 		if more := int64(len(out)) - n; more < 0 {
-			b.memory.release(-more)
-		} else if !b.memory.Reserve(more) {
-			err = MemoryFull()
+			b.reservation.release(-more)
+		} else if !b.reservation.Reserve(more) {
+			err = MemoryFullError()
 		}
 	}
 	if err != nil {
-		recycle(buf)
+		recycleBuffer(buf)
 		return err
 	}
-	b.chat = buf
+	b.translated = buf
 	return nil
 }
 
-// Copy makes b a copy of the bytes that of would send to an engine. If there are no bytes or no
+// CopyFrom makes b a copy of the bytes that of would send to an engine. If there are no bytes or no
 // memory is left, Copy returns false and leaves b empty.
-func (b *Body) Copy(of *Body) bool {
+func (b *Body) CopyFrom(of *Body) bool {
 	bytes := of.Bytes()
-	b.Begin(of.memory.budget)
+	b.Reset(of.reservation.budget)
 	n := int64(len(bytes))
-	if n == 0 || !b.memory.Reserve(n) {
+	if n == 0 || !b.reservation.Reserve(n) {
 		return false
 	}
 	b.client = newBuffer(n)
@@ -245,13 +245,13 @@ func (b *Body) Copy(of *Body) bool {
 
 // DropClient releases the client's bytes.
 func (b *Body) DropClient() {
-	b.memory.giveBack(b.clientHeld, &b.client)
-	b.clientHeld = 0
+	b.reservation.recycleBuffers(b.clientReserved, &b.client)
+	b.clientReserved = 0
 }
 
-// DropOriginal releases the client's bytes if there is a translation.
-func (b *Body) DropOriginal() {
-	if b.chat != nil {
+// DropClientIfTranslated releases the client's bytes if there is a translation.
+func (b *Body) DropClientIfTranslated() {
+	if b.translated != nil {
 		b.DropClient()
 	}
 }
@@ -260,19 +260,19 @@ func (b *Body) DropOriginal() {
 // write may read the old bytes. The results of Came and Waited do not change. If no memory is left,
 // Replace returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
-	if !b.memory.Reserve(n) {
+	if !b.reservation.Reserve(n) {
 		return false
 	}
 	replaced := newBuffer(n)
 	*replaced = write(*replaced)
-	b.memory.held -= n // so that Release does not release the new bytes
+	b.reservation.reserved -= n // so that Release does not release the new bytes
 	b.Release()
-	b.memory.held, b.clientHeld = n, 0
+	b.reservation.reserved, b.clientReserved = n, 0
 	b.client = replaced
 	return true
 }
 
 // Release releases all bytes. It must be called after the last attempt, and may be called again.
 func (b *Body) Release() {
-	b.memory.giveBack(b.memory.held, &b.client, &b.chat)
+	b.reservation.recycleBuffers(b.reservation.reserved, &b.client, &b.translated)
 }

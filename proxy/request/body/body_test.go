@@ -24,15 +24,15 @@ func TestTranslate(t *testing.T) {
 		{"no room", size + size/2, size, nil, false, true, 0},
 		{"room", 3 * size, size / 2, nil, true, false, size / 2},
 		{"larger than the body", 4 * size, 2 * size, nil, true, false, 2 * size},
-		{"larger than the memory", 5 * size / 2, 2 * size, nil, true, true, size + translationMore},
-		{"no request", 3 * size, 0, errors.New("no request"), true, false, size + translationMore},
+		{"larger than the memory", 5 * size / 2, 2 * size, nil, true, true, size + translationHeadroom},
+		{"no request", 3 * size, 0, errors.New("no request"), true, false, size + translationHeadroom},
 	} {
 		body := make([]byte, size)
 		var b Body
 		budget := limit.NewMemory(c.budget)
-		b.Begin(budget)
+		b.Reset(budget)
 		b.client = &body
-		if !b.memory.Reserve(size) {
+		if !b.reservation.Reserve(size) {
 			t.Fatal("no room for the body")
 		}
 		written := false
@@ -44,11 +44,11 @@ func TestTranslate(t *testing.T) {
 			return append(dst, make([]byte, c.out)...), c.fails
 		})
 		var a *apierr.Error
-		if full := errors.As(err, &a) && a.Code == CodeMemory; written != c.written || full != c.full || (err == nil) != (b.chat != nil) {
+		if full := errors.As(err, &a) && a.Code == CodeNoMemory; written != c.written || full != c.full || (err == nil) != (b.translated != nil) {
 			t.Errorf("%s: wrote %v, error %v, want written %v and full %v", c.name, written, err, c.written, c.full)
 		}
-		if held := budget.Used() - size; held != c.held || b.memory.held != size+held {
-			t.Errorf("%s: %d reserved, the call says %d", c.name, held, b.memory.held)
+		if held := budget.Used() - size; held != c.held || b.reservation.reserved != size+held {
+			t.Errorf("%s: %d reserved, the call says %d", c.name, held, b.reservation.reserved)
 		}
 		b.Release()
 		if used := budget.Used(); used != 0 {

@@ -15,65 +15,65 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// coding is the content coding (RFC 9110, 8.4.1) of a JSON body.
-type coding uint8
+// contentCoding is the content coding (RFC 9110, 8.4.1) of a JSON body.
+type contentCoding uint8
 
 const (
-	identity coding = iota // also used if there is no Content-Encoding
-	gzipped
-	zstandard
-	otherCoding // rejected; includes lists of codings
+	codingIdentity contentCoding = iota // also used if there is no Content-Encoding
+	codingGzip
+	codingZstd
+	codingOther // rejected; includes lists of codings
 )
 
-func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
+func (c contentCoding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
 
-func codingOf(h *fasthttp.RequestHeader) coding {
+func requestCoding(h *fasthttp.RequestHeader) contentCoding {
 	name := h.ContentEncoding()
 	switch {
 	case len(name) == 0:
-		return identity
+		return codingIdentity
 	case len(h.PeekAll(fasthttp.HeaderContentEncoding)) > 1:
-		return otherCoding
+		return codingOther
 	case httptoken.EqualFold(name, "identity"):
-		return identity
+		return codingIdentity
 	case httptoken.EqualFold(name, "gzip"):
-		return gzipped
+		return codingGzip
 	case httptoken.EqualFold(name, "zstd"):
-		return zstandard
+		return codingZstd
 	}
-	return otherCoding
+	return codingOther
 }
 
 const (
-	// A body may expand to freelyDecoded bytes or to mostExpansion times its compressed length,
+	// A body may expand to freeDecodedBytes bytes or to maxExpansionRatio times its compressed length,
 	// whichever is larger. Prompts expand about 10 times, and decompression bombs about 1,000
 	// times.
-	freelyDecoded = 1 << 20
-	mostExpansion = 100
+	freeDecodedBytes  = 1 << 20
+	maxExpansionRatio = 100
 
 	// zstdWindow is the maximum size of a frame's window in bytes. RFC 8878, 3.1.1.1.2 recommends
 	// that every decoder supports this size.
 	zstdWindow = 8 << 20
 )
 
-// decoding limits how many bodies are decompressed at the same time. Each decompression occupies a
+// decodeSlots limits how many bodies are decompressed at the same time. Each decompression occupies a
 // processor and uses at most one window of unreserved memory.
-var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
+var decodeSlots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decode decompresses the client's bytes to at most limit bytes. It reserves memory as the buffer
+// decompress decompresses the client's bytes to at most limit bytes. It reserves memory as the buffer
 // grows.
-func (b *Body) decode(c coding, limit int64) *apierr.Error {
-	decoding <- struct{}{}
-	defer func() { <-decoding }()
-	encoded, held := b.client, b.memory.held
-	src, done, err := c.reader(*encoded)
+func (b *Body) decompress(c contentCoding, limit int64) *apierr.Error {
+	decodeSlots <- struct{}{}
+	defer func() { <-decodeSlots }()
+	encoded, held := b.client, b.reservation.reserved
+	src, done, err := c.newDecoder(*encoded)
 	if err != nil {
-		return undecodable(c, err)
+		return decodeError(c, err)
 	}
 	defer done()
 	b.client = newBuffer(0)
-	defer recycle(encoded)
-	most := max(freelyDecoded, mostExpansion*int64(len(*encoded)))
+	defer recycleBuffer(encoded)
+	most := max(freeDecodedBytes, maxExpansionRatio*int64(len(*encoded)))
 	for buf := (*b.client)[:0]; ; {
 		n, err := src.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -83,23 +83,23 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 			return apierr.TooLarge(limit)
 		case size > most:
 			return apierr.New(413, apierr.CodeRequestTooLarge,
-				"Decoded, the request body is more than 1 MiB and %d times as large as sent: send it unencoded.", mostExpansion)
+				"Decoded, the request body is more than 1 MiB and %d times as large as sent: send it unencoded.", maxExpansionRatio)
 		case errors.Is(err, io.EOF):
-			b.memory.release(held)
+			b.reservation.release(held)
 			return nil
 		case err != nil:
-			return undecodable(c, err)
+			return decodeError(c, err)
 		}
 		if len(buf) == cap(buf) {
 			var ok bool
-			if buf, ok = b.memory.grow(buf); !ok {
-				return MemoryFull()
+			if buf, ok = b.reservation.growBuffer(buf); !ok {
+				return MemoryFullError()
 			}
 		}
 	}
 }
 
-func undecodable(c coding, cause error) *apierr.Error {
+func decodeError(c contentCoding, cause error) *apierr.Error {
 	text := "it is damaged, cut short, or something follows its end"
 	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {
 		text = "its window is larger than 8 MiB"
@@ -120,11 +120,11 @@ var (
 	}}
 )
 
-// reader returns an io.Reader that decodes the encoded bytes. The caller must call done exactly
+// newDecoder returns an io.Reader that decodes the encoded bytes. The caller must call done exactly
 // once to recycle the reader.
-func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
+func (c contentCoding) newDecoder(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
-	if c == zstandard {
+	if c == codingZstd {
 		z := zstdReaders.Get().(*zstd.Decoder)
 		return z, func() { _ = z.Reset(nil); zstdReaders.Put(z) }, z.Reset(src)
 	}

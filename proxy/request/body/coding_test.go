@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-func encode(t testing.TB, c coding, text []byte) []byte {
+func encode(t testing.TB, c contentCoding, text []byte) []byte {
 	t.Helper()
-	if c == zstandard {
+	if c == codingZstd {
 		w, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -33,19 +33,19 @@ func encode(t testing.TB, c coding, text []byte) []byte {
 }
 
 // decoded decodes a body. It returns status 200 and the text, or the error status and no text.
-func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status int, text []byte) {
+func decoded(t testing.TB, c contentCoding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
 	var b Body
-	b.Begin(budget)
-	if !b.memory.Reserve(int64(len(encoded))) {
+	b.Reset(budget)
+	if !b.reservation.Reserve(int64(len(encoded))) {
 		t.Fatal("no room for the body itself")
 	}
 	b.client = newBuffer(int64(len(encoded)))
 	*b.client = append(*b.client, encoded...)
-	e := b.decode(c, most)
-	text = bytes.Clone(b.Client())
-	held := b.memory.held
+	e := b.decompress(c, most)
+	text = bytes.Clone(b.ClientBytes())
+	held := b.reservation.reserved
 	b.Release()
 	if used := budget.Used(); used != 0 {
 		t.Errorf("%d bytes stay reserved", used)
@@ -53,7 +53,7 @@ func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status
 	if e != nil {
 		return e.Status, nil
 	}
-	if held < int64(len(text))-pooledBody {
+	if held < int64(len(text))-maxSmallBuffer {
 		t.Errorf("%d bytes reserved for %d", held, len(text))
 	}
 	return 200, text
@@ -84,7 +84,7 @@ func TestDecode(t *testing.T) {
 		{"a bomb", spaces, 4 << 20, 16 << 20, 413},
 		{"no memory", noise, 4 << 20, 4 << 20, 503},
 	} {
-		for _, coding := range []coding{gzipped, zstandard} {
+		for _, coding := range []contentCoding{codingGzip, codingZstd} {
 			status, text := decoded(t, coding, encode(t, coding, c.text), c.most, c.memory)
 			if status != c.status || status == 200 && !bytes.Equal(text, c.text) {
 				t.Errorf("%s in %s: %d, %d bytes; want %d", c.name, coding, status, len(text), c.status)
@@ -100,7 +100,7 @@ func TestDecode(t *testing.T) {
 		_, _ = w.Write(noise)
 	}
 	_ = w.Close()
-	if status, _ := decoded(t, zstandard, wide.Bytes(), 64<<20, 256<<20); status != 400 {
+	if status, _ := decoded(t, codingZstd, wide.Bytes(), 64<<20, 256<<20); status != 400 {
 		t.Errorf("a window of 16 MiB: %d", status)
 	}
 }
@@ -109,7 +109,7 @@ func TestDecode(t *testing.T) {
 // by an extra byte.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
-	for _, coding := range []coding{gzipped, zstandard} {
+	for _, coding := range []contentCoding{codingGzip, codingZstd} {
 		whole := encode(t, coding, text)
 		for n := 1; n < len(whole); n++ {
 			if status, _ := decoded(t, coding, whole[:n], 1<<20, 1<<20); status != 400 {
@@ -125,28 +125,28 @@ func TestDecode_Damaged(t *testing.T) {
 func TestCodingOf(t *testing.T) {
 	for _, c := range []struct {
 		names []string
-		want  coding
+		want  contentCoding
 	}{
-		{nil, identity},
-		{[]string{"identity"}, identity},
-		{[]string{"gzip"}, gzipped},
-		{[]string{"GZip"}, gzipped},
-		{[]string{"zstd"}, zstandard},
-		{[]string{"br"}, otherCoding},
-		{[]string{"x-gzip"}, otherCoding},
-		{[]string{"gzip, zstd"}, otherCoding},
-		{[]string{"gzip", "gzip"}, otherCoding},
-		{[]string{"identity", "gzip"}, otherCoding},
+		{nil, codingIdentity},
+		{[]string{"identity"}, codingIdentity},
+		{[]string{"gzip"}, codingGzip},
+		{[]string{"GZip"}, codingGzip},
+		{[]string{"zstd"}, codingZstd},
+		{[]string{"br"}, codingOther},
+		{[]string{"x-gzip"}, codingOther},
+		{[]string{"gzip, zstd"}, codingOther},
+		{[]string{"gzip", "gzip"}, codingOther},
+		{[]string{"identity", "gzip"}, codingOther},
 	} {
 		var h fasthttp.RequestHeader
 		for _, name := range c.names {
 			h.Add("Content-Encoding", name)
 		}
-		if got := codingOf(&h); got != c.want {
+		if got := requestCoding(&h); got != c.want {
 			t.Errorf("%q: %s, want %s", c.names, got, c.want)
 		}
 		h.SetMethod("POST")
-		if e := CheckHead(&h, true); (e == nil) != (c.want == identity) {
+		if e := CheckHead(&h, true); (e == nil) != (c.want == codingIdentity) {
 			t.Errorf("a form in %q: %v", c.names, e)
 		}
 	}
@@ -156,13 +156,13 @@ func TestCodingOf(t *testing.T) {
 // memory.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"model":"m","messages":[]}`} {
-		f.Add(encode(f, gzipped, []byte(text)), false)
-		f.Add(encode(f, zstandard, []byte(text)), true)
+		f.Add(encode(f, codingGzip, []byte(text)), false)
+		f.Add(encode(f, codingZstd, []byte(text)), true)
 	}
 	f.Fuzz(func(t *testing.T, encoded []byte, zstd bool) {
-		c := gzipped
+		c := codingGzip
 		if zstd {
-			c = zstandard
+			c = codingZstd
 		}
 		status, text := decoded(t, c, encoded, 1<<20, 8<<20)
 		switch {

@@ -12,8 +12,8 @@ import (
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body
-	b.Begin(budget)
-	if c.Copy(&b) {
+	b.Reset(budget)
+	if c.CopyFrom(&b) {
 		t.Error("there is a copy of nothing")
 	}
 	text := []byte("what the client wrote")
@@ -24,7 +24,7 @@ func TestCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := budget.Used()
-	if !c.Copy(&b) || string(c.Bytes()) != "what it amounts to, in other words" || budget.Used() != before+int64(len(c.Bytes())) {
+	if !c.CopyFrom(&b) || string(c.Bytes()) != "what it amounts to, in other words" || budget.Used() != before+int64(len(c.Bytes())) {
 		t.Errorf("the copy is %q, and %d bytes are held, of %d before", c.Bytes(), budget.Used(), before)
 	}
 	b.Release()
@@ -33,7 +33,7 @@ func TestCopy(t *testing.T) {
 	}
 	var none Body
 	budget.SetLimit(budget.Used())
-	if none.Copy(&c) || none.Held() {
+	if none.CopyFrom(&c) || none.HasBytes() {
 		t.Error("there is a copy without memory")
 	}
 	none.Release()

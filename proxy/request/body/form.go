@@ -13,18 +13,18 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields interprets the fields of a form for an endpoint. Form calls Text or File for each part
+// FormFields interprets the fields of a form for an endpoint. Form calls Text or File for each part
 // when the part arrives, and End at the end of the form. The errors are *apierr.Error.
-type Fields interface {
-	// Text receives a text field and returns the name under which the field is forwarded. An empty
+type FormFields interface {
+	// AddText receives a text field and returns the name under which the field is forwarded. An empty
 	// name drops the field.
-	Text(name string, value []byte) (as string, err error)
-	// File is Text for a part that contains a file. Once the last byte of the file has arrived,
-	// Form calls FileEnd with the length of the file.
-	File(name string) (as string, err error)
-	FileEnd(size int64) error
-	// End validates the form as a whole and returns the fields to add to it.
-	End() ([]forward.Field, error)
+	AddText(name string, value []byte) (as string, err error)
+	// BeginFile is Text for a part that contains a file. Once the last byte of the file has arrived,
+	// Form calls EndFile with the length of the file.
+	BeginFile(name string) (as string, err error)
+	EndFile(size int64) error
+	// Finish validates the form as a whole and returns the fields to add to it.
+	Finish() ([]forward.Field, error)
 	// Model returns the client's model name, or nil if that field has not arrived yet.
 	Model() []byte
 }
@@ -35,20 +35,20 @@ type Fields interface {
 // the engine reads from the client, so the client is never more than one buffer ahead of the
 // engine.
 type Form struct {
-	memory   Reservation
-	source   *pacedReader
-	fields   Fields
-	parts    *multipart.Reader
-	boundary string
+	reservation Reservation
+	source      *pacedReader
+	fields      FormFields
+	partReader  *multipart.Reader
+	boundary    string
 
 	value       []byte
-	made        []byte // part headers and text fields for the engine
-	madeRead    int    // number of bytes in made that have been read
+	encoded     []byte // part headers and text fields for the engine
+	encodedRead int    // number of bytes in made that have been read
 	inFile      bool
-	size        int64 // bytes of the file so far
-	closed      bool  // whether the final boundary for the engine has been written
-	ended       bool  // whether the client's final boundary has been read
-	spent       bool  // whether the engine has received bytes that are not stored
+	fileBytes   int64 // bytes of the file so far
+	endWritten  bool  // whether the final boundary for the engine has been written
+	endRead     bool  // whether the client's final boundary has been read
+	isConsumed  bool  // whether the engine has received bytes that are not stored
 	stored      [][]byte
 	storedBytes int // number of bytes in stored
 }
@@ -57,27 +57,27 @@ const (
 	// formWindow is how many bytes of a form are read before the call acquires a slot. A slow
 	// client therefore does not occupy a slot while it sends these bytes. A form that fits into the
 	// window can be sent to another engine.
-	formWindow   = 256 << 10
-	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // maximum size of the part headers that the edge adds to a small form
+	formWindow         = 256 << 10
+	maxTextField       = 64 << 10
+	maxPartHeaderBytes = 4 << 10 // maximum size of the part headers that the edge adds to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
 // Begin prepares f to read a form.
-func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
+func (f *Form) Begin(from *Source, fields FormFields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
-		source: newPacedReader(from), memory: Reservation{budget: budget, reading: from.Reading},
+		source: newPacedReader(from), reservation: Reservation{budget: budget, keyIncomplete: from.Reading},
 	}
 }
 
-// ReadHead reads the form until the model is known and formWindow bytes are stored, or until the
+// ReadWindow reads the form until the model is known and formWindow bytes are stored, or until the
 // form ends.
-func (f *Form) ReadHead(contentType []byte) error {
+func (f *Form) ReadWindow(contentType []byte) error {
 	boundary, err := multipart.Boundary(contentType)
 	if err == nil {
-		f.parts = multipart.NewReader(f.source, boundary)
+		f.partReader = multipart.NewReader(f.source, boundary)
 		err = f.store()
 	}
 	if err != nil {
@@ -86,12 +86,12 @@ func (f *Form) ReadHead(contentType []byte) error {
 	return nil
 }
 
-// Ended reports whether the client's form was read to its end.
-func (f *Form) Ended() bool { return f.ended }
+// IsFullyRead reports whether the client's form was read to its end.
+func (f *Form) IsFullyRead() bool { return f.endRead }
 
-// Spent reports whether the form cannot be sent again because bytes that are not stored have been
+// IsConsumed reports whether the form cannot be sent again because bytes that are not stored have been
 // sent.
-func (f *Form) Spent() bool { return f.spent }
+func (f *Form) IsConsumed() bool { return f.isConsumed }
 
 // BytesRead returns how many bytes of the client's body were read.
 func (f *Form) BytesRead() int64 { return f.source.total }
@@ -107,16 +107,16 @@ func formError(err error) *apierr.Error {
 	case errors.As(err, &broken):
 		return apierr.BadRequest("The form could not be read: " + broken.Reason + ".")
 	}
-	return Misframed(err)
+	return FramingError(err)
 }
 
 func (f *Form) store() error {
 	for f.fields.Model() == nil || f.storedBytes < formWindow {
-		room, err := f.room()
+		room, err := f.nextBuffer()
 		if err != nil {
 			return err
 		}
-		n, err := f.write(room)
+		n, err := f.readEncoded(room)
 		last := len(f.stored) - 1
 		f.stored[last] = f.stored[last][:len(f.stored[last])+n]
 		f.storedBytes += n
@@ -130,8 +130,8 @@ func (f *Form) store() error {
 	return nil
 }
 
-// room returns a buffer for the next bytes to store. It reserves the memory first.
-func (f *Form) room() ([]byte, error) {
+// nextBuffer returns a buffer for the next bytes to store. It reserves the memory first.
+func (f *Form) nextBuffer() ([]byte, error) {
 	if n := len(f.stored); n > 0 {
 		if b := f.stored[n-1]; len(b) < cap(b) {
 			return b[len(b):cap(b)], nil
@@ -139,10 +139,10 @@ func (f *Form) room() ([]byte, error) {
 	}
 	size := formWindow
 	if n := f.source.announced; n >= 0 && len(f.stored) == 0 {
-		size = int(min(n+formHeads, formWindow))
+		size = int(min(n+maxPartHeaderBytes, formWindow))
 	}
-	if !f.memory.Reserve(int64(size)) {
-		return nil, MemoryFull()
+	if !f.reservation.Reserve(int64(size)) {
+		return nil, MemoryFullError()
 	}
 	if size == formWindow {
 		b := windowPool.Get().(*[formWindow]byte)
@@ -153,30 +153,30 @@ func (f *Form) room() ([]byte, error) {
 	return f.stored[len(f.stored)-1][:size], nil
 }
 
-// write writes at least one byte, or returns io.EOF at the end.
-func (f *Form) write(p []byte) (int, error) {
+// readEncoded writes at least one byte, or returns io.EOF at the end.
+func (f *Form) readEncoded(p []byte) (int, error) {
 	for {
 		switch {
-		case f.madeRead < len(f.made):
-			n := copy(p, f.made[f.madeRead:])
-			f.madeRead += n
+		case f.encodedRead < len(f.encoded):
+			n := copy(p, f.encoded[f.encodedRead:])
+			f.encodedRead += n
 			return n, nil
-		case f.closed:
-			f.ended = true
+		case f.endWritten:
+			f.endRead = true
 			return 0, io.EOF
 		case !f.inFile:
-			f.made, f.madeRead = f.made[:0], 0
-			if err := f.next(); err != nil {
+			f.encoded, f.encodedRead = f.encoded[:0], 0
+			if err := f.encodeNextPart(); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		n, err := f.parts.Read(p)
-		f.size += int64(n)
+		n, err := f.partReader.Read(p)
+		f.fileBytes += int64(n)
 		if errors.Is(err, io.EOF) {
 			f.inFile = false
-			f.made, f.madeRead = append(f.made[:0], "\r\n"...), 0
-			err = f.fields.FileEnd(f.size)
+			f.encoded, f.encodedRead = append(f.encoded[:0], "\r\n"...), 0
+			err = f.fields.EndFile(f.fileBytes)
 		}
 		if n > 0 || err != nil {
 			return n, err
@@ -184,28 +184,28 @@ func (f *Form) write(p []byte) (int, error) {
 	}
 }
 
-func (f *Form) next() error {
-	p, err := f.parts.Next()
+func (f *Form) encodeNextPart() error {
+	p, err := f.partReader.Next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return f.end()
+		return f.encodeEnd()
 	case err != nil:
 		return err
 	case p.File || isMedia(p.ContentType):
-		as, err := f.fields.File(p.Name)
+		as, err := f.fields.BeginFile(p.Name)
 		if err != nil {
 			return err
 		}
-		f.inFile, f.size = true, 0
-		f.made = appendFileHead(f.made, f.boundary, as, &p)
+		f.inFile, f.fileBytes = true, 0
+		f.encoded = appendFileHead(f.encoded, f.boundary, as, &p)
 		return nil
 	}
-	if err := f.readText(); err != nil {
+	if err := f.readTextField(); err != nil {
 		return err
 	}
-	as, err := f.fields.Text(p.Name, f.value)
+	as, err := f.fields.AddText(p.Name, f.value)
 	if err == nil && as != "" {
-		f.made = appendField(f.made, f.boundary, as, f.value)
+		f.encoded = appendField(f.encoded, f.boundary, as, f.value)
 	}
 	return err
 }
@@ -221,7 +221,7 @@ func isMedia(contentType string) bool {
 	return false
 }
 
-func (f *Form) readText() error {
+func (f *Form) readTextField() error {
 	if f.value == nil {
 		f.value = make([]byte, 0, 1<<10)
 	}
@@ -230,7 +230,7 @@ func (f *Form) readText() error {
 		if len(f.value) == cap(f.value) {
 			f.value = append(f.value, 0)[:len(f.value)]
 		}
-		n, err := f.parts.Read(f.value[len(f.value):cap(f.value)])
+		n, err := f.partReader.Read(f.value[len(f.value):cap(f.value)])
 		f.value = f.value[:len(f.value)+n]
 		switch {
 		case len(f.value) > maxTextField:
@@ -243,16 +243,16 @@ func (f *Form) readText() error {
 	}
 }
 
-func (f *Form) end() error {
-	fields, err := f.fields.End()
+func (f *Form) encodeEnd() error {
+	fields, err := f.fields.Finish()
 	if err != nil {
 		return err
 	}
 	for _, add := range fields {
-		f.made = appendField(f.made, f.boundary, add.Name, []byte(add.Value))
+		f.encoded = appendField(f.encoded, f.boundary, add.Name, []byte(add.Value))
 	}
-	f.made = append(append(append(f.made, "--"...), f.boundary...), "--\r\n"...)
-	f.closed = true
+	f.encoded = append(append(append(f.encoded, "--"...), f.boundary...), "--\r\n"...)
+	f.endWritten = true
 	return nil
 }
 
@@ -279,12 +279,12 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 // ContentType returns the Content-Type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served model name as the first field. If the whole
-// form is stored, ForEngine returns it in pieces. The length of the pieces is known, and they can
-// be sent again. Otherwise, ForEngine also returns a reader for the bytes after the pieces.
-func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
+// EngineForm returns the engine's form with the served model name as the first field. If the whole
+// form is stored, EngineForm returns it in pieces. The length of the pieces is known, and they can
+// be sent again. Otherwise, EngineForm also returns a reader for the bytes after the pieces.
+func (f *Form) EngineForm(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.stored...)
-	if f.ended {
+	if f.endRead {
 		return pieces, nil
 	}
 	return nil, &formReader{form: f, stored: pieces}
@@ -298,8 +298,8 @@ func (f *Form) Release() {
 		}
 	}
 	f.stored = nil
-	f.memory.Complete()
-	f.memory.release(f.memory.held)
+	f.reservation.MarkBodyComplete()
+	f.reservation.release(f.reservation.reserved)
 }
 
 // formReader reads the engine's form for one attempt: first the stored bytes, then bytes from the
@@ -320,11 +320,11 @@ func (r *formReader) Read(p []byte) (int, error) {
 			return n, nil
 		}
 	}
-	if !r.form.spent {
-		r.form.spent = true
+	if !r.form.isConsumed {
+		r.form.isConsumed = true
 		r.form.Release()
 	}
-	n, err := r.form.write(p)
+	n, err := r.form.readEncoded(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = formError(err)
 	}

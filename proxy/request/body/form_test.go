@@ -19,10 +19,10 @@ import (
 // rewriter reads a client's form and writes the engine's form, without a call.
 type rewriter struct{ f *Form }
 
-func (r rewriter) Read(p []byte) (int, error) { return r.f.write(p) }
+func (r rewriter) Read(p []byte) (int, error) { return r.f.readEncoded(p) }
 
 func rewrite(form io.Reader) (string, error) {
-	f := &Form{fields: &audio.Transcription{}, boundary: "ours", parts: multipart.NewReader(form, "B")}
+	f := &Form{fields: &audio.Transcription{}, boundary: "ours", partReader: multipart.NewReader(form, "B")}
 	out, err := io.ReadAll(rewriter{f})
 	return string(out), err
 }
@@ -125,9 +125,9 @@ func fields(t *testing.T, form, boundary string) (out [][2]string) {
 	}
 }
 
-// pace sends bytes at the given rate for the given time, and then stops. It returns how long the
+// sendAtRate sends bytes at the given rate for the given time, and then stops. It returns how long the
 // read took and the status of the error that ended it.
-func pace(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
+func sendAtRate(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
 	synctest.Test(t, func(*testing.T) {
 		client, server := net.Pipe()
 		begun := time.Now()
@@ -141,7 +141,7 @@ func pace(t *testing.T, rate int, sending time.Duration, readEvery time.Duration
 				}
 			}
 		}()
-		s := &pacedReader{src: server, conn: server, announced: -1, limit: 1 << 40, silence: 30 * time.Second, rate: 64 << 10}
+		s := &pacedReader{src: server, conn: server, announced: -1, maxBytes: 1 << 40, maxSilence: 30 * time.Second, minRate: 64 << 10}
 		buf := make([]byte, 32<<10)
 		for {
 			if _, err := s.Read(buf); err != nil {
@@ -176,7 +176,7 @@ func TestPacedReaderPace(t *testing.T) {
 		{"fast, then silence", 10 << 20, 5 * time.Second, 0, 35 * time.Second},
 		{"fast, then silence, into a slow engine", 10 << 20, 50 * time.Second, 100 * time.Millisecond, 80 * time.Second},
 	} {
-		ended, status := pace(t, c.rate, c.sending, c.readEvery)
+		ended, status := sendAtRate(t, c.rate, c.sending, c.readEvery)
 		if slack := 2 * time.Second; status != 408 || ended < c.ends-slack || ended > c.ends+slack {
 			t.Errorf("%s: %d after %v, want 408 after %v", c.name, status, ended, c.ends)
 		}
@@ -197,7 +197,7 @@ func TestPacedReaderEnds(t *testing.T) {
 		{"cut short", "0123456789", 11, 20, 400},
 	} {
 		_, conn := net.Pipe()
-		s := &pacedReader{src: strings.NewReader(c.body), conn: conn, announced: c.announced, limit: c.limit, silence: time.Minute}
+		s := &pacedReader{src: strings.NewReader(c.body), conn: conn, announced: c.announced, maxBytes: c.limit, maxSilence: time.Minute}
 		got, err := io.ReadAll(s)
 		var e *apierr.Error
 		switch {

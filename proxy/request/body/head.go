@@ -10,24 +10,24 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced is a request header. CutOff stores the announced length in it.
+// headerAnnounced is a request header. DropAnnouncedBody stores the announced length in it.
 const headerAnnounced = "X-Penstock-Announced"
 
-// CutOff removes the announced body from a request that will be rejected. The response can then be
+// DropAnnouncedBody removes the announced body from a request that will be rejected. The response can then be
 // sent immediately, and the connection closes after it. Announced still returns the original length
 // of the body.
-func CutOff(h *fasthttp.RequestHeader) {
+func DropAnnouncedBody(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// ForgetCutOff removes headerAnnounced from a request, in case the client sent that header.
-func ForgetCutOff(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
+// StripAnnouncedHeader removes headerAnnounced from a request, in case the client sent that header.
+func StripAnnouncedHeader(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
 
-// Announced returns the announced length of the body, even after CutOff. It returns -1 for a
+// AnnouncedLength returns the announced length of the body, even after DropAnnouncedBody. It returns -1 for a
 // chunked body.
-func Announced(h *fasthttp.RequestHeader) int64 {
+func AnnouncedLength(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
 		return n
@@ -41,41 +41,41 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 // CheckHead rejects a Content-Encoding or Content-Type that the endpoint does not accept. An
 // endpoint accepts either forms or JSON, and JSON may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
-	switch c := codingOf(h); {
-	case form && c != identity:
+	switch c := requestCoding(h); {
+	case form && c != codingIdentity:
 		return unsupportedCoding("identity", "A form with a Content-Encoding is not accepted: send it unencoded.")
-	case c == otherCoding:
+	case c == codingOther:
 		return unsupportedCoding("gzip, zstd", "This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body unencoded.")
 	}
 	t := h.ContentType()
 	switch {
 	case len(t) == 0: // a form without a Content-Type has no boundary, which is reported separately
 	case !form && string(t) == jsonType: // the usual case
-	case form && !IsType(t, "multipart/form-data"):
-		return unsupported("The request body must be a form: send it as multipart/form-data.")
+	case form && !IsMediaType(t, "multipart/form-data"):
+		return unsupportedMediaType("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
-		return unsupported("The request body must be JSON: send the header Content-Type: application/json.")
-	case !form && otherUnicode(t):
-		return unsupported("The request body must be in UTF-8 (RFC 8259, 8.1).")
+		return unsupportedMediaType("The request body must be JSON: send the header Content-Type: application/json.")
+	case !form && isNonUTF8Unicode(t):
+		return unsupportedMediaType("The request body must be in UTF-8 (RFC 8259, 8.1).")
 	}
 	return nil
 }
 
-func unsupported(text string) *apierr.Error {
+func unsupportedMediaType(text string) *apierr.Error {
 	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
 }
 
 // unsupportedCoding returns an error that names the accepted codings (RFC 9110, 12.5.3).
 func unsupportedCoding(accepted, text string) *apierr.Error {
-	e := unsupported(text)
+	e := unsupportedMediaType(text)
 	e.Codings = accepted
 	return e
 }
 
-// otherUnicode reports whether a media type has a Unicode charset other than UTF-8, such as utf-16.
+// isNonUTF8Unicode reports whether a media type has a Unicode charset other than UTF-8, such as utf-16.
 // JSON exchanged between systems must be UTF-8. All other charsets are accepted, because old
 // libraries name them by mistake and because they encode ASCII like UTF-8.
-func otherUnicode(t []byte) bool {
+func isNonUTF8Unicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {
 		name, value, _ := bytes.Cut(param, []byte{'='})
@@ -100,9 +100,9 @@ func BareType(t []byte) []byte {
 	return t
 }
 
-// IsType reports whether a media type, without its parameters, equals name, which must be in lower
+// IsMediaType reports whether a media type, without its parameters, equals name, which must be in lower
 // case.
-func IsType(t []byte, name string) bool {
+func IsMediaType(t []byte, name string) bool {
 	return len(t) >= len(name) && httptoken.EqualFold(t[:len(name)], name) && len(BareType(t[len(name):])) == 0
 }
 
@@ -111,7 +111,7 @@ const jsonType = "application/json"
 // IsJSON reports whether a media type, without its parameters, is application/json or ends in
 // +json.
 func IsJSON(t []byte) bool {
-	if IsType(t, jsonType) {
+	if IsMediaType(t, jsonType) {
 		return true
 	}
 	t = BareType(t)

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	pooledBody = 64 << 10
-	largeBody  = 2 << 20
-	firstChunk = 4 << 10   // first reservation for a body of unknown size
-	firstPart  = 256 << 10 // first reservation for a body of known size
+	maxSmallBuffer     = 64 << 10
+	maxPooledBuffer    = 2 << 20
+	unknownSizeReserve = 4 << 10   // first reservation for a body of unknown size
+	knownSizeReserve   = 256 << 10 // first reservation for a body of known size
 )
 
 var (
-	smallPool = sync.Pool{New: func() any { b := make([]byte, 0, firstChunk); return &b }}
+	smallPool = sync.Pool{New: func() any { b := make([]byte, 0, unknownSizeReserve); return &b }}
 	largePool = sync.Pool{New: func() any { return new([]byte) }}
 )
 
 func newBuffer(n int64) *[]byte {
 	pool := &smallPool
-	if n > pooledBody && n <= largeBody {
+	if n > maxSmallBuffer && n <= maxPooledBuffer {
 		pool = &largePool
 	}
 	buf := pool.Get().(*[]byte)
@@ -31,13 +31,13 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycle returns a buffer to its pool, unless the buffer is larger than largeBody.
-func recycle(buf *[]byte) {
+// recycleBuffer returns a buffer to its pool, unless the buffer is larger than maxPooledBuffer.
+func recycleBuffer(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
-	case n <= pooledBody:
+	case n <= maxSmallBuffer:
 		smallPool.Put(buf)
-	case n <= largeBody:
+	case n <= maxPooledBuffer:
 		largePool.Put(buf)
 	}
 }
@@ -46,44 +46,44 @@ func recycle(buf *[]byte) {
 // body is incomplete, its bytes count against the key. A Reservation belongs to one goroutine at a
 // time.
 type Reservation struct {
-	budget *limit.Memory
-	held   int64
+	budget   *limit.Memory
+	reserved int64
 
-	reading *atomic.Int64 // bytes in the key's incomplete bodies; nil if they are not counted
-	counted int64         // bytes that this body has added to reading
+	keyIncomplete *atomic.Int64 // bytes in the key's incomplete bodies; nil if they are not counted
+	keyCounted    int64         // bytes that this body has added to reading
 }
 
 // NewReservation returns an empty Reservation. reading counts the bytes in the key's incomplete
 // bodies, and may be nil.
 func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
-	return Reservation{budget: budget, reading: reading}
+	return Reservation{budget: budget, keyIncomplete: reading}
 }
 
-// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that they do not
+// keyShareDivisor limits the incomplete bodies of one key to 1/2 of the budget, so that they do not
 // block other keys. A single body may exceed this limit.
-const readingShare = 2
+const keyShareDivisor = 2
 
 // Reserve reserves n bytes. If it returns false, it has reserved nothing.
 func (r *Reservation) Reserve(n int64) bool {
-	if r.reading != nil {
-		sum := r.reading.Add(n)
-		r.counted += n
-		if sum > r.counted && sum > r.budget.Limit()/readingShare {
-			r.uncount(n)
+	if r.keyIncomplete != nil {
+		sum := r.keyIncomplete.Add(n)
+		r.keyCounted += n
+		if sum > r.keyCounted && sum > r.budget.Limit()/keyShareDivisor {
+			r.uncountKey(n)
 			return false
 		}
 	}
 	if !r.budget.Reserve(n) {
-		r.uncount(n)
+		r.uncountKey(n)
 		return false
 	}
-	r.held += n
+	r.reserved += n
 	return true
 }
 
-// grow returns a copy of buf with twice the capacity. If no memory is left, it returns buf and
+// growBuffer returns a copy of buf with twice the capacity. If no memory is left, it returns buf and
 // false.
-func (r *Reservation) grow(buf []byte) ([]byte, bool) {
+func (r *Reservation) growBuffer(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
 		return buf, false
@@ -91,50 +91,50 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete must be called when the whole body has arrived. For a WebSocket message, it must be
+// MarkBodyComplete must be called when the whole body has arrived. For a WebSocket message, it must be
 // called when the call for the message starts. The bytes stay reserved but no longer count against
 // the key.
-func (r *Reservation) Complete() {
-	r.uncount(r.counted)
-	r.reading = nil
+func (r *Reservation) MarkBodyComplete() {
+	r.uncountKey(r.keyCounted)
+	r.keyIncomplete = nil
 }
 
-func (r *Reservation) uncount(n int64) {
-	if r.reading != nil {
-		r.reading.Add(-n)
-		r.counted -= n
+func (r *Reservation) uncountKey(n int64) {
+	if r.keyIncomplete != nil {
+		r.keyIncomplete.Add(-n)
+		r.keyCounted -= n
 	}
 }
 
-// Held returns how many bytes are reserved.
-func (r *Reservation) Held() int64 { return r.held }
+// ReservedBytes returns how many bytes are reserved.
+func (r *Reservation) ReservedBytes() int64 { return r.reserved }
 
 func (r *Reservation) release(n int64) {
 	r.budget.Release(n)
-	r.held -= n
+	r.reserved -= n
 }
 
-// giveBack recycles buffers and releases their n reserved bytes. If a buffer is too large for its
+// recycleBuffers recycles buffers and releases their n reserved bytes. If a buffer is too large for its
 // pool, its bytes count as garbage until the next garbage collection.
-func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
+func (r *Reservation) recycleBuffers(n int64, buffers ...**[]byte) {
 	huge := false
 	for _, buf := range buffers {
 		if *buf != nil {
-			huge = huge || cap(**buf) > largeBody
-			recycle(*buf)
+			huge = huge || cap(**buf) > maxPooledBuffer
+			recycleBuffer(*buf)
 			*buf = nil
 		}
 	}
 	if huge {
-		r.Discard(n)
+		r.ReleaseGarbage(n)
 	} else {
 		r.release(n)
 	}
 }
 
-// Discard releases n bytes that are garbage until the next garbage collection.
-func (r *Reservation) Discard(n int64) {
-	r.uncount(min(n, r.counted))
-	r.budget.Discard(n)
-	r.held -= n
+// ReleaseGarbage releases n bytes that are garbage until the next garbage collection.
+func (r *Reservation) ReleaseGarbage(n int64) {
+	r.uncountKey(min(n, r.keyCounted))
+	r.budget.ReleaseGarbage(n)
+	r.reserved -= n
 }

@@ -12,19 +12,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// allowance contains the key of a call and what the key limits have reserved for the call.
-type allowance struct {
-	key      *auth.Key         // nil if no key is required
-	limits   *limit.Key        // nil without a key
-	reserved limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
+// callLimits contains the key of a call and what the key limits have reserved for the call.
+type callLimits struct {
+	key         *auth.Key         // nil if no key is required
+	keyLimits   *limit.Key        // nil without a key
+	reservation limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
 }
 
-func (a *allowance) chargeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
+func (a *callLimits) chargeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	a.limits = of.LimitsOf(a.key)
-	return a.limits.Take(now)
+	a.keyLimits = of.LimitsOf(a.key)
+	return a.keyLimits.TakeRequest(now)
 }
 
 // ChargeRequest charges the key for a request that is rejected before it becomes a call. It returns
@@ -37,8 +37,8 @@ func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.E
 	if limits == nil { // nil if a reload removed the key
 		return nil
 	}
-	if d := limits.Take(now); !d.OK {
-		return rateLimited(d)
+	if d := limits.TakeRequest(now); !d.OK {
+		return limitError(d)
 	}
 	return nil
 }
@@ -51,47 +51,47 @@ func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Erro
 	if limits == nil { // nil if a reload removed the key
 		return nil, nil
 	}
-	if d := limits.Wait(); !d.OK {
-		return nil, rateLimited(d)
+	if d := limits.StartWaiting(); !d.OK {
+		return nil, limitError(d)
 	}
 	return limits, nil
 }
 
-// ReadingOf returns the counter of bytes in the key's incomplete bodies, or nil if these bytes are
+// IncompleteBodyCounter returns the counter of bytes in the key's incomplete bodies, or nil if these bytes are
 // not counted.
-func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
-	if limits := sharing(s, key); limits != nil {
-		return limits.Reading()
+func IncompleteBodyCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := sharedLimits(s, key); limits != nil {
+		return limits.IncompleteBodyCounter()
 	}
 	return nil
 }
 
-// ConversationsOf returns the counter of bytes in the key's WebSocket conversations, or nil if
+// ConversationCounter returns the counter of bytes in the key's WebSocket conversations, or nil if
 // these bytes are not counted.
-func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
-	if limits := sharing(s, key); limits != nil {
-		return limits.Conversations()
+func ConversationCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
+	if limits := sharedLimits(s, key); limits != nil {
+		return limits.ConversationByteCounter()
 	}
 	return nil
 }
 
-// sharing returns the limits of a key that shares the memory budgets with other keys. It returns
+// sharedLimits returns the limits of a key that shares the memory budgets with other keys. It returns
 // nil if no other key exists, or if a reload removed the key.
-func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
+func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
 	}
 	return s.LimitsOf(key)
 }
 
-func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
+func (a *callLimits) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
 	}
-	return a.limits.Reserve(&a.reserved, expected, now)
+	return a.keyLimits.Reserve(&a.reservation, expected, now)
 }
 
-func rateLimited(d limit.Decision) *apierr.Error {
+func limitError(d limit.Decision) *apierr.Error {
 	if d.Unavailable {
 		return apierr.LimitsUnavailable(d.RetryAfter)
 	}
@@ -101,12 +101,12 @@ func rateLimited(d limit.Decision) *apierr.Error {
 			Remaining: q.Remaining, Needed: q.Needed, Part: q.Part, Held: q.Held, Renews: q.Renews,
 		}, d.RetryAfter)
 	}
-	return apierr.RateLimited(limitText(d), d.RetryAfter)
+	return apierr.RateLimited(describeLimit(d), d.RetryAfter)
 }
 
-// limitText describes a limit: "60 requests per minute", "1 concurrent request of the group
+// describeLimit describes a limit: "60 requests per minute", "1 concurrent request of the group
 // team-a".
-func limitText(d limit.Decision) string {
+func describeLimit(d limit.Decision) string {
 	what := d.LimitName
 	if d.Limit == 1 {
 		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
@@ -141,52 +141,52 @@ var groupLabels = func() map[string]string {
 // Anthropic's clients read. A limit that is not set has no header. The names are in fasthttp's
 // canonical form.
 
-// rateLines contains the header lines for one limit, each without its value. Every string begins
+// rateLimitHeaders contains the header lines for one limit, each without its value. Every string begins
 // with the line break that ends the previous line.
-type rateLines struct{ limit, remaining, reset string }
+type rateLimitHeaders struct{ limit, remaining, reset string }
 
 var (
-	openAIRequests    = linesOf("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
-	openAITokens      = linesOf("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
-	anthropicRequests = linesOf("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
-	anthropicTokens   = linesOf("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
+	openAIRequestHeaders    = newRateLimitHeaders("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
+	openAITokenHeaders      = newRateLimitHeaders("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
+	anthropicRequestHeaders = newRateLimitHeaders("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
+	anthropicTokenHeaders   = newRateLimitHeaders("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
 )
 
-func linesOf(prefix, limit, remaining, reset string) rateLines {
+func newRateLimitHeaders(prefix, limit, remaining, reset string) rateLimitHeaders {
 	prefix = "\r\n" + prefix
-	return rateLines{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
+	return rateLimitHeaders{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
 }
 
-// appendRates appends header lines with the levels of a key's limits after the call with the
+// appendRateLimits appends header lines with the levels of a key's limits after the call with the
 // reservation r. used is the number of tokens that the call used. If r is nil, used is not known
-// yet. If inAnthropic is true, appendRates also appends the lines with Anthropic's header names.
-func appendRates(
+// yet. If inAnthropic is true, appendRateLimits also appends the lines with Anthropic's header names.
+func appendRateLimits(
 	dst []byte, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) []byte {
 	if l, ok := key.RequestsLeft(now); ok {
-		dst = appendLevel(dst, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
+		dst = appendLimitLevel(dst, &openAIRequestHeaders, &anthropicRequestHeaders, &l, inAnthropic, now)
 	}
 	if l, ok := key.TokensLeft(r, used, now); ok {
-		dst = appendLevel(dst, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
+		dst = appendLimitLevel(dst, &openAITokenHeaders, &anthropicTokenHeaders, &l, inAnthropic, now)
 	}
 	return dst
 }
 
-func appendLevel(
-	dst []byte, openAI, anthropic *rateLines, l *limit.Level, inAnthropic bool, now time.Time,
+func appendLimitLevel(
+	dst []byte, openAI, anthropic *rateLimitHeaders, l *limit.Level, inAnthropic bool, now time.Time,
 ) []byte {
-	dst = appendLimit(append(dst, openAI.limit...), l)
+	dst = appendLimitValue(append(dst, openAI.limit...), l)
 	dst = strconv.AppendInt(append(dst, openAI.remaining...), l.Remaining, 10)
 	dst = appendSeconds(append(dst, openAI.reset...), l.Reset)
 	if !inAnthropic {
 		return dst
 	}
-	dst = appendLimit(append(dst, anthropic.limit...), l)
+	dst = appendLimitValue(append(dst, anthropic.limit...), l)
 	dst = strconv.AppendInt(append(dst, anthropic.remaining...), l.Remaining, 10)
 	return now.Add(l.Reset).UTC().AppendFormat(append(dst, anthropic.reset...), time.RFC3339)
 }
 
-func appendLimit(dst []byte, l *limit.Level) []byte {
+func appendLimitValue(dst []byte, l *limit.Level) []byte {
 	if l.Text != "" {
 		return append(dst, l.Text...)
 	}

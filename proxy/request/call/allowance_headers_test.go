@@ -38,8 +38,8 @@ func TestRateLinesAllocateNothing(t *testing.T) {
 	for id, names := range map[string]int{"limited": 12, "free": 0, "grouped": 12} {
 		lines := make([]byte, 0, 1024)
 		tell := func() {
-			if lines = lines[:0]; keys[id].Limited() {
-				lines = appendRates(lines, keys[id], &held, 7, true, time.Now())
+			if lines = lines[:0]; keys[id].HasRateLimit() {
+				lines = appendRateLimits(lines, keys[id], &held, 7, true, time.Now())
 			}
 		}
 		tell()
@@ -63,15 +63,15 @@ func TestSetLines(t *testing.T) {
 		for _, rates := range []bool{false, true} {
 			lines := endpoint.AppendCommonLines(nil, endpoint.AppendRequestID(nil), proxyID)
 			if rates {
-				lines = appendRates(lines, keys["limited"], nil, 0, true, now)
+				lines = appendRateLimits(lines, keys["limited"], nil, 0, true, now)
 			}
 			var once, each fasthttp.ResponseHeader
 			for _, h := range []*fasthttp.ResponseHeader{&once, &each} {
 				h.SetContentType(jsonType)
 				h.Set("X-Client-Request-Id", "before")
 			}
-			endpoint.SetLines(&once, lines)
-			endpoint.SetEach(&each, lines)
+			endpoint.SetHeaderLines(&once, lines)
+			endpoint.SetHeadersEach(&each, lines)
 			for _, h := range []*fasthttp.ResponseHeader{&once, &each} {
 				h.Set("X-After", "after")
 				h.SetContentLength(7)

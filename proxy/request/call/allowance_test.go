@@ -14,7 +14,7 @@ func TestLimitText(t *testing.T) {
 		"11 requests per minute": {LimitName: limit.RequestsPerMinute, Limit: 11},
 		"1 token per minute":     {LimitName: limit.TokensPerMinute, Limit: 1},
 	} {
-		if got := limitText(d); got != want {
+		if got := describeLimit(d); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -23,19 +23,19 @@ import (
 // The headers of an error are set one by one, because the WebSocket handler reads them.
 func (c *Call) setHeaders() {
 	h := &c.client.ctx.Response.Header
-	if lines := &c.client.lines; len(*lines) == 0 {
-		if *lines = c.appendLines(*lines); c.record.Status == fasthttp.StatusOK {
-			endpoint.SetLines(h, *lines)
+	if lines := &c.client.commonHeaderLines; len(*lines) == 0 {
+		if *lines = c.appendHeaderLines(*lines); c.record.Status == fasthttp.StatusOK {
+			endpoint.SetHeaderLines(h, *lines)
 		} else {
-			endpoint.SetEach(h, *lines)
+			endpoint.SetHeadersEach(h, *lines)
 		}
 	}
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
 	}
 	if c.request != nil && c.ep.Form {
-		if c.request.Ended() {
-			c.client.endChunked()
+		if c.request.IsFullyRead() {
+			c.client.closeAfterTrailers()
 		} else {
 			c.client.closeAfterResponse()
 		}
@@ -55,7 +55,7 @@ func (c *Call) setHeaders() {
 		if c.record.Code != "" {
 			h.Set("X-Penstock-Code", c.record.Code)
 		}
-		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attempts()))
+		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attemptCount()))
 		if c.record.Choice != nil {
 			h.Set("X-Penstock-Cached", strconv.Itoa(c.record.Choice.Expected))
 		}
@@ -63,17 +63,17 @@ func (c *Call) setHeaders() {
 	}
 }
 
-// appendLines appends the header lines common to all answers, without the line break after the last
+// appendHeaderLines appends the header lines common to all answers, without the line break after the last
 // line.
-func (c *Call) appendLines(dst []byte) []byte {
+func (c *Call) appendHeaderLines(dst []byte) []byte {
 	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
-	if l := c.rates.limits; l != nil && l.Limited() {
+	if l := c.limits.keyLimits; l != nil && l.HasRateLimit() {
 		var settled *limit.Reservation
 		u := &c.tokens.usage
 		if !c.record.Committed || u.Known {
-			settled = &c.rates.reserved
+			settled = &c.limits.reservation
 		}
-		dst = appendRates(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.ended())
+		dst = appendRateLimits(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.endTime())
 	}
 	return dst
 }
@@ -94,40 +94,40 @@ func (c *Call) requestedModel() *snapshot.Model {
 // answerError ends the attempt and answers with an error.
 func (c *Call) answerError(f *failure.Failure) {
 	c.endAttempt(f.Outcome)
-	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine serves the endpoint
-		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
+	if f.Cause == upstreams.CauseNoEndpoint && c.ep.IsEngineSpecific() { // no other engine serves the endpoint
+		f.API, f.Result = endpoint.NoEngineError(), observe.ClientError
 	}
 	c.fail(f)
-	e := c.ep.Dialect.ErrorOf(f.API)
+	e := c.ep.Dialect.ConvertError(f.API)
 	switch {
 	case f.Result != observe.ClientGone:
 		c.record.Status = e.Status
 		c.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
 		c.writeError(e) // sent because the client may have closed only its sending side
-	case c.request != nil && !c.request.Ended():
-		c.writeError(body.Cut()) // sent because the client may have closed only its sending side
+	case c.request != nil && !c.request.IsFullyRead():
+		c.writeError(body.TruncatedError()) // sent because the client may have closed only its sending side
 	default:
 		c.client.hangUp()
 	}
-	c.warnUpstreamFailed(f)
+	c.logUpstreamFailure(f)
 }
 
 func (c *Call) writeError(e *apierr.Error) {
-	c.client.extendWrite(c.config.writeTimeout())
+	c.client.setWriteTimeout(c.config.writeTimeout())
 	ctx := c.client.ctx
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	ctx.Response.Header.SetContentType(jsonType)
 	c.setHeaders()
-	endpoint.ErrorHeaders(&ctx.Response.Header, e)
+	endpoint.SetErrorHeaders(&ctx.Response.Header, e)
 	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
-func (c *Call) warnUpstreamFailed(f *failure.Failure) {
+func (c *Call) logUpstreamFailure(f *failure.Failure) {
 	if f.Result == observe.UpstreamFail && f.API.Code != apierr.CodeHookUnavailable {
-		c.shared.Log.Warn("upstream failed",
+		c.services.Log.Warn("upstream failed",
 			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
 			zap.String("code", c.record.Code),
 			zap.String("cause", c.record.Cause), zap.Int("engine_status", c.record.EngineStatus))
@@ -136,35 +136,35 @@ func (c *Call) warnUpstreamFailed(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// answerWhole responds with body, which is stored in buf. It copies the body and recycles buf. The
+// answerBuffered responds with body, which is stored in buf. It copies the body and recycles buf. The
 // body fits into a socket buffer, so the call does not wait for its delivery.
-func (c *Call) answerWhole(buf *[]byte, body []byte, mediaType string) {
+func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
 	response := &c.client.ctx.Response
 	response.Header.SetContentType(mediaType)
 	c.setHeaders()
-	c.client.extendWrite(c.config.writeTimeout())
+	c.client.setWriteTimeout(c.config.writeTimeout())
 	response.SetBody(body)
-	attempt.Recycle(buf)
+	attempt.RecycleBuffer(buf)
 }
 
 // answerLarge responds with a body that is too large for a socket buffer. A relay writes the body.
-// The body starts at offset chunkRoom in out. The engine is already free. The call ends once the
+// The body starts at offset chunkPrefixLen in out. The engine is already free. The call ends once the
 // client has received the body or has disconnected. Until then, the call keeps the key's
 // concurrency slot and the body's memory.
 func (c *Call) answerLarge(out *[]byte, mediaType string) {
 	c.releaseRequest()
 	c.times.endAt = time.Time{} // the call has not ended yet
 	c.setPhase(&phaseStreaming)
-	c.writeHead(mediaType)
-	c.relay = &relay{call: c, form: formWhole, out: out, done: true}
-	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkRoom)
+	c.setCommittedHeaders(mediaType)
+	c.relay = &relay{call: c, form: formComplete, out: out, isDone: true}
+	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkPrefixLen)
 }
 
-// writeHead sets the headers of a committed answer.
-func (c *Call) writeHead(mediaType string) {
+// setCommittedHeaders sets the headers of a committed answer.
+func (c *Call) setCommittedHeaders(mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true
 	c.client.ctx.Response.Header.SetContentType(mediaType)

@@ -38,8 +38,8 @@ func TestBrokenStreamsEnd(t *testing.T) {
 				n, aborted := i/2, i%2 == 0
 				t.Run(fmt.Sprintf("%s/resume %t/%d, aborted %t", tt.path, more != "", n, aborted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						turn := calltest.InTurn(events(aborted, all[:n]...), calltest.Say("day"))
-						a, b := pair(turn, turn)
+						turn := calltest.AnswerSequence(events(aborted, all[:n]...), calltest.AnswerText("day"))
+						a, b := enginePair(turn, turn)
 						got := calltest.New(t, twoEngines("", more), a, b).Post(tt.path, tt.body)
 						if got.Status != 200 {
 							t.Fatalf("got %d %s, want a stream", got.Status, got.Body)

@@ -20,44 +20,44 @@ import (
 
 // Call is the state of one client request, from the start of the handler until the last byte of the
 // response is written. It belongs to the goroutine of the connection. Other goroutines may call
-// only ClientGone, Drain and Revoke. Calls are pooled, so a reference must not be used after
+// only OnDisconnect, Drain and Revoke. Calls are pooled, so a reference must not be used after
 // finish.
 type Call struct {
-	shared       *Services
+	services     *Services
 	ep           *endpoint.Endpoint
 	client       client
 	config       configuration
-	rates        allowance
+	limits       callLimits
 	body         body.Body // body of a JSON request; a form is stored in the codec
 	request      endpoint.Request
 	tokens       tokens
-	memory       attempt.Memory // memory for engine replies
+	memory       attempt.ReplyMemory // memory for engine replies
 	abort        attempt.Abort
-	tries        tries
+	attemptState attemptState
 	attempt      attempt.Attempt // the current attempt, or the attempt that delivered the answer
 	relay        *relay          // writes a committed answer
-	poison       fingerprint
-	public       publicState
+	fingerprint  fingerprint
+	callStatus   callStatus
 	times        times
 	trace        trace
-	meter        observe.Meter
+	meter        observe.StreamMeter
 	record       observe.Record
 	participants participants // nil if no feature takes part in the call
 
-	finished bool
+	isFinished bool
 }
 
-var pool = sync.Pool{New: func() any { return new(Call) }}
+var callPool = sync.Pool{New: func() any { return new(Call) }}
 
-func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call {
-	c := pool.Get().(*Call)
+func (s *Services) beginCall(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call {
+	c := callPool.Get().(*Call)
 	now := time.Now()
-	c.shared, c.ep = s, ep
+	c.services, c.ep = s, ep
 	c.client.begin(ctx)
 	c.config.begin(s.Current())
-	c.body.Begin(s.Bodies)
+	c.body.Reset(s.Bodies)
 	c.memory.Budget = s.Replies
-	c.poison.begin(s.Poison, &c.body)
+	c.fingerprint.begin(s.Poison, &c.body)
 	c.record.Dialect, c.record.Start, c.record.Phase = ep.Dialect.Name, now, observe.PhaseBody
 	if c.config.snapshot.Config.Log.Client {
 		c.record.Client = clientAddress(ctx.RemoteAddr())
@@ -66,22 +66,22 @@ func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call 
 		c.record.ProxyRequestID = c.client.proxyRequestID()
 	}
 	if s.Tracer != nil {
-		c.trace.span = s.Tracer.Call(ep.Traced, clientTraceparent(&ctx.Request.Header), now)
+		c.trace.span = s.Tracer.StartCall(ep.Traced, clientTraceparent(&ctx.Request.Header), now)
 	}
 	s.Calls.Begin()
 	return c
 }
 
-// ClientGone implements listen.Waiter. It cancels the call because the client has disconnected.
-func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
+// OnDisconnect implements listen.Waiter. It cancels the call because the client has disconnected.
+func (c *Call) OnDisconnect() { c.abort.Cancel(failure.ErrClientGone) }
 
-// Drain cancels the call because the edge is shutting down.
-func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
+// CancelForShutdown cancels the call because the edge is shutting down.
+func (c *Call) CancelForShutdown() { c.abort.Cancel(failure.ErrShuttingDown) }
 
-// Revoke cancels the call if its key is no longer in the ring keys (see auth.Ring.Holds).
-func (c *Call) Revoke(keys *auth.Ring) {
-	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
-		c.abort.End(failure.ErrRevoked)
+// CancelIfRevoked cancels the call if its key is no longer in the ring keys (see auth.Ring.Holds).
+func (c *Call) CancelIfRevoked(keys *auth.Ring) {
+	if key := c.limits.key; key != nil && !keys.MayContinue(key, time.Now()) {
+		c.abort.Cancel(failure.ErrRevoked)
 	}
 }
 
@@ -97,15 +97,17 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns the number of attempts for the log. A failed dial counts even though no request
+// attemptCount returns the number of attempts for the log. A failed dial counts even though no request
 // was sent. If a request was sent again because its connection was closed, that counts as another
 // attempt at the same engine.
-func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
+func (c *Call) attemptCount() int {
+	return max(c.attempt.SendCount()+c.attemptState.countRequests, c.attemptState.targetCount)
+}
 
-// learnAccepted learns from an answer that the engine accepts the changed request.
-func (c *Call) learnAccepted() {
+// learnAcceptedChange learns from an answer that the engine accepts the changed request.
+func (c *Call) learnAcceptedChange() {
 	if c.record.TTFT > 0 {
-		c.learnRefusal()
+		c.learnNeededChange()
 	}
 }
 
@@ -113,14 +115,14 @@ func (c *Call) learnAccepted() {
 // engine has answered the request.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
-		c.poison.answered()
+		c.fingerprint.clearSuspicion()
 	}
 }
 
 // releaseRequest releases the client's request once the client has received part of the answer,
 // because the request will not be sent again.
 func (c *Call) releaseRequest() {
-	c.poison.keepHash(c.tries.upstream)
+	c.fingerprint.keepHash(c.attemptState.upstream)
 	c.request.Release()
 	c.body.Release()
 }
@@ -129,21 +131,21 @@ func (c *Call) releaseRequest() {
 // to the pool. The call must not be used afterwards. finish panics only if it is called twice. A
 // panic in one of its steps skips only that step.
 func (c *Call) finish() {
-	if c.finished {
+	if c.isFinished {
 		panic("BUG: call finished twice")
 	}
-	c.finished = true
-	if c.end() {
-		recycle(c)
+	c.isFinished = true
+	if c.releaseAndReport() {
+		recycleCall(c)
 	}
 }
 
-// end does the work of finish except recycling. whole is false after a panic, because the call must
+// releaseAndReport does the work of finish except recycling. whole is false after a panic, because the call must
 // not be reused then.
-func (c *Call) end() (whole bool) {
-	g := c.shared.Guard
+func (c *Call) releaseAndReport() (whole bool) {
+	g := c.services.Guard
 	defer g.Catch(guard.End, func() { whole = false })
-	defer c.account()
+	defer c.reportCall()
 	c.release()
 	g.Point("call.end")
 	return true
@@ -154,28 +156,28 @@ func (c *Call) end() (whole bool) {
 // compiler allocates them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		// A write failed because the client disconnected. ClientGone also cancels the shadow.
-		c.ClientGone()
+		// A write failed because the client disconnected. OnDisconnect also cancels the shadow.
+		c.OnDisconnect()
 	}
-	defer c.config.begun.EndCall()
+	defer c.config.startVersion.EndCall()
 	defer c.charge()
 	defer c.memory.Release()
-	defer c.releaseSent()
-	defer c.tokens.learn(c.tries.upstream)
-	defer c.learnAccepted()
-	defer c.tries.leaveQueue()
+	defer c.releaseBodies()
+	defer c.tokens.learnBytesPerToken(c.attemptState.upstream)
+	defer c.learnAcceptedChange()
+	defer c.attemptState.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
 	// The client may have disconnected before the call moved to the new slot.
-	if n := c.tries.takeNext(); n.lease != nil {
+	if n := c.attemptState.takeReservedSlot(); n.lease != nil {
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
 	if c.client.conn != nil {
-		c.client.conn.Unwatch(c)
+		c.client.conn.UnwatchDisconnect(c)
 	}
-	c.shared.Guard.Point("call.release")
+	c.services.Guard.Point("call.release")
 }
 
-func (c *Call) releaseSent() {
+func (c *Call) releaseBodies() {
 	defer func() {
 		if c.request != nil {
 			c.request.Release()
@@ -190,44 +192,44 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
 	}
-	c.recordFailed(f, now)
-	c.attempt.Blame(f)
+	c.recordFailedAttempt(f, now)
+	c.attempt.BlameUpstream(f)
 	c.endAttempt(f.Outcome)
 }
 
-// recordFailed records a failed attempt. If the client or the edge canceled the attempt, the
+// recordFailedAttempt records a failed attempt. If the client or the edge canceled the attempt, the
 // failure has no cause and is not recorded.
-func (c *Call) recordFailed(f *failure.Failure, now time.Time) {
+func (c *Call) recordFailedAttempt(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
 	}
 	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
 		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
-		Rejected: f.Cause == upstreams.CauseRejected, Fault: f.Outcome.Failed(),
-		After: c.times.begun.Sub(c.record.Start), Took: now.Sub(c.times.begun),
+		Rejected: f.Cause == upstreams.CauseRejected, Fault: f.Outcome.IsFailure(),
+		After: c.times.stepStart.Sub(c.record.Start), Took: now.Sub(c.times.stepStart),
 	})
 }
 
 // charge charges the tokens used by the call to its key and its turn, no matter how the call ended.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // counting tokens is free
-		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
+		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attemptCount() > 0)
 	}
 	u := &c.tokens.usage
-	c.tries.turn.End(u.Prompt-u.Cached, u.Completion, u.Known)
+	c.attemptState.turn.ChargeFinal(u.Prompt-u.Cached, u.Completion, u.Known)
 	if m := c.config.model; m != nil {
-		c.record.Spend = m.Price.Of(u.Prompt, u.Cached, u.Completion)
+		c.record.Spend = m.Price.CallCost(u.Prompt, u.Cached, u.Completion)
 	}
-	c.rates.reserved.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.ended())
+	c.limits.reservation.Settle(limit.Cost{Tokens: int64(u.Prompt + u.Completion), Spend: c.record.Spend}, c.times.endTime())
 }
 
-func (c *Call) account() {
-	now := c.times.ended()
+func (c *Call) reportCall() {
+	now := c.times.endTime()
 	copy(c.record.RequestID[:], c.client.requestID)
-	c.record.Attempts = c.attempts()
-	if n := c.tries.sends.Resumes; n > 0 {
+	c.record.Attempts = c.attemptCount()
+	if n := c.attemptState.stepCounts.Resumes; n > 0 {
 		c.record.Resumed = n
-		c.shared.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
+		c.services.Counters.ResumedPrompt.Add(c.tokens.usage.ResumedPrompt)
 	}
 	c.record.BytesIn = c.body.Size()
 	c.meter.End(&c.record)
@@ -237,7 +239,7 @@ func (c *Call) account() {
 	if c.request != nil {
 		c.record.BytesIn += c.request.BytesRead()
 	}
-	c.shared.Calls.Finish(&c.record, now)
+	c.services.Calls.Finish(&c.record, now)
 	c.trace.span.End(&c.record, now)
 	c.endParticipants(now)
 	if c.request != nil {
@@ -246,13 +248,13 @@ func (c *Call) account() {
 	}
 }
 
-func recycle(c *Call) {
-	id, lines, why := c.client.requestID, c.client.lines[:0], c.tries.why
-	excluded, prefix := c.tries.excluded[:0], c.tries.conversation.prefix[:0]
+func recycleCall(c *Call) {
+	id, lines, why := c.client.requestID, c.client.commonHeaderLines[:0], c.attemptState.pickReason
+	excluded, prefix := c.attemptState.excluded[:0], c.attemptState.conversation.hashes[:0]
 	*c = Call{} // in place, because a new value would first be built and then copied
-	c.client.requestID, c.client.lines, c.tries.why = id, lines, why
-	c.tries.excluded, c.tries.conversation.prefix = excluded, prefix
-	pool.Put(c)
+	c.client.requestID, c.client.commonHeaderLines, c.attemptState.pickReason = id, lines, why
+	c.attemptState.excluded, c.attemptState.conversation.hashes = excluded, prefix
+	callPool.Put(c)
 }
 
 var _ listen.Waiter = (*Call)(nil)

@@ -16,35 +16,35 @@ import (
 	"penstock/upstreams"
 )
 
-type change struct {
-	limit   int              // new token limit; 0 means unchanged
-	refused endpoint.Refused // parts to remove from the request
+type requestChange struct {
+	limit   int                    // new token limit; 0 means unchanged
+	refused endpoint.RejectedParts // parts to remove from the request
 }
 
-// changeAfter chooses a change after which the engine may accept the rejected request. It decides
+// chooseChange chooses a change after which the engine may accept the rejected request. It decides
 // by the engine's error and the sent request. ok is false if no change helps. A change does one of
 // the following:
 //
 //   - It lowers the token limit.
 //   - It joins consecutive turns of the same role.
 //   - It removes a reasoning effort that the engine or the model's template does not support.
-func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
+func chooseChange(why *failure.Failure, sent endpoint.SentParts) (c requestChange, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
 		c.limit, ok = chat.RefitLimit(sent.Limit, o.Prompt, o.Max, o.Least)
 	case why.About == engineerror.SubjectEffort && sent.Effort != "":
-		c.refused.Efforts, ok = chat.EffortsOf(sent.Effort), true
+		c.refused.Efforts, ok = chat.NewEffortSet(sent.Effort), true
 	case why.About == engineerror.SubjectRoles && sent.AdjacentTurns:
 		c.refused.AdjacentTurns, ok = true, true
 	}
 	return c, ok
 }
 
-// tookChange reports whether an engine that rejected the changed request nevertheless accepted the
+// hasAcceptedChange reports whether an engine that rejected the changed request nevertheless accepted the
 // change. The change counts as accepted if the new error is about another subject.
-func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
+func hasAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) bool {
 	switch {
-	case changed == (endpoint.Refused{}):
+	case changed == (endpoint.RejectedParts{}):
 		return false
 	case why.API.Code == apierr.CodeContextLength:
 		return true
@@ -57,68 +57,68 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 // A changed request goes to the engine that rejected the original request. Sending it does not
 // count as a retry or use the retry budget, and the client does not notice.
 
-// noteRejection records what a rejection says about the request: how long its prompt is, and
+// recordRejection records what a rejection says about the request: how long its prompt is, and
 // whether the engine accepted an earlier change.
-func (c *Call) noteRejection(f *failure.Failure) {
+func (c *Call) recordRejection(f *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
 	}
-	if n := countedPrompt(f); n > 0 && c.request.Limit().TokenLimit() > 0 {
-		c.tokens.counted = n
+	if n := countedPromptTokens(f); n > 0 && c.request.Limit().TokenLimit() > 0 {
+		c.tokens.engineCount = n
 	}
-	if tookChange(c.tries.refused, f) {
-		c.learnRefusal()
+	if hasAcceptedChange(c.attemptState.pendingChanges, f) {
+		c.learnNeededChange()
 	}
 }
 
-// changeFor returns the change after which the current engine may accept the request.
-func (c *Call) changeFor(f *failure.Failure) (change, bool) {
+// findChange returns the change after which the current engine may accept the request.
+func (c *Call) findChange(f *failure.Failure) (requestChange, bool) {
 	target := c.attempt.Target()
 	if target == nil {
-		return change{}, false
+		return requestChange{}, false
 	}
-	to := c.requestTarget(c.attempt.Lease().Upstream(), target)
-	return changeAfter(f, endpoint.SentOf(c.request, &to))
+	to := c.endpointTarget(c.attempt.Lease().Upstream(), target)
+	return chooseChange(f, endpoint.DescribeSent(c.request, &to))
 }
 
-func (c *Call) applyChange(changed change) {
-	counters := &c.shared.Counters
+func (c *Call) applyChange(changed requestChange) {
+	counters := &c.services.Counters
 	switch {
 	case changed.limit > 0:
-		c.request.Limit().Fit(changed.limit)
+		c.request.Limit().LowerTo(changed.limit)
 		counters.Refits.Inc()
 	case changed.refused.AdjacentTurns:
-		counters.withoutTurns.Inc()
+		counters.turnsJoined.Inc()
 	default:
-		counters.withoutEffort.Inc()
+		counters.effortRemoved.Inc()
 	}
-	c.tries.refused = changed.refused
+	c.attemptState.pendingChanges = changed.refused
 }
 
-// requestTarget returns the endpoint.Target of an attempt, including the changes that the engine is
+// endpointTarget returns the endpoint.Target of an attempt, including the changes that the engine is
 // known to need.
-func (c *Call) requestTarget(up *upstreams.Upstream, target *routing.Target) endpoint.Target {
+func (c *Call) endpointTarget(up *upstreams.Upstream, target *routing.Target) endpoint.Target {
 	m := c.config.model
 	to := endpoint.Target{
-		Upstream: up, Model: m, Served: target.Served, Stream: c.request.WantsStream(up.Engine()), Formats: &c.shared.formats,
-		Priority: endpoint.PriorityOf(up, m, c.tries.rank),
-		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.begun).And(c.tries.refused),
+		Upstream: up, Model: m, Served: target.Served, Stream: c.request.WantsStream(up.Engine()), Formats: &c.services.formats,
+		Priority: endpoint.EnginePriority(up, m, c.attemptState.classRank),
+		Refused:  c.services.refusals.lookup(refusalKey{up.ID(), target.Served}, c.times.stepStart).Union(c.attemptState.pendingChanges),
 	}
 	if c.ep.CachesPrompts {
-		to.Salt = c.shared.salt(m.CacheOwner(c.rates.key), m, up)
+		to.Salt = c.services.promptSalt(m.CacheOwner(c.limits.key), m, up)
 	}
 	return to
 }
 
-// learnRefusal stores that the engine accepts the changed request, so that later requests to the
+// learnNeededChange stores that the engine accepts the changed request, so that later requests to the
 // engine are changed before they are sent.
-func (c *Call) learnRefusal() {
-	changed, target := c.tries.refused, c.attempt.Target()
-	if changed == (endpoint.Refused{}) || target == nil {
+func (c *Call) learnNeededChange() {
+	changed, target := c.attemptState.pendingChanges, c.attempt.Target()
+	if changed == (endpoint.RejectedParts{}) || target == nil {
 		return
 	}
-	c.tries.refused = endpoint.Refused{}
-	if !c.shared.refusals.add(refusalKey{target.Upstream.ID(), target.Served}, changed, time.Now()) {
+	c.attemptState.pendingChanges = endpoint.RejectedParts{}
+	if !c.services.refusals.add(refusalKey{target.Upstream.ID(), target.Served}, changed, time.Now()) {
 		return
 	}
 	text := "an engine refuses a word of the reasoning effort, which is left out for an hour: " +
@@ -127,15 +127,15 @@ func (c *Call) learnRefusal() {
 		text = "an engine refuses turns of one role in a row, which are joined for an hour: " +
 			"write adjacent_turns: joined in a profile of its own (engines)"
 	}
-	c.shared.Log.Info(text,
+	c.services.Log.Info(text,
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
 // refusals stores, by engine and model, which parts of requests engines reject. Entries expire,
 // because an operator may fix the template. A refusals may be used by multiple goroutines.
 type refusals struct {
-	mu    sync.Mutex
-	known atomic.Pointer[map[refusalKey]refusal] // copied on write
+	mu      sync.Mutex
+	entries atomic.Pointer[map[refusalKey]refusal] // copied on write
 }
 
 type refusalKey struct {
@@ -144,53 +144,53 @@ type refusalKey struct {
 }
 
 type refusal struct {
-	refused endpoint.Refused
-	until   time.Time
+	refused   endpoint.RejectedParts
+	expiresAt time.Time
 }
 
-// refusalLasts is how long a refusal is stored. Learning the refusal again costs one request.
-const refusalLasts = time.Hour
+// refusalTTL is how long a refusal is stored. Learning the refusal again costs one request.
+const refusalTTL = time.Hour
 
-// of returns the parts of a request that an engine is known to reject for a model. If no refusals
+// lookup returns the parts of a request that an engine is known to reject for a model. If no refusals
 // are known at all, of costs one atomic load.
-func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
-	known := r.known.Load()
+func (r *refusals) lookup(key refusalKey, now time.Time) endpoint.RejectedParts {
+	known := r.entries.Load()
 	if known == nil {
-		return endpoint.Refused{}
+		return endpoint.RejectedParts{}
 	}
-	if f, ok := (*known)[key]; ok && now.Before(f.until) {
+	if f, ok := (*known)[key]; ok && now.Before(f.expiresAt) {
 		return f.refused
 	}
-	return endpoint.Refused{}
+	return endpoint.RejectedParts{}
 }
 
-func (r *refusals) Known(up upstreams.ID, served string, now time.Time) endpoint.Refused {
-	return r.of(refusalKey{up, served}, now)
+func (r *refusals) KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts {
+	return r.lookup(refusalKey{up, served}, now)
 }
 
-func (*refusals) After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool) {
-	c, ok := changeAfter(why, sent)
+func (*refusals) ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool) {
+	c, ok := chooseChange(why, sent)
 	return c.limit, c.refused, ok
 }
 
-func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time) {
+func (r *refusals) LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time) {
 	r.add(refusalKey{up, served}, refused, now)
 }
 
 // add stores a refusal and reports whether it is new.
-func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
+func (r *refusals) add(key refusalKey, refused endpoint.RejectedParts, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := map[refusalKey]refusal{}
-	if known := r.known.Load(); known != nil {
+	if known := r.entries.Load(); known != nil {
 		for k, f := range *known {
-			if now.Before(f.until) {
+			if now.Before(f.expiresAt) {
 				next[k] = f
 			}
 		}
 	}
 	before := next[key].refused
-	next[key] = refusal{before.And(refused), now.Add(refusalLasts)}
-	r.known.Store(&next)
+	next[key] = refusal{before.Union(refused), now.Add(refusalTTL)}
+	r.entries.Store(&next)
 	return next[key].refused != before
 }

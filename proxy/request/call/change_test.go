@@ -15,7 +15,7 @@ import (
 // is about the context length.
 func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
-	if o.Known() {
+	if o.HasSizes() {
 		f.API.Code = apierr.CodeContextLength
 	}
 	return f
@@ -24,26 +24,28 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 // TestChangeAfter checks which change is chosen for each refusal and request.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
-	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }
-	turns := change{refused: endpoint.Refused{AdjacentTurns: true}}
+	effort := func(word string) requestChange {
+		return requestChange{refused: endpoint.RejectedParts{Efforts: chat.NewEffortSet(word)}}
+	}
+	turns := requestChange{refused: endpoint.RejectedParts{AdjacentTurns: true}}
 	for _, c := range []struct {
 		name string
 		why  *failure.Failure
-		sent endpoint.Sent
-		want change // zero value means no change
+		sent endpoint.SentParts
+		want requestChange // zero value means no change
 	}{
-		{"a limit that fits", refusalOf(0, room), endpoint.Sent{Limit: 2000}, change{limit: 1095}},
-		{"no limit was sent", refusalOf(0, room), endpoint.Sent{Limit: -1}, change{}},
-		{"no room at all", refusalOf(0, apierr.Overflow{Prompt: 5000, Max: 4096}), endpoint.Sent{Limit: 2000}, change{}},
-		{"the context before anything else", refusalOf(engineerror.SubjectEffort, room), endpoint.Sent{Limit: 2000, Effort: "high"}, change{limit: 1095}},
-		{"a word", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high"}, effort("high")},
-		{"no effort was sent", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{AdjacentTurns: true}, change{}},
-		{"turns", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high", AdjacentTurns: true}, turns},
-		{"turns that alternate, or are joined already", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high"}, change{}},
-		{"anything else", refusalOf(engineerror.SubjectOther, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high", AdjacentTurns: true}, change{}},
+		{"a limit that fits", refusalOf(0, room), endpoint.SentParts{Limit: 2000}, requestChange{limit: 1095}},
+		{"no limit was sent", refusalOf(0, room), endpoint.SentParts{Limit: -1}, requestChange{}},
+		{"no room at all", refusalOf(0, apierr.Overflow{Prompt: 5000, Max: 4096}), endpoint.SentParts{Limit: 2000}, requestChange{}},
+		{"the context before anything else", refusalOf(engineerror.SubjectEffort, room), endpoint.SentParts{Limit: 2000, Effort: "high"}, requestChange{limit: 1095}},
+		{"a word", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.SentParts{Limit: 5, Effort: "high"}, effort("high")},
+		{"no effort was sent", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.SentParts{AdjacentTurns: true}, requestChange{}},
+		{"turns", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.SentParts{Effort: "high", AdjacentTurns: true}, turns},
+		{"turns that alternate, or are joined already", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.SentParts{Effort: "high"}, requestChange{}},
+		{"anything else", refusalOf(engineerror.SubjectOther, apierr.Overflow{}), endpoint.SentParts{Limit: 5, Effort: "high", AdjacentTurns: true}, requestChange{}},
 	} {
-		if got, ok := changeAfter(c.why, c.sent); ok != (c.want != change{}) || ok && got != c.want {
-			t.Errorf("%s: changeAfter = %+v, %t, want %+v", c.name, got, ok, c.want)
+		if got, ok := chooseChange(c.why, c.sent); ok != (c.want != requestChange{}) || ok && got != c.want {
+			t.Errorf("%s: chooseChange = %+v, %t, want %+v", c.name, got, ok, c.want)
 		}
 	}
 }
@@ -52,16 +54,16 @@ func TestChangeAfter(t *testing.T) {
 // another subject.
 func TestTookChange(t *testing.T) {
 	var (
-		effort   = endpoint.Refused{Efforts: chat.EffortsOf("high")}
-		turns    = endpoint.Refused{AdjacentTurns: true}
+		effort   = endpoint.RejectedParts{Efforts: chat.NewEffortSet("high")}
+		turns    = endpoint.RejectedParts{AdjacentTurns: true}
 		overflow = apierr.Overflow{Prompt: 5000, Max: 4096}
 	)
 	for _, c := range []struct {
-		changed endpoint.Refused
+		changed endpoint.RejectedParts
 		why     *failure.Failure
 		want    bool
 	}{
-		{endpoint.Refused{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
+		{endpoint.RejectedParts{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
 		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
 		// The message may only quote the request.
@@ -70,8 +72,8 @@ func TestTookChange(t *testing.T) {
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 	} {
-		if got := tookChange(c.changed, c.why); got != c.want {
-			t.Errorf("after the change %+v and the refusal %d: tookChange = %t, want %t", c.changed, c.why.About, got, c.want)
+		if got := hasAcceptedChange(c.changed, c.why); got != c.want {
+			t.Errorf("after the change %+v and the refusal %d: hasAcceptedChange = %t, want %t", c.changed, c.why.About, got, c.want)
 		}
 	}
 }
@@ -82,25 +84,25 @@ func TestRefusals(t *testing.T) {
 		r     refusals
 		now   = time.Now()
 		a, b  = refusalKey{"a", "m"}, refusalKey{"a", "n"}
-		high  = endpoint.Refused{Efforts: chat.EffortsOf("high")}
-		turns = endpoint.Refused{AdjacentTurns: true}
-		check = func(k refusalKey, at time.Duration, want endpoint.Refused) {
+		high  = endpoint.RejectedParts{Efforts: chat.NewEffortSet("high")}
+		turns = endpoint.RejectedParts{AdjacentTurns: true}
+		check = func(k refusalKey, at time.Duration, want endpoint.RejectedParts) {
 			t.Helper()
-			if got := r.of(k, now.Add(at)); got != want {
+			if got := r.lookup(k, now.Add(at)); got != want {
 				t.Errorf("the change for %v after %v is %+v, want %+v", k, at, got, want)
 			}
 		}
 	)
-	check(a, 0, endpoint.Refused{})
+	check(a, 0, endpoint.RejectedParts{})
 	if !r.add(a, high, now) || r.add(a, high, now) || !r.add(a, turns, now.Add(time.Minute)) || !r.add(b, turns, now) {
 		t.Error("what is new is not told from what is known")
 	}
-	check(a, time.Minute, high.And(turns))
+	check(a, time.Minute, high.Union(turns))
 	check(b, time.Minute, turns)
-	check(refusalKey{"b", "m"}, 0, endpoint.Refused{})
-	check(b, time.Hour, endpoint.Refused{})
-	check(a, time.Hour, high.And(turns)) // its refusal was added again one minute later
-	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.known.Load()) != 1 {
-		t.Errorf("what was forgotten is kept: %v", *r.known.Load())
+	check(refusalKey{"b", "m"}, 0, endpoint.RejectedParts{})
+	check(b, time.Hour, endpoint.RejectedParts{})
+	check(a, time.Hour, high.Union(turns)) // its refusal was added again one minute later
+	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.entries.Load()) != 1 {
+		t.Errorf("what was forgotten is kept: %v", *r.entries.Load())
 	}
 }

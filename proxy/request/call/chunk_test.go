@@ -28,8 +28,8 @@ func TestSizeLine(t *testing.T) {
 		sizes = append(sizes, 1+rand.IntN(1<<31-1))
 	}
 	for _, n := range sizes {
-		var room [chunkRoom]byte
-		if got, want := string(room[sizeLine(room[:], n):]), fmt.Sprintf("%x\r\n", n); got != want {
+		var room [chunkPrefixLen]byte
+		if got, want := string(room[putSizeLine(room[:], n):]), fmt.Sprintf("%x\r\n", n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}

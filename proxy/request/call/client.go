@@ -13,23 +13,23 @@ import (
 )
 
 type client struct {
-	ctx       *fasthttp.RequestCtx // nil once the stream has left fasthttp
-	conn      connection           // nil if the connection cannot be watched
-	requestID []byte
-	lines     []byte // header lines common to all answers; nil until they are set
-	http11    bool
+	ctx               *fasthttp.RequestCtx // nil once the stream has left fasthttp
+	conn              connection           // nil if the connection cannot be watched
+	requestID         []byte
+	commonHeaderLines []byte // header lines common to all answers; nil until they are set
+	isHTTP11          bool
 }
 
 type connection interface {
-	Watch(w listen.Waiter) (gone bool)
-	Unwatch(w listen.Waiter)
-	ShowedKey()
-	Linger()
+	WatchDisconnect(w listen.Waiter) (gone bool)
+	UnwatchDisconnect(w listen.Waiter)
+	MarkAuthenticated()
+	LingerOnClose()
 	SetWriteTimeout(d time.Duration)
 }
 
-func connectionOf(c net.Conn) connection {
-	if ours := listen.ConnOf(c); ours != nil {
+func clientConnection(c net.Conn) connection {
+	if ours := listen.UnwrapConn(c); ours != nil {
 		return ours
 	}
 	other, _ := c.(connection)
@@ -45,20 +45,20 @@ func clientAddress(a net.Addr) string {
 }
 
 func (cl *client) begin(ctx *fasthttp.RequestCtx) {
-	cl.ctx, cl.conn, cl.http11 = ctx, connectionOf(ctx.Conn()), ctx.Request.Header.IsHTTP11()
+	cl.ctx, cl.conn, cl.isHTTP11 = ctx, clientConnection(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
 
-const longestProxyID = 128
+const maxProxyIDBytes = 128
 
 // proxyRequestID returns the request id set by a trusted proxy. If no trusted proxy set an id, or
 // if the id contains unsafe characters, it returns "".
 func (cl *client) proxyRequestID() string {
-	if ours := listen.ConnOf(cl.ctx.Conn()); ours == nil || !ours.FromProxy() {
+	if ours := listen.UnwrapConn(cl.ctx.Conn()); ours == nil || !ours.IsFromListedProxy() {
 		return ""
 	}
 	given := cl.ctx.Request.Header.PeekAll("X-Request-Id")
-	if len(given) != 1 || len(given[0]) > longestProxyID {
+	if len(given) != 1 || len(given[0]) > maxProxyIDBytes {
 		return ""
 	}
 	for _, b := range given[0] {
@@ -69,27 +69,27 @@ func (cl *client) proxyRequestID() string {
 	return string(given[0])
 }
 
-func (cl *client) hasBody() bool { return body.Announced(&cl.ctx.Request.Header) != 0 }
+func (cl *client) hasBody() bool { return body.AnnouncedLength(&cl.ctx.Request.Header) != 0 }
 
 // closeAfterResponse closes the connection after the response, because the body was not read
 // completely. The connection lingers, so that a client that is still sending can read the response.
 func (cl *client) closeAfterResponse() {
 	cl.ctx.SetConnectionClose()
 	if cl.conn != nil {
-		cl.conn.Linger()
+		cl.conn.LingerOnClose()
 	}
 }
 
-// endChunked closes the connection after the response if the chunked body had trailers. fasthttp
+// closeAfterTrailers closes the connection after the response if the chunked body had trailers. fasthttp
 // accepts trailer names that other parsers reject, so it might parse the bytes after the trailers
 // as a request.
-func (cl *client) endChunked() {
+func (cl *client) closeAfterTrailers() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}
 }
 
-func (cl *client) extendWrite(d time.Duration) {
+func (cl *client) setWriteTimeout(d time.Duration) {
 	if cl.conn != nil {
 		cl.conn.SetWriteTimeout(d)
 	}

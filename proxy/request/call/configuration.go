@@ -9,19 +9,19 @@ import (
 // configuration is the snapshot used by a call. It is the snapshot at the start of the call, or a
 // newer one.
 type configuration struct {
-	begun    *snapshot.ConfigVersion
-	snapshot *snapshot.Snapshot
-	model    *snapshot.Model // nil until the model is known
+	startVersion *snapshot.ConfigVersion
+	snapshot     *snapshot.Snapshot
+	model        *snapshot.Model // nil until the model is known
 }
 
 func (c *configuration) begin(s *snapshot.Snapshot) {
-	c.snapshot, c.begun = s, s.ConfigVersion
-	c.begun.BeginCall()
+	c.snapshot, c.startVersion = s, s.ConfigVersion
+	c.startVersion.BeginCall()
 }
 
-// update moves the call to the newest snapshot. It returns false if the call already uses that
+// adoptSnapshot moves the call to the newest snapshot. It returns false if the call already uses that
 // snapshot, or if that snapshot does not contain the call's model.
-func (c *configuration) update(newest *snapshot.Snapshot) bool {
+func (c *configuration) adoptSnapshot(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false
 	}

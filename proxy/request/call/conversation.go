@@ -12,12 +12,12 @@ import (
 	"penstock/translate/chat"
 )
 
-// sessionHeader returns a hash of the session in the request headers, or 0 if the headers contain
+// sessionHash returns a hash of the session in the request headers, or 0 if the headers contain
 // none. If the request has more than one session header, the narrowest session counts. From the
 // narrowest session to the widest, the headers are those of Claude Code, Codex (new spelling, old
 // spelling, thread), opencode, and other agents and proxies. The headers are read in one pass,
 // because a lookup of each name would cost more than the pick.
-func sessionHeader(h *fasthttp.RequestHeader) uint64 {
+func sessionHash(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8
 	for k, v := range h.All() {
@@ -50,50 +50,50 @@ func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 
 // conversation contains the properties by which routing recognizes the conversation of a call.
 type conversation struct {
-	prefix  []uint64
-	text    int    // number of prompt bytes that prefix covers
-	number  uint64 // selects the arms; 0 if not computed yet
-	session chat.Session
-	known   bool // whether session is set
+	hashes      []uint64
+	prefixBytes int    // number of prompt bytes that prefix covers
+	armNumber   uint64 // selects the arms; 0 if not computed yet
+	session     chat.Session
+	sessionRead bool // whether session is set
 }
 
 func (c *Call) session() chat.Session {
-	t := &c.tries.conversation
-	if t.known {
+	t := &c.attemptState.conversation
+	if t.sessionRead {
 		return t.session
 	}
-	t.known, t.session = true, c.request.Session()
+	t.sessionRead, t.session = true, c.request.Session()
 	if c.client.ctx != nil {
-		if id := sessionHeader(&c.client.ctx.Request.Header); id != 0 {
+		if id := sessionHash(&c.client.ctx.Request.Header); id != 0 {
 			t.session.ID = id
 		}
 	}
 	return t.session
 }
 
-// callNumber returns the number that selects the arms of a call.
-func (t *conversation) callNumber(key string, r endpoint.Request) uint64 {
-	if t.number == 0 {
-		begin := chat.Beginning(r.Chat())
-		if t.number = routing.CallNumber(key, begin); key == "" && begin == nil {
-			t.number = rand.Uint64()
+// armSelector returns the number that selects the arms of a call.
+func (t *conversation) armSelector(key string, r endpoint.Request) uint64 {
+	if t.armNumber == 0 {
+		begin := chat.ConversationPrefix(r.Chat())
+		if t.armNumber = routing.ConversationHash(key, begin); key == "" && begin == nil {
+			t.armNumber = rand.Uint64()
 		}
 	}
-	return t.number
+	return t.armNumber
 }
 
 // prefixBlocks hashes the beginning of the prompt for a route with prefix affinity.
 func (t *conversation) prefixBlocks(m *snapshot.Model, key *auth.Key, r endpoint.Request) []uint64 {
-	if !m.Route.WantsPrefix() {
+	if !m.Route.UsesPrefix() {
 		return nil
 	}
-	if len(t.prefix) == 0 {
+	if len(t.hashes) == 0 {
 		tools, messages := r.Prefix()
 		if messages == nil {
 			return nil
 		}
-		seed := routing.Seed(m.Config.ID, m.CacheOwner(key), tools)
-		t.prefix, t.text = routing.HashBlocks(t.prefix, seed, messages), len(messages)
+		seed := routing.PromptSeed(m.Config.ID, m.CacheOwner(key), tools)
+		t.hashes, t.prefixBytes = routing.HashBlocks(t.hashes, seed, messages), len(messages)
 	}
-	return t.prefix
+	return t.hashes
 }

@@ -13,7 +13,7 @@ func TestSessionHeader(t *testing.T) {
 		for i := 0; i < len(pairs); i += 2 {
 			h.Set(pairs[i], pairs[i+1])
 		}
-		return sessionHeader(&h)
+		return sessionHash(&h)
 	}
 	one := of("X-Session-Id", "one")
 	for name, got := range map[string]struct{ got, want uint64 }{

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// large is an answer that does not fit into a socket buffer.
-var large = calltest.Say(strings.Repeat("word", 100_000))
+// largeAnswer is an answer that does not fit into a socket buffer.
+var largeAnswer = calltest.AnswerText(strings.Repeat("word", 100_000))
 
 // TestDelivery checks a call with a large answer that is not streamed. Until the client has
 // received the answer, the call must occupy its key's slot and count as running. The engine's slot
@@ -30,7 +30,7 @@ models:
 	config := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(yaml)
 	const own, other = "Authorization: Bearer sk-secret-a", "Authorization: Bearer sk-secret-b"
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
-		for name, answer := range map[string]*calltest.Engine{"at once": only(large), "late": only(calltest.After(15*time.Second, large))} {
+		for name, answer := range map[string]*calltest.Engine{"at once": singleEngine(largeAnswer), "late": singleEngine(calltest.Delay(15*time.Second, largeAnswer))} {
 			t.Run(path+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e := calltest.New(t, config, answer)

@@ -24,12 +24,12 @@ import (
 // slot of its key's concurrency limit, and the status page lists it. A Dialogue belongs to one
 // goroutine at a time. Any goroutine may call Spend and Received, but no other method.
 type Dialogue struct {
-	call  *Call
-	codec *endpoint.Session
-	meet  func(*Engine) error
-	ended bool
+	call      *Call
+	codec     *endpoint.RealtimeSession
+	onConnect func(*Engine) error
+	hasEnded  bool
 
-	charged bool // whether the key was charged for each transcript
+	chargedPerTranscript bool // whether the key was charged for each transcript
 }
 
 // Engine is an engine that accepted the connection of a dialogue.
@@ -48,12 +48,12 @@ type Engine struct {
 // another engine. That error must come from the connection or be a *failure.Failure. If the call
 // fails, OpenDialogue returns nil, and ctx contains the response.
 func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
-	c := s.begin(ctx, endpoint.Realtime)
+	c := s.beginCall(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
 		d = nil
-		c.panicked()
+		c.handlePanic()
 	})
-	d = &Dialogue{call: c, meet: meet}
+	d = &Dialogue{call: c, onConnect: meet}
 	if f := d.open(); f != nil {
 		c.answerError(f)
 		c.finish()
@@ -65,36 +65,36 @@ func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*Engine) err
 
 func (d *Dialogue) open() *failure.Failure {
 	c := d.call
-	if f := c.enter(); f != nil {
+	if f := c.checkAndAdmit(); f != nil {
 		return f
 	}
-	d.codec = c.request.(*endpoint.Session)
+	d.codec = c.request.(*endpoint.RealtimeSession)
 	// All sessions of a model have the same body: an empty one.
-	c.poison.begin(c.shared.Poison, new(body.Body))
-	c.shared.Retries.Call(c.record.Start)
-	return d.connect(c.firstAttempt(c.times.begun))
+	c.fingerprint.begin(c.services.Poison, new(body.Body))
+	c.services.Retries.CountCall(c.record.Start)
+	return d.connect(c.sendFirst(c.times.stepStart))
 }
 
 // connect completes the handshake with the engine to which the call was sent. If that fails, it
 // tries the next engine.
 func (d *Dialogue) connect(result sendResult, f *failure.Failure) *failure.Failure {
-	for result == sent {
-		if f = d.greet(); f == nil {
+	for result == resultSent {
+		if f = d.handshake(); f == nil {
 			return nil
 		}
-		result, f = d.call.nextAttempt(f)
+		result, f = d.call.retryAfterFailure(f)
 	}
 	return f
 }
 
-func (d *Dialogue) greet() *failure.Failure {
+func (d *Dialogue) handshake() *failure.Failure {
 	c := d.call
 	a := &c.attempt
-	conn, err := a.Upgraded(d.codec.Upgrade())
+	conn, err := a.AwaitUpgrade(d.codec.Upgrade())
 	if err != nil {
-		return a.FailureOf(err)
+		return a.ClassifyError(err)
 	}
-	first, idle := a.Limits()
+	first, idle := a.UpgradeTimeouts()
 	m := c.config.model
 	e := &Engine{
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
@@ -102,36 +102,36 @@ func (d *Dialogue) greet() *failure.Failure {
 	}
 	// If this fails, the connection is closed, and the next read reports the error.
 	_ = conn.SetDeadline(time.Now().Add(first))
-	if err := d.meet(e); err != nil {
-		return d.failureOf(err)
+	if err := d.onConnect(e); err != nil {
+		return d.classifyError(err)
 	}
 	c.setPhase(&phaseStreaming)
 	c.record.Stream = true
 	return nil
 }
 
-func (d *Dialogue) failureOf(err error) *failure.Failure {
+func (d *Dialogue) classifyError(err error) *failure.Failure {
 	a := &d.call.attempt
 	var f *failure.Failure
 	switch {
 	case d.call.abort.Cause() != nil, errors.As(err, &f):
-	case body.TimedOut(err):
+	case body.IsTimeout(err):
 		err = failure.GenerationTimeout(upstreams.CauseFirstEventTimeout, err)
 	default:
-		err = a.Lost(err)
+		err = a.WrapConnError(err)
 	}
-	return a.FailureOf(err)
+	return a.ClassifyError(err)
 }
 
-// Lost ends the attempt after err. err must come from the connection or be a *failure.Failure. If
+// Reconnect ends the attempt after err. err must come from the connection or be a *failure.Failure. If
 // no audio has been sent, Lost connects to another engine, calls meet, and returns nil. Otherwise,
 // it returns an error for the client, and the caller must call End. The connection must not be used
 // while Lost runs.
-func (d *Dialogue) Lost(err error) *apierr.Error {
-	f := d.failureOf(err)
+func (d *Dialogue) Reconnect(err error) *apierr.Error {
+	f := d.classifyError(err)
 	// Otherwise, the call would send keep-alives while it waits for a slot.
 	d.call.record.Stream = false
-	if f = d.connect(d.call.nextAttempt(f)); f == nil {
+	if f = d.connect(d.call.retryAfterFailure(f)); f == nil {
 		return nil
 	}
 	d.call.record.Stream = true
@@ -144,67 +144,67 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
-	c.warnUpstreamFailed(f)
+	c.logUpstreamFailure(f)
 	c.failAttempt(f, time.Now())
-	return c.ep.Dialect.ErrorOf(f.API)
+	return c.ep.Dialect.ConvertError(f.API)
 }
 
-// Spend records that audio was sent to the engine. The edge does not store audio, so no other
+// MarkAudioSent records that audio was sent to the engine. The edge does not store audio, so no other
 // engine can take over.
-func (d *Dialogue) Spend() { d.codec.Spend() }
+func (d *Dialogue) MarkAudioSent() { d.codec.MarkAudioSent() }
 
-// Received adds n to the number of bytes in the client's messages.
-func (d *Dialogue) Received(n int64) { d.codec.Received(n) }
+// AddBytesIn adds n to the number of bytes in the client's messages.
+func (d *Dialogue) AddBytesIn(n int64) { d.codec.AddBytesIn(n) }
 
-// Sent adds n to the number of bytes in events for the client.
-func (d *Dialogue) Sent(n int64) { d.call.record.BytesOut += n }
+// AddBytesOut adds n to the number of bytes in events for the client.
+func (d *Dialogue) AddBytesOut(n int64) { d.call.record.BytesOut += n }
 
-// Used adds the tokens that the engine counted for one transcript, and charges the key immediately.
+// ChargeTokens adds the tokens that the engine counted for one transcript, and charges the key immediately.
 // It returns an error once the key has exceeded a limit.
-func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
+func (d *Dialogue) ChargeTokens(prompt, completion int) *apierr.Error {
 	c := d.call
 	u := &c.tokens.usage
 	u.Prompt, u.Completion, u.Known = u.Prompt+prompt, u.Completion+completion, true
-	d.charged = true
-	used := limit.Cost{Tokens: int64(prompt + completion), Spend: c.config.model.Price.Of(prompt, 0, completion)}
-	if over := c.rates.reserved.Charge(used, time.Now()); !over.OK {
-		e := rateLimited(over)
+	d.chargedPerTranscript = true
+	used := limit.Cost{Tokens: int64(prompt + completion), Spend: c.config.model.Price.CallCost(prompt, 0, completion)}
+	if over := c.limits.reservation.Charge(used, time.Now()); !over.OK {
+		e := limitError(over)
 		c.record.Code = e.Code
 		return e
 	}
 	return nil
 }
 
-// FirstText records that the first text has arrived. sent is when the audio for this text was sent.
-func (d *Dialogue) FirstText(sent time.Time) {
+// RecordFirstText records that the first text has arrived. sent is when the audio for this text was sent.
+func (d *Dialogue) RecordFirstText(sent time.Time) {
 	c, now := d.call, time.Now()
 	if c.record.TTFT > 0 || c.attempt.Lease() == nil {
 		return
 	}
 	c.record.UpstreamTTFT = max(now.Sub(sent), time.Nanosecond)
 	c.record.TTFT = c.record.UpstreamTTFT
-	c.public.firstAt.Store(now.UnixNano())
-	c.attempt.FirstToken(c.record.UpstreamTTFT)
+	c.callStatus.firstAt.Store(now.UnixNano())
+	c.attempt.RecordFirstToken(c.record.UpstreamTTFT)
 }
 
-// Redact removes the engine's API key and model name from an error.
-func (d *Dialogue) Redact(e *engineerror.Error) { _ = d.call.attempt.Redact(e) }
+// RedactError removes the engine's API key and model name from an error.
+func (d *Dialogue) RedactError(e *engineerror.Error) { _ = d.call.attempt.RedactError(e) }
 
-// Cause returns why the call was canceled, or nil. It must not be called after End.
-func (d *Dialogue) Cause() error { return d.call.abort.Cause() }
+// CancelCause returns why the call was canceled, or nil. It must not be called after End.
+func (d *Dialogue) CancelCause() error { return d.call.abort.Cause() }
 
-// Leave ends the attempt because the client has disconnected.
-func (d *Dialogue) Leave() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
+// EndClientGone ends the attempt because the client has disconnected.
+func (d *Dialogue) EndClientGone() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
 
-// Dialogues that last longDialogue or longer do not affect the measured times of the engine,
+// Dialogues that last maxMeasuredDialogue or longer do not affect the measured times of the engine,
 // because a client may speak for an hour.
-const longDialogue = time.Minute
+const maxMeasuredDialogue = time.Minute
 
 // Complete ends the attempt successfully.
 func (d *Dialogue) Complete() {
 	c := d.call
 	c.record.Outcome = observe.OK
-	if time.Since(c.record.Start) < longDialogue && c.record.TTFT > 0 {
+	if time.Since(c.record.Start) < maxMeasuredDialogue && c.record.TTFT > 0 {
 		c.endAttempt(upstreams.OutcomeOK)
 		return
 	}
@@ -215,15 +215,15 @@ func (d *Dialogue) Complete() {
 // again.
 func (d *Dialogue) End() {
 	c := d.call
-	if d.ended {
+	if d.hasEnded {
 		return
 	}
-	d.ended = true
+	d.hasEnded = true
 	if c.record.Outcome == "" {
 		_ = d.fail(failure.Internal(failure.ErrPanicked))
 	}
-	if d.charged {
-		c.rates.reserved.Cancel()
+	if d.chargedPerTranscript {
+		c.limits.reservation.Cancel()
 	}
 	c.finish()
 }

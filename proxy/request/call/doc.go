@@ -9,9 +9,9 @@
 //	5                admit          reserve the key's concurrency and tokens
 //	   hooks.go      askHooks       let the operator's hooks decide, if there are any
 //	6  pick.go       acquire        pick a target and take a lease, or wait in the model's queue
-//	7  loop.go       sendToNext     make an attempt: package attempt sends it (send.go)
-//	                 nextAttempt    after a failure, take the step that package retry decides on
-//	   serve.go      handOver       send the head and the first event, or a whole answer (unary.go)
+//	7  loop.go       sendToNextEngine     make an attempt: package attempt sends it (send.go)
+//	                 retryAfterFailure    after a failure, take the step that package retry decides on
+//	   serve.go      awaitAnswer       send the head and the first event, or a whole answer (unary.go)
 //	8  relay.go      commit         the handler returns; a detachedStream, an http10Stream, or under
 //	                                TLS fasthttp, writes the relay's bytes
 //	9  call.go       finish         release, account, write one log line
@@ -26,7 +26,7 @@
 //
 // A Call consists of parts, such as client, configuration, allowance and tries. Each part is in a
 // separate file, and does not refer to the call. The steps of a call are its methods. What they
-// decide by is computed by functions of the values that they read, such as resolve, changeAfter,
+// decide by is computed by functions of the values that they read, such as resolve, chooseChange,
 // contexts and, in package retry, Decide.
 //
 // A relay, which writes an answer after the commit, and a Dialogue refer to their call, because they
@@ -74,7 +74,7 @@
 // A stream that has started can continue at another engine if retry.resume is set for its model
 // (resume.go, package resume). The edge stores the request and the part of the answer that the
 // client has received. A stream resumes after its engine is lost. It also leaves a stalled engine
-// (attempt.Mover) or an engine whose drain time has passed (Call.leavesDrained), once it has
+// (attempt.Mover) or an engine whose drain time has passed (Call.leaveDrainedEngine), once it has
 // acquired a slot at another engine.
 //
 // An answer that is not streamed and has at most 64 KiB is copied to fasthttp. It fits into the

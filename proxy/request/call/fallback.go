@@ -14,14 +14,14 @@ import (
 // at most once per call, and the fallbacks of a fallback are not tried. If no fallback can answer,
 // acquireFallback returns the error why unchanged.
 func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
-	t := &c.tries
-	if !c.fallbackLeft() || c.abort.Cause() != nil {
+	t := &c.attemptState
+	if !c.hasFallback() || c.abort.Cause() != nil {
 		return slot{}, why
 	}
-	for len(t.fallback) > 0 {
-		m, ok := c.config.snapshot.ModelByID(t.fallback[0])
-		t.fallback = t.fallback[1:]
-		if !ok || c.rates.key != nil && !c.rates.key.Allows(m.Config.ID) || !c.ep.ServedBy(m) || m.Crowded() {
+	for len(t.fallbackModels) > 0 {
+		m, ok := c.config.snapshot.ModelByID(t.fallbackModels[0])
+		t.fallbackModels = t.fallbackModels[1:]
+		if !ok || c.limits.key != nil && !c.limits.key.AllowsModel(m.Config.ID) || !c.ep.ServesModel(m) || m.HasWaitingCalls() {
 			continue
 		}
 		if s, ok := c.acquireFrom(m, now); ok {
@@ -31,40 +31,40 @@ func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 	return slot{}, why
 }
 
-// fallbackLeft reports whether a fallback remains that may give the complete answer. This is
+// hasFallback reports whether a fallback remains that may give the complete answer. This is
 // possible even if the client has received the announcement of an answer, because the edge itself
 // creates the announcement and puts the requested model into it.
-func (c *Call) fallbackLeft() bool {
-	t := &c.tries
-	if !t.fellBack {
-		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
+func (c *Call) hasFallback() bool {
+	t := &c.attemptState
+	if !t.fallbacksLoaded {
+		t.fallbacksLoaded, t.fallbackModels = true, c.config.model.Config.Fallback
 	}
-	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
+	return len(t.fallbackModels) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
 }
 
 // acquireFrom makes m the model of the call if m has a free slot for it.
 func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
-	checked, err := c.request.Check(m, c.record.Start)
-	if err != nil || !fitsContext(m, c.tokens.prompt, now) {
+	checked, err := c.request.CheckRules(m, c.record.Start)
+	if err != nil || !fitsContext(m, c.tokens.estimatedPrompt, now) {
 		return slot{}, false
 	}
-	t := &c.tries
+	t := &c.attemptState
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
-	c.config.model, t.pool, t.conversation.prefix = m, checked.Pool, t.conversation.prefix[:0]
-	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.prompt)
-	q := c.query(now)
+	c.config.model, t.pool, t.conversation.hashes = m, checked.Pool, t.conversation.hashes[:0]
+	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.estimatedPrompt)
+	q := c.routingQuery(now)
 	q.Overflow, q.RetryAfter = true, 0
 	s, err := acquireSlot(m.Route, &q)
 	if err != nil {
-		c.config.model, t.pool, t.conversation.prefix, t.excluded = before, pool, t.conversation.prefix[:0], t.excluded[:excluded]
+		c.config.model, t.pool, t.conversation.hashes, t.excluded = before, pool, t.conversation.hashes[:0], t.excluded[:excluded]
 		return slot{}, false
 	}
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model
 	}
-	c.public.instead.Store(m)
+	c.callStatus.fallbackModel.Store(m)
 	c.record.Model, c.record.Pool, c.record.Dropped = m.Config.ID, checked.PoolName, checked.Dropped
-	c.tokens.promptBytes, t.overflow = checked.PromptBytes, true
+	c.tokens.promptBytes, t.usesOverflow = checked.PromptBytes, true
 	return s, true
 }
 
@@ -75,5 +75,5 @@ func fitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
 	if context == 0 {
 		context = m.Route.ContextLength(now)
 	}
-	return context == 0 || prompt+chat.LeastAnswer <= context
+	return context == 0 || prompt+chat.MinAnswerTokens <= context
 }

@@ -26,8 +26,8 @@ func TestCountedPrompt(t *testing.T) {
 		{"no numbers", refusalOf(0, apierr.Overflow{}), 0},
 		{"another error", other, 0},
 	} {
-		if got := countedPrompt(c.f); got != c.want {
-			t.Errorf("%s: countedPrompt = %d, want %d", c.name, got, c.want)
+		if got := countedPromptTokens(c.f); got != c.want {
+			t.Errorf("%s: countedPromptTokens = %d, want %d", c.name, got, c.want)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func TestCountedPrompt(t *testing.T) {
 // TestFitsContext checks that a fallback model needs room for the prompt and a short answer.
 func TestFitsContext(t *testing.T) {
 	m := &snapshot.Model{Config: &config.Model{ContextLength: 4096}}
-	for prompt, want := range map[int]bool{0: true, 4096 - chat.LeastAnswer: true, 4097 - chat.LeastAnswer: false} {
+	for prompt, want := range map[int]bool{0: true, 4096 - chat.MinAnswerTokens: true, 4097 - chat.MinAnswerTokens: false} {
 		if got := fitsContext(m, prompt, time.Time{}); got != want {
 			t.Errorf("%d tokens in a context of 4096: fitsContext = %t, want %t", prompt, got, want)
 		}

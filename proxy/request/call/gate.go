@@ -30,18 +30,18 @@ func (c *Call) passGate() error {
 	if err := c.decode(); err != nil {
 		return err
 	}
-	return c.resolve(c.request.Model())
+	return c.resolveModel(c.request.Model())
 }
 
 // authenticate checks the key and charges its requests per minute.
 func (c *Call) authenticate() error {
 	snap, ctx := c.config.snapshot, c.client.ctx
-	query, from := ctx.URI().QueryString(), listen.SenderOf(ctx.Conn())
+	query, from := ctx.URI().QueryString(), listen.RequestSender(ctx.Conn())
 	key, err := Authenticate(snap, &ctx.Request.Header, query, from, c.ep, c.record.Start)
 	if key != nil {
-		c.rates.key, c.record.Key = key, key.ID
+		c.limits.key, c.record.Key = key, key.ID
 		if c.client.conn != nil {
-			c.client.conn.ShowedKey()
+			c.client.conn.MarkAuthenticated()
 		}
 		if key.Template != nil {
 			c.record.Template = key.Template.ID
@@ -50,8 +50,8 @@ func (c *Call) authenticate() error {
 	if err != nil {
 		return err
 	}
-	if d := c.rates.chargeRequest(&snap.Credentials, c.record.Start); !d.OK {
-		return c.limited(d)
+	if d := c.limits.chargeRequest(&snap.Credentials, c.record.Start); !d.OK {
+		return c.recordLimitError(d)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func Authenticate(
 	switch {
 	case err != nil:
 		return nil, err
-	case key == nil && !s.Open():
+	case key == nil && !s.AllowsAnonymous():
 		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	case key != nil && !key.AllowsOp(ep.Operation):
 		return key, apierr.OperationNotAllowed()
@@ -83,62 +83,62 @@ func (c *Call) refuseUnread(err error) error {
 	return err
 }
 
-func (c *Call) limited(d limit.Decision) *apierr.Error {
+func (c *Call) recordLimitError(d limit.Decision) *apierr.Error {
 	c.record.Limit = limitLabels[d.LimitName]
 	if d.Group != "" {
 		c.record.Limit = groupLabels[d.LimitName]
 	}
-	return rateLimited(d)
+	return limitError(d)
 }
 
 // decode reads and decodes the body.
 func (c *Call) decode() error {
 	snap, h := c.config.snapshot, &c.client.ctx.Request.Header
-	announced, most := body.Announced(h), c.ep.BodyLimit(snap.Config, c.rates.key.Bodies())
+	announced, most := body.AnnouncedLength(h), c.ep.BodyLimit(snap.Config, c.limits.key.BodyLimits())
 	if e := body.CheckHead(h, c.ep.Form); e != nil {
 		return c.refuseBody(e)
 	}
 	if announced > most {
-		return c.refuseBody(c.ep.TooLarge(most))
+		return c.refuseBody(c.ep.TooLargeError(most))
 	}
 	from := body.Source{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: snap.Config.Timeouts.ClientBody.D(), Rate: int64(snap.Config.Limits.UploadRate),
 	}
 	// A single key has no other keys to block.
-	if c.rates.key != nil && len(snap.KeyLimits) > 1 {
-		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
+	if c.limits.key != nil && len(snap.KeyLimits) > 1 {
+		from.Reading, c.memory.Key = c.limits.keyLimits.IncompleteBodyCounter(), c.limits.keyLimits.ReplyByteCounter()
 	}
 	if !c.ep.Form {
 		if e := c.body.Read(&from); e != nil {
 			return c.refuseBody(e)
 		}
 		if announced < 0 {
-			c.client.endChunked()
+			c.client.closeAfterTrailers()
 		}
 	}
 	if names := snap.Secrets.EndUsers; names != nil { // must run before the translation drops members
-		c.record.User = names.Of(h, c.body.Bytes())
+		c.record.User = names.HashRequest(h, c.body.Bytes())
 	}
-	if err := c.parse(from); err != nil {
+	if err := c.decodeRequest(from); err != nil {
 		if c.ep.Form { // the body has not been read completely
 			return c.refuseBody(err)
 		}
 		return err
 	}
-	c.record.Stream = c.request.Streams()
+	c.record.Stream = c.request.ClientWantsStream()
 	if snap.Config.Log.Sessions {
 		s := c.session()
-		c.record.Session = observe.SessionOf(cmp.Or(s.ID, s.CacheKey))
+		c.record.Session = observe.NewSession(cmp.Or(s.ID, s.CacheKey))
 	}
 	return nil
 }
 
-func (c *Call) parse(from body.Source) error {
+func (c *Call) decodeRequest(from body.Source) error {
 	c.request = c.ep.New()
-	return c.request.Decode(endpoint.Input{
-		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
-		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
+	return c.request.Decode(endpoint.DecodeInput{
+		Body: &c.body, From: from, Memory: c.services.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
+		Seal: c.config.snapshot.Secrets.Seals.NewBox(c.record.Key, c.services.Counters.Seals),
 	})
 }
 
@@ -149,89 +149,89 @@ func (c *Call) refuseBody(err error) error {
 	return err
 }
 
-// resolve finds the model with the given name and applies its rules to the request.
-func (c *Call) resolve(name []byte) error {
-	found, err := resolve(c.config.snapshot, c.ep, c.rates.key, c.request, name, c.record.Start)
-	c.record.Nearest = found.nearest
+// resolveModel finds the model with the given name and applies its rules to the request.
+func (c *Call) resolveModel(name []byte) error {
+	found, err := resolveRequest(c.config.snapshot, c.ep, c.limits.key, c.request, name, c.record.Start)
+	c.record.Nearest = found.nearestModel
 	if found.model != nil {
 		c.config.model, c.record.Model = found.model, found.model.Config.ID
-		c.record.Pool, c.record.Dropped = found.checked.PoolName, found.checked.Dropped
+		c.record.Pool, c.record.Dropped = found.checkResult.PoolName, found.checkResult.Dropped
 	}
 	if err != nil {
 		return err
 	}
-	t := &c.tries
-	t.pool, t.needs, t.rank = found.checked.Pool, found.needs, found.rank
-	t.excluded = append(t.excluded, found.checked.Unfit...)
-	c.tokens.promptBytes = found.checked.PromptBytes
-	if t.rank > 0 {
-		c.record.Class = config.ClassesOf(c.config.snapshot.Config)[t.rank].Name
+	t := &c.attemptState
+	t.pool, t.neededFeatures, t.classRank = found.checkResult.Pool, found.neededFeatures, found.classRank
+	t.excluded = append(t.excluded, found.checkResult.Unfit...)
+	c.tokens.promptBytes = found.checkResult.PromptBytes
+	if t.classRank > 0 {
+		c.record.Class = config.EffectiveClasses(c.config.snapshot.Config)[t.classRank].Name
 	}
 	return nil
 }
 
-// resolved is what the gate finds out about a decoded request. After an error, the fields that were
+// resolvedRequest is what the gate finds out about a decoded request. After an error, the fields that were
 // not reached are empty.
-type resolved struct {
-	model   *snapshot.Model
-	nearest string // model whose name resembles an unknown name; empty if there is none
-	checked endpoint.Checked
-	needs   upstreams.Features // features that the request needs from an engine
-	rank    int                // index of the call's class
+type resolvedRequest struct {
+	model          *snapshot.Model
+	nearestModel   string // model whose name resembles an unknown name; empty if there is none
+	checkResult    endpoint.CheckResult
+	neededFeatures upstreams.Features // features that the request needs from an engine
+	classRank      int                // index of the call's class
 }
 
-// resolve finds the model with the given name, checks whether the key may use it, and applies its
+// resolveRequest finds the model with the given name, checks whether the key may use it, and applies its
 // rules.
-func resolve(
+func resolveRequest(
 	s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key, r endpoint.Request, name []byte, now time.Time,
-) (out resolved, err error) {
+) (out resolvedRequest, err error) {
 	m, ok := s.Lookup(name)
 	if !ok {
-		out.nearest = s.NearestModel(string(name), key)
-		return out, apierr.ModelNotFound(string(name), out.nearest)
+		out.nearestModel = s.NearestModel(string(name), key)
+		return out, apierr.ModelNotFound(string(name), out.nearestModel)
 	}
-	if key != nil && !key.Allows(m.Config.ID) {
+	if key != nil && !key.AllowsModel(m.Config.ID) {
 		return out, apierr.ModelNotAllowed()
 	}
 	out.model = m
 	if !s.MayUse(key, m) {
 		return out, apierr.TiersNotAllowed()
 	}
-	if !ep.ServedBy(m) {
+	if !ep.ServesModel(m) {
 		return out, apierr.Invalid("model", apierr.CodeUnsupportedParameter,
 			"The model is not served on this endpoint. GET /v1/models lists each model's endpoints.")
 	}
-	if out.checked, err = r.Check(m, now); err != nil {
+	if out.checkResult, err = r.CheckRules(m, now); err != nil {
 		return out, err
 	}
-	out.needs, out.rank = endpoint.FeaturesOf(ep, r.Chat()), rankOf(s, key, r.Chat())
+	out.neededFeatures, out.classRank = endpoint.RequiredFeatures(ep, r.Chat()), callClassRank(s, key, r.Chat())
 	return out, nil
 }
 
-// rankOf returns the index of the class of a call, which is the class of its key. A request with
+// callClassRank returns the index of the class of a call, which is the class of its key. A request with
 // OpenAI's service tier flex gets the last class.
-func rankOf(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
+func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 	if s.Flex && r != nil && chat.AsksFlex(r) {
 		return len(s.Floors) - 1
 	}
 	if key != nil && key.Class != "" {
-		return config.RankOf(s.Config, key.Class)
+		return config.ClassRank(s.Config, key.Class)
 	}
 	return 0
 }
 
-// admit acquires a slot of the key's concurrency limit and reserves an estimated number of tokens.
+// reserveKeyLimits acquires a slot of the key's concurrency limit and reserves an estimated number of tokens.
 // charge later releases the slot and corrects the estimate.
-func (c *Call) admit() error {
+func (c *Call) reserveKeyLimits() error {
 	t, m := &c.tokens, c.config.model
-	t.prompt, t.output = c.request.Estimate(m.Route.BytesPerToken())
+	t.estimatedPrompt, t.expectedOutput = c.request.Estimate(m.Route.BytesPerToken())
 	if c.ep.Local != nil { // counting tokens does not generate any
-		t.output = 0
+		t.expectedOutput = 0
 	}
-	c.tries.excluded = m.Route.AppendTooShort(c.tries.excluded, t.prompt)
-	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: m.Price.Of(t.prompt, 0, t.output)}
-	if d := c.rates.reserve(expected, c.times.begun); !d.OK {
-		return c.limited(d)
+	c.attemptState.excluded = m.Route.AppendTooShort(c.attemptState.excluded, t.estimatedPrompt)
+	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
+	if d := c.limits.reserve(expected, c.times.stepStart); !d.OK {
+		return c.recordLimitError(d)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestRankOf(t *testing.T) {
 		{"flex without classes", none, &auth.Key{}, &flex, 0},
 		{"not a chat request", classes, &auth.Key{Class: "third"}, nil, 2},
 	} {
-		if got := rankOf(c.of, c.key, c.r); got != c.want {
+		if got := callClassRank(c.of, c.key, c.r); got != c.want {
 			t.Errorf("%s: the rank is %d, want %d", c.name, got, c.want)
 		}
 	}

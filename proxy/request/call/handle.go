@@ -15,9 +15,9 @@ import (
 // call.
 func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		c := s.begin(ctx, ep)
-		defer s.Guard.Catch(guard.Handler, c.panicked)
-		if f := c.run(); f != nil {
+		c := s.beginCall(ctx, ep)
+		defer s.Guard.Catch(guard.Handler, c.handlePanic)
+		if f := c.handleCall(); f != nil {
 			c.answerError(f)
 			c.finish()
 		} else if c.record.Outcome == observe.OK {
@@ -26,32 +26,32 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	}
 }
 
-// run handles the call. It returns nil once it has passed the answer to fasthttp.
-func (c *Call) run() *failure.Failure {
-	if f := c.enter(); f != nil {
+// handleCall handles the call. It returns nil once it has passed the answer to fasthttp.
+func (c *Call) handleCall() *failure.Failure {
+	if f := c.checkAndAdmit(); f != nil {
 		return f
 	}
 	if c.ep.Local != nil {
 		return c.answerCount()
 	}
-	c.shared.Retries.Call(c.record.Start)
-	return c.serve()
+	c.services.Retries.CountCall(c.record.Start)
+	return c.obtainAnswer()
 }
 
-func (c *Call) enter() *failure.Failure {
-	c.shared.Guard.Point("call.run")
+func (c *Call) checkAndAdmit() *failure.Failure {
+	c.services.Guard.Point("call.run")
 	if err := c.passGate(); err != nil {
-		return failure.FromClient(err)
+		return failure.FromRequestError(err)
 	}
-	c.public.publish(c.client.requestID, &c.record)
-	if c.client.conn != nil && c.client.conn.Watch(c) {
+	c.callStatus.publish(c.client.requestID, &c.record)
+	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
-	c.times.begun = time.Now()
-	if err := c.admit(); err != nil {
-		return failure.FromClient(err)
+	c.times.stepStart = time.Now()
+	if err := c.reserveKeyLimits(); err != nil {
+		return failure.FromRequestError(err)
 	}
-	c.join()
+	c.joinParticipants()
 	if len(c.config.snapshot.Config.Hooks) > 0 {
 		if f := c.askHooks(); f != nil {
 			return f
@@ -61,9 +61,9 @@ func (c *Call) enter() *failure.Failure {
 	return nil
 }
 
-// panicked responds to a call whose handler panicked, and finishes the call even if the response
+// handlePanic responds to a call whose handler panicked, and finishes the call even if the response
 // panics too. If the handler created a relay, the relay must not run.
-func (c *Call) panicked() {
+func (c *Call) handlePanic() {
 	defer c.finish()
 	ctx := c.client.ctx
 	if c.relay != nil {

@@ -31,34 +31,34 @@ func (c *Call) askHooks() *failure.Failure {
 		if f := c.askHook(&list[i]); f != nil {
 			return f
 		}
-		c.times.begun = time.Now()
+		c.times.stepStart = time.Now()
 	}
 	if c.ep.Local == nil || c.ep.Local.Segments == nil { // counting segments reads the client's bytes
-		c.body.DropOriginal()
+		c.body.DropClientIfTranslated()
 	}
 	return nil
 }
 
 func (c *Call) askHook(of *config.Hook) *failure.Failure {
-	left, ok := c.abort.Wait()
+	left, ok := c.abort.Done()
 	if !ok {
 		return failure.FromAbort(c.abort.Cause())
 	}
 	about := hook.Call{
-		Left: left, Memory: c.shared.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
+		Left: left, Memory: c.services.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
 	}
 	if total := c.config.model.Clocks.Total.D(); total > 0 {
 		about.Deadline = c.record.Start.Add(total)
 	}
 	begun, answered := time.Now(), time.Time{}
-	err := c.shared.Hooks.Ask(of, c.hookQuestion(of), &about, func(d *hook.Decision) error {
+	err := c.services.Hooks.Ask(of, c.buildHookQuestion(of), &about, func(d *hook.Decision) error {
 		answered = time.Now()
 		return c.applyDecision(d)
 	})
 	if answered.IsZero() {
 		answered = time.Now()
 	}
-	c.times.awaited += answered.Sub(begun)
+	c.times.earlierWait += answered.Sub(begun)
 	if c.record.Hooks == nil {
 		c.record.Hooks = new(observe.Hooks)
 	}
@@ -69,20 +69,20 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 		return nil
 	case c.abort.Cause() != nil:
 		return failure.FromAbort(c.abort.Cause())
-	case errors.Is(err, hook.ErrMemory):
-		return failure.FromClient(body.MemoryFull())
+	case errors.Is(err, hook.ErrNoMemory):
+		return failure.FromRequestError(body.MemoryFullError())
 	case !errors.As(err, &blamed):
-		return failureOf(err)
+		return classifyDecisionError(err)
 	}
 	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
-	c.warnHook(of, blamed)
+	c.logHookFailure(of, blamed)
 	if of.OnError == config.HookOpen {
 		return nil
 	}
 	return failure.HookUnavailable(blamed.Cause)
 }
 
-func (c *Call) warnHook(of *config.Hook, blamed *hook.Failure) {
+func (c *Call) logHookFailure(of *config.Hook, blamed *hook.Failure) {
 	fields := []zap.Field{
 		zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
 		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError),
@@ -90,49 +90,49 @@ func (c *Call) warnHook(of *config.Hook, blamed *hook.Failure) {
 	if blamed.Detail != "" {
 		fields = append(fields, zap.String("detail", string(blamed.Detail)))
 	}
-	c.shared.Log.Warn("hook failed", fields...)
+	c.services.Log.Warn("hook failed", fields...)
 }
 
-// failureOf returns the failure for an error of applyDecision.
-func failureOf(err error) *failure.Failure {
+// classifyError returns the failure for an error of applyDecision.
+func classifyDecisionError(err error) *failure.Failure {
 	var f *failure.Failure
 	if errors.As(err, &f) {
 		return f
 	}
-	return failure.FromClient(err)
+	return failure.FromRequestError(err)
 }
 
-func (c *Call) hookQuestion(of *config.Hook) *hook.Question {
+func (c *Call) buildHookQuestion(of *config.Hook) *hook.Question {
 	q := &hook.Question{
 		RequestID: string(c.client.requestID), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
-		PromptTokens: c.tokens.prompt, BodyBytes: int64(len(c.body.Client())), Stream: c.record.Stream,
+		PromptTokens: c.tokens.estimatedPrompt, BodyBytes: int64(len(c.body.ClientBytes())), Stream: c.record.Stream,
 	}
 	if of.Send == config.HookBody && !c.ep.Form {
-		q.Body = c.body.Client()
+		q.Body = c.body.ClientBytes()
 	}
 	return q
 }
 
 func (c *Call) applyDecision(d *hook.Decision) error {
 	switch d.Action {
-	case hook.Refuse:
+	case hook.ActionRefuse:
 		return failure.RefusedByHook(d.Status, d.Message)
-	case hook.Rewrite:
+	case hook.ActionRewrite:
 		if c.ep.Form {
-			return hook.Misunderstood(hook.DetailUploadReplaced)
+			return hook.InvalidAnswer(hook.DetailUploadReplaced)
 		}
-		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
-			return c.ep.TooLarge(most)
+		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.limits.key.BodyLimits()); int64(len(d.Body)) > most {
+			return c.ep.TooLargeError(most)
 		}
 		// The client expects the format that it requested.
-		if streams(d.Body) != streams(c.body.Client()) {
-			return hook.Misunderstood(hook.DetailStreamChanged)
+		if requestsStream(d.Body) != requestsStream(c.body.ClientBytes()) {
+			return hook.InvalidAnswer(hook.DetailStreamChanged)
 		}
-		return c.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
-	case hook.Route:
+		return c.replaceBody(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
+	case hook.ActionRoute:
 		if c.ep.Form {
-			c.restart()
-			return c.admitAgain([]byte(d.Model))
+			c.resetAdmission()
+			return c.readmit([]byte(d.Model))
 		}
 		return c.rewriteModel(d.Model)
 	default:
@@ -142,21 +142,21 @@ func (c *Call) applyDecision(d *hook.Decision) error {
 
 // rewriteModel replaces the model in the body, and admits the call again.
 func (c *Call) rewriteModel(model string) error {
-	src := c.body.Client()
+	src := c.body.ClientBytes()
 	var doc jsonx.Doc
 	var edits jsonx.Edits
 	if err := doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
-		return apierr.FromJSON(err, "")
+		return apierr.FromJSONError(err, "")
 	}
 	named := doc.Root().Get("model")
 	if !named.Exists() { // unexpected, because the endpoint rejects a body without a model
-		return hook.Misunderstood(hook.DetailModel)
+		return hook.InvalidAnswer(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
-	return c.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
+	return c.replaceBody(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
 }
 
-func streams(src []byte) bool {
+func requestsStream(src []byte) bool {
 	var doc jsonx.Doc
 	if doc.Parse(src, jsonx.Options{Record: 1}) != nil {
 		return false
@@ -165,42 +165,42 @@ func streams(src []byte) bool {
 	return stream
 }
 
-// rewrite replaces the body with the n bytes that write appends, and admits the call again.
-func (c *Call) rewrite(n int64, write func(dst []byte) []byte) error {
+// replaceBody replaces the body with the n bytes that write appends, and admits the call again.
+func (c *Call) replaceBody(n int64, write func(dst []byte) []byte) error {
 	if !c.body.Replace(n, write) {
-		return body.MemoryFull()
+		return body.MemoryFullError()
 	}
 	c.request.Release()
 	c.request.Recycle()
-	c.restart()
-	if err := c.parse(body.Source{}); err != nil {
+	c.resetAdmission()
+	if err := c.decodeRequest(body.Source{}); err != nil {
 		return err
 	}
-	c.record.Stream = c.request.Streams()
-	return c.admitAgain(c.request.Model())
+	c.record.Stream = c.request.ClientWantsStream()
+	return c.readmit(c.request.Model())
 }
 
-// restart undoes what the gate has stored in the call.
-func (c *Call) restart() {
-	c.rates.reserved.Cancel()
-	t := &c.tries
-	t.excluded, t.rank = t.excluded[:0], 0
-	t.conversation = conversation{prefix: t.conversation.prefix[:0]}
+// resetAdmission undoes what the gate has stored in the call.
+func (c *Call) resetAdmission() {
+	c.limits.reservation.Cancel()
+	t := &c.attemptState
+	t.excluded, t.classRank = t.excluded[:0], 0
+	t.conversation = conversation{hashes: t.conversation.hashes[:0]}
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-// admitAgain resolves and admits a changed call.
-func (c *Call) admitAgain(name []byte) error {
-	if err := c.resolve(name); err != nil {
+// readmit resolves and admits a changed call.
+func (c *Call) readmit(name []byte) error {
+	if err := c.resolveModel(name); err != nil {
 		return err
 	}
 	if c.client.conn != nil {
-		c.client.conn.Unwatch(c)
+		c.client.conn.UnwatchDisconnect(c)
 	}
-	c.public.publish(c.client.requestID, &c.record)
-	if c.client.conn != nil && c.client.conn.Watch(c) {
+	c.callStatus.publish(c.client.requestID, &c.record)
+	if c.client.conn != nil && c.client.conn.WatchDisconnect(c) {
 		return failure.FromAbort(failure.ErrClientGone)
 	}
-	c.times.begun = time.Now()
-	return c.admit()
+	c.times.stepStart = time.Now()
+	return c.reserveKeyLimits()
 }

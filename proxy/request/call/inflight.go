@@ -11,20 +11,20 @@ import (
 	"penstock/upstreams"
 )
 
-// publicState is the part of a running call that the status page reads. publish sets the plain
+// callStatus is the part of a running call that the status page reads. publish sets the plain
 // fields before the connection watches the call. These fields do not change after that. The other
 // fields are atomic.
-type publicState struct {
+type callStatus struct {
 	id                        observe.ID
 	start                     time.Time
 	key, dialect, model, pool string
 	class, account            string
-	stream                    bool
+	isStream                  bool
 
-	phase   atomic.Pointer[observe.Phase]
-	instead atomic.Pointer[snapshot.Model] // the fallback model that answers the call, if any
-	target  atomic.Pointer[upstreams.Upstream]
-	firstAt atomic.Int64 // when the first event arrived, in Unix nanoseconds
+	phase         atomic.Pointer[observe.Phase]
+	fallbackModel atomic.Pointer[snapshot.Model] // the fallback model that answers the call, if any
+	target        atomic.Pointer[upstreams.Upstream]
+	firstAt       atomic.Int64 // when the first event arrived, in Unix nanoseconds
 }
 
 // These are variables, because setPhase must store a pointer without allocating.
@@ -37,31 +37,31 @@ var (
 
 // publish sets the fields that do not change later. It must be called before the connection watches
 // the call.
-func (s *publicState) publish(id []byte, r *observe.Record) {
+func (s *callStatus) publish(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
-	s.start, s.key, s.dialect, s.model, s.pool, s.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
+	s.start, s.key, s.dialect, s.model, s.pool, s.isStream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream
 	s.class, s.account = r.Class, r.Account()
 }
 
 func (c *Call) setPhase(p *observe.Phase) {
 	c.record.Phase = *p
-	c.public.phase.Store(p)
+	c.callStatus.phase.Store(p)
 }
 
-func (s *publicState) answering() string {
-	if m := s.instead.Load(); m != nil {
+func (s *callStatus) answeringModel() string {
+	if m := s.fallbackModel.Load(); m != nil {
 		return m.Config.ID
 	}
 	return s.model
 }
 
-func (s *publicState) row(now time.Time) status.Call {
+func (s *callStatus) statusRow(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,
-		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.stream,
+		Model: s.model, Pool: s.pool, Class: s.class, Stream: s.isStream,
 		State: string(observe.PhaseBody), Duration: status.Millis(now.Sub(s.start)),
 	}
-	if m := s.answering(); m != s.model {
+	if m := s.answeringModel(); m != s.model {
 		row.Model, row.Asked = m, s.model
 	}
 	if p := s.phase.Load(); p != nil {
@@ -78,7 +78,7 @@ func (s *publicState) row(now time.Time) status.Call {
 
 // InFlight returns the running calls whose model is known.
 func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
-	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).public.row(now)) })
+	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).callStatus.statusRow(now)) })
 	return out
 }
 
@@ -87,8 +87,8 @@ func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {
-		s := &w.(*Call).public
-		models[s.answering()]++
+		s := &w.(*Call).callStatus
+		models[s.answeringModel()]++
 		accounts[s.account]++
 	})
 	return models, accounts

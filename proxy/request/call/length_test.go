@@ -27,21 +27,21 @@ models:
 `
 	long := chat("")
 	long = strings.Replace(long, `"hi"`, fmt.Sprintf("%q", strings.Repeat("word ", 4000)), 1)
-	requests := func(e *calltest.Engine) int { return len(e.Requests()) }
+	requests := func(e *calltest.Engine) int { return len(e.RequestBodies()) }
 
 	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(calltest.Say("short"), calltest.Say("long"))
+		a, b := enginePair(calltest.AnswerText("short"), calltest.AnswerText("long"))
 		e := calltest.New(t, byLength, a, b)
 		for body, want := range map[string]string{chat(""): "short", long: "long"} {
 			if got := e.Post(chatPath, body); !strings.Contains(got.Body, want) {
 				t.Errorf("got %s, want it from the engine for %s prompts", got.Body, want)
 			}
 		}
-		a.Answer = calltest.BreakOff
+		a.Answer = calltest.AbortConnection
 		if got := e.Post(chatPath, chat("")); !strings.Contains(got.Body, "long") {
 			t.Errorf("a short prompt after a failure: got %s, want the other engine's answer", got.Body)
 		}
-		b.Answer = calltest.BreakOff
+		b.Answer = calltest.AbortConnection
 		before := requests(a)
 		if got := e.Post(chatPath, long); got.Status != 502 || requests(a) != before {
 			t.Errorf("a long prompt after a failure: got %d and %d requests to the engine for short ones, want 502 and none", got.Status, requests(a)-before)
@@ -49,7 +49,7 @@ models:
 	})
 	t.Run("queue", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := pair(calltest.Say("short"), calltest.After(2*time.Second, calltest.Say("long")))
+			a, b := enginePair(calltest.AnswerText("short"), calltest.Delay(2*time.Second, calltest.AnswerText("long")))
 			e := calltest.New(t, strings.Replace(byLength, "  - id: m\n", "  - id: m\n    queue: {depth: 4, wait: 5s}\n", 1), a, b)
 			answers := make(chan string)
 			for range 2 { // the second call waits for b even though a is free
@@ -67,7 +67,7 @@ models:
 	})
 	t.Run("reload", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			a, b := pair(calltest.Say("short"), calltest.Say("long"))
+			a, b := enginePair(calltest.AnswerText("short"), calltest.AnswerText("long"))
 			e := calltest.New(t, byLength, a, b)
 			e.Load(strings.Replace(byLength, "1000", "100000", 1))
 			if got := e.Post(chatPath, long); !strings.Contains(got.Body, "short") {

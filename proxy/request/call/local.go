@@ -13,9 +13,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countPatience is how long the edge waits for an engine to count tokens. It is short because
+// countTimeout is how long the edge waits for an engine to count tokens. It is short because
 // clients count often and the edge can use its estimate instead.
-const countPatience = 2 * time.Second
+const countTimeout = 2 * time.Second
 
 // answerCount answers a call with the token count of its prompt. It does not use the loop.
 func (c *Call) answerCount() *failure.Failure {
@@ -24,11 +24,11 @@ func (c *Call) answerCount() *failure.Failure {
 		return failure.FromAbort(cause)
 	}
 	if !ok {
-		n = c.tokens.prompt
+		n = c.tokens.estimatedPrompt
 	}
 	out, about := attempt.NewBuffer(), c.callInfo()
 	about.PromptTokens = n
-	c.answerWhole(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
+	c.answerBuffered(out, c.ep.Local.Append((*out)[:0], c.request, about), jsonType)
 	return nil
 }
 
@@ -37,16 +37,16 @@ func (c *Call) answerCount() *failure.Failure {
 func (c *Call) engineCount() (tokens int, ok bool) {
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
-		Pool: c.tries.pool, Key: c.record.Key, Tiers: c.tiers(), Now: time.Now(), Rand: rand.Uint64(),
+		Pool: c.attemptState.pool, Key: c.record.Key, Tiers: c.keyTiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
-	route := routing.First(m.Route) // only the first tier is asked
-	targets, own := route.Targets(), routing.Query{Arms: c.arms()}
+	route := routing.FirstTier(m.Route) // only the first tier is asked
+	targets, own := route.Targets(), routing.Query{Arms: c.callArms()}
 	for i := range targets {
-		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
+		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.MayUseArm(&targets[i]) {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
-	if len(q.Exclude) == len(targets) || m.Crowded() {
+	if len(q.Exclude) == len(targets) || m.HasWaitingCalls() {
 		return 0, false
 	}
 	lease, target, err := route.Acquire(&q)
@@ -54,33 +54,33 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 		return 0, false
 	}
 	x := lease.Exchange()
-	c.abort.Publish(x)
+	c.abort.SetExchange(x)
 	outcome := upstreams.OutcomeClientGone // an outcome that does not blame the engine
 	defer func() {
-		c.tries.counts += x.Sends()
-		c.abort.Withdraw()
+		c.attemptState.countRequests += x.SendCount()
+		c.abort.ClearExchange()
 		x.Close()
 		lease.Release(outcome)
 	}()
 	u := lease.Upstream()
 	c.record.Upstream = u.Name()
-	until := time.Now().Add(countPatience)
+	until := time.Now().Add(countTimeout)
 	request := chat.CountRequest{
 		Served: target.Served, Model: c.request.Model(), ReasoningHistory: m.Rules.ReasoningHistory,
 	}
-	request.Opener, _ = c.request.(chat.Opener)
+	request.Opener, _ = c.request.(chat.ReasoningOpener)
 	err = x.Send(&http1.Request{
 		Method: "POST", Path: u.Engine().Path(local.Operation),
 		ContentType: jsonType, Accept: jsonType,
-		RequestID: c.client.requestID, Traceparent: c.trace.context(&c.client),
-		Tracestate:     c.trace.state(&c.client),
-		Body:           local.Segments(nil, c.body.Client(), &request),
-		ConnectTimeout: min(m.Clocks.Connect.D(), countPatience), WriteTimeout: countPatience,
+		RequestID: c.client.requestID, Traceparent: c.trace.traceparent(&c.client),
+		Tracestate:     c.trace.tracestate(&c.client),
+		Body:           local.Segments(nil, c.body.ClientBytes(), &request),
+		ConnectTimeout: min(m.Clocks.Connect.D(), countTimeout), WriteTimeout: countTimeout,
 	})
 	if err != nil || x.Await(until) != nil || x.Status() != 200 {
 		return 0, false
 	}
-	answer, ended, err := readCount(x, until)
+	answer, ended, err := readCountReply(x, until)
 	if err != nil {
 		return 0, false
 	}
@@ -88,14 +88,14 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 		outcome = upstreams.OutcomeOK
 	}
 	if tokens, ok = local.Read(answer); ok && c.tokens.promptBytes > 0 {
-		u.Averages.LearnTokens(c.tokens.promptBytes, tokens)
+		u.Averages.UpdateBytesPerToken(c.tokens.promptBytes, tokens)
 	}
 	return tokens, ok
 }
 
-// readCount reads the response of a token counter. If the response is too long for a count,
-// readCount reads only the start.
-func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
+// readCountReply reads the response of a token counter. If the response is too long for a count,
+// readCountReply reads only the start.
+func readCountReply(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {
 		n, err := x.Read(answer[len(answer):cap(answer)], until)

@@ -20,44 +20,44 @@ import (
 type sendResult uint8
 
 const (
-	failed   sendResult = iota // the call fails
-	sent                       // an engine has received the request
-	waiting                    // the call waits for a slot and must continue this wait
-	complete                   // the client has received everything except the end of the stream
+	resultFailed   sendResult = iota // the call fails
+	resultSent                       // an engine has received the request
+	resultWaiting                    // the call waits for a slot and must continue this wait
+	resultComplete                   // the client has received everything except the end of the stream
 )
 
-// firstAttempt sends a call that no engine has received, or that has waited for a slot.
-func (c *Call) firstAttempt(now time.Time) (sendResult, *failure.Failure) {
+// sendFirst sends a call that no engine has received, or that has waited for a slot.
+func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 	var lost *failure.Failure
-	if w := c.tries.wait; w != nil {
+	if w := c.attemptState.slotWait; w != nil {
 		lost = w.lost
 	}
-	result, f := c.sendToNext(now)
+	result, f := c.sendToNextEngine(now)
 	switch {
 	case lost == nil:
-	case result == sent:
-		c.resumed()
-	case result == failed && c.abort.Cause() == nil:
+	case result == resultSent:
+		c.recordResume()
+	case result == resultFailed && c.abort.Cause() == nil:
 		f = lost
 	}
-	if result != sent || f == nil {
+	if result != resultSent || f == nil {
 		return result, f
 	}
-	return c.nextAttempt(f)
+	return c.retryAfterFailure(f)
 }
 
-// nextAttempt takes the steps that package retry chooses after an attempt has failed. It returns
+// retryAfterFailure takes the steps that package retry chooses after an attempt has failed. It returns
 // when an engine has received the request, when the call must wait for a slot, or when the call is
 // complete or has failed.
-func (c *Call) nextAttempt(f *failure.Failure) (sendResult, *failure.Failure) {
-	result := sent
-	for result == sent && f != nil {
-		c.noteRejection(f)
-		switch step, changed := c.decide(f); step {
-		case retry.Finish:
-			return complete, f
-		case retry.Repeat, retry.Change:
-			result, f = c.sendAgain(step, changed, f)
+func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failure) {
+	result := resultSent
+	for result == resultSent && f != nil {
+		c.recordRejection(f)
+		switch step, changed := c.chooseStep(f); step {
+		case retry.StepFinish:
+			return resultComplete, f
+		case retry.StepSameEngine, retry.StepChangeRequest:
+			result, f = c.resendToEngine(step, changed, f)
 		default:
 			result, f = c.sendElsewhere(step, f)
 		}
@@ -65,185 +65,185 @@ func (c *Call) nextAttempt(f *failure.Failure) (sendResult, *failure.Failure) {
 	return result, f
 }
 
-// sendToNext sends the call to an engine that has not received it yet. A failure that is returned
+// sendToNextEngine sends the call to an engine that has not received it yet. A failure that is returned
 // together with sent occurred while sending.
-func (c *Call) sendToNext(now time.Time) (sendResult, *failure.Failure) {
+func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	queued := c.record.Queue
-	s, err := c.acquire(now)
+	s, err := c.pickSlot(now)
 	if err != nil && !errors.Is(err, errWaiting) {
 		s, err = c.acquireFallback(now, err)
 	}
 	switch {
 	case errors.Is(err, errWaiting):
-		return waiting, nil
+		return resultWaiting, nil
 	case err != nil:
-		return failed, c.noTarget(err, now)
+		return resultFailed, c.noTargetFailure(err, now)
 	}
 	if waited := c.record.Queue - queued; waited > 0 {
 		now = now.Add(waited)
 	}
 	c.beginAttempt(s, now)
-	c.lowerLimit(s.target)
-	f := c.send(s, s.lease.Exchange())
+	c.lowerTokenLimit(s.target)
+	f := c.sendRequest(s, s.lease.Exchange())
 	c.notifySent()
-	return sent, f
+	return resultSent, f
 }
 
-// sendAgain sends the call to the engine whose attempt has failed.
-func (c *Call) sendAgain(step retry.Step, changed change, f *failure.Failure) (sendResult, *failure.Failure) {
-	if step == retry.Repeat && !pause(&c.abort, notNowPause) {
-		return c.sendElsewhere(retry.Fail, f)
+// resendToEngine sends the call to the engine whose attempt has failed.
+func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure.Failure) (sendResult, *failure.Failure) {
+	if step == retry.StepSameEngine && !sleepUnlessCanceled(&c.abort, sameEnginePause) {
+		return c.sendElsewhere(retry.StepFail, f)
 	}
-	if step == retry.Change {
+	if step == retry.StepChangeRequest {
 		c.applyChange(changed)
 	}
 	now, s := time.Now(), slot{c.attempt.Lease(), c.attempt.Target()}
-	c.recordFailed(f, now)
-	c.tries.sends.Note(step)
-	c.attempt.Close(f.Outcome, now)
-	c.times.addAwaited(now)
-	c.times.begun = now
-	return sent, c.send(s, s.lease.Again())
+	c.recordFailedAttempt(f, now)
+	c.attemptState.stepCounts.CountStep(step)
+	c.attempt.CloseExchange(f.Outcome, now)
+	c.times.addWait(now)
+	c.times.stepStart = now
+	return resultSent, c.sendRequest(s, s.lease.NewExchange())
 }
 
 // sendElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
 // is retry.Fail.
 func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *failure.Failure) {
-	t, now := &c.tries, time.Now()
+	t, now := &c.attemptState, time.Now()
 	// If a request kills engines in the middle of their answers, it must not be resumed at one
 	// engine after another. Its first event therefore does not clear it of suspicion.
-	c.giveUp(f, step != retry.Resume && c.attempt.Reply.Progress().Begun, now)
+	c.endFailedAttempt(f, step != retry.StepResume && c.attempt.Reply.Progress().Begun, now)
 	// The loss of a stream that is resumed is mended, and is no reason to treat the next engines or
 	// their failures differently.
-	if t.failure == nil && step != retry.Resume {
-		t.failure = f
+	if t.firstFailure == nil && step != retry.StepResume {
+		t.firstFailure = f
 	}
 	if cause := c.abort.Cause(); cause != nil {
-		return failed, failure.FromAbort(cause)
+		return resultFailed, failure.FromAbort(cause)
 	}
-	if step == retry.Fail {
-		return failed, c.lastFailure(f)
+	if step == retry.StepFail {
+		return resultFailed, c.finalFailure(f)
 	}
-	c.excludeFor(step)
-	if step == retry.Resume {
-		t.recording.Continue(c.request.Chat())
+	c.excludeForStep(step)
+	if step == retry.StepResume {
+		t.recording.AttachTo(c.request.Chat())
 	}
-	t.doubted = t.doubted || f.Doubt != nil && !f.Retry && step != retry.Resume
-	c.times.addAwaited(now)
-	result, after := c.sendToNext(now)
+	t.resentInDoubt = t.resentInDoubt || f.Doubt != nil && !f.Retry && step != retry.StepResume
+	c.times.addWait(now)
+	result, after := c.sendToNextEngine(now)
 	switch {
-	case result == failed && step == retry.Resume:
-		return failed, f // the lack of a slot is only a consequence
-	case result == failed:
-		return failed, after
-	case result == waiting && step == retry.Resume:
-		t.wait.lost = f
-		return waiting, nil
-	case step == retry.Resume:
-		c.resumed()
+	case result == resultFailed && step == retry.StepResume:
+		return resultFailed, f // the lack of a slot is only a consequence
+	case result == resultFailed:
+		return resultFailed, after
+	case result == resultWaiting && step == retry.StepResume:
+		t.slotWait.lost = f
+		return resultWaiting, nil
+	case step == retry.StepResume:
+		c.recordResume()
 		return result, after
 	}
-	t.sends.Note(step)
-	c.shared.Counters.sentElsewhere(step, f)
+	t.stepCounts.CountStep(step)
+	c.services.Counters.countSentElsewhere(step, f)
 	if lease := c.attempt.Lease(); f.Doubt != nil && lease != nil {
-		lease.Settles(f.Doubt)
+		lease.SetDisputed(f.Doubt)
 	}
 	return result, after
 }
 
-// resumed records that another engine was asked to continue the stream.
-func (c *Call) resumed() {
-	c.tries.recording.NextEngine()
-	c.tries.sends.Note(retry.Resume)
-	c.shared.Counters.Resumed.Inc()
+// recordResume records that another engine was asked to continue the stream.
+func (c *Call) recordResume() {
+	c.attemptState.recording.NextEngine()
+	c.attemptState.stepCounts.CountStep(retry.StepResume)
+	c.services.Counters.Resumed.Inc()
 }
 
-// excludeFor excludes the current engine, and all engines to which the step must not send the call.
-func (c *Call) excludeFor(step retry.Step) {
-	t := &c.tries
-	if step == retry.Larger {
-		x := c.contexts()
-		t.excluded = x.appendSmaller(t.excluded)
+// excludeForStep excludes the current engine, and all engines to which the step must not send the call.
+func (c *Call) excludeForStep(step retry.Step) {
+	t := &c.attemptState
+	if step == retry.StepLongerContext {
+		x := c.compareContexts()
+		t.excluded = x.appendTooShort(t.excluded)
 	}
-	if step == retry.Below {
-		c.leaveTier()
+	if step == retry.StepLaterTier {
+		c.excludeTier()
 	}
-	if step == retry.Resume {
+	if step == retry.StepResume {
 		t.excluded = appendCannotContinue(t.excluded, c.config.model.Route.Targets(), t.recording.HasReasoning())
 	}
 	t.exclude(t.upstream)
 }
 
-// decide chooses the next step, and the change that retry.Change makes. If the step needs the retry
+// chooseStep chooses the next step, and the change that retry.Change makes. If the step needs the retry
 // budget but the budget is empty, decide chooses a step that does not need it.
-func (c *Call) decide(f *failure.Failure) (retry.Step, change) {
-	changed, changeable := c.changeFor(f)
-	state := c.state(f)
-	why := retry.Failure{Cause: f.Next(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.begun)}
+func (c *Call) chooseStep(f *failure.Failure) (retry.Step, requestChange) {
+	changed, changeable := c.findChange(f)
+	state := c.retryState(f)
+	why := retry.Failure{Cause: f.RetryCause(), Elsewhere: f.Retry, Changeable: changeable, Worked: time.Since(c.times.stepStart)}
 	step := retry.Decide(&state, &why)
-	if !retry.Charged(step, &why) || c.shared.takeRetry(c.config.snapshot.Config.Retry.Budget) {
+	if !retry.UsesRetryBudget(step, &why) || c.services.spendRetryBudget(c.config.snapshot.Config.Retry.Budget) {
 		return step, changed
 	}
 	state.NoBudget = true
 	return retry.Decide(&state, &why), changed
 }
 
-func (c *Call) state(f *failure.Failure) retry.State {
-	s := retry.State{
-		Part:  c.showsPart(),
-		Spent: c.request.Spent() || c.record.Committed && !c.body.Held(),
+func (c *Call) retryState(f *failure.Failure) retry.CallState {
+	s := retry.CallState{
+		Part:  c.clientHasPart(),
+		Spent: c.request.IsConsumed() || c.record.Committed && !c.body.HasBytes(),
 		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
-		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.tries.sends,
+		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.attemptState.stepCounts,
 	}
 	if s.Part {
-		s.Resumable = f.EngineLost() && c.mayResume(time.Now())
-		s.Complete = s.Resumable && c.tries.recording.Full(&c.request.Chat().Tokens)
+		s.Resumable = f.CanResume() && c.canResumeNow(time.Now())
+		s.Complete = s.Resumable && c.attemptState.recording.HasReachedLimit(&c.request.Chat().Tokens)
 		return s
 	}
-	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
+	s.BodyFails = f.Failed != 0 && c.fingerprint.hasFailed(time.Now())
 	if c.attempt.Target() != nil {
-		s.Room, s.Below = c.otherTarget(), c.mayLeaveTier()
+		s.Room, s.Below = c.hasOtherTarget(), c.mayLeaveTier()
 		if f.API.Code == apierr.CodeContextLength {
-			x := c.contexts()
-			s.Longer = x.roomElsewhere()
+			x := c.compareContexts()
+			s.Longer = x.fitsElsewhere()
 		}
 	}
 	return s
 }
 
-func (c *Call) lastFailure(f *failure.Failure) *failure.Failure {
-	t := &c.tries
-	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
+func (c *Call) finalFailure(f *failure.Failure) *failure.Failure {
+	t := &c.attemptState
+	if t.resentInDoubt && f.Outcome != upstreams.OutcomeRejected {
 		// The client gets the first refusal, because no other engine contradicted it.
-		return t.failure
+		return t.firstFailure
 	}
 	if f.API.Code == apierr.CodeContextLength && !c.config.model.Rules.Strict && c.attempt.Target() != nil && !c.ep.Form {
-		x := c.contexts()
-		x.explain(f)
+		x := c.compareContexts()
+		x.explainOverflow(f)
 	}
 	return f
 }
 
-func (c *Call) noTarget(err error, now time.Time) *failure.Failure {
+func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	if cause := c.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)
 	}
 	var full *routing.FullError
-	if first := c.tries.failure; first != nil && !(c.tries.sends.Longer > 0 && errors.As(err, &full)) {
+	if first := c.attemptState.firstFailure; first != nil && !(c.attemptState.stepCounts.Longer > 0 && errors.As(err, &full)) {
 		return first // the client gets the first failure that was not mended by a resume
 	}
 	c.recordOwnArm()
 	m := c.config.model
-	next := m.Route.NextChance(c.tiers(), now)
-	return failure.FromAcquire(err, failure.FullRetryAfter(m, c.tries.pool), next)
+	next := m.Route.NextChance(c.keyTiers(), now)
+	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.attemptState.pool), next)
 }
 
-// giveUp ends a failed attempt. If begun is true, the request is not suspected of having killed the
+// endFailedAttempt ends a failed attempt. If begun is true, the request is not suspected of having killed the
 // engine.
-func (c *Call) giveUp(f *failure.Failure, begun bool, now time.Time) {
-	c.poison.recordLoss(f, begun, c.tries.upstream, now)
-	if first := c.tries.failure; f.Failed != 0 {
-		c.poison.recordFailure(now)
+func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
+	c.fingerprint.recordLoss(f, begun, c.attemptState.upstream, now)
+	if first := c.attemptState.firstFailure; f.Failed != 0 {
+		c.fingerprint.recordFailure(now)
 		// Two engines failed in the same way, so the request is to blame.
 		if first != nil && first.Failed == f.Failed {
 			f.Outcome = upstreams.OutcomeRejected
@@ -252,12 +252,12 @@ func (c *Call) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	c.failAttempt(f, now)
 }
 
-// notNowPause is the pause before another request to an engine that cannot answer at the moment.
-const notNowPause = 300 * time.Millisecond
+// sameEnginePause is the pause before another request to an engine that cannot answer at the moment.
+const sameEnginePause = 300 * time.Millisecond
 
-// pause waits for t. It returns false if the call is canceled.
-func pause(abort *attempt.Abort, t time.Duration) bool {
-	done, ok := abort.Wait()
+// sleepUnlessCanceled waits for t. It returns false if the call is canceled.
+func sleepUnlessCanceled(abort *attempt.Abort, t time.Duration) bool {
+	done, ok := abort.Done()
 	if !ok {
 		return false
 	}

@@ -50,17 +50,17 @@ models:
 ` + more
 }
 
-func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
+func enginePair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
 }
 
-func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func neverAnswer(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // events returns a handler that streams the given events. After the last event, the handler ends
 // the stream or breaks the connection.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		s := calltest.Stream(w)
+		s := calltest.StartStream(w)
 		for _, data := range all {
 			s.Send(data)
 		}
@@ -88,19 +88,19 @@ func TestAfterFailure(t *testing.T) {
 		has    string // expected part of the answer body
 		sends  [2]int // expected number of requests to each engine
 	}{
-		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
-		{name: "cut off", first: calltest.BreakOff, status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "500", first: calltest.Refuse(500, "cuda"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "502", first: calltest.Refuse(502, "bad"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "503", first: calltest.Refuse(503, "busy"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "429", first: calltest.Refuse(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "no model", first: calltest.Refuse(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "400", first: calltest.Refuse(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
-		{name: "no json", first: calltest.Reply(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "html", first: calltest.Reply(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "good", first: calltest.AnswerText("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
+		{name: "cut off", first: calltest.AbortConnection, status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "500", first: calltest.AnswerError(500, "cuda"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "502", first: calltest.AnswerError(502, "bad"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "503", first: calltest.AnswerError(503, "busy"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "429", first: calltest.AnswerError(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no model", first: calltest.AnswerError(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "400", first: calltest.AnswerError(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
+		{name: "no json", first: calltest.AnswerPieces(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "html", first: calltest.AnswerPieces(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "empty stream", first: events(false), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "error at once", first: events(false, `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "no event", first: calltest.Reply(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no event", first: calltest.AnswerPieces(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "in the middle", first: events(true, delta("half")), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 		{name: "error later", first: events(false, delta("half"), `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 	}
@@ -114,14 +114,14 @@ func TestAfterFailure(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					// Round-robin may start at either engine. Both engines therefore take their
 					// answers from one shared sequence, which begins with the failure.
-					turn := calltest.InTurn(tt.first, calltest.Say("other"))
-					a, b := pair(turn, turn)
+					turn := calltest.AnswerSequence(tt.first, calltest.AnswerText("other"))
+					a, b := enginePair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
 					got := e.Post(chatPath, body)
 					if got.Status != tt.status || !strings.Contains(got.Body, tt.has) {
 						t.Errorf("got %d %s, want %d with %q", got.Status, got.Body, tt.status, tt.has)
 					}
-					if n := len(a.Requests()) + len(b.Requests()); n != tt.sends[0]+tt.sends[1] {
+					if n := len(a.RequestBodies()) + len(b.RequestBodies()); n != tt.sends[0]+tt.sends[1] {
 						t.Errorf("%d requests were sent, want %d", n, tt.sends[0]+tt.sends[1])
 					}
 				})
@@ -139,16 +139,16 @@ func TestBothFail(t *testing.T) {
 		status           int
 		has              []string
 	}{
-		{"chat", chatPath, chat(""), calltest.BreakOff, 502, []string{`"upstream_unreachable"`, `"api_error"`}},
-		{"chat 503", chatPath, chat(stream), calltest.Refuse(503, "full"), 503, []string{`"code"`}},
-		{"messages", messagesPath, chat(`,"max_tokens":9`), calltest.BreakOff, 529, []string{`"type":"error"`, `"overloaded_error"`}},
-		{"messages 429", messagesPath, chat(`,"max_tokens":9,"stream":true`), calltest.Refuse(429, "full"), 429, []string{"rate_limit_error"}},
-		{"responses", responsesPath, `{"model":"m","input":"hi"}`, calltest.BreakOff, 502, []string{`"error"`, `"code"`}},
+		{"chat", chatPath, chat(""), calltest.AbortConnection, 502, []string{`"upstream_unreachable"`, `"api_error"`}},
+		{"chat 503", chatPath, chat(stream), calltest.AnswerError(503, "full"), 503, []string{`"code"`}},
+		{"messages", messagesPath, chat(`,"max_tokens":9`), calltest.AbortConnection, 529, []string{`"type":"error"`, `"overloaded_error"`}},
+		{"messages 429", messagesPath, chat(`,"max_tokens":9,"stream":true`), calltest.AnswerError(429, "full"), 429, []string{"rate_limit_error"}},
+		{"responses", responsesPath, `{"model":"m","input":"hi"}`, calltest.AbortConnection, 502, []string{`"error"`, `"code"`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := pair(tt.answer, tt.answer)
+				a, b := enginePair(tt.answer, tt.answer)
 				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
 				if got.Status != tt.status {
 					t.Errorf("got %d %s, want %d", got.Status, got.Body, tt.status)
@@ -158,8 +158,8 @@ func TestBothFail(t *testing.T) {
 						t.Errorf("got %s, want %q in it", got.Body, part)
 					}
 				}
-				if len(a.Requests()) != 1 || len(b.Requests()) != 1 {
-					t.Errorf("sent %d and %d times, want once each", len(a.Requests()), len(b.Requests()))
+				if len(a.RequestBodies()) != 1 || len(b.RequestBodies()) != 1 {
+					t.Errorf("sent %d and %d times, want once each", len(a.RequestBodies()), len(b.RequestBodies()))
 				}
 			})
 		})
@@ -187,7 +187,7 @@ func TestDialects(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(fmt.Sprint(i, tt.path), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := pair(calltest.Say("good day"), calltest.Say("good day"))
+				a, b := enginePair(calltest.AnswerText("good day"), calltest.AnswerText("good day"))
 				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
 				if got.Status != 200 {
 					t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
@@ -205,7 +205,7 @@ func TestDialects(t *testing.T) {
 // TestClocks checks each configured time limit, using an engine that delays its answer.
 func TestClocks(t *testing.T) {
 	halfway := func(w http.ResponseWriter, r *http.Request) {
-		calltest.Stream(w).Say("half")
+		calltest.StartStream(w).SendText("half")
 		<-r.Context().Done()
 	}
 	tests := []struct {
@@ -215,16 +215,16 @@ func TestClocks(t *testing.T) {
 		has             string
 		took            time.Duration
 	}{
-		{"first event", "timeouts: {first_event: 20s}\nstream: {commit_after: 0s}", chat(stream), silent, 504, "timeout", 20 * time.Second},
-		{"first event, announced", "timeouts: {first_event: 20s}", chat(stream), silent, 200, "timeout", 20 * time.Second},
-		{"whole", "timeouts: {answer: 40s}", chat(""), silent, 504, "timeout", 40 * time.Second},
+		{"first event", "timeouts: {first_event: 20s}\nstream: {commit_after: 0s}", chat(stream), neverAnswer, 504, "timeout", 20 * time.Second},
+		{"first event, announced", "timeouts: {first_event: 20s}", chat(stream), neverAnswer, 200, "timeout", 20 * time.Second},
+		{"whole", "timeouts: {answer: 40s}", chat(""), neverAnswer, 504, "timeout", 40 * time.Second},
 		{"idle", "timeouts: {idle: 30s}", chat(stream), halfway, 200, "timeout", 30 * time.Second},
 		{"total", "timeouts: {total: 50s}", chat(stream), halfway, 200, "timeout", 50 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := pair(tt.answer, tt.answer)
+				a, b := enginePair(tt.answer, tt.answer)
 				got := calltest.New(t, twoEngines(tt.top, ""), a, b).Post(chatPath, tt.body)
 				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || got.Took != tt.took {
 					t.Errorf("got %d after %v: %s; want %d after %v with %q", got.Status, got.Took, got.Body, tt.status, tt.took, tt.has)
@@ -250,7 +250,7 @@ func TestKeepalives(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				only := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.After(50*time.Second, calltest.Say("late"))}
+				only := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.Delay(50*time.Second, calltest.AnswerText("late"))}
 				var at []time.Duration
 				early := ""
 				to := &calltest.Client{Lines: func(when time.Duration, piece string) {
@@ -274,15 +274,15 @@ func TestKeepalives(t *testing.T) {
 // moves away from a silent engine.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := calltest.After(50*time.Second, calltest.Say("late"))
-		a, b := pair(slow, slow)
+		slow := calltest.Delay(50*time.Second, calltest.AnswerText("late"))
+		a, b := enginePair(slow, slow)
 		var longest, last time.Duration
 		to := &calltest.Client{Lines: func(when time.Duration, _ string) {
 			longest, last = max(longest, when-last), when
 		}}
 		e := calltest.New(t, twoEngines("", ""), a, b)
 		got := e.Send(to, chatPath, chat(stream))
-		if n := e.Count(`penstock_calls_moved_total{reason="stalled"}`); got.Status != 200 || n != 1 {
+		if n := e.CounterValue(`penstock_calls_moved_total{reason="stalled"}`); got.Status != 200 || n != 1 {
 			t.Fatalf("got %d after %d moves, want one: %s", got.Status, n, got.Body)
 		}
 		if longest > 15*time.Second {
@@ -296,19 +296,19 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {
-			s := calltest.Stream(w)
-			s.Say("one ")
+			s := calltest.StartStream(w)
+			s.SendText("one ")
 			time.Sleep(50 * time.Second)
-			s.Say("two")
-			s.End()
+			s.SendText("two")
+			s.Finish()
 		}
-		a, b := pair(halting, halting)
+		a, b := enginePair(halting, halting)
 		e := calltest.New(t, strings.Replace(twoEngines("", ""), "round_robin", "least_loaded", 1), a, b)
 		got := e.Post(chatPath, chat(stream))
 		if got.Status != 200 || got.Err != nil || !strings.Contains(got.Body, "two") || !strings.HasSuffix(got.Body, "data: [DONE]\n\n") {
 			t.Errorf("got %d, %v, want a 200 that ends with the second engine's text: %s", got.Status, got.Err, got.Body)
 		}
-		if n := e.Count("penstock_panics_total"); n != 0 {
+		if n := e.CounterValue("penstock_panics_total"); n != 0 {
 			t.Errorf("got %d panics, want 0", n)
 		}
 	})
@@ -320,12 +320,12 @@ func TestClientLeaves(t *testing.T) {
 		ended := make(chan time.Duration, 2)
 		endless := func(w http.ResponseWriter, r *http.Request) {
 			begun := time.Now()
-			for s := calltest.Stream(w); r.Context().Err() == nil; time.Sleep(time.Second) {
-				s.Say("on ")
+			for s := calltest.StartStream(w); r.Context().Err() == nil; time.Sleep(time.Second) {
+				s.SendText("on ")
 			}
 			ended <- time.Since(begun)
 		}
-		a, b := pair(endless, endless)
+		a, b := enginePair(endless, endless)
 		e := calltest.New(t, twoEngines("", ""), a, b)
 		if got := e.Send(&calltest.Client{Stays: 3}, chatPath, chat(stream)); got.Err == nil {
 			t.Error("the stream has ended well")

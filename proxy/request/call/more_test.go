@@ -20,7 +20,7 @@ import (
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
-			e := calltest.New(t, oneEngine("", ""), only(calltest.Say(strings.Repeat("word", 100_000))))
+			e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.AnswerText(strings.Repeat("word", 100_000))))
 			if got := e.Post(path, body); got.Status != 200 || got.Err != nil || len(got.Body) < 400_000 {
 				t.Errorf("%s: got %d, %v, %d bytes, want a 200 with at least 400000", path, got.Status, got.Err, len(got.Body))
 			}
@@ -44,7 +44,7 @@ models:
 	hashes := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b"))
 	synctest.Test(t, func(t *testing.T) {
 		both := strings.Replace(one, "keys:\n", "keys:\n  - {id: a, hash: \"sha256:HASHA\"}\n", 1)
-		e := calltest.New(t, hashes.Replace(both), only(calltest.After(20*time.Second, calltest.Say("late"))))
+		e := calltest.New(t, hashes.Replace(both), singleEngine(calltest.Delay(20*time.Second, calltest.AnswerText("late"))))
 		clients, done := []*calltest.Client{{}, {}}, []chan *calltest.Answer{make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)}
 		for i, key := range []string{"sk-secret-a", "sk-secret-b"} {
 			go func() { done[i] <- e.Send(clients[i], chatPath, chat(""), "Authorization: Bearer "+key) }()
@@ -52,7 +52,7 @@ models:
 		time.Sleep(5 * time.Second)
 		e.Load(hashes.Replace(one))
 		for _, client := range clients {
-			client.WithCall(func(c *call.Call) { c.Revoke(e.Services.Current().Keys) })
+			client.WithCall(func(c *call.Call) { c.CancelIfRevoked(e.Services.Current().Keys) })
 		}
 		if got := <-done[0]; got.Status != 401 || got.Took > 6*time.Second {
 			t.Errorf("the removed key's: %d after %v: %s", got.Status, got.Took, got.Body)
@@ -65,7 +65,7 @@ models:
 
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), only(nil))
+		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), singleEngine(nil))
 		for _, tt := range []struct {
 			body   string
 			header string
@@ -112,7 +112,7 @@ models:
 				}
 			}
 		}
-		sentA, sentB := a.Requests(), b.Requests()
+		sentA, sentB := a.RequestBodies(), b.RequestBodies()
 		if len(sentA)%2 != 0 || len(sentA) < 20 || len(sentB) < 20 {
 			t.Errorf("%d and %d calls: want about half each, and both of a conversation at one", len(sentA), len(sentB))
 		}
@@ -122,10 +122,10 @@ models:
 // TestNotNow checks that a request is sent again to an engine that is still loading the model.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
+		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.AnswerSequence(calltest.AnswerError(503, "Loading model"), calltest.AnswerText("loaded"))}
 		yaml := strings.Replace(oneEngine("", ""), "engine: vllm", "engine: llamacpp", 1)
 		got := calltest.New(t, yaml, a).Post(chatPath, chat(""))
-		if n := len(a.Requests()); got.Status == 200 && n != 2 || got.Status != 200 && n != 1 {
+		if n := len(a.RequestBodies()); got.Status == 200 && n != 2 || got.Status != 200 && n != 1 {
 			t.Errorf("got %d %s after %d requests", got.Status, got.Body, n)
 		}
 	})
@@ -143,15 +143,15 @@ models:
   - {id: m, prompt_cache: per_key, deployments: [{upstream: a}]}
 `
 	synctest.Test(t, func(t *testing.T) {
-		a := only(nil)
+		a := singleEngine(nil)
 		e := calltest.New(t, strings.ReplaceAll(yaml, "HASHA", calltest.Hash("sk-secret-a")), a)
 		if got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a"); got.Status != 200 {
 			t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
 		}
-		if sent := a.Requests(); !strings.Contains(sent[0], `"cache_salt"`) || strings.Contains(sent[0], "secret") {
+		if sent := a.RequestBodies(); !strings.Contains(sent[0], `"cache_salt"`) || strings.Contains(sent[0], "secret") {
 			t.Errorf("sent %s, want a salt, and nothing of the key in it", sent[0])
 		}
-		e.Services.Forget()
+		e.Services.ForgetProfiles()
 	})
 }
 
@@ -159,8 +159,8 @@ models:
 // last token, because then only the end of the stream is missing.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
-		a, b := pair(turn, turn)
+		turn := calltest.AnswerSequence(events(true, delta("one "), delta("two")), calltest.AnswerText("three"))
+		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b).Post(chatPath, chat(`,"stream":true,"max_tokens":2`))
 		if got.Err != nil || strings.Contains(got.Body, `"error"`) || !strings.Contains(got.Body, "data: [DONE]") {
 			t.Errorf("error %v, want a complete stream: %s", got.Err, got.Body)
@@ -171,7 +171,7 @@ func TestResumedAtItsLimit(t *testing.T) {
 // TestShares checks how WebSocket messages count against key limits.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
 		e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}})
 		s := e.Services.Current()
 		var h fasthttp.RequestHeader
@@ -185,7 +185,7 @@ func TestShares(t *testing.T) {
 				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
 			}
 		}
-		if call.ReadingOf(s, key) == nil || call.ConversationsOf(s, key) == nil {
+		if call.IncompleteBodyCounter(s, key) == nil || call.ConversationCounter(s, key) == nil {
 			t.Error("of two keys, one has no share of the memory")
 		}
 		if held, refused := call.CountWaiting(s, key); held == nil || refused != nil {
@@ -200,9 +200,9 @@ func TestShares(t *testing.T) {
 // contains it, and that nothing is cached if the edge has no keys.
 func TestLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
 		with := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}}).Services.Current()
-		without := calltest.New(t, oneEngine("", ""), only(nil)).Services.Current()
+		without := calltest.New(t, oneEngine("", ""), singleEngine(nil)).Services.Current()
 		for name, value := range map[string]string{"Authorization": "Bearer sk-secret-a", "X-Api-Key": "sk-secret-a"} {
 			var h fasthttp.RequestHeader
 			h.Set(name, value)
@@ -217,17 +217,17 @@ func TestLastKey(t *testing.T) {
 	})
 }
 
-// hung is a handler that sends the start of an answer and then stops.
-func hung(w http.ResponseWriter, r *http.Request) {
-	calltest.Stream(w).Say("half")
+// answerHalf is a handler that sends the start of an answer and then stops.
+func answerHalf(w http.ResponseWriter, r *http.Request) {
+	calltest.StartStream(w).SendText("half")
 	<-r.Context().Done()
 }
 
 // TestHungEngine checks that a stream moves to another engine after its engine hangs.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.InTurn(hung, calltest.Say("other"))
-		a, b := pair(turn, turn)
+		turn := calltest.AnswerSequence(answerHalf, calltest.AnswerText("other"))
+		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("timeouts: {idle: 20s}", "    retry: {resume: 1}\n"), a, b).Post(chatPath, chat(stream))
 		if got.Err != nil || !strings.Contains(got.Body, "half") || !strings.Contains(got.Body, "other") {
 			t.Errorf("error %v, want the texts of both engines: %s", got.Err, got.Body)

@@ -14,22 +14,22 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// scratch is a feature that is implemented only in this file, outside the edge. It takes part in
+// recordingFeature is a feature that is implemented only in this file, outside the edge. It takes part in
 // calls if the configuration has the model m, and records its notifications.
-type scratch struct {
+type recordingFeature struct {
 	unwanted bool // whether Join returns nil
 	uses     int  // number of times that Uses was called
 	events   []string
 	shown    strings.Builder
 }
 
-func (s *scratch) Uses(snap *snapshot.Snapshot) bool {
+func (s *recordingFeature) IsEnabled(snap *snapshot.Snapshot) bool {
 	s.uses++
 	_, ok := snap.ModelByID("m")
 	return ok
 }
 
-func (s *scratch) Join(c *participant.Call) participant.Participant {
+func (s *recordingFeature) Join(c *participant.Call) participant.Participant {
 	s.events = append(s.events, "join "+c.Model.Config.ID)
 	if s.unwanted {
 		return nil
@@ -38,13 +38,13 @@ func (s *scratch) Join(c *participant.Call) participant.Participant {
 	return s
 }
 
-func (s *scratch) Sent(c *participant.Call) {
+func (s *recordingFeature) OnSent(c *participant.Call) {
 	s.events = append(s.events, "sent "+string(rune('0'+c.Engines)))
 }
 
-func (s *scratch) Shown(b []byte) { s.shown.Write(b) }
+func (s *recordingFeature) OnAnswerWritten(b []byte) { s.shown.Write(b) }
 
-func (s *scratch) End(_ *participant.Call, r *observe.Record) {
+func (s *recordingFeature) OnEnd(_ *participant.Call, r *observe.Record) {
 	s.events = append(s.events, "end "+string(r.Outcome))
 }
 
@@ -60,12 +60,12 @@ func TestParticipant(t *testing.T) {
 		unwanted    bool
 		want        []string
 	}{
-		{"whole", chat(""), calltest.Say("hi"), nil, 0, false, []string{"join m", "sent 1", "end ok"}},
+		{"whole", chat(""), calltest.AnswerText("hi"), nil, 0, false, []string{"join m", "sent 1", "end ok"}},
 		{"stream", chat(stream), events, nil, 0, false, []string{"join m", "sent 1", "end ok"}},
-		{"another engine", chat(""), calltest.BreakOff, calltest.Say("hi"), 0, false, []string{"join m", "sent 1", "sent 2", "end ok"}},
-		{"no engine answers", chat(""), calltest.BreakOff, calltest.BreakOff, 0, false, []string{"join m", "sent 1", "sent 2", "end upstream_fail"}},
+		{"another engine", chat(""), calltest.AbortConnection, calltest.AnswerText("hi"), 0, false, []string{"join m", "sent 1", "sent 2", "end ok"}},
+		{"no engine answers", chat(""), calltest.AbortConnection, calltest.AbortConnection, 0, false, []string{"join m", "sent 1", "sent 2", "end upstream_fail"}},
 		{"the client leaves", chat(stream), events, nil, 1, false, []string{"join m", "sent 1", "end client_gone"}},
-		{"takes no part", chat(""), calltest.Say("hi"), nil, 0, true, []string{"join m"}},
+		{"takes no part", chat(""), calltest.AnswerText("hi"), nil, 0, true, []string{"join m"}},
 		{"refused before it joins", strings.Replace(chat(""), `"m"`, `"none"`, 1), nil, nil, 0, false, nil},
 	}
 	for _, tt := range tests {
@@ -79,8 +79,8 @@ func TestParticipant(t *testing.T) {
 						tt.first(w, r)
 					}
 				}
-				a, b := pair(answer, answer)
-				e, s := calltest.New(t, twoEngines("", ""), a, b), &scratch{unwanted: tt.unwanted}
+				a, b := enginePair(answer, answer)
+				e, s := calltest.New(t, twoEngines("", ""), a, b), &recordingFeature{unwanted: tt.unwanted}
 				e.Services.Features = append(e.Services.Features, s)
 				got := e.Send(&calltest.Client{Stays: tt.stays}, chatPath, tt.body)
 				if !slices.Equal(s.events, tt.want) {
@@ -102,7 +102,7 @@ func TestParticipant(t *testing.T) {
 // configuration does not use it, and that it is consulted again after a reload.
 func TestFeaturesOfAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := only(nil), &scratch{}
+		a, s := singleEngine(nil), &recordingFeature{}
 		e := calltest.New(t, strings.ReplaceAll(oneEngine("", ""), "id: m", "id: other"), a)
 		e.Services.Features = append(e.Services.Features, s)
 		for range 3 {

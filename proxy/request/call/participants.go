@@ -8,38 +8,38 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// features caches which features a configuration uses.
-type features struct{ of atomic.Pointer[usedFeatures] }
+// featureCache caches which features a configuration uses.
+type featureCache struct{ cached atomic.Pointer[usedFeatures] }
 
 type usedFeatures struct {
 	snapshot *snapshot.Snapshot
 	list     []participant.Feature
 }
 
-// used returns those features in all that the snapshot uses. It caches the result for one snapshot.
-func (f *features) used(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
-	if u := f.of.Load(); u != nil && u.snapshot == s {
+// usedFeatures returns those features in all that the snapshot uses. It caches the result for one snapshot.
+func (f *featureCache) usedFeatures(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
+	if u := f.cached.Load(); u != nil && u.snapshot == s {
 		return u.list
 	}
 	u := &usedFeatures{snapshot: s}
 	for _, feature := range all {
-		if feature.Uses(s) {
+		if feature.IsEnabled(s) {
 			u.list = append(u.list, feature)
 		}
 	}
-	f.of.Store(u)
+	f.cached.Store(u)
 	return u.list
 }
 
 type participants []participant.Participant
 
-// join lets each feature that the configuration uses join the call.
-func (c *Call) join() {
-	list := c.shared.used.used(c.config.snapshot, c.shared.Features)
+// joinParticipants lets each feature that the configuration uses join the call.
+func (c *Call) joinParticipants() {
+	list := c.services.featureCache.usedFeatures(c.config.snapshot, c.services.Features)
 	if len(list) == 0 {
 		return
 	}
-	about := c.about(c.times.begun)
+	about := c.participantCall(c.times.stepStart)
 	for _, feature := range list {
 		if p := feature.Join(&about); p != nil {
 			c.participants = append(c.participants, p)
@@ -52,9 +52,9 @@ func (c *Call) notifySent() {
 	if len(c.participants) == 0 {
 		return
 	}
-	about := c.about(c.times.begun)
+	about := c.participantCall(c.times.stepStart)
 	for _, p := range c.participants {
-		p.Sent(&about)
+		p.OnSent(&about)
 	}
 }
 
@@ -63,26 +63,26 @@ func (c *Call) endParticipants(now time.Time) {
 		return
 	}
 	if c.relay == nil && c.client.ctx != nil {
-		c.participants.shown(c.client.ctx.Response.Body())
+		c.participants.notifyShown(c.client.ctx.Response.Body())
 	}
-	about := c.about(now)
+	about := c.participantCall(now)
 	for _, p := range c.participants {
-		p.End(&about, &c.record)
+		p.OnEnd(&about, &c.record)
 	}
 }
 
-// shown passes the bytes that the client has received to the participants.
-func (all participants) shown(b []byte) {
+// notifyShown passes the bytes that the client has received to the participants.
+func (all participants) notifyShown(b []byte) {
 	for _, p := range all {
-		p.Shown(b)
+		p.OnAnswerWritten(b)
 	}
 }
 
-func (c *Call) about(now time.Time) participant.Call {
+func (c *Call) participantCall(now time.Time) participant.Call {
 	a := participant.Call{
 		Snapshot: c.config.snapshot, Model: c.config.model, Endpoint: c.ep, Request: c.request, Body: &c.body,
-		RequestID: c.client.requestID, Key: c.rates.key, Pool: c.tries.pool, Tiers: c.tiers(),
-		Tokens: c.tokens.prompt, Engines: c.tries.targets, Fallback: c.record.Asked != "", Now: now, Abort: &c.abort,
+		RequestID: c.client.requestID, Key: c.limits.key, Pool: c.attemptState.pool, Tiers: c.keyTiers(),
+		Tokens: c.tokens.estimatedPrompt, Engines: c.attemptState.targetCount, Fallback: c.record.Asked != "", Now: now, Abort: &c.abort,
 	}
 	if c.client.ctx != nil && c.relay == nil {
 		a.Response = &c.client.ctx.Response.Header
@@ -93,12 +93,12 @@ func (c *Call) about(now time.Time) participant.Call {
 // participantsWriter is a chunkWriter that also passes the bytes written by a relay to the
 // participants.
 type participantsWriter struct {
-	to   chunkWriter
-	show participants
+	next         chunkWriter
+	participants participants
 }
 
-func (w participantsWriter) write(out *[]byte, last bool) (int, error) {
-	n, err := w.to.write(out, last)
-	w.show.shown((*out)[chunkRoom : chunkRoom+n])
+func (w participantsWriter) writeChunk(out *[]byte, last bool) (int, error) {
+	n, err := w.next.writeChunk(out, last)
+	w.participants.notifyShown((*out)[chunkPrefixLen : chunkPrefixLen+n])
 	return n, err
 }

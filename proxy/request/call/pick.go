@@ -25,24 +25,24 @@ func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
 	return s, err
 }
 
-// acquire picks a target and acquires a slot. If no slot is free and the model has a queue, it
+// pickSlot picks a target and acquires a slot. If no slot is free and the model has a queue, it
 // waits in the queue. If a reload has retired all targets in the call's snapshot, acquire tries the
 // newest snapshot, so that a reload does not reject calls. If the wait must be interrupted, acquire
 // returns errWaiting, and the next call of acquire resumes the wait.
-func (c *Call) acquire(now time.Time) (slot, error) {
-	if next := c.tries.takeNext(); next.lease != nil {
+func (c *Call) pickSlot(now time.Time) (slot, error) {
+	if next := c.attemptState.takeReservedSlot(); next.lease != nil {
 		return next, nil
 	}
-	if c.tries.wait != nil {
+	if c.attemptState.slotWait != nil {
 		return c.awaitSlot()
 	}
-	m, q := c.config.model, c.query(now)
+	m, q := c.config.model, c.routingQuery(now)
 	// Otherwise, a fallback may answer.
-	if m.Queue == nil && c.tries.targets == 0 && len(m.Config.Fallback) == 0 {
-		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
+	if m.Queue == nil && c.attemptState.targetCount == 0 && len(m.Config.Fallback) == 0 {
+		q.RetryAfter = failure.PoolRetryAfter(m, q.Pool)
 	}
-	if m.Crowded() && !q.Overflow {
-		return c.waitForSlot(&q, m.Route.Full(&q))
+	if m.HasWaitingCalls() && !q.Overflow {
+		return c.waitForSlot(&q, m.Route.RefusalError(&q))
 	}
 	s, err := acquireSlot(m.Route, &q)
 	if err == nil {
@@ -55,86 +55,86 @@ func (c *Call) acquire(now time.Time) (slot, error) {
 	case errors.Is(err, routing.ErrStarting):
 		m.Route.Wake(&q)
 		return c.waitForSlot(&q, err)
-	case !errors.Is(err, routing.ErrNoUpstream), !c.updateSnapshot():
+	case !errors.Is(err, routing.ErrNoUpstream), !c.adoptNewestSnapshot():
 		return slot{}, err
 	}
-	return c.acquire(now)
+	return c.pickSlot(now)
 }
 
-// updateSnapshot moves the call to the newest snapshot, in which the call's model may have other
+// adoptNewestSnapshot moves the call to the newest snapshot, in which the call's model may have other
 // targets. It returns false if the call already uses the newest snapshot, or if that snapshot does
 // not contain the model.
-func (c *Call) updateSnapshot() bool {
-	if !c.config.update(c.shared.Current()) {
+func (c *Call) adoptNewestSnapshot() bool {
+	if !c.config.adoptSnapshot(c.services.Current()) {
 		return false
 	}
-	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, c.tokens.prompt)
+	c.attemptState.excluded = c.config.model.Route.AppendTooShort(c.attemptState.excluded, c.tokens.estimatedPrompt)
 	return true
 }
 
-func (c *Call) query(now time.Time) (q routing.Query) {
-	t, m := &c.tries, c.config.model
-	q.Prefix = t.conversation.prefixBlocks(m, c.rates.key, c.request)
-	q.Pool, q.Key, q.Weight, q.Tokens = t.pool, c.record.Key, c.rates.key.Share(), c.tokens.prompt
-	q.Text, q.Exclude, q.Needs = t.conversation.text, t.excluded, t.needs
+func (c *Call) routingQuery(now time.Time) (q routing.Query) {
+	t, m := &c.attemptState, c.config.model
+	q.Prefix = t.conversation.prefixBlocks(m, c.limits.key, c.request)
+	q.Pool, q.Key, q.Weight, q.Tokens = t.pool, c.record.Key, c.limits.key.TurnWeight(), c.tokens.estimatedPrompt
+	q.Text, q.Exclude, q.Needs = t.conversation.prefixBytes, t.excluded, t.neededFeatures
 	q.Now, q.Rand = now, rand.Uint64()
-	q.Busy = t.failure != nil && t.failure.Outcome == upstreams.OutcomeRefused
-	q.Tiers, q.Overflow = c.tiers(), t.overflow || m.Queue == nil
-	q.Arms = c.arms()
-	if m.Route.WantsPrefix() {
+	q.Busy = t.firstFailure != nil && t.firstFailure.Outcome == upstreams.OutcomeRefused
+	q.Tiers, q.Overflow = c.keyTiers(), t.usesOverflow || m.Queue == nil
+	q.Arms = c.callArms()
+	if m.Route.UsesPrefix() {
 		s := c.session()
 		q.Session, q.CacheKey = s.ID, s.CacheKey
-		if t.why == nil {
-			t.why = new(why)
+		if t.pickReason == nil {
+			t.pickReason = new(pickReason)
 		}
-		q.Why = &t.why.pick
-	} else if t.why != nil {
-		t.why.pick.Reason = "" // may be set from an earlier attempt or model
+		q.Why = &t.pickReason.reason
+	} else if t.pickReason != nil {
+		t.pickReason.reason.Reason = "" // may be set from an earlier attempt or model
 	}
-	if t.rank > 0 {
-		q.Rank, q.Reserve = t.rank, m.Config.Reserve
+	if t.classRank > 0 {
+		q.Rank, q.Reserve = t.classRank, m.Config.Reserve
 	}
 	return q
 }
 
-// tiers returns the external tiers that the key may use.
-func (c *Call) tiers() uint8 {
-	if key := c.rates.key; key != nil && key.Tiers != 0 {
-		return c.config.snapshot.Keys.Tiers(key)
+// keyTiers returns the external tiers that the key may use.
+func (c *Call) keyTiers() uint8 {
+	if key := c.limits.key; key != nil && key.Tiers != 0 {
+		return c.config.snapshot.Keys.KeyTiers(key)
 	}
 	return 0
 }
 
-// arms returns the arms that the call uses. All calls of a conversation use the same arms. Calls
+// callArms returns the arms that the call uses. All calls of a conversation use the same arms. Calls
 // outside a conversation use the arms of their key.
-func (c *Call) arms() routing.Arms {
+func (c *Call) callArms() routing.Arms {
 	route := c.config.model.Route
-	if !routing.SharesCalls(route) {
+	if !routing.HasArms(route) {
 		return 0
 	}
-	return routing.ArmsOf(route, c.tries.conversation.callNumber(c.record.Key, c.request), c.tiers())
+	return routing.SelectArms(route, c.attemptState.conversation.armSelector(c.record.Key, c.request), c.keyTiers())
 }
 
-// Leave implements attempt.Mover. It acquires a slot at another engine before the call leaves its
+// AcquireOtherSlot implements attempt.Mover. It acquires a slot at another engine before the call leaves its
 // current engine. If no slot is free, the call does not queue but stays at its engine, which may
 // still continue.
-func (c *Call) Leave() bool {
-	now, t := time.Now(), &c.tries
+func (c *Call) AcquireOtherSlot() bool {
+	now, t := time.Now(), &c.attemptState
 	continued := t.mustContinue()
 	switch {
-	case c.record.Committed && !c.body.Held(): // the request was released
+	case c.record.Committed && !c.body.HasBytes(): // the request was released
 		return false
 	case continued:
-		if !c.mayResume(now) {
+		if !c.canResumeNow(now) {
 			return false
 		}
-	case t.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
+	case t.stepCounts.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.IsConsumed():
 		return false
 	}
-	if upstreams.HandsOver(t.upstream) {
-		c.updateSnapshot()
+	if upstreams.ShouldHandOver(t.upstream) {
+		c.adoptNewestSnapshot()
 	}
-	q, route := c.query(now), c.config.model.Route
+	q, route := c.routingQuery(now), c.config.model.Route
 	q.UpOnly = true
 	q.Exclude = append(slices.Clip(q.Exclude), t.upstream.ID())
 	if continued {
@@ -144,18 +144,18 @@ func (c *Call) Leave() bool {
 	if err != nil {
 		return false
 	}
-	t.next = s
+	t.nextSlot = s
 	return true
 }
 
 // slotWait is the wait of a call in the queue of its model. A keep-alive interrupts the wait, but
 // the call does not lose its position in the queue.
 type slotWait struct {
-	queued   *queue.Waiting
-	query    routing.Query
-	done     <-chan struct{} // closed when the call is canceled
-	deadline time.Time
-	stream   endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
+	queueEntry      *queue.Entry
+	query           routing.Query
+	canceled        <-chan struct{} // closed when the call is canceled
+	deadline        time.Time
+	keepaliveStream endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
 	// failure of the engine whose stream the call waits to resume; nil if it does not resume one
 	lost *failure.Failure
 }
@@ -169,39 +169,39 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	if m.Queue == nil || q.Overflow {
 		return slot{}, full
 	}
-	done, ok := c.abort.Wait()
+	done, ok := c.abort.Done()
 	if !ok {
 		return slot{}, full // the loop reports why the call was canceled
 	}
-	need := queue.Need{
+	need := queue.WaitRequest{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
-		Key: q.Key, Weight: q.Weight, Session: c.session().ID, Expected: turns.Weight(q.Tokens, 0),
+		Key: q.Key, Weight: q.Weight, Session: c.session().ID, Expected: turns.ServiceUnits(q.Tokens, 0),
 	}
 	if q.Rank > 0 {
 		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
 	}
 	queued, err := m.Queue.Join(&need)
 	if err != nil {
-		return c.overflow(q, full)
+		return c.acquireOverflow(q, full)
 	}
 	q.Now = time.Now()
-	w := &slotWait{queued: queued, query: *q, done: done, deadline: q.Now.Add(m.Config.Queue.Wait.D())}
+	w := &slotWait{queueEntry: queued, query: *q, canceled: done, deadline: q.Now.Add(m.Config.Queue.Wait.D())}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
-		if stream := c.request.Stream(c.callInfo()); stream.InBand() {
-			w.stream = stream
+		if stream := c.request.Stream(c.callInfo()); stream.HasInBandErrors() {
+			w.keepaliveStream = stream
 		}
 	}
-	c.tries.wait = w
+	c.attemptState.slotWait = w
 	return c.awaitSlot()
 }
 
 func (c *Call) awaitSlot() (s slot, err error) {
-	w, begun := c.tries.wait, time.Now()
+	w, begun := c.attemptState.slotWait, time.Now()
 	c.setPhase(&phaseQueued)
-	waited := w.queued.Await(w.done, c.nextKeepalive(begun), w.deadline, func() bool {
+	waited := w.queueEntry.Await(w.canceled, c.nextKeepaliveAt(begun), w.deadline, func() bool {
 		w.query.Now = time.Now()
-		if c.updateSnapshot() {
-			w.query.Tiers, w.query.Arms, w.query.Exclude = c.tiers(), c.arms(), c.tries.excluded
+		if c.adoptNewestSnapshot() {
+			w.query.Tiers, w.query.Arms, w.query.Exclude = c.keyTiers(), c.callArms(), c.attemptState.excluded
 		}
 		route := c.config.model.Route
 		s, err = acquireSlot(route, &w.query)
@@ -216,27 +216,27 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	if errors.Is(waited, queue.ErrNotYet) {
 		return slot{}, errWaiting
 	}
-	c.tries.leaveQueue()
+	c.attemptState.leaveQueue()
 	if waited == nil {
 		c.setPhase(&phaseWaiting)
 		return s, err
 	}
 	w.query.Now = time.Now()
-	full := c.config.model.Route.Full(&w.query)
-	if errors.Is(waited, queue.ErrLeft) {
+	full := c.config.model.Route.RefusalError(&w.query)
+	if errors.Is(waited, queue.ErrCanceled) {
 		return slot{}, full
 	}
-	return c.overflow(&w.query, full)
+	return c.acquireOverflow(&w.query, full)
 }
 
-// overflow tries the tiers that accept calls after the queue was full or a wait timed out. The call
+// acquireOverflow tries the tiers that accept calls after the queue was full or a wait timed out. The call
 // does not wait again.
-func (c *Call) overflow(q *routing.Query, full error) (slot, error) {
+func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
 	route := c.config.model.Route
 	if route.Tiers == nil {
 		return slot{}, full
 	}
-	q.Overflow, c.tries.overflow = true, true
+	q.Overflow, c.attemptState.usesOverflow = true, true
 	s, err := acquireSlot(route, q)
 	if err == nil {
 		c.setPhase(&phaseWaiting)
@@ -244,49 +244,49 @@ func (c *Call) overflow(q *routing.Query, full error) (slot, error) {
 	return s, err
 }
 
-// nextKeepalive returns when the client of a waiting call needs the next keep-alive.
-func (c *Call) nextKeepalive(now time.Time) time.Time {
-	w, every := c.tries.wait, c.config.snapshot.Config.Stream.CommitAfter.D()
+// nextKeepaliveAt returns when the client of a waiting call needs the next keep-alive.
+func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
+	w, every := c.attemptState.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {
-	case r != nil && r.silence > 0:
-		return r.patience().Std()
-	case r != nil, w.stream == nil, every <= 0:
+	case r != nil && r.keepaliveAfter > 0:
+		return r.nextKeepaliveAt().Std()
+	case r != nil, w.keepaliveStream == nil, every <= 0:
 		return w.deadline
 	}
 	return now.Add(every)
 }
 
-// otherTarget reports whether another target has room for the call.
-func (c *Call) otherTarget() bool {
-	t, route := &c.tries, c.config.model.Route
+// hasOtherTarget reports whether another target has room for the call.
+func (c *Call) hasOtherTarget() bool {
+	t, route := &c.attemptState, c.config.model.Route
 	q := routing.Query{
-		Pool: t.pool, Key: c.record.Key, Tiers: c.tiers(), Needs: t.needs, Now: time.Now(),
+		Pool: t.pool, Key: c.record.Key, Tiers: c.keyTiers(), Needs: t.neededFeatures, Now: time.Now(),
 		Exclude: append(slices.Clip(t.excluded), t.upstream.ID()),
 	}
-	hasRoom := func(to routing.Target) bool { return route.Room(to.Upstream, &q).Slots > 0 }
+	hasRoom := func(to routing.Target) bool { return route.UsableSlots(to.Upstream, &q).Slots > 0 }
 	return slices.ContainsFunc(route.Targets(), hasRoom)
 }
 
 // mayLeaveTier reports whether a later tier or a fallback model may answer.
 func (c *Call) mayLeaveTier() bool {
-	if c.fallbackLeft() {
+	if c.hasFallback() {
 		return true
 	}
-	at, tiers := c.attempt.Target().Tier, c.tiers()
+	at, tiers := c.attempt.Target().Tier, c.keyTiers()
 	return slices.ContainsFunc(c.config.model.Route.Targets(), func(t routing.Target) bool {
-		return t.Tier > at && t.OpenTo(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.tries.excluded, t.Upstream.ID())
+		return t.Tier > at && t.IsOpenToTiers(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.attemptState.excluded, t.Upstream.ID())
 	})
 }
 
-// leaveTier excludes the engines in the current tier and in earlier tiers. The call will not queue
+// excludeTier excludes the engines in the current tier and in earlier tiers. The call will not queue
 // for a later tier.
-func (c *Call) leaveTier() {
+func (c *Call) excludeTier() {
 	at := c.attempt.Target().Tier
 	targets := c.config.model.Route.Targets()
 	for i := range targets {
 		if targets[i].Tier <= at {
-			c.tries.exclude(targets[i].Upstream)
+			c.attemptState.exclude(targets[i].Upstream)
 		}
 	}
-	c.tries.overflow = true
+	c.attemptState.usesOverflow = true
 }

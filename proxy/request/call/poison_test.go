@@ -19,7 +19,7 @@ import (
 // the request and did not start its stream.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
-	b.Begin(limit.NewMemory(1 << 20))
+	b.Reset(limit.NewMemory(1 << 20))
 	if err := b.Translate(func(dst []byte) ([]byte, error) { return append(dst, `{"model":"m"}`...), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRecordLoss(t *testing.T) {
 		var p fingerprint
 		p.begin(poison.New(), &b)
 		p.recordLoss(&failure.Failure{API: &apierr.Error{Cause: &c.failed}}, c.begun, nil, time.Now())
-		if got := p.lost != 0; got != c.counts {
+		if got := p.suspectHash != 0; got != c.counts {
 			t.Errorf("%s: counts %v, want %v", c.name, got, c.counts)
 		}
 	}

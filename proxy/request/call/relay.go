@@ -25,63 +25,63 @@ import (
 //
 // A relay is not pooled, because a second Close must not end another call.
 type relay struct {
-	call   *Call
-	form   answerForm
-	out    *[]byte      // chunkRoom bytes followed by bytes for the client; nil while the relay waits
-	now    instant.Time // when the bytes in out were read
-	done   bool
-	leaves bool // whether run returns errLeft after it has written the first bytes
-	cut    bool // whether the answer is incomplete and its format cannot contain errors
+	call           *Call
+	form           answerForm
+	out            *[]byte      // chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits
+	readAt         instant.Time // when the bytes in out were read
+	isDone         bool
+	leavesFasthttp bool // whether run returns errLeftFasthttp after it has written the first bytes
+	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
 
-	stream  endpoint.Stream  // used by formStream
-	step    func() bool      // called for a stream that stays in the poller; may be nil
-	pulled  pulled           // what step has pulled and run must process
-	silence time.Duration    // silence before the stream gets a keep-alive; 0 means no keep-alives
-	shown   instant.Time     // when the client last received bytes; the silence starts here
-	passOn  *endpoint.PassOn // used by formPassedOn
-	whole   endpoint.Unary   // used by formWhitespace
+	streamCodec    endpoint.Stream       // used by formStream
+	pollerStep     func() bool           // called for a stream that stays in the poller; may be nil
+	pulled         pullResult            // what step has pulled and run must process
+	keepaliveAfter time.Duration         // silence before the stream gets a keep-alive; 0 means no keep-alives
+	lastSentAt     instant.Time          // when the client last received bytes; the silence starts here
+	passthrough    *endpoint.Passthrough // used by formPassthrough
+	unaryCodec     endpoint.Unary        // used by formWhitespace
 }
 
-// pulled is the result of a pull. Its bytes are in relay.out.
-type pulled struct {
-	is   bool
-	done bool
-	err  error
+// pullResult is the result of a pull. Its bytes are in relay.out.
+type pullResult struct {
+	pending bool
+	done    bool
+	err     error
 }
 
-// atOnce is a deadline that has already passed, so a pull does not wait.
-const atOnce instant.Time = 1
+// expiredDeadline is a deadline that has already passed, so a pull does not wait.
+const expiredDeadline instant.Time = 1
 
 // answerForm is the kind of answer that a relay writes.
 type answerForm uint8
 
 const (
-	formStream     answerForm = iota
-	formPassedOn              // a large answer that is relayed while it arrives
-	formWhitespace            // white space until the complete answer has arrived
-	formWhole                 // a complete answer
+	formStream      answerForm = iota
+	formPassthrough            // a large answer that is relayed while it arrives
+	formWhitespace             // white space until the complete answer has arrived
+	formComplete               // a complete answer
 )
 
-// chunkWriter writes a relay's bytes to the client. write skips the first chunkRoom bytes of out
+// chunkWriter writes a relay's bytes to the client. write skips the first chunkPrefixLen bytes of out
 // and sends the remaining bytes. last marks the end of the stream, including the end after an error
 // event. write returns how many bytes it accepted, and may change the buffer.
 type chunkWriter interface {
-	write(out *[]byte, last bool) (int, error)
+	writeChunk(out *[]byte, last bool) (int, error)
 }
 
 // fasthttpWriter is the chunkWriter of a stream that fasthttp frames.
 type fasthttpWriter struct{ w io.Writer }
 
-func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
-	if len(*out) == chunkRoom {
+func (b fasthttpWriter) writeChunk(out *[]byte, _ bool) (int, error) {
+	if len(*out) == chunkPrefixLen {
 		return 0, nil
 	}
-	return b.w.Write((*out)[chunkRoom:]) // writes one chunk and flushes it
+	return b.w.Write((*out)[chunkPrefixLen:]) // writes one chunk and flushes it
 }
 
 func newOut() *[]byte {
 	out := attempt.NewBuffer()
-	*out = (*out)[:chunkRoom]
+	*out = (*out)[:chunkPrefixLen]
 	return out
 }
 
@@ -90,59 +90,59 @@ func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 
 func (r *relay) SupportsBodyWriteTo() bool { return true }
 
-func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.run(fasthttpWriter{w}) }
+func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.writeBody(fasthttpWriter{w}) }
 
-func (r *relay) run(to chunkWriter) (n int64, err error) {
+func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	c := r.call
-	defer c.shared.Guard.Catch(guard.Stream, func() {
+	defer c.services.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
 		err = failure.ErrPanicked // closes the connection, so the answer does not look complete
 	})
-	c.shared.Guard.Point("relay.run")
+	c.services.Guard.Point("relay.run")
 	if len(c.participants) > 0 {
 		to = participantsWriter{to, c.participants}
 	}
 	for {
-		if r.done {
-			r.complete()
+		if r.isDone {
+			r.completeAnswer()
 		}
-		c.client.extendWrite(c.config.writeTimeout())
+		c.client.setWriteTimeout(c.config.writeTimeout())
 		m, werr := r.write(to)
 		n += int64(m)
 		c.record.BytesOut += int64(m)
 		if werr != nil {
-			r.clientLost(werr)
+			r.endClientLost(werr)
 			return n, werr
 		}
 		if m > 0 {
-			r.shown = r.now
+			r.lastSentAt = r.readAt
 		}
-		*r.out = (*r.out)[:chunkRoom]
-		if r.leaves && m > 0 {
-			r.leaves = false
-			return n, errLeft
+		*r.out = (*r.out)[:chunkPrefixLen]
+		if r.leavesFasthttp && m > 0 {
+			r.leavesFasthttp = false
+			return n, errLeftFasthttp
 		}
-		if r.done {
+		if r.isDone {
 			if c.attempt.Lease() != nil {
 				c.attempt.Reply.ReadTail()
 				c.endAttempt(upstreams.OutcomeOK)
 			}
 			return n, nil
 		}
-		if r.fill(); r.cut {
+		if r.fill(); r.brokenOff {
 			return n, errBrokenOff
 		}
 	}
 }
 
-// write sends the bytes in out. For a formPassedOn answer, a slow client also blocks the engine.
+// write sends the bytes in out. For a formPassthrough answer, a slow client also blocks the engine.
 func (r *relay) write(to chunkWriter) (int, error) {
-	if r.form != formPassedOn {
-		return to.write(r.out, r.done)
+	if r.form != formPassthrough {
+		return to.writeChunk(r.out, r.isDone)
 	}
 	start := time.Now()
-	n, err := to.write(r.out, r.done)
-	r.call.attempt.Reply.Blocked(start, time.Now())
+	n, err := to.writeChunk(r.out, r.isDone)
+	r.call.attempt.Reply.RecordClientBlocked(start, time.Now())
 	return n, err
 }
 
@@ -156,219 +156,219 @@ func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
 		r.fillWhitespace()
-	case formPassedOn:
-		r.fillPassedOn()
+	case formPassthrough:
+		r.fillPassthrough()
 	case formStream:
 		r.fillStream()
 		return
-	case formWhole: // run has nothing left to read
+	case formComplete: // run has nothing left to read
 	}
-	r.now = instant.Now()
+	r.readAt = instant.Now()
 }
 
 func (r *relay) fillStream() {
 	c := r.call
-	if c.tries.wait != nil {
+	if c.attemptState.slotWait != nil {
 		fillWaiting(r)
-		r.now = instant.Now()
+		r.readAt = instant.Now()
 		return
 	}
-	if c.leavesDrained() {
-		r.failed(failure.HandedOver())
-		r.now = instant.Now()
+	if c.leaveDrainedEngine() {
+		r.handleFailure(failure.EngineDraining())
+		r.readAt = instant.Now()
 		return
 	}
-	if c.attempt.Reply.Rests() {
+	if c.attempt.Reply.WouldBlock() {
 		r.recycleOut()
-		c.attempt.Reply.Rest(r.patience(), r.step)
+		c.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.pollerStep)
 		if r.out == nil {
 			r.out = newOut()
 		}
 	}
-	if !r.pulled.is {
-		r.pull(r.patience())
+	if !r.pulled.pending {
+		r.pull(r.nextKeepaliveAt())
 	}
 	done, err := r.pulled.done, r.pulled.err
-	r.pulled = pulled{}
-	r.done = done && err == nil // after a failure, another engine may continue
+	r.pulled = pullResult{}
+	r.isDone = done && err == nil // after a failure, another engine may continue
 	progress := c.attempt.Reply.Progress()
 	if c.record.TTFT == 0 {
-		c.noteFirst(&progress, progress.ReadAt().Std())
+		c.recordFirstToken(&progress, progress.ReadAt().Std())
 	}
-	if c.body.Held() && r.stream.Started() && !c.resumable() {
+	if c.body.HasBytes() && r.streamCodec.Started() && !c.isResumable() {
 		c.clearPoison()
 		c.releaseRequest()
-		c.tries.recording.Release()
+		c.attemptState.recording.Release()
 	}
 	switch {
 	case err == nil:
-		if r.noteEvents() {
+		if r.recordEvents() {
 			return
 		}
 	case errors.Is(err, http1.ErrNotYet):
-		c.keepalive(r.stream, r.out)
-		r.shown = instant.Now()
+		c.appendKeepalive(r.streamCodec, r.out)
+		r.lastSentAt = instant.Now()
 	default:
-		r.failed(err)
+		r.handleFailure(err)
 	}
-	r.now = instant.Now()
+	r.readAt = instant.Now()
 }
 
-// patience returns when a silent stream gets a keep-alive.
-func (r *relay) patience() instant.Time {
-	if r.silence > 0 {
-		return r.shown.After(r.silence)
+// nextKeepaliveAt returns when a silent stream gets a keep-alive.
+func (r *relay) nextKeepaliveAt() instant.Time {
+	if r.keepaliveAfter > 0 {
+		return r.lastSentAt.Add(r.keepaliveAfter)
 	}
 	return 0
 }
 
 func (r *relay) pull(until instant.Time) {
-	out, done, err := r.call.attempt.Pull(*r.out, until, r.stream)
-	*r.out, r.pulled = out, pulled{true, done, err}
+	out, done, err := r.call.attempt.PullStream(*r.out, until, r.streamCodec)
+	*r.out, r.pulled = out, pullResult{true, done, err}
 }
 
-// noteEvents records the events that have arrived, and reports whether they arrived at the time
+// recordEvents records the events that have arrived, and reports whether they arrived at the time
 // now.
-func (r *relay) noteEvents() bool {
+func (r *relay) recordEvents() bool {
 	c := r.call
-	events, at := c.attempt.Reply.Arrived()
-	c.meter.Note(events, at)
-	c.tries.turn.Answered(events)
-	if at <= r.now {
+	events, at := c.attempt.Reply.ArrivedEvents()
+	c.meter.RecordEvents(events, at)
+	c.attemptState.turn.ChargeAnswered(events)
+	if at <= r.readAt {
 		return false
 	}
-	r.now = at
+	r.readAt = at
 	return true
 }
 
 // fillWaiting is fill for a stream that waits for a slot.
 func fillWaiting(r *relay) {
-	c, first := r.call, r.call.tries.upstream == nil
+	c, first := r.call, r.call.attemptState.upstream == nil
 	r.recycleOut()
-	result, f := c.firstAttempt(time.Now())
+	result, f := c.sendFirst(time.Now())
 	r.out = newOut()
-	if r.continueAfter(result, f); first && c.tries.upstream != nil {
-		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
+	if r.continueAfterSend(result, f); first && c.attemptState.upstream != nil {
+		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }
 
-// showsPart reports whether the client has received part of the current engine's answer. If the
-// current engine continues another engine's answer, showsPart returns false until the current
+// clientHasPart reports whether the client has received part of the current engine's answer. If the
+// current engine continues another engine's answer, clientHasPart returns false until the current
 // engine has sent something.
-func (c *Call) showsPart() bool {
-	return c.showsAnswer() && !c.tries.recording.Continuing()
+func (c *Call) clientHasPart() bool {
+	return c.clientHasAnswer() && !c.attemptState.recording.IsNextEngineSilent()
 }
 
-func (c *Call) showsAnswer() bool {
-	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
+func (c *Call) clientHasAnswer() bool {
+	return c.relay != nil && c.relay.form == formStream && c.relay.streamCodec.Started()
 }
 
-// failed handles the failure of an attempt. Either another engine gives or continues the answer, or
+// handleFailure handles the failure of an attempt. Either another engine gives or continues the answer, or
 // the answer ends. If the client has received only keep-alives, the call may be retried as if the
 // headers had not been sent.
-func (r *relay) failed(err error) {
+func (r *relay) handleFailure(err error) {
 	c := r.call
-	f := c.attempt.FailureOf(err)
-	if !c.body.Held() {
-		r.broken(f)
+	f := c.attempt.ClassifyError(err)
+	if !c.body.HasBytes() {
+		r.endWithError(f)
 		return
 	}
-	r.continueAfter(c.nextAttempt(f))
+	r.continueAfterSend(c.retryAfterFailure(f))
 }
 
-// continueAfter continues the answer after the call was sent again, or ends it.
-func (r *relay) continueAfter(result sendResult, f *failure.Failure) {
+// continueAfterSend continues the answer after the call was sent again, or ends it.
+func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 	c := r.call
-	if result == waiting {
-		c.keepalive(r.stream, r.out)
-		r.shown = instant.Now()
+	if result == resultWaiting {
+		c.appendKeepalive(r.streamCodec, r.out)
+		r.lastSentAt = instant.Now()
 		return
 	}
 	c.setPhase(&phaseStreaming) // the call may have been waiting for a slot
-	if result == complete {
+	if result == resultComplete {
 		var err error
-		if *r.out, err = c.tries.recording.FinishFull(*r.out); err == nil {
-			r.done = true
+		if *r.out, err = c.attemptState.recording.FinishAtLimit(*r.out); err == nil {
+			r.isDone = true
 			c.failAttempt(f, time.Now())
 			return
 		}
 	}
-	if result != sent {
-		r.broken(f)
+	if result != resultSent {
+		r.endWithError(f)
 		return
 	}
 	if r.form == formStream {
-		c.shared.Calls.Move(&c.meter, c.record.Model, c.record.Upstream)
+		c.services.Calls.MoveMeter(&c.meter, c.record.Model, c.record.Upstream)
 	}
-	if r.form == formStream && r.stream.Started() {
+	if r.form == formStream && r.streamCodec.Started() {
 		return
 	}
 	c.record.TTFT = 0 // the client has received nothing of the new answer yet
 	if r.form == formStream {
-		r.stream.NextEngine()
+		r.streamCodec.NextEngine()
 	}
 }
 
-// broken ends the answer with an error in the stream. If the client has disconnected, it sends no
+// endWithError ends the answer with an error in the stream. If the client has disconnected, it sends no
 // error.
-func (r *relay) broken(f *failure.Failure) {
+func (r *relay) endWithError(f *failure.Failure) {
 	c := r.call
-	r.noteUsage()
+	r.recordUsage()
 	c.fail(f)
 	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
 		c.record.Outcome = observe.StreamBroken
 	}
-	c.warnUpstreamFailed(f)
+	c.logUpstreamFailure(f)
 	c.failAttempt(f, time.Now())
-	switch e := c.ep.Dialect.ErrorOf(f.API); {
-	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
-		r.cut = true
+	switch e := c.ep.Dialect.ConvertError(f.API); {
+	case r.form == formPassthrough, r.form == formStream && !r.streamCodec.HasInBandErrors():
+		r.brokenOff = true
 	case f.Result == observe.ClientGone: // the client may have closed only its sending side
-		r.cut = true
+		r.brokenOff = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
 	default:
-		*r.out = r.stream.Fail(*r.out, e)
+		*r.out = r.streamCodec.Fail(*r.out, e)
 	}
-	r.done = true
+	r.isDone = true
 }
 
-// noteUsage records the token usage that the answer contains. If the answer is not streamed,
-// Call.translateWhole has already recorded it.
-func (r *relay) noteUsage() {
+// recordUsage records the token usage that the answer contains. If the answer is not streamed,
+// Call.translateUnary has already recorded it.
+func (r *relay) recordUsage() {
 	switch r.form {
-	case formPassedOn:
-		r.call.noteUsage(r.passOn.Usage(), translate.Markup(0))
+	case formPassthrough:
+		r.call.recordUsage(r.passthrough.Usage(), translate.Markup(0))
 	case formStream:
-		r.call.noteUsage(r.stream.Usage(), r.stream.Markup())
-	case formWhitespace, formWhole:
+		r.call.recordUsage(r.streamCodec.Usage(), r.streamCodec.Markup())
+	case formWhitespace, formComplete:
 	}
 }
 
-// complete ends the attempt. From then on, a slow client does not occupy the engine.
-func (r *relay) complete() {
+// completeAnswer ends the attempt. From then on, a slow client does not occupy the engine.
+func (r *relay) completeAnswer() {
 	c := r.call
 	if c.record.Outcome != "" {
 		return // the answer has already failed
 	}
-	r.noteUsage()
+	r.recordUsage()
 	c.record.Outcome = observe.OK
-	c.abort.Answered()
-	if c.body.Held() {
+	c.abort.DetachShadow()
+	if c.body.HasBytes() {
 		c.clearPoison()
 	}
 	if u := &c.tokens.usage; u.Resumed == 0 {
-		c.noteCounted()
-		c.attempt.Answered(u.Completion)
+		c.reportPromptTokens()
+		c.attempt.RecordAnswer(u.Completion)
 	}
 	if c.attempt.Reply.Progress().Ended {
 		c.endAttempt(upstreams.OutcomeOK)
 	}
 }
 
-func (r *relay) clientLost(err error) {
+func (r *relay) endClientLost(err error) {
 	c := r.call
-	r.noteUsage()
+	r.recordUsage()
 	c.record.Phase = observe.PhaseStreaming
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.abort.Cause() == nil {
 		c.record.Phase = observe.PhaseStalled
@@ -384,40 +384,40 @@ func (r *relay) Close() error {
 		return nil
 	}
 	r.call = nil
-	defer c.shared.Guard.Catch(guard.Stream, nil)
+	defer c.services.Guard.Catch(guard.Stream, nil)
 	defer c.finish()
-	c.shared.Guard.Point("relay.close")
+	c.services.Guard.Point("relay.close")
 	if c.record.Outcome == "" { // the headers could not be written
 		c.fail(failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
-	c.tries.recording.Release()
+	c.attemptState.recording.Release()
 	return nil
 }
 
 func (r *relay) recycleOut() {
 	if r.out != nil {
-		attempt.Recycle(r.out)
+		attempt.RecycleBuffer(r.out)
 		if r.call != nil { // call is nil if the call has already been finished
-			r.call.memory.Free(attempt.PartOut)
+			r.call.memory.FreePart(attempt.PartOut)
 		}
 	}
 	r.out = nil
 }
 
-// keepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the answer
+// appendKeepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the answer
 // and repeats much of the request, so it may be large.
-func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
+func (c *Call) appendKeepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
-	_ = c.memory.HoldOut(cap(*out)) // the buffer is already allocated
+	_ = c.memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
-func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
+func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.record.UpstreamTTFT = now.Sub(p.SentAt().Std())
-		c.public.firstAt.Store(now.UnixNano())
-		c.attempt.FirstToken(c.record.UpstreamTTFT)
+		c.callStatus.firstAt.Store(now.UnixNano())
+		c.attempt.RecordFirstToken(c.record.UpstreamTTFT)
 	}
 }
 
@@ -427,39 +427,39 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
-	c.noteFirst(&progress, now)
+	c.recordFirstToken(&progress, now)
 	c.setPhase(&phaseStreaming)
-	c.noteOverhead(now)
-	if stream.InBand() && c.tries.wait == nil {
-		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
-		c.meter.Note(progress.Events, instant.Of(now))
+	c.recordOverhead(now)
+	if stream.HasInBandErrors() && c.attemptState.slotWait == nil {
+		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
+		c.meter.RecordEvents(progress.Events, instant.FromTime(now))
 	}
-	if c.ep.Form || stream.Started() && !c.resumable() {
+	if c.ep.Form || stream.Started() && !c.isResumable() {
 		c.releaseRequest()
 	} else {
-		c.trace.keep(&c.client)
+		c.trace.saveClientContext(&c.client)
 	}
-	r := relay{call: c, stream: stream, out: out, now: instant.Of(now), shown: instant.Of(now), done: done}
-	if stream.InBand() {
-		r.silence = c.config.snapshot.Config.Stream.Keepalive.D()
+	r := relay{call: c, streamCodec: stream, out: out, readAt: instant.FromTime(now), lastSentAt: instant.FromTime(now), isDone: done}
+	if stream.HasInBandErrors() {
+		r.keepaliveAfter = c.config.snapshot.Config.Stream.Keepalive.D()
 	}
-	commit(r, stream.MediaType())
+	commitRelay(r, stream.MediaType())
 }
 
 // The header X-Accel-Buffering makes nginx relay a stream without buffering. Its name is in
 // fasthttp's canonical form.
-var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no")
+var headerAccelBuffering, accelBufferingOff = []byte("X-Accel-Buffering"), []byte("no")
 
-// commit passes an answer that is still incomplete to fasthttp. fasthttp cannot write a stream over
+// commitRelay passes an answer that is still incomplete to fasthttp. fasthttp cannot write a stream over
 // HTTP/1.0, so that is hijacked.
-func commit(r relay, mediaType string) {
+func commitRelay(r relay, mediaType string) {
 	c := r.call
-	c.writeHead(mediaType)
+	c.setCommittedHeaders(mediaType)
 	response := &c.client.ctx.Response
-	response.Header.SetCanonical(headerAccelBuffering, noBuffering)
-	if !c.client.http11 {
+	response.Header.SetCanonical(headerAccelBuffering, accelBufferingOff)
+	if !c.client.isHTTP11 {
 		hijackHTTP10(r)
-	} else if t := detached(r); t != nil {
+	} else if t := newDetachedStream(r); t != nil {
 		c.relay = &t.relay
 		response.SetBodyStream(t, -1)
 	} else {

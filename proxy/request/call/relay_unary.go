@@ -20,45 +20,45 @@ const whitespace = ' '
 // commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
 // the JSON body.
 func commitWhitespace(c *Call, codec endpoint.Unary) {
-	c.trace.keep(&c.client)
+	c.trace.saveClientContext(&c.client)
 	out := newOut()
 	*out = append(*out, whitespace)
-	commit(relay{call: c, form: formWhitespace, out: out, whole: codec}, jsonType)
+	commitRelay(relay{call: c, form: formWhitespace, out: out, unaryCodec: codec}, jsonType)
 }
 
-func (r *relay) fillPassedOn() {
-	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
-	*r.out, r.done = out, done
-	if c := r.call; c.body.Held() { // the answer has started with white space
+func (r *relay) fillPassthrough() {
+	out, done, err := r.call.attempt.Reply.PullPassthrough(*r.out, r.passthrough)
+	*r.out, r.isDone = out, done
+	if c := r.call; c.body.HasBytes() { // the answer has started with white space
 		c.clearPoison()
 		c.releaseRequest()
 	}
 	if err != nil {
-		r.failed(err)
+		r.handleFailure(err)
 	}
 }
 
 func (r *relay) fillWhitespace() {
 	c := r.call
 	r.recycleOut()
-	out, err := c.awaitWhole(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()), &r.whole)
+	out, err := c.awaitUnary(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()), &r.unaryCodec)
 	if errors.Is(err, attempt.ErrLarge) {
-		if r.passOn, out, err = c.beginPassOn(r.whole); err == nil {
+		if r.passthrough, out, err = c.beginPassthrough(r.unaryCodec); err == nil {
 			c.record.TTFT = time.Since(c.record.Start)
-			r.form, r.out = formPassedOn, out
+			r.form, r.out = formPassthrough, out
 			return
 		}
 	}
 	if err == nil {
 		now := time.Now()
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.noteOverhead(now)
-		c.noteCounted()
+		c.recordOverhead(now)
+		c.reportPromptTokens()
 		// The attempt ends here, so that a slow client does not occupy the engine.
 		c.endAttempt(upstreams.OutcomeOK)
 		c.clearPoison()
 		c.releaseRequest()
-		r.out, r.done = out, true
+		r.out, r.isDone = out, true
 		return
 	}
 	r.out = newOut()
@@ -66,5 +66,5 @@ func (r *relay) fillWhitespace() {
 		*r.out = append(*r.out, whitespace)
 		return
 	}
-	r.failed(err)
+	r.handleFailure(err)
 }

@@ -13,31 +13,31 @@ import (
 // Another engine can continue a stream whose engine was lost. A resume does not use the retry
 // budget, because all streams of an engine are lost at the same time.
 
-// recorded wraps the codec of a stream that may be resumed, so that the stream's events are
+// wrapRecording wraps the codec of a stream that may be resumed, so that the stream's events are
 // recorded. If the stream cannot be resumed, it returns codec unchanged.
-func (c *Call) recorded(codec endpoint.Stream) endpoint.Stream {
+func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
 	}
-	if r := c.request.Chat(); r == nil || !chat.Continues(r) {
+	if r := c.request.Chat(); r == nil || !chat.IsResumable(r) {
 		return codec
 	}
-	c.tries.recording = resume.Record(codec, c.shared.Bodies)
-	return c.tries.recording
+	c.attemptState.recording = resume.NewRecording(codec, c.services.Bodies)
+	return c.attemptState.recording
 }
 
-// resumable reports whether the stream can still be resumed. If memory is short, it releases the
+// isResumable reports whether the stream can still be resumed. If memory is short, it releases the
 // recording, so that the stream cannot be resumed (resume.Recording.Usable). As long as it returns
 // true, the request must not be released.
-func (c *Call) resumable() bool {
-	return c.tries.sends.Resumes < c.config.model.Config.Retry.Resume && c.tries.recording.Usable()
+func (c *Call) isResumable() bool {
+	return c.attemptState.stepCounts.Resumes < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
 }
 
-// mayResume reports whether another engine may continue the stream now. Like resumable, it may
+// canResumeNow reports whether another engine may continue the stream now. Like resumable, it may
 // release the recording.
-func (c *Call) mayResume(now time.Time) bool {
+func (c *Call) canResumeNow(now time.Time) bool {
 	total := c.config.model.Clocks.Total.D()
-	return c.resumable() && c.tries.recording.HasNewText() && !c.tries.recording.Finished() && !c.poison.blocked(now) &&
+	return c.isResumable() && c.attemptState.recording.HasNewText() && !c.attemptState.recording.Finished() && !c.fingerprint.isBlocked(now) &&
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
@@ -46,27 +46,27 @@ func (c *Call) mayResume(now time.Time) bool {
 func appendCannotContinue(ids []upstreams.ID, targets []routing.Target, reasoned bool) []upstreams.ID {
 	for i := range targets {
 		u := targets[i].Upstream
-		if !upstreams.ContinuesAnswers(u) || reasoned && u.Engine().Reasoning().History == "" {
+		if !upstreams.CanContinueAnswers(u) || reasoned && u.Engine().Reasoning().History == "" {
 			ids = append(ids, u.ID())
 		}
 	}
 	return ids
 }
 
-// leaveEvery is how often a stream on a drained engine tries to acquire a slot at another engine.
-const leaveEvery = time.Second
+// leaveInterval is how often a stream on a drained engine tries to acquire a slot at another engine.
+const leaveInterval = time.Second
 
-// leavesDrained reports whether the stream leaves its engine because the engine's drain time has
+// leaveDrainedEngine reports whether the stream leaves its engine because the engine's drain time has
 // passed. It returns true only if it has acquired a slot at another engine.
-func (c *Call) leavesDrained() bool {
-	t := &c.tries
-	if t.recording == nil || !upstreams.HandsOver(t.upstream) {
+func (c *Call) leaveDrainedEngine() bool {
+	t := &c.attemptState
+	if t.recording == nil || !upstreams.ShouldHandOver(t.upstream) {
 		return false
 	}
 	now := time.Now()
-	if now.Sub(t.lookedAt) < leaveEvery {
+	if now.Sub(t.moveTriedAt) < leaveInterval {
 		return false
 	}
-	t.lookedAt = now
-	return c.Leave()
+	t.moveTriedAt = now
+	return c.AcquireOtherSlot()
 }

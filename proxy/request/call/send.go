@@ -17,23 +17,23 @@ import (
 
 // beginAttempt records that the call was assigned to the engine of a slot.
 func (c *Call) beginAttempt(s slot, now time.Time) {
-	u, t := s.lease.Upstream(), &c.tries
-	t.upstream, t.refused, t.sends.Again = u, endpoint.Refused{}, false
-	t.targets++
-	t.turn.Book(0) // the tokens of earlier engines are counted together with those of this engine
-	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.rates.key.Share(), s.lease, now)
+	u, t := s.lease.Upstream(), &c.attemptState
+	t.upstream, t.pendingChanges, t.stepCounts.Again = u, endpoint.RejectedParts{}, false
+	t.targetCount++
+	t.turn.SetCharge(0) // the tokens of earlier engines are counted together with those of this engine
+	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
 	c.recordArm(s.target)
-	t.why.note(&c.record, s.lease)
-	c.public.target.Store(u)
-	c.times.begun = now
+	t.pickReason.record(&c.record, s.lease)
+	c.callStatus.target.Store(u)
+	c.times.stepStart = now
 }
 
 func (c *Call) recordArm(target *routing.Target) {
 	r, m := &c.record, c.config.model
 	if r.Arm, r.MissedArm = target.Arm, ""; countsByArm(m) {
 		r.Arm = cmp.Or(r.Arm, observe.NoArm)
-		if own, missed := routing.Missed(m.Route, c.arms(), target); missed {
+		if own, missed := routing.MissedArm(m.Route, c.callArms(), target); missed {
 			r.MissedArm = cmp.Or(own, observe.NoArm)
 		}
 	}
@@ -42,37 +42,37 @@ func (c *Call) recordArm(target *routing.Target) {
 // recordOwnArm records the arm of a call that was not sent to any upstream, so that the refusal of
 // the call counts for that arm.
 func (c *Call) recordOwnArm() {
-	if m := c.config.model; c.attempts() == 0 && countsByArm(m) {
-		c.record.Arm = cmp.Or(routing.Own(m.Route, c.arms(), c.tiers()), observe.NoArm)
+	if m := c.config.model; c.attemptCount() == 0 && countsByArm(m) {
+		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
 }
 
 // countsByArm reports whether the model's calls are counted by arm, which requires that the model
 // has arms or a shadow.
-func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.SharesCalls(m.Route) }
+func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.HasArms(m.Route) }
 
-// send sends the request to the engine of a slot.
-func (c *Call) send(s slot, x *http1.Exchange) *failure.Failure {
+// sendRequest sends the request to the engine of a slot.
+func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {
 	a := &c.attempt
-	terms := attempt.Terms{
-		Request: c.request, Model: c.config.model, PromptTokens: c.tokens.prompt,
-		Start: c.record.Start, Begun: c.times.begun, RequestID: c.client.requestID,
-		Key: c.record.Key, Tiers: c.tiers(), Body: &c.poison,
-		Span: c.trace.span, Number: c.tries.targets,
-		Memory: &c.memory, Abort: &c.abort, Guard: c.shared.Guard, Mover: c,
+	terms := attempt.Params{
+		Request: c.request, Model: c.config.model, PromptTokens: c.tokens.estimatedPrompt,
+		Start: c.record.Start, Begun: c.times.stepStart, RequestID: c.client.requestID,
+		Key: c.record.Key, Tiers: c.keyTiers(), Body: &c.fingerprint,
+		Span: c.trace.span, Number: c.attemptState.targetCount,
+		Memory: &c.memory, Abort: &c.abort, Guard: c.services.Guard, Mover: c,
 	}
 	if c.trace.span == nil {
-		terms.Traceparent = c.trace.context(&c.client)
+		terms.Traceparent = c.trace.traceparent(&c.client)
 	}
 	if c.trace.span != nil || terms.Traceparent != nil {
-		terms.Tracestate = c.trace.state(&c.client)
+		terms.Tracestate = c.trace.tracestate(&c.client)
 	}
 	a.Begin(&terms, s.lease, s.target, x)
-	to := c.requestTarget(s.lease.Upstream(), s.target)
-	sending, err := c.request.Fill(to)
-	s.lease.Needs(c.tries.needs)
+	to := c.endpointTarget(s.lease.Upstream(), s.target)
+	sending, err := c.request.EncodeRequest(to)
+	s.lease.SetFeatures(c.attemptState.neededFeatures)
 	if err == nil {
-		err = a.Send(sending, to.Stream, a.Sends() > c.tries.sends.Changes+c.tries.sends.Longer)
+		err = a.Send(sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
 	}
 	if errors.Is(err, endpoint.ErrNoPath) {
 		f := failure.NoEndpoint(0)
@@ -80,9 +80,9 @@ func (c *Call) send(s slot, x *http1.Exchange) *failure.Failure {
 		err = f
 	}
 	if err != nil {
-		return a.FailureOf(err)
+		return a.ClassifyError(err)
 	}
 	// The last field of the form may be the one that requests a stream.
-	c.record.Stream = c.request.Streams()
+	c.record.Stream = c.request.ClientWantsStream()
 	return nil
 }

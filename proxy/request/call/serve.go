@@ -11,69 +11,69 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve sends the call to engines until there are bytes for the client. It returns nil once it has
+// obtainAnswer sends the call to engines until there are bytes for the client. It returns nil once it has
 // passed the answer to fasthttp, either complete or as a relay.
-func (c *Call) serve() *failure.Failure {
-	if c.poison.blocked(c.record.Start) {
+func (c *Call) obtainAnswer() *failure.Failure {
+	if c.fingerprint.isBlocked(c.record.Start) {
 		return failure.Poisoned()
 	}
-	result, f := c.firstAttempt(c.times.begun)
-	for result == sent {
-		if f = c.handOver(); f == nil {
+	result, f := c.sendFirst(c.times.stepStart)
+	for result == resultSent {
+		if f = c.awaitAnswer(); f == nil {
 			c.clearPoison()
 			return nil
 		}
-		result, f = c.nextAttempt(f)
+		result, f = c.retryAfterFailure(f)
 	}
-	if result == waiting {
+	if result == resultWaiting {
 		c.commitWaiting()
 	}
 	return f
 }
 
-// handOver waits for an answer and passes it to fasthttp. If the attempt fails, handOver returns
+// awaitAnswer waits for an answer and passes it to fasthttp. If the attempt fails, awaitAnswer returns
 // the failure.
-func (c *Call) handOver() *failure.Failure {
+func (c *Call) awaitAnswer() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
 	}
-	return c.tryWhole()
+	return c.tryUnary()
 }
 
 func (c *Call) callInfo() endpoint.CallInfo {
 	return endpoint.CallInfo{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
-		PromptTokens: c.tokens.prompt, Streamed: c.attempt.RequestedStream(),
+		PromptTokens: c.tokens.estimatedPrompt, Streamed: c.attempt.RequestedStream(),
 	}
 }
 
 // tryStream commits the stream when the first event has arrived or stream.commit_after has passed.
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
-	stream := c.recorded(c.request.Stream(c.callInfo()))
+	stream := c.wrapRecording(c.request.Stream(c.callInfo()))
 	var commit instant.Time
-	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
-		commit = a.Reply.Progress().SentAt().After(after)
+	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.HasInBandErrors() {
+		commit = a.Reply.Progress().SentAt().Add(after)
 	}
 	if err := a.AwaitHead(commit.Std()); err == nil {
-		if a.Reply.Rests() {
-			a.Reply.Rest(commit, nil)
+		if a.Reply.WouldBlock() {
+			a.Reply.WaitForBytes(commit, nil)
 		}
 	} else if !errors.Is(err, http1.ErrNotYet) {
-		return a.FailureOf(err)
+		return a.ClassifyError(err)
 	}
 	out := attempt.NewBuffer()
-	first, done, err := a.Pull((*out)[:chunkRoom], commit, stream)
+	first, done, err := a.PullStream((*out)[:chunkPrefixLen], commit, stream)
 	*out = first
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		c.keepalive(stream, out)
+		c.appendKeepalive(stream, out)
 	default:
-		attempt.Recycle(out)
-		c.memory.Free(attempt.PartOut)
-		c.tries.recording.Release()
-		return a.FailureOf(err)
+		attempt.RecycleBuffer(out)
+		c.memory.FreePart(attempt.PartOut)
+		c.attemptState.recording.Release()
+		return a.ClassifyError(err)
 	}
 	commitStream(c, stream, out, done)
 	return nil
@@ -82,9 +82,9 @@ func (c *Call) tryStream() *failure.Failure {
 // commitWaiting commits a stream before the call reaches an engine. The relay continues the wait
 // for a slot.
 func (c *Call) commitWaiting() {
-	c.times.begun = time.Now()
-	stream := c.recorded(c.tries.wait.stream)
+	c.times.stepStart = time.Now()
+	stream := c.wrapRecording(c.attemptState.slotWait.keepaliveStream)
 	out := newOut()
-	c.keepalive(stream, out)
+	c.appendKeepalive(stream, out)
 	commitStream(c, stream, out, false)
 }

@@ -34,8 +34,8 @@ type Services struct {
 
 	Bodies   *limit.Memory
 	Replies  *limit.Memory
-	Retries  *limit.Retries
-	Poison   *poison.Requests
+	Retries  *limit.RetryBudget
+	Poison   *poison.BodyTracker
 	Features []participant.Feature // features that may take part in calls; see package participant
 	Hooks    *hook.Client
 	Calls    *observe.Calls
@@ -46,55 +46,55 @@ type Services struct {
 	// It closes the connection at the end.
 	ServeNext func(net.Conn) error
 
-	formats    endpoint.Formats
-	refusals   refusals
-	used       features
-	saltWarned sync.Map // engine profiles without salts for which a warning was logged
+	formats      endpoint.FormatCache
+	refusals     refusals
+	featureCache featureCache
+	saltWarned   sync.Map // engine profiles without salts for which a warning was logged
 }
 
 // Counters counts events that the call records do not cover.
 type Counters struct {
-	Retried, RetriesDenied, Refits *metrics.Counter
-	Resumed, ResumedPrompt         *metrics.Counter
-	vanished, stalled, drained     *metrics.Counter
-	withoutEffort, withoutTurns    *metrics.Counter
-	Seals                          func(seal.Result)
+	Retried, RetriesDenied, Refits            *metrics.Counter
+	Resumed, ResumedPrompt                    *metrics.Counter
+	movedVanished, movedStalled, movedDrained *metrics.Counter
+	effortRemoved, turnsJoined                *metrics.Counter
+	Seals                                     func(seal.Result)
 }
 
-// sentElsewhere counts a step to another engine. It also counts a call that still waits for a slot
+// countSentElsewhere counts a step to another engine. It also counts a call that still waits for a slot
 // there.
-func (c *Counters) sentElsewhere(step retry.Step, f *failure.Failure) {
+func (c *Counters) countSentElsewhere(step retry.Step, f *failure.Failure) {
 	switch {
-	case step == retry.Larger:
+	case step == retry.StepLongerContext:
 		c.Refits.Inc()
-	case step != retry.Move:
+	case step != retry.StepMove:
 	case f.Outcome == upstreams.OutcomeStalled:
-		c.stalled.Inc()
+		c.movedStalled.Inc()
 	case f.Outcome == upstreams.OutcomeHandedOver:
-		c.drained.Inc()
+		c.movedDrained.Inc()
 	default:
-		c.vanished.Inc()
+		c.movedVanished.Inc()
 	}
 }
 
 // NewCounters registers the counters in set.
 func NewCounters(set *metrics.Set) Counters {
-	var seals [seal.Results]*metrics.Counter
-	for r := range seal.Results {
+	var seals [seal.ResultCount]*metrics.Counter
+	for r := range seal.ResultCount {
 		seals[r] = set.NewCounter(`penstock_reasoning_seals_total{result="` + r.String() + `"}`)
 	}
 	return Counters{
 		Seals:         func(r seal.Result) { seals[r].Inc() },
 		Retried:       set.NewCounter("penstock_retries_total"),
 		RetriesDenied: set.NewCounter("penstock_retries_denied_total"),
-		vanished:      set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
-		stalled:       set.NewCounter(`penstock_calls_moved_total{reason="stalled"}`),
-		drained:       set.NewCounter(`penstock_calls_moved_total{reason="drained"}`),
+		movedVanished: set.NewCounter(`penstock_calls_moved_total{reason="vanished"}`),
+		movedStalled:  set.NewCounter(`penstock_calls_moved_total{reason="stalled"}`),
+		movedDrained:  set.NewCounter(`penstock_calls_moved_total{reason="drained"}`),
 		Resumed:       set.NewCounter("penstock_streams_resumed_total"),
 		ResumedPrompt: set.NewCounter("penstock_resumed_prompt_tokens_total"),
 		Refits:        set.NewCounter("penstock_max_tokens_refits_total"),
-		withoutEffort: set.NewCounter(`penstock_requests_changed_total{refused="effort"}`),
-		withoutTurns:  set.NewCounter(`penstock_requests_changed_total{refused="adjacent_turns"}`),
+		effortRemoved: set.NewCounter(`penstock_requests_changed_total{refused="effort"}`),
+		turnsJoined:   set.NewCounter(`penstock_requests_changed_total{refused="adjacent_turns"}`),
 	}
 }
 
@@ -102,18 +102,18 @@ func NewCounters(set *metrics.Set) Counters {
 // the calls share what is known about engines.
 func (s *Services) NewShadows() *shadow.Shadows {
 	return shadow.New(shadow.Options{
-		Guard: s.Guard, Replies: s.Replies, Calls: s.Calls, Formats: &s.formats, Changes: &s.refusals, Salt: s.salt,
+		Guard: s.Guard, Replies: s.Replies, Calls: s.Calls, Formats: &s.formats, Changes: &s.refusals, Salt: s.promptSalt,
 	})
 }
 
-// Forget drops the cached properties of engine profiles, because a reload may change the profiles.
-func (s *Services) Forget() {
+// ForgetProfiles drops the cached properties of engine profiles, because a reload may change the profiles.
+func (s *Services) ForgetProfiles() {
 	s.formats.Forget()
 	s.saltWarned.Clear()
 }
 
-func (s *Services) takeRetry(budget config.Percent) bool {
-	if !s.Retries.Allow(time.Now(), budget) {
+func (s *Services) spendRetryBudget(budget config.Percent) bool {
+	if !s.Retries.TakeRetry(time.Now(), budget) {
 		s.Counters.RetriesDenied.Inc()
 		return false
 	}
@@ -127,10 +127,10 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 // cache group has a separate cache. The edge then sends a salt to the engine, and prefix affinity
 // separates the prompts of different owners.
 
-// salt returns the salt that separates an owner's prompts from those of other owners at an engine.
+// promptSalt returns the salt that separates an owner's prompts from those of other owners at an engine.
 // If the engine does not support salts, salt returns one without a member name and logs a warning
 // once.
-func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
+func (s *Services) promptSalt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}
 	}

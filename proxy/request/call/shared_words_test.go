@@ -12,16 +12,16 @@ import (
 
 // perToken lists the functions that run for each token of a stream.
 var perToken = []string{
-	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
+	"proxy/request/call relay.writeBody", "proxy/request/call relay.write", "proxy/request/call relay.fill",
 	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOut", "proxy/request/call newOut",
-	"proxy/request/call detachedStream.write",
-	"proxy/request/attempt Attempt.Pull", "proxy/request/attempt Reply.Rest", "proxy/request/attempt Reply.Rests",
-	"proxy/request/attempt Reply.pull", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.append",
-	"proxy/request/attempt clock.look", "proxy/request/attempt clock.lookAt", "proxy/request/attempt clock.heard",
-	"proxy/request/attempt Reply.Lend", "proxy/request/attempt Reply.heard",
-	"proxy/request/attempt clock.deadline",
-	"proxy/telemetry/observe Meter.Note", "routing/turns Turn.Answered",
-	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
+	"proxy/request/call detachedStream.writeChunk",
+	"proxy/request/attempt Attempt.PullStream", "proxy/request/attempt Reply.WaitForBytes", "proxy/request/attempt Reply.WouldBlock",
+	"proxy/request/attempt Reply.pullStream", "proxy/request/attempt Reply.pullEvents", "proxy/request/attempt Reply.appendEvent",
+	"proxy/request/attempt responseTimeouts.nextCheckAt", "proxy/request/attempt responseTimeouts.checkProgress", "proxy/request/attempt responseTimeouts.stopWaiting",
+	"proxy/request/attempt Reply.Lend", "proxy/request/attempt Reply.recordArrival",
+	"proxy/request/attempt responseTimeouts.deadline",
+	"proxy/telemetry/observe StreamMeter.RecordEvents", "routing/turns Turn.ChargeAnswered",
+	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.TakeBuffered", "upstreams/http1 Exchange.WaitReadable",
 }
 
 // writes lists the methods of atomics, locks and counters that write shared memory.

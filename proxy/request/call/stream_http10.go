@@ -36,14 +36,14 @@ func hijackHTTP10(r relay) {
 // takeConn writes the stream. fasthttp closes the connection when takeConn returns.
 func (s *http10Stream) takeConn(net.Conn) {
 	c := s.call
-	defer c.shared.Guard.Catch(guard.Stream, func() {
-		listen.Reset(s.conn)
+	defer c.services.Guard.Catch(guard.Stream, func() {
+		listen.ResetConn(s.conn)
 		if s.call != nil {
 			defer s.relay.Close() //nolint:errcheck // it never returns an error
 			s.call.fail(failure.Internal(failure.ErrPanicked))
 		}
 	})
-	c.shared.Guard.Point("stream.http10")
+	c.services.Guard.Point("stream.http10")
 	if c.ep.Form { // fasthttp has cleared the deadline, but the form may still be arriving
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
@@ -51,14 +51,14 @@ func (s *http10Stream) takeConn(net.Conn) {
 	h.SetContentLength(-2) // the body ends when the connection closes
 	h.SetConnectionClose()
 	s.head = h.AppendBytes(make([]byte, 0, 512))
-	if _, err := s.run(s); err != nil {
-		listen.Reset(s.conn)
+	if _, err := s.writeBody(s); err != nil {
+		listen.ResetConn(s.conn)
 	}
 	_ = s.relay.Close()
 }
 
-func (s *http10Stream) write(out *[]byte, _ bool) (int, error) {
-	payload, before := (*out)[chunkRoom:], len(s.head)
+func (s *http10Stream) writeChunk(out *[]byte, _ bool) (int, error) {
+	payload, before := (*out)[chunkPrefixLen:], len(s.head)
 	b := payload
 	if len(s.head) > 0 {
 		b, s.head = slices.Concat(s.head, payload), nil

@@ -3,16 +3,16 @@ package call
 import "time"
 
 type times struct {
-	begun   time.Time     // when the call was admitted, or when its current attempt began
-	awaited time.Duration // time spent waiting for earlier attempts and for hooks
-	endAt   time.Time     // when a whole answer was ready
+	stepStart   time.Time     // when the call was admitted, or when its current attempt began
+	earlierWait time.Duration // time spent waiting for earlier attempts and for hooks
+	endAt       time.Time     // when a whole answer was ready
 }
 
-func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.begun) }
+func (t *times) addWait(now time.Time) { t.earlierWait += now.Sub(t.stepStart) }
 
-// ended returns when the call ended. If endAt is set, ended does not read the clock, because that
+// endTime returns when the call ended. If endAt is set, ended does not read the clock, because that
 // costs as much as a small step of a call.
-func (t *times) ended() time.Time {
+func (t *times) endTime() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()
 	}

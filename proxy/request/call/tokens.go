@@ -6,18 +6,18 @@ import (
 )
 
 type tokens struct {
-	prompt      int
-	output      int
-	counted     int // prompt length reported by an engine that rejected the prompt; 0 if unknown
-	promptBytes int // length of the prompt if it contains only text; otherwise 0
-	usage       translate.Usage
+	estimatedPrompt int
+	expectedOutput  int
+	engineCount     int // prompt length reported by an engine that rejected the prompt; 0 if unknown
+	promptBytes     int // length of the prompt if it contains only text; otherwise 0
+	usage           translate.Usage
 }
 
-// estimate estimates the token counts that the engine did not report. If the client disconnects
+// estimateUsage estimates the token counts that the engine did not report. If the client disconnects
 // after the call was sent to an engine, the client is charged for the prompt, which the engine has
 // read. If the answer is not streamed, the client is also charged for the expected answer, because
 // the edge cannot see how many tokens were generated.
-func (t *tokens) estimate(streamed, leftEngine bool) {
+func (t *tokens) estimateUsage(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {
 	case u.Known:
@@ -26,17 +26,17 @@ func (t *tokens) estimate(streamed, leftEngine bool) {
 	case leftEngine:
 		u.Estimated = true
 		if !streamed {
-			u.Completion = t.output
+			u.Completion = t.expectedOutput
 		}
 	default:
 		return
 	}
-	u.Prompt = max(u.Prompt, t.prompt)
+	u.Prompt = max(u.Prompt, t.estimatedPrompt)
 	u.Total = u.Prompt + u.Completion
 }
 
-func (t *tokens) learn(u *upstreams.Upstream) {
+func (t *tokens) learnBytesPerToken(u *upstreams.Upstream) {
 	if t.usage.Known && t.usage.Resumed == 0 && t.promptBytes > 0 && u != nil {
-		u.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)
+		u.Averages.UpdateBytesPerToken(t.promptBytes, t.usage.Prompt)
 	}
 }

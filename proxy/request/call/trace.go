@@ -9,39 +9,39 @@ import (
 )
 
 type trace struct {
-	span   *observe.CallSpan // nil if tracing is off
-	parent []byte            // the client's traceparent; see keep
-	vendor []byte            // the client's tracestate; see keep
+	span             *observe.CallSpan // nil if tracing is off
+	savedTraceparent []byte            // the client's traceparent; see keep
+	savedTracestate  []byte            // the client's tracestate; see keep
 }
 
-// keep copies the client's trace context, because the request headers may be released before the
+// saveClientContext copies the client's trace context, because the request headers may be released before the
 // call moves to another engine.
-func (t *trace) keep(cl *client) {
+func (t *trace) saveClientContext(cl *client) {
 	if t.span == nil {
-		t.parent = append([]byte(nil), t.context(cl)...)
+		t.savedTraceparent = append([]byte(nil), t.traceparent(cl)...)
 	}
-	t.vendor = append([]byte(nil), t.state(cl)...)
+	t.savedTracestate = append([]byte(nil), t.tracestate(cl)...)
 }
 
-// context returns the W3C traceparent for an engine. It is the traceparent of the call's span. If
+// traceparent returns the W3C traceparent for an engine. It is the traceparent of the call's span. If
 // tracing is off, it is the client's traceparent. If the client's traceparent is malformed, context
 // returns nil.
-func (t *trace) context(cl *client) []byte {
+func (t *trace) traceparent(cl *client) []byte {
 	switch {
 	case t.span != nil:
-		return t.span.Traceparent(nil)
+		return t.span.AppendTraceparent(nil)
 	case cl.ctx == nil:
-		return t.parent
+		return t.savedTraceparent
 	}
 	return clientTraceparent(&cl.ctx.Request.Header)
 }
 
-// state returns the client's tracestate for an engine, or nil if the traceparent is not valid.
+// tracestate returns the client's tracestate for an engine, or nil if the traceparent is not valid.
 // Spans do not contain the tracestate, because the trace collector would then store text that the
 // client controls.
-func (t *trace) state(cl *client) []byte {
+func (t *trace) tracestate(cl *client) []byte {
 	if cl.ctx == nil {
-		return t.vendor
+		return t.savedTracestate
 	}
 	h := &cl.ctx.Request.Header
 	if clientTraceparent(h) == nil {
@@ -51,9 +51,9 @@ func (t *trace) state(cl *client) []byte {
 	case 0:
 		return nil
 	case 1:
-		return tracestateOf(lines[0])
+		return truncateTracestate(lines[0])
 	default: // multiple headers form a single list
-		return tracestateOf(bytes.Join(lines, []byte(",")))
+		return truncateTracestate(bytes.Join(lines, []byte(",")))
 	}
 }
 
@@ -61,9 +61,9 @@ func (t *trace) state(cl *client) []byte {
 // requires at least 512 bytes.
 const maxTracestate = 512
 
-// tracestateOf returns the leading list members of a tracestate that fit into maxTracestate. It
+// truncateTracestate returns the leading list members of a tracestate that fit into maxTracestate. It
 // returns nil if b contains anything other than visible characters and spaces.
-func tracestateOf(b []byte) []byte {
+func truncateTracestate(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
 			return nil
@@ -78,13 +78,13 @@ func tracestateOf(b []byte) []byte {
 var headerTraceparent = []byte("Traceparent")
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte {
-	return traceparentOf(h.PeekCanonical(headerTraceparent))
+	return parseTraceparent(h.PeekCanonical(headerTraceparent))
 }
 
-// traceparentOf returns the W3C traceparent for engines. If b is malformed, it returns nil. Later
+// parseTraceparent returns the W3C traceparent for engines. If b is malformed, it returns nil. Later
 // versions are parsed as if they were version 00. Version ff is invalid (Trace Context, 3.2.2.1 and
 // 4.3).
-func traceparentOf(b []byte) []byte {
+func parseTraceparent(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {
 		return nil

@@ -21,7 +21,7 @@ func TestTraceparentOf(t *testing.T) {
 		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01": "",
 		"": "",
 	} {
-		if got := string(traceparentOf([]byte(given))); got != want {
+		if got := string(parseTraceparent([]byte(given))); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestTracestateOf(t *testing.T) {
 		"a=" + long + ",b=" + long: "a=" + long, "a=" + long + long: "",
 		strings.Repeat("a", 512): strings.Repeat("a", 512), strings.Repeat("a", 512) + ",b": strings.Repeat("a", 512),
 	} {
-		if got := string(tracestateOf([]byte(given))); got != want {
+		if got := string(truncateTracestate([]byte(given))); got != want {
 			t.Errorf("%.20q: %.20q, want %.20q", given, got, want)
 		}
 	}
@@ -46,17 +46,17 @@ func TestTracestateLines(t *testing.T) {
 	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
 	h := &cl.ctx.Request.Header
 	h.Add("Tracestate", "a=1")
-	if got := tr.state(&cl); got != nil {
+	if got := tr.tracestate(&cl); got != nil {
 		t.Errorf("without a trace context: %q", got)
 	}
 	h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	h.Add("Tracestate", "b=2")
-	if got := string(tr.state(&cl)); got != "a=1,b=2" {
+	if got := string(tr.tracestate(&cl)); got != "a=1,b=2" {
 		t.Errorf("two lines: %q", got)
 	}
-	tr.keep(&cl)
+	tr.saveClientContext(&cl)
 	cl.ctx = nil
-	if got := string(tr.state(&cl)); got != "a=1,b=2" {
+	if got := string(tr.tracestate(&cl)); got != "a=1,b=2" {
 		t.Errorf("the state is %q, want %q", got, "a=1,b=2")
 	}
 }

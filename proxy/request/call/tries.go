@@ -13,69 +13,69 @@ import (
 	"penstock/upstreams"
 )
 
-type tries struct {
-	pool         upstreams.Pool
-	rank         int // index of the call's class; 0 is the first class
-	needs        upstreams.Features
-	excluded     []upstreams.ID
-	conversation conversation
-	why          *why // why the engine was picked; nil if that is not recorded
-	upstream     *upstreams.Upstream
-	sends        retry.Sends // number of times that each retry step has sent the call
-	targets      int
+type attemptState struct {
+	pool           upstreams.Pool
+	classRank      int // index of the call's class; 0 is the first class
+	neededFeatures upstreams.Features
+	excluded       []upstreams.ID
+	conversation   conversation
+	pickReason     *pickReason // why the engine was picked; nil if that is not recorded
+	upstream       *upstreams.Upstream
+	stepCounts     retry.SendCounts // number of times that each retry step has sent the call
+	targetCount    int
 	// Whether the call was sent to another engine because a refusal was doubtful.
-	doubted bool
-	refused endpoint.Refused // request changes that no engine has accepted yet
-	next    slot             // slot that the call acquired before it left its engine; empty if there is none
+	resentInDoubt  bool
+	pendingChanges endpoint.RejectedParts // request changes that no engine has accepted yet
+	nextSlot       slot                   // slot that the call acquired before it left its engine; empty if there is none
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
 	recording *resume.Recording
 	// when a call on a drained engine last tried to acquire a slot at another engine
-	lookedAt time.Time
-	counts   int  // number of requests for token counts
-	overflow bool // whether the call waited for a slot but did not get one
-	fallback []string
-	fellBack bool
-	turn     turns.Turn       // the key's turn; the zero value if keys do not take turns
-	wait     *slotWait        // nil if the call is not waiting
-	failure  *failure.Failure // failure of the first failed attempt that was not resumed, or nil
+	moveTriedAt     time.Time
+	countRequests   int  // number of requests for token counts
+	usesOverflow    bool // whether the call waited for a slot but did not get one
+	fallbackModels  []string
+	fallbacksLoaded bool
+	turn            turns.Turn       // the key's turn; the zero value if keys do not take turns
+	slotWait        *slotWait        // nil if the call is not waiting
+	firstFailure    *failure.Failure // failure of the first failed attempt that was not resumed, or nil
 }
 
-// why is reused with the pooled call, so recording it allocates nothing.
-type why struct {
-	pick   routing.Why
+// pickReason is reused with the pooled call, so recording it allocates nothing.
+type pickReason struct {
+	reason routing.PickExplanation
 	choice observe.Choice
 }
 
-func (w *why) note(r *observe.Record, l *upstreams.Lease) {
-	if r.Choice = nil; w == nil || w.pick.Reason == "" {
+func (w *pickReason) record(r *observe.Record, l *upstreams.Lease) {
+	if r.Choice = nil; w == nil || w.reason.Reason == "" {
 		return
 	}
 	p := l.Prompt()
 	w.choice = observe.Choice{
-		Reason: string(w.pick.Reason), Tokens: p.Tokens, Expected: p.Tokens - p.Uncached, Estimates: w.choice.Estimates[:0],
+		Reason: string(w.reason.Reason), Tokens: p.Tokens, Expected: p.Tokens - p.Uncached, Estimates: w.choice.Estimates[:0],
 	}
-	for _, e := range w.pick.Estimates {
+	for _, e := range w.reason.Estimates {
 		w.choice.Estimates = append(w.choice.Estimates, observe.Estimate(e))
 	}
 	r.Choice = &w.choice
 }
 
-func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
+func (t *attemptState) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
-func (t *tries) takeNext() (s slot) {
-	s, t.next = t.next, s
+func (t *attemptState) takeReservedSlot() (s slot) {
+	s, t.nextSlot = t.nextSlot, s
 	return s
 }
 
-func (t *tries) leaveQueue() {
-	if w := t.wait; w != nil {
-		t.wait = nil
-		w.queued.Leave()
+func (t *attemptState) leaveQueue() {
+	if w := t.slotWait; w != nil {
+		t.slotWait = nil
+		w.queueEntry.Leave()
 	}
 }
 
 // mustContinue reports whether the client has received part of an answer that the next engine must
 // continue.
-func (t *tries) mustContinue() bool {
-	return t.recording != nil && t.recording.Started() && !t.recording.Continuing()
+func (t *attemptState) mustContinue() bool {
+	return t.recording != nil && t.recording.Started() && !t.recording.IsNextEngineSilent()
 }

@@ -15,118 +15,118 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// tryWhole reads the engine's complete response and answers with it. If the engine can cancel only
-// streams, the request to the engine asked for a stream, and tryWhole assembles the response from
+// tryUnary reads the engine's complete response and answers with it. If the engine can cancel only
+// streams, the request to the engine asked for a stream, and tryUnary assembles the response from
 // the stream. A relay writes the answer if it takes longer than stream.whole_keepalive, or if it is
 // large and needs no translation.
-func (c *Call) tryWhole() *failure.Failure {
+func (c *Call) tryUnary() *failure.Failure {
 	var codec endpoint.Unary // nil until the response headers arrive
-	out, err := c.awaitWhole(c.firstWhitespace(), &codec)
+	out, err := c.awaitUnary(c.firstWhitespaceAt(), &codec)
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
 		commitWhitespace(c, codec)
 		return nil
 	case errors.Is(err, attempt.ErrLarge):
-		passOn, out, err := c.beginPassOn(codec)
+		passOn, out, err := c.beginPassthrough(codec)
 		if err != nil {
-			return c.attempt.FailureOf(err)
+			return c.attempt.ClassifyError(err)
 		}
 		now := time.Now()
 		c.record.TTFT = now.Sub(c.record.Start)
-		c.noteOverhead(now)
+		c.recordOverhead(now)
 		c.releaseRequest()
-		commit(relay{call: c, form: formPassedOn, out: out, passOn: passOn}, codec.MediaType())
+		commitRelay(relay{call: c, form: formPassthrough, out: out, passthrough: passOn}, codec.MediaType())
 		return nil
 	default:
-		return c.attempt.FailureOf(err)
+		return c.attempt.ClassifyError(err)
 	}
 	c.times.endAt = time.Now()
 	c.record.TTFT = c.times.endAt.Sub(c.record.Start)
-	c.noteOverhead(c.times.endAt)
-	c.noteCounted()
+	c.recordOverhead(c.times.endAt)
+	c.reportPromptTokens()
 	c.endAttempt(upstreams.OutcomeOK)
-	if body := (*out)[chunkRoom:]; len(body) <= attempt.MaxPooled {
-		c.answerWhole(out, body, codec.MediaType())
+	if body := (*out)[chunkPrefixLen:]; len(body) <= attempt.MaxPooled {
+		c.answerBuffered(out, body, codec.MediaType())
 	} else {
 		c.answerLarge(out, codec.MediaType())
 	}
 	return nil
 }
 
-// firstWhitespace returns when the first white space is sent if the answer is not complete by then.
+// firstWhitespaceAt returns when the first white space is sent if the answer is not complete by then.
 // The time counts from the start of the call, like the timeouts of load balancers. It is zero if no
 // white space may be sent. White space would change audio and text, and HTTP/1.0 has no chunks.
-func (c *Call) firstWhitespace() time.Time {
+func (c *Call) firstWhitespaceAt() time.Time {
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
-	if d <= 0 || !c.client.http11 || !c.request.AnswersJSON() {
+	if d <= 0 || !c.client.isHTTP11 || !c.request.AnswersJSON() {
 		return time.Time{}
 	}
 	return c.record.Start.Add(d)
 }
 
-// awaitWhole waits until the given time for the engine's complete response. It returns a buffer
-// with chunkRoom bytes followed by the client's answer. When the response headers arrive, it
+// awaitUnary waits until the given time for the engine's complete response. It returns a buffer
+// with chunkPrefixLen bytes followed by the client's answer. When the response headers arrive, it
 // creates the codec.
 //
-// After http1.ErrNotYet, awaitWhole may be called again. attempt.ErrLarge means that the response
-// must be relayed while it arrives. FailureOf converts other errors.
-func (c *Call) awaitWhole(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
+// After http1.ErrNotYet, awaitUnary may be called again. attempt.ErrLarge means that the response
+// must be relayed while it arrives. ClassifyError converts other errors.
+func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
 	}
 	if c.attempt.Reply.IsUnread() {
 		*codec = c.request.Unary(c.callInfo())
 	}
-	completion, err := c.attempt.ReadWhole(until, *codec, c.client.http11)
+	completion, err := c.attempt.ReadFullResponse(until, *codec, c.client.isHTTP11)
 	if err != nil {
 		return nil, err
 	}
-	return c.translateWhole(completion, *codec)
+	return c.translateUnary(completion, *codec)
 }
 
-// translateWhole translates a completion into the client's answer. It first reserves as much memory
+// translateUnary translates a completion into the client's answer. It first reserves as much memory
 // as the completion occupies, and corrects the reservation afterwards.
-func (c *Call) translateWhole(completion []byte, codec endpoint.Unary) (*[]byte, error) {
+func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte, error) {
 	out := attempt.NewBuffer()
-	if n := chunkRoom + len(completion) + attempt.OutMore; n > max(cap(*out), attempt.MaxPooled) {
-		if err := c.memory.Hold(attempt.PartOut, n); err != nil {
-			attempt.Recycle(out)
+	if n := chunkPrefixLen + len(completion) + attempt.OutHeadroom; n > max(cap(*out), attempt.MaxPooled) {
+		if err := c.memory.SetPartSize(attempt.PartOut, n); err != nil {
+			attempt.RecycleBuffer(out)
 			return nil, err
 		}
 		*out = make([]byte, 0, n)
 	}
-	answer, err := codec.Append((*out)[:chunkRoom], completion, c.attempt.Reply.Head())
+	answer, err := codec.Append((*out)[:chunkPrefixLen], completion, c.attempt.Reply.Head())
 	*out = answer
-	c.noteUsage(codec.Usage(), codec.Markup())
+	c.recordUsage(codec.Usage(), codec.Markup())
 	if err == nil {
-		err = c.memory.HoldOut(cap(answer))
+		err = c.memory.SetOutSize(cap(answer))
 	}
 	if err != nil {
-		attempt.Recycle(out)
-		c.memory.Free(attempt.PartOut)
+		attempt.RecycleBuffer(out)
+		c.memory.FreePart(attempt.PartOut)
 		return nil, err
 	}
 	return out, nil
 }
 
-func (c *Call) beginPassOn(codec endpoint.Unary) (*endpoint.PassOn, *[]byte, error) {
+func (c *Call) beginPassthrough(codec endpoint.Unary) (*endpoint.Passthrough, *[]byte, error) {
 	a := &c.attempt
-	passOn, out := codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
+	passOn, out := codec.NewPassthrough(a.Reply.Head()), attempt.NewBuffer()
 	var err error
-	if *out, err = a.Reply.BeginPassOn((*out)[:chunkRoom], passOn); err != nil {
-		attempt.Recycle(out)
+	if *out, err = a.Reply.BeginPassthrough((*out)[:chunkPrefixLen], passOn); err != nil {
+		attempt.RecycleBuffer(out)
 		return nil, nil, err
 	}
 	return passOn, out, nil
 }
 
-// noteUsage records the token usage of an answer. For metrics, it also records markup that the
+// recordUsage records the token usage of an answer. For metrics, it also records markup that the
 // engine failed to parse.
-func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
+func (c *Call) recordUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if u.Known { // must happen before the slot is released, so that the right key gets the slot
-		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
+		c.attemptState.turn.SetCharge(turns.ServiceUnits(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
 		c.record.Markup = m.String()
@@ -136,24 +136,24 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	}
 }
 
-func (c *Call) noteCounted() {
+func (c *Call) reportPromptTokens() {
 	if u := &c.tokens.usage; u.Known {
-		c.attempt.Counted(u.Prompt, u.Cached)
+		c.attempt.RecordPromptTokens(u.Prompt, u.Cached)
 	}
 }
 
-// noteOverhead measures the time that the edge itself needs before the first byte of the answer.
+// recordOverhead measures the time that the edge itself needs before the first byte of the answer.
 // Time spent waiting for the client's body, for a slot and for engines does not count. Calls with
 // forms are not measured, because a form is sent while it arrives.
-func (c *Call) noteOverhead(now time.Time) {
+func (c *Call) recordOverhead(now time.Time) {
 	if c.ep.Form {
 		return
 	}
 	progress := c.attempt.Reply.Progress()
 	heard := progress.ReadAt()
 	if c.record.Stream && !progress.Begun {
-		heard = instant.Of(now) // the stream was committed before the first event
+		heard = instant.FromTime(now) // the stream was committed before the first event
 	}
-	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Since(instant.Of(c.times.begun))
+	waited := c.body.ClientWait() + c.record.Queue + c.times.earlierWait + heard.Sub(instant.FromTime(c.times.stepStart))
 	c.record.Overhead = now.Sub(c.record.Start) - waited
 }

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-func only(answer http.HandlerFunc) *calltest.Engine {
+func singleEngine(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
@@ -23,7 +23,7 @@ func only(answer http.HandlerFunc) *calltest.Engine {
 // full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
-	slow := calltest.After(20*time.Second, calltest.Say("done"))
+	slow := calltest.Delay(20*time.Second, calltest.AnswerText("done"))
 	tests := []struct {
 		name, more string
 		answer     http.HandlerFunc
@@ -34,12 +34,12 @@ func TestQueue(t *testing.T) {
 		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
 		{"one waits", queued, slow, chat(""), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
 		{"a stream waits", queued, slow, chat(stream), []int{200, 200, 429}, []time.Duration{20 * time.Second, 39 * time.Second, 0}},
-		{"too long", queued, calltest.After(50*time.Second, calltest.Say("done")), chat(""), []int{200, 429, 429}, []time.Duration{50 * time.Second, 30 * time.Second, 0}},
+		{"too long", queued, calltest.Delay(50*time.Second, calltest.AnswerText("done")), chat(""), []int{200, 429, 429}, []time.Duration{50 * time.Second, 30 * time.Second, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := calltest.New(t, oneEngine("", tt.more), only(tt.answer))
+				e := calltest.New(t, oneEngine("", tt.more), singleEngine(tt.answer))
 				got := make([]chan *calltest.Answer, len(tt.status))
 				for i := range got {
 					got[i] = make(chan *calltest.Answer, 1)
@@ -70,16 +70,16 @@ models:
   - id: small
     deployments: [{upstream: b}]
 `
-	for _, first := range []http.HandlerFunc{calltest.BreakOff, calltest.Refuse(503, "full"), calltest.Refuse(500, "bad")} {
+	for _, first := range []http.HandlerFunc{calltest.AbortConnection, calltest.AnswerError(503, "full"), calltest.AnswerError(500, "bad")} {
 		for _, body := range []string{chat(""), chat(stream)} {
 			synctest.Test(t, func(t *testing.T) {
 				a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: first}
-				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.Say("instead")}
+				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.AnswerText("instead")}
 				got := calltest.New(t, yaml, a, b).Post(chatPath, body)
 				if got.Status != 200 || !strings.Contains(got.Body, "instead") {
 					t.Errorf("got %d, want 200 from the fallback: %s", got.Status, got.Body)
 				}
-				if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"small"`) {
+				if sent := b.RequestBodies(); len(sent) != 1 || !strings.Contains(sent[0], `"small"`) {
 					t.Errorf("the fallback's engine was sent %q", sent)
 				}
 			})
@@ -99,7 +99,7 @@ models:
     deployments: [{upstream: a}, {upstream: b, tier: 1}]
 `
 	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(calltest.After(10*time.Second, calltest.Say("first")), calltest.Say("later"))
+		a, b := enginePair(calltest.Delay(10*time.Second, calltest.AnswerText("first")), calltest.AnswerText("later"))
 		e := calltest.New(t, tiers, a, b)
 		done := make(chan *calltest.Answer, 1)
 		go func() { done <- e.Post(chatPath, chat("")) }()
@@ -110,7 +110,7 @@ models:
 		if got := <-done; !strings.Contains(got.Body, "first") {
 			t.Errorf("the first call: %d %s", got.Status, got.Body)
 		}
-		a.Gone(true)
+		a.SetRefusing(true)
 		a.Stop()
 		if got := e.Post(chatPath, chat("")); !strings.Contains(got.Body, "later") {
 			t.Errorf("with a first tier that is gone: %d %s", got.Status, got.Body)
@@ -121,18 +121,18 @@ models:
 // TestResume checks that another engine continues a stream after its engine is lost.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
-		a, b := pair(turn, turn)
+		turn := calltest.AnswerSequence(events(true, delta("one "), delta("two ")), calltest.AnswerText("three"))
+		a, b := enginePair(turn, turn)
 		e := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b)
 		got := e.Post(chatPath, chat(stream))
 		if n := strings.Count(got.Body, "three"); got.Err != nil || n != 1 || !strings.Contains(got.Body, "data: [DONE]") {
 			t.Errorf("error %v, got %d times three, want once in a complete stream: %s", got.Err, n, got.Body)
 		}
-		sent := append(a.Requests(), b.Requests()...)
+		sent := append(a.RequestBodies(), b.RequestBodies()...)
 		if len(sent) != 2 || !strings.Contains(sent[0]+sent[1], "one two ") {
 			t.Errorf("sent %q, want the second one to hold what was said", sent)
 		}
-		if n := e.Count("penstock_streams_resumed_total"); n != 1 {
+		if n := e.CounterValue("penstock_streams_resumed_total"); n != 1 {
 			t.Errorf("%d streams are counted as resumed, want 1", n)
 		}
 	})
@@ -149,14 +149,14 @@ func TestResumeAfterWait(t *testing.T) {
 				answer := func(w http.ResponseWriter, r *http.Request) {
 					switch body, _ := io.ReadAll(r.Body); {
 					case strings.Contains(string(body), "occupy"):
-						calltest.After(time.Minute, calltest.Say("done"))(w, r)
+						calltest.Delay(time.Minute, calltest.AnswerText("done"))(w, r)
 					case strings.Contains(string(body), "one "):
-						calltest.Say("three")(w, r)
+						calltest.AnswerText("three")(w, r)
 					default:
 						events(true, delta("one "))(w, r)
 					}
 				}
-				a, b := pair(answer, answer)
+				a, b := enginePair(answer, answer)
 				yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 2m}\n"), "concurrency: 4", "concurrency: 1")
 				e := calltest.New(t, yaml, a, b)
 				done := make(chan *calltest.Answer, 1)
@@ -167,7 +167,7 @@ func TestResumeAfterWait(t *testing.T) {
 					longest, last = max(longest, when-last), when
 				}}
 				got := e.Send(to, path, ask)
-				if n := e.Count("penstock_streams_resumed_total"); n != 1 || !strings.Contains(got.Body, "three") || strings.Contains(got.Body, `"error":{`) {
+				if n := e.CounterValue("penstock_streams_resumed_total"); n != 1 || !strings.Contains(got.Body, "three") || strings.Contains(got.Body, `"error":{`) {
 					t.Errorf("resumed %d times, want one whole answer: %s", n, got.Body)
 				}
 				if got.Took < 50*time.Second || longest > 15*time.Second {
@@ -185,12 +185,12 @@ func TestResumeWithoutSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {
 			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "occupy") {
-				calltest.After(time.Minute, calltest.Say("done"))(w, r)
+				calltest.Delay(time.Minute, calltest.AnswerText("done"))(w, r)
 				return
 			}
 			events(true, delta("one "))(w, r)
 		}
-		a, b := pair(answer, answer)
+		a, b := enginePair(answer, answer)
 		yaml := strings.ReplaceAll(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 40s}\n"), "concurrency: 4", "concurrency: 1")
 		e := calltest.New(t, yaml, a, b)
 		done := make(chan *calltest.Answer, 1)
@@ -200,7 +200,7 @@ func TestResumeWithoutSlot(t *testing.T) {
 		if !strings.Contains(got.Body, "one ") || !strings.Contains(got.Body, `"error"`) || strings.Contains(got.Body, "capacity_full") {
 			t.Errorf("want a part and the first engine's failure: %s", got.Body)
 		}
-		if n := e.Count("penstock_streams_resumed_total"); n != 0 {
+		if n := e.CounterValue("penstock_streams_resumed_total"); n != 0 {
 			t.Errorf("%d streams are counted as resumed, want none", n)
 		}
 		<-done
@@ -214,7 +214,7 @@ func TestResumeAtLaterTier(t *testing.T) {
 	for _, when := range []string{"full", "down"} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := pair(events(false, delta("one "), `{"error":{"message":"overloaded","type":"server_error","code":503}}`), calltest.Say("two"))
+				a, b := enginePair(events(false, delta("one "), `{"error":{"message":"overloaded","type":"server_error","code":503}}`), calltest.AnswerText("two"))
 				yaml := strings.Replace(twoEngines("", "    retry: {resume: 1}\n    queue: {depth: 1, wait: 10s}\n"), "{upstream: b}", "{upstream: b, tier: 1, when: "+when+"}", 1)
 				got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
 				if !strings.Contains(got.Body, "two") || !strings.Contains(got.Body, "data: [DONE]") || got.Took > time.Second {
@@ -229,8 +229,8 @@ func TestResumeAtLaterTier(t *testing.T) {
 // refusal, not with the loss of the first engine.
 func TestResumedAtFullEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.InTurn(events(true, delta("one ")), calltest.Refuse(http.StatusTooManyRequests, "no room"))
-		a, b := pair(turn, turn)
+		turn := calltest.AnswerSequence(events(true, delta("one ")), calltest.AnswerError(http.StatusTooManyRequests, "no room"))
+		a, b := enginePair(turn, turn)
 		yaml := twoEngines("retry: {budget: 100%}", "    retry: {resume: 2}\n")
 		got := calltest.New(t, yaml, a, b).Post(chatPath, chat(stream))
 		if !strings.Contains(got.Body, "capacity_full") {
@@ -249,18 +249,18 @@ func TestChangedRequest(t *testing.T) {
 		second     []string // expected parts of the second request
 		without    string   // text that must not occur in the second request
 	}{
-		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
-		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
+		{"limit", chat(`,"max_tokens":1000`), calltest.AnswerError(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
+		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.AnswerError(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := only(calltest.InTurn(tt.refusal, calltest.Say("taken")))
+				a := singleEngine(calltest.AnswerSequence(tt.refusal, calltest.AnswerText("taken")))
 				got := calltest.New(t, oneEngine("", ""), a).Post(chatPath, tt.body)
 				if got.Status != 200 || !strings.Contains(got.Body, "taken") {
 					t.Fatalf("got %d, want 200 after the second request: %s", got.Status, got.Body)
 				}
-				sent := a.Requests()
+				sent := a.RequestBodies()
 				if len(sent) != 2 || strings.Contains(sent[1], tt.without) {
 					t.Fatalf("sent %q, want two requests and no %s in the second one", sent, tt.without)
 				}
@@ -278,7 +278,7 @@ func TestChangedRequest(t *testing.T) {
 // the prompt.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := only(calltest.Refuse(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
+		a := singleEngine(calltest.AnswerError(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
 		e := calltest.New(t, oneEngine("", ""), a)
 		for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 			if got := e.Post(path, body); got.Status != 400 || !strings.Contains(got.Body, "context") && !strings.Contains(got.Body, "prompt is too long") {
@@ -288,9 +288,9 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// keyed is a configuration with two keys that have limits. Tests replace HASHA and HASHB with the
+// twoKeysConfig is a configuration with two keys that have limits. Tests replace HASHA and HASHB with the
 // hashes of the keys.
-const keyed = `
+const twoKeysConfig = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
   - {id: b, hash: "sha256:HASHB", models: [other], limits: {concurrency: 1}}
@@ -305,7 +305,7 @@ models:
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
-		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
 		e := calltest.New(t, yaml, a)
 		steps := []struct {
 			path, body, key string
@@ -353,10 +353,10 @@ models:
 `
 	vector := `{"object":"list","model":"e","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("0.25,", 60_000) + `0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`
 	answers := map[string]http.HandlerFunc{
-		"/v1/embeddings":           calltest.Reply(200, "application/json", vector),
-		"/v1/rerank":               calltest.Reply(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
-		"/v1/audio/speech":         calltest.Reply(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
-		"/v1/audio/transcriptions": calltest.Reply(200, "application/json", `{"text":"good day"}`),
+		"/v1/embeddings":           calltest.AnswerPieces(200, "application/json", vector),
+		"/v1/rerank":               calltest.AnswerPieces(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
+		"/v1/audio/speech":         calltest.AnswerPieces(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
+		"/v1/audio/transcriptions": calltest.AnswerPieces(200, "application/json", `{"text":"good day"}`),
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if f := answers[r.URL.Path]; f != nil {
@@ -416,14 +416,14 @@ models:
 `
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
-		b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.After(time.Second, calltest.Say("aside"))}
+		b := &calltest.Engine{Name: "b", Models: []string{"other"}, Answer: calltest.Delay(time.Second, calltest.AnswerText("aside"))}
 		e := calltest.New(t, yaml, a, b)
 		got := e.Post(chatPath, chat(stream))
 		time.Sleep(10 * time.Second)
 		if got.Status != 200 || strings.Contains(got.Body, "aside") {
 			t.Errorf("got %d, want a 200 without the copy's text: %s", got.Status, got.Body)
 		}
-		if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"other"`) {
+		if sent := b.RequestBodies(); len(sent) != 1 || !strings.Contains(sent[0], `"other"`) {
 			t.Errorf("the copy's engine was sent %q, want one request", sent)
 		}
 	})
@@ -433,7 +433,7 @@ models:
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queued = "    queue: {depth: 4, wait: 60s}\n"
-		a, b := pair(calltest.InTurn(calltest.After(40*time.Second, calltest.Say("first")), calltest.Say("new")), calltest.Say("new"))
+		a, b := enginePair(calltest.AnswerSequence(calltest.Delay(40*time.Second, calltest.AnswerText("first")), calltest.AnswerText("new")), calltest.AnswerText("new"))
 		e := calltest.New(t, oneEngine("", queued), a, b)
 		first, second := make(chan *calltest.Answer, 1), make(chan *calltest.Answer, 1)
 		go func() { first <- e.Post(chatPath, chat("")) }()
@@ -454,13 +454,13 @@ func TestReload(t *testing.T) {
 // a third engine.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(calltest.BreakOff, calltest.BreakOff)
+		a, b := enginePair(calltest.AbortConnection, calltest.AbortConnection)
 		e := calltest.New(t, twoEngines("", ""), a, b)
 		var last *calltest.Answer
 		for range 6 {
 			last = e.Post(chatPath, chat(""))
 		}
-		if n := len(a.Requests()) + len(b.Requests()); last.Status == 200 || n > 10 {
+		if n := len(a.RequestBodies()) + len(b.RequestBodies()); last.Status == 200 || n > 10 {
 			t.Errorf("%d requests in six calls; the last: %d %s", n, last.Status, last.Body)
 		}
 	})
@@ -469,8 +469,8 @@ func TestPoison(t *testing.T) {
 // TestDebugHeaders checks that the response headers name the engine if log.debug_headers is set.
 func TestDebugHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turn := calltest.InTurn(calltest.BreakOff, calltest.Say("ok"))
-		a, b := pair(turn, turn)
+		turn := calltest.AnswerSequence(calltest.AbortConnection, calltest.AnswerText("ok"))
+		a, b := enginePair(turn, turn)
 		got := calltest.New(t, twoEngines("log: {debug_headers: true}", ""), a, b).Post(chatPath, chat(""))
 		if n, _ := strconv.Atoi(string(got.Header.Peek("X-Penstock-Attempts"))); n != 2 {
 			t.Errorf("attempts: got %d, want 2", n)
@@ -488,14 +488,14 @@ func TestCutShort(t *testing.T) {
 		end  func(c *call.Call)
 		has  string
 	}{
-		{"drained", (*call.Call).Drain, "shutting_down"},
-		{"left", (*call.Call).ClientGone, ""},
+		{"drained", (*call.Call).CancelForShutdown, "shutting_down"},
+		{"left", (*call.Call).OnDisconnect, ""},
 	}
 	for _, tt := range endings {
 		for _, body := range []string{chat(""), chat(stream)} {
 			t.Run(tt.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					e := calltest.New(t, oneEngine("", ""), only(calltest.After(time.Hour, calltest.Say("late"))))
+					e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.Delay(time.Hour, calltest.AnswerText("late"))))
 					done := make(chan *calltest.Answer, 1)
 					client := &calltest.Client{}
 					go func() { done <- e.Send(client, chatPath, body) }()

@@ -13,25 +13,25 @@ import (
 var chatCompletions = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,
-	Traced:        tracedChat,
+	Traced:        traceOpChat,
 	Dialect:       ChatDialect,
 	CachesPrompts: true,
 	New: func() Request {
-		r := chatCodecs.Get().(*chatRequest)
+		r := chatCodecPool.Get().(*chatRequest)
 		r.chat = newChatRequest()
 		return r
 	},
 }
 
-// ChatCopy returns the codec for copying a request that was translated from the given dialect to
+// NewChatCopy returns the codec for copying a request that was translated from the given dialect to
 // chat. An engine gets the same bytes for the copy as for the original request.
-func ChatCopy(of *Dialect) Request {
+func NewChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
-	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
+	r.mayLowerEffort, r.usageAtStart = of != ChatDialect, of == messagesDialect
 	return r
 }
 
-const tracedChat = "chat"
+const traceOpChat = "chat"
 
 type chatRequest struct {
 	chatBase
@@ -40,22 +40,22 @@ type chatRequest struct {
 }
 
 var (
-	chatCodecs  = sync.Pool{New: func() any { return new(chatRequest) }}
-	chatStreams = sync.Pool{New: func() any { return new(answer.Stream) }}
+	chatCodecPool  = sync.Pool{New: func() any { return new(chatRequest) }}
+	chatStreamPool = sync.Pool{New: func() any { return new(answer.Stream) }}
 )
 
-func (r *chatRequest) Decode(in Input) (err error) {
+func (r *chatRequest) Decode(in DecodeInput) (err error) {
 	if in.Snapshot.Config.Strict {
 		err = r.chat.Decode(in.Body.Bytes())
 	} else {
-		err = r.chat.DecodeMended(in.Body.Bytes())
+		err = r.chat.DecodeWithRepair(in.Body.Bytes())
 	}
 	r.wantsStream = r.chat.Stream
 	return err
 }
 
-func describeChat(r *chatRequest, about *CallInfo) {
-	r.answer.begin(about, r.chat)
+func setChatOptions(r *chatRequest, about *CallInfo) {
+	r.answer.setOptions(about, r.chat)
 	o := &r.answer.options
 	if about.Streamed { // without streaming, the answer keeps the engine's id if it has one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
@@ -68,8 +68,8 @@ func describeChat(r *chatRequest, about *CallInfo) {
 const chatIDPrefix = "chatcmpl-"
 
 func (r *chatRequest) Unary(about CallInfo) Unary {
-	describeChat(r, &about)
-	r.callID, r.answer.writer, r.answer.plain = about.RequestID, r, true
+	setChatOptions(r, &about)
+	r.callID, r.answer.writer, r.answer.isChat = about.RequestID, r, true
 	return &r.answer
 }
 
@@ -81,20 +81,20 @@ func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, err
 }
 
 func (r *chatRequest) Stream(about CallInfo) Stream {
-	describeChat(r, &about)
+	setChatOptions(r, &about)
 	if r.writer == nil {
-		r.writer = chatStreams.Get().(*answer.Stream)
+		r.writer = chatStreamPool.Get().(*answer.Stream)
 	}
 	r.writer.Reset(&r.answer.options)
-	return r.stream(r.writer)
+	return r.wrapStream(r.writer)
 }
 
 func (r *chatRequest) Recycle() {
 	r.recycle()
 	if r.writer != nil {
 		r.writer.Reset(nil)
-		chatStreams.Put(r.writer)
+		chatStreamPool.Put(r.writer)
 	}
 	r.writer, r.callID = nil, nil
-	chatCodecs.Put(r)
+	chatCodecPool.Put(r)
 }

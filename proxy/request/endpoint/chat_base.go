@@ -21,45 +21,47 @@ type chatBase struct {
 	wantsStream bool
 	rules       chat.ModelRules // the model's rules, including the context length of its engines
 	// Whether an unsupported reasoning effort is lowered rather than rejected.
-	lowerEffort   bool
-	countsAtStart bool // whether the client reads token counts at the start of a stream
-	segments      [][]byte
-	room          []byte
-	answer        chatAnswer
-	events        dialectEvents
+	mayLowerEffort bool
+	usageAtStart   bool // whether the client reads token counts at the start of a stream
+	segments       [][]byte
+	segmentBuf     []byte
+	answer         chatAnswer
+	events         dialectEvents
 }
 
 var (
-	chatRequests     = sync.Pool{New: func() any { return new(chat.Request) }}
-	wholeCompletions = sync.Pool{New: func() any { return new(answer.Completion) }}
+	chatRequestPool = sync.Pool{New: func() any { return new(chat.Request) }}
+	completionPool  = sync.Pool{New: func() any { return new(answer.Completion) }}
 )
 
-func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) }
+func newChatRequest() *chat.Request { return chatRequestPool.Get().(*chat.Request) }
 
-func (b *chatBase) Model() []byte                              { return b.chat.Model }
-func (b *chatBase) Streams() bool                              { return b.wantsStream }
-func (b *chatBase) Chat() *chat.Request                        { return b.chat }
-func (b *chatBase) AnswersJSON() bool                          { return true }
-func (b *chatBase) Reads(reply Reply, streamed bool) ReplyForm { return textReply(reply, streamed) }
+func (b *chatBase) Model() []byte           { return b.chat.Model }
+func (b *chatBase) ClientWantsStream() bool { return b.wantsStream }
+func (b *chatBase) Chat() *chat.Request     { return b.chat }
+func (b *chatBase) AnswersJSON() bool       { return true }
+func (b *chatBase) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
+	return classifyTextReply(reply, streamed)
+}
 
 var textOnly = []string{"text"}
 
-func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
+func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	rules, prompt := m.ChatRules(now, b.mayLowerEffort, &b.rules), &b.chat.Prompt
 	// The catalog also describes such a model as text-only.
-	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() {
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.IsTextOnly() {
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
 	}
-	if err := b.chat.Check(rules); err != nil {
-		return Checked{}, err
+	if err := b.chat.CheckRules(rules); err != nil {
+		return CheckResult{}, err
 	}
 	pool := upstreams.PoolText
 	if len(prompt.Images) > 0 || prompt.HasVideo() {
 		pool = upstreams.PoolVision
 	}
-	out := Checked{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.Hints()}
+	out := CheckResult{Pool: pool, PoolName: pool.String(), PromptBytes: prompt.Bytes, Dropped: b.chat.UnknownHints()}
 	if len(prompt.Images)+len(prompt.Media) > 0 {
 		out.PromptBytes = 0
 	}
@@ -68,21 +70,23 @@ func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 
 func (b *chatBase) Estimate(bytesPerToken float64) (prompt, output int) {
 	tokens := &b.chat.Tokens
-	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.Asked()) * tokens.Generated(b.chat.N)
+	return b.chat.Prompt.EstimateTokens(bytesPerToken), expectedOutput(tokens.ClientLimit()) * tokens.GeneratedChoices(b.chat.N)
 }
 
 func (b *chatBase) Limit() TokenLimit { return chatLimit{b.chat} }
 
 type chatLimit struct{ chat *chat.Request }
 
-func (l chatLimit) TokenLimit() int { return l.chat.Tokens.TokenLimit() }
-func (l chatLimit) Fit(limit int)   { l.chat.Tokens.Fit(limit) }
+func (l chatLimit) TokenLimit() int   { return l.chat.Tokens.TokenLimit() }
+func (l chatLimit) LowerTo(limit int) { l.chat.Tokens.LowerTo(limit) }
 
-func (l chatLimit) Context(rules *chat.ModelRules) int {
+func (l chatLimit) ContextLength(rules *chat.ModelRules) int {
 	return rules.Context(len(l.chat.Prompt.Images) > 0)
 }
 
-func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
+func (l chatLimit) PromptTokens(_ float64, estimate int) int {
+	return estimate + l.chat.Tokens.GeneratedTokens()
+}
 
 // Prefix implements Request. The raw messages of one turn are a byte prefix of the messages of the
 // next turn, so routing can hash the raw bytes.
@@ -95,30 +99,30 @@ func (b *chatBase) Session() chat.Session {
 	if b.chat == nil {
 		return chat.Session{}
 	}
-	return chat.SessionOf(b.chat)
+	return chat.RequestSession(b.chat)
 }
 
 // WantsStream implements Request. It also returns true for an engine that can cancel only streams.
 func (b *chatBase) WantsStream(p *engine.Profile) bool {
-	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
+	return b.wantsStream || p.HasQuirk(config.QuirkCancelOnlyStreams)
 }
 
-func (b *chatBase) Fill(to Target) (Sending, error) {
-	p, format := to.Upstream.Engine(), formatOf(&to)
+func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
+	p, format := to.Upstream.Engine(), engineFormat(&to)
 	// If every chunk contained usage, the edge would have to parse every chunk completely. A stream
 	// that may be resumed needs usage in every chunk, because the edge must know how many tokens
 	// the client has received.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
-	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
+	format.ContinuousUsage = format.ContinuousUsage && (b.usageAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
-	b.segments, b.room = b.chat.Segments(b.segments[:0], b.room[:0], &format)
-	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
+	b.segments, b.segmentBuf = b.chat.Segments(b.segments[:0], b.segmentBuf[:0], &format)
+	return newEngineRequest(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-func formatOf(to *Target) chat.EngineFormat {
-	format := to.Formats.of(to.Upstream.Engine())
+func engineFormat(to *Target) chat.EngineFormat {
+	format := to.Formats.formatFor(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
-	if to.Refused != (Refused{}) {
+	if to.Refused != (RejectedParts{}) {
 		reasoning := *format.Reasoning
 		reasoning.Refused = to.Refused.Efforts
 		format.Reasoning = &reasoning
@@ -127,23 +131,23 @@ func formatOf(to *Target) chat.EngineFormat {
 	return format
 }
 
-func jsonSending(path string, stream bool, segments [][]byte) Sending {
+func newEngineRequest(path string, stream bool, segments [][]byte) EngineRequest {
 	accept := jsonType
 	if stream {
 		accept = eventStreamType
 	}
-	return Sending{Path: path, ContentType: jsonType, Accept: accept, Body: segments}
+	return EngineRequest{Path: path, ContentType: jsonType, Accept: accept, Body: segments}
 }
 
-func (b *chatBase) stream(of translate.Stream) Stream {
-	b.events = dialectEvents{of, &b.answer.offered}
+func (b *chatBase) wrapStream(of translate.Stream) Stream {
+	b.events = dialectEvents{of, &b.answer.offeredTools}
 	return &b.events
 }
 
 func (b *chatBase) Release() {
 	if b.chat != nil {
 		b.chat.Reset()
-		chatRequests.Put(b.chat)
+		chatRequestPool.Put(b.chat)
 		b.chat = nil
 	}
 }
@@ -153,48 +157,48 @@ func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
 	clear(b.segments[:cap(b.segments)]) // the segments refer to requests
-	segments, room, tools := b.segments[:0], b.room[:0], b.answer.tools[:0]
+	segments, room, tools := b.segments[:0], b.segmentBuf[:0], b.answer.tools[:0]
 	*b = chatBase{}
-	b.segments, b.room, b.answer.tools = segments, room, tools
+	b.segments, b.segmentBuf, b.answer.tools = segments, room, tools
 }
 
 // chatAnswer is the Unary for chat and for the dialects translated to chat.
 type chatAnswer struct {
-	completion *answer.Completion
-	options    answer.Options
-	offered    translate.Offered
-	tools      []byte
-	facts      answer.Facts
-	writer     completionWriter
-	plain      bool // whether the dialect is chat, so that a plain completion needs no full parse
+	completion   *answer.Completion
+	options      answer.Options
+	offeredTools translate.OfferedFeatures
+	tools        []byte
+	facts        answer.Facts
+	writer       completionWriter
+	isChat       bool // whether the dialect is chat, so that a plain completion needs no full parse
 }
 
 type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-func (a *chatAnswer) begin(about *CallInfo, r *chat.Request) {
+func (a *chatAnswer) setOptions(about *CallInfo, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
 	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
-	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
+	a.offeredTools = translate.OfferedFeatures{Tools: r.ToolUse.Offered}
 }
 
 // Append implements Unary. The codec refers to completion until Recycle is called.
-func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
-	if a.plain {
+func (a *chatAnswer) Append(dst, completion []byte, _ ReplyHead) ([]byte, error) {
+	if a.isChat {
 		var done bool
-		if dst, a.facts, done = answer.AppendPlain(dst, completion, &a.options); done {
+		if dst, a.facts, done = answer.AppendSimpleAnswer(dst, completion, &a.options); done {
 			return dst, nil
 		}
 	}
 	if a.completion == nil {
-		a.completion = wholeCompletions.Get().(*answer.Completion)
+		a.completion = completionPool.Get().(*answer.Completion)
 	}
-	a.completion.SingleToolCall(a.options.SingleToolCall)
+	a.completion.SetSingleToolCall(a.options.SingleToolCall)
 	if err := a.completion.Parse(completion); err != nil {
 		return dst, err
 	}
@@ -202,20 +206,22 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// PassesOn implements Unary. A completion cannot be relayed while it arrives, because the edge
+// CanPassThrough implements Unary. A completion cannot be relayed while it arrives, because the edge
 // changes too much of it.
-func (a *chatAnswer) PassesOn(Reply) bool { return false }
+func (a *chatAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
-func (a *chatAnswer) Assembled() *answer.Options { return &a.options }
-func (a *chatAnswer) MediaType() string          { return jsonType }
-func (a *chatAnswer) Usage() translate.Usage     { return a.facts.Usage }
-func (a *chatAnswer) Markup() translate.Markup   { return suspect(a.facts.Markup, &a.offered) }
+func (a *chatAnswer) NewPassthrough(ReplyHead) *Passthrough {
+	panic("BUG: a chat completion is not passed on")
+}
+func (a *chatAnswer) AssemblyOptions() *answer.Options { return &a.options }
+func (a *chatAnswer) MediaType() string                { return jsonType }
+func (a *chatAnswer) Usage() translate.Usage           { return a.facts.Usage }
+func (a *chatAnswer) Markup() translate.Markup         { return suspectMarkup(a.facts.Markup, &a.offeredTools) }
 
 func (a *chatAnswer) release() {
 	if a.completion != nil {
 		a.completion.Reset()
-		wholeCompletions.Put(a.completion)
+		completionPool.Put(a.completion)
 	}
 }
 
@@ -223,9 +229,9 @@ func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect returns m if m is markup that the engine should have parsed. Otherwise, it returns 0.
-func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
-	if m.Suspect(*offered) {
+// suspectMarkup returns m if m is markup that the engine should have parsed. Otherwise, it returns 0.
+func suspectMarkup(m translate.Markup, offered *translate.OfferedFeatures) translate.Markup {
+	if m.IsSuspect(*offered) {
 		return m
 	}
 	return 0
@@ -234,20 +240,22 @@ func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 // dialectEvents is the Stream for a dialect implemented in package translate.
 type dialectEvents struct {
 	translate.Stream
-	offered *translate.Offered
+	offeredFeatures *translate.OfferedFeatures
 }
 
-func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
-func (*dialectEvents) Ended()                     {}
+func (e *dialectEvents) Markup() translate.Markup {
+	return suspectMarkup(e.Stream.Markup(), e.offeredFeatures)
+}
+func (*dialectEvents) MarkEnded() {}
 
 // AppendBody implements Stream. It is never called, because in these dialects the response to a
 // stream request is always a stream.
-func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
+func (*dialectEvents) AppendBody([]byte, []byte, ReplyHead) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
 
-func (*dialectEvents) MediaType() string { return eventStreamType }
-func (*dialectEvents) InBand() bool      { return true }
+func (*dialectEvents) MediaType() string     { return eventStreamType }
+func (*dialectEvents) HasInBandErrors() bool { return true }
 
 // These maps give the format of a chat member for each format name in an engine profile. If a
 // profile names no format, the member is not changed.
@@ -263,28 +271,28 @@ var (
 	}
 )
 
-// Formats caches the format of chat requests for each engine profile. A Formats may be used by
+// FormatCache caches the format of chat requests for each engine profile. A Formats may be used by
 // multiple goroutines.
-type Formats struct {
+type FormatCache struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// of returns the format for an engine profile. It leaves out the members that differ between calls.
-func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
+// formatFor returns the format for an engine profile. It leaves out the members that differ between calls.
+func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
 	}
 	r, forms := p.Reasoning(), p.Forms()
 	t := &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
-		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
-		TokenTimings:    p.Has(config.QuirkTokenTimings),
+		ContinuousUsage: p.HasQuirk(config.QuirkContinuousUsage),
+		TokenTimings:    p.HasQuirk(config.QuirkTokenTimings),
 		Reasoning: &chat.ReasoningFormat{
-			Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
+			Words: r.Words, Off: convertMembers(r.Off), On: convertMembers(r.On), History: r.History,
 		},
-		Prefill: members(p.Prefill()),
+		Prefill: convertMembers(p.PrefillMembers()),
 
-		DeveloperAsSystem: p.Has(config.QuirkDeveloperAsSystem),
+		DeveloperAsSystem: p.HasQuirk(config.QuirkDeveloperAsSystem),
 
 		ToolChoice:     toolChoiceForms[forms.ToolChoice],
 		ResponseFormat: responseForms[forms.ResponseFormat],
@@ -296,9 +304,9 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 }
 
 // Forget clears the cache, because a reload may change the profiles.
-func (f *Formats) Forget() { f.byProfile.Clear() }
+func (f *FormatCache) Forget() { f.byProfile.Clear() }
 
-func members(in []engine.Member) []chat.Member {
+func convertMembers(in []engine.Member) []chat.Member {
 	out := make([]chat.Member, len(in))
 	for i, m := range in {
 		out[i] = chat.Member(m)

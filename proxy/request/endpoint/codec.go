@@ -24,9 +24,9 @@ import (
 // creates the codecs for the answer. A Request belongs to the goroutine of one call.
 type Request interface {
 	Decoder
-	Prompt
-	Outgoing
-	Replies
+	PromptInfo
+	EngineEncoder
+	ReplyDecoder
 	// Recycle releases the codec. The codec must not be used afterwards.
 	Recycle()
 }
@@ -34,25 +34,25 @@ type Request interface {
 // Decoder decodes and checks a client's request.
 type Decoder interface {
 	// Decode decodes the request and checks everything that does not depend on the model.
-	Decode(in Input) error
+	Decode(in DecodeInput) error
 	// Model returns the client's model name.
 	Model() []byte
-	// Streams reports whether the client requested a stream. For a form, the result may change
+	// ClientWantsStream reports whether the client requested a stream. For a form, the result may change
 	// until the form has been read completely.
-	Streams() bool
-	// Check applies the model's rules. A context length reported by an engine counts only if it is
+	ClientWantsStream() bool
+	// CheckRules applies the model's rules. A context length reported by an engine counts only if it is
 	// still recent at the time now.
-	Check(m *snapshot.Model, now time.Time) (Checked, error)
-	// Ended reports whether the client's body was read completely. It may return false during an
+	CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error)
+	// IsFullyRead reports whether the client's body was read completely. It may return false during an
 	// attempt, because a form is sent to the engine while it is read.
-	Ended() bool
+	IsFullyRead() bool
 	// BytesRead returns how many bytes of the client's body have been read by Decode and Fill. It
 	// returns 0 if the body was read before Decode.
 	BytesRead() int64
 }
 
-// Prompt describes a request for limits, routing and engines.
-type Prompt interface {
+// PromptInfo describes a request for limits, routing and engines.
+type PromptInfo interface {
 	// Estimate returns the estimated number of tokens in the prompt and in the answer.
 	Estimate(bytesPerToken float64) (prompt, output int)
 	// Limit returns the token limit for the answer.
@@ -67,24 +67,24 @@ type Prompt interface {
 	Chat() *chat.Request
 }
 
-// Outgoing writes a request for engines.
-type Outgoing interface {
+// EngineEncoder writes a request for engines.
+type EngineEncoder interface {
 	// WantsStream reports whether the request asks an engine with the profile p for a stream.
 	WantsStream(p *engine.Profile) bool
-	// Fill writes the request for an engine.
-	Fill(to Target) (Sending, error)
-	// Spent reports whether the request cannot be sent again because bytes that are not stored have
+	// EncodeRequest writes the request for an engine.
+	EncodeRequest(to Target) (EngineRequest, error)
+	// IsConsumed reports whether the request cannot be sent again because bytes that are not stored have
 	// already been sent.
-	Spent() bool
+	IsConsumed() bool
 	// Release releases the request. The request cannot be sent afterwards.
 	Release()
 }
 
-// Replies handles engine responses.
-type Replies interface {
-	// Reads decides, based on the headers, how to read a response with status 200. streamed is true
+// ReplyDecoder handles engine responses.
+type ReplyDecoder interface {
+	// ClassifyReply decides, based on the headers, how to read a response with status 200. streamed is true
 	// if the request asked the engine for a stream.
-	Reads(reply Reply, streamed bool) ReplyForm
+	ClassifyReply(reply ReplyHead, streamed bool) ReplyForm
 	// AnswersJSON reports whether an answer that is not streamed is always JSON, so that white
 	// space may precede it.
 	AnswersJSON() bool
@@ -96,12 +96,12 @@ type Replies interface {
 // bufferedBody implements methods of Request for requests whose body is read before Decode.
 type bufferedBody struct{}
 
-func (bufferedBody) Ended() bool      { return true }
-func (bufferedBody) Spent() bool      { return false }
-func (bufferedBody) BytesRead() int64 { return 0 }
+func (bufferedBody) IsFullyRead() bool { return true }
+func (bufferedBody) IsConsumed() bool  { return false }
+func (bufferedBody) BytesRead() int64  { return 0 }
 
-// Input contains the arguments of Decode.
-type Input struct {
+// DecodeInput contains the arguments of Decode.
+type DecodeInput struct {
 	Body     *body.Body
 	From     body.Source
 	Memory   *limit.Memory
@@ -110,8 +110,8 @@ type Input struct {
 	Seal     seal.Box
 }
 
-// Checked contains the results of Check.
-type Checked struct {
+// CheckResult contains the results of Check.
+type CheckResult struct {
 	Pool     upstreams.Pool
 	PoolName string // empty if the request was rejected before its pool was known
 	// PromptBytes is the length of the prompt if it contains only text, and 0 otherwise. The edge
@@ -127,13 +127,13 @@ type Checked struct {
 type TokenLimit interface {
 	// TokenLimit returns the limit for the engine, or -1 if there is no limit.
 	TokenLimit() int
-	// Fit lowers the limit. If limit is negative, Fit reverts an earlier Fit.
-	Fit(limit int)
-	// Context returns the context length configured for this request, or 0 if it is unknown.
-	Context(rules *chat.ModelRules) int
-	// Prompt returns the estimated length of the longest prompt in tokens. estimate is the total
+	// LowerTo lowers the limit. If limit is negative, Fit reverts an earlier Fit.
+	LowerTo(limit int)
+	// ContextLength returns the context length configured for this request, or 0 if it is unknown.
+	ContextLength(rules *chat.ModelRules) int
+	// PromptTokens returns the estimated length of the longest prompt in tokens. estimate is the total
 	// for all prompts.
-	Prompt(bytesPerToken float64, estimate int) int
+	PromptTokens(bytesPerToken float64, estimate int) int
 }
 
 // Target is the engine for which a request is written.
@@ -144,54 +144,54 @@ type Target struct {
 	Stream   bool
 	Salt     chat.Salt
 	Priority chat.Priority
-	Formats  *Formats
-	Refused  Refused
+	Formats  *FormatCache
+	Refused  RejectedParts
 }
 
-// Refused describes which parts of requests an engine has rejected for a model. The edge changes
+// RejectedParts describes which parts of requests an engine has rejected for a model. The edge changes
 // these parts in later requests before it sends them.
-type Refused struct {
+type RejectedParts struct {
 	Efforts       chat.EffortSet
 	AdjacentTurns bool
 }
 
-// And returns the union of r and other.
-func (r Refused) And(other Refused) Refused {
-	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
+// Union returns the union of r and other.
+func (r RejectedParts) Union(other RejectedParts) RejectedParts {
+	return RejectedParts{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent describes the parts of a sent request that the edge can change if an engine rejects them.
-type Sent struct {
+// SentParts describes the parts of a sent request that the edge can change if an engine rejects them.
+type SentParts struct {
 	Limit         int    // token limit; -1 means no limit
 	Effort        string // reasoning effort; empty if the request does not set it
 	AdjacentTurns bool
 }
 
-// SentOf describes a request for a target. The request must not have been released.
-func SentOf(p Prompt, to *Target) Sent {
-	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
+// DescribeSent describes a request for a target. The request must not have been released.
+func DescribeSent(p PromptInfo, to *Target) SentParts {
+	sent, c := SentParts{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {
 		return sent
 	}
-	format := formatOf(to)
+	format := engineFormat(to)
 	sent.Effort = chat.EffortWord(c, &format)
-	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.JoinsTurns(c, &format)
+	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.MustJoinTurns(c, &format)
 	return sent
 }
 
-// PriorityOf returns the priority that an engine is given for a call. It is the rank of the call's
+// EnginePriority returns the priority that an engine is given for a call. It is the rank of the call's
 // class if the upstream is configured to receive priorities. If the model lets clients set a
 // priority, the client's priority takes precedence.
-func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
-	number, told := upstreams.Priority(u, rank)
+func EnginePriority(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
+	number, told := upstreams.EnginePriority(u, rank)
 	if !told {
 		return chat.Priority{}
 	}
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request for an engine.
-type Sending struct {
+// EngineRequest is a request for an engine.
+type EngineRequest struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
 	Reader                    io.Reader // used if Body is nil
@@ -210,12 +210,12 @@ type CallInfo struct {
 	Seal         seal.Box // box for the key and the model, used by dialects that seal data
 }
 
-// Reply provides the headers of an engine's response.
-type Reply interface {
+// ReplyHead provides the headers of an engine's response.
+type ReplyHead interface {
 	Header(name string) []byte
-	// Framed reports whether the response marks the end of its body. If it does not, the end of the
+	// IsFramed reports whether the response marks the end of its body. If it does not, the end of the
 	// body is the end of the connection.
-	Framed() bool
+	IsFramed() bool
 }
 
 // ReplyForm is the form of a response.
@@ -223,28 +223,28 @@ type ReplyForm uint8
 
 // The forms of responses.
 const (
-	NotHead       ReplyForm = iota // the headers have not arrived yet
-	Whole                          // a document that is read completely
-	Events                         // a stream of events
-	Bytes                          // bytes that are relayed as they arrive
-	WholeOfStream                  // a document instead of the requested stream
-	BytesOfStream                  // bytes that are wrapped in events as they arrive
-	Document                       // an answer, error or stream whose Content-Type does not match
-	Complaint                      // an unexpected document, for example an error
-	WrongType
+	ReplyPending       ReplyForm = iota // the headers have not arrived yet
+	ReplyWhole                          // a document that is read completely
+	ReplyEvents                         // a stream of events
+	ReplyBytes                          // bytes that are relayed as they arrive
+	ReplyWholeAsStream                  // a document instead of the requested stream
+	ReplyBytesAsEvents                  // bytes that are wrapped in events as they arrive
+	ReplyMismatch                       // an answer, error or stream whose Content-Type does not match
+	ReplyUnexpected                     // an unexpected document, for example an error
+	ReplyWrongType
 )
 
 // Unary writes the client's answer from an engine's complete response.
 type Unary interface {
 	// Append appends the answer for a response body. If the request asked the engine for a stream,
 	// body is the chat completion assembled from the stream.
-	Append(dst, body []byte, reply Reply) ([]byte, error)
-	// PassesOn reports whether a large response may be relayed while it arrives, because the edge
+	Append(dst, body []byte, reply ReplyHead) ([]byte, error)
+	// CanPassThrough reports whether a large response may be relayed while it arrives, because the edge
 	// changes hardly any of its bytes. PassOn starts relaying the response.
-	PassesOn(reply Reply) bool
-	PassOn(reply Reply) *PassOn
-	// Assembled returns the options for assembling a completion from a stream.
-	Assembled() *answer.Options
+	CanPassThrough(reply ReplyHead) bool
+	NewPassthrough(reply ReplyHead) *Passthrough
+	// AssemblyOptions returns the options for assembling a completion from a stream.
+	AssemblyOptions() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
 	// Markup returns the markup that the engine sent as text instead of parsing it, or 0.
@@ -254,12 +254,12 @@ type Unary interface {
 // Stream writes the client's events from the engine's events.
 type Stream interface {
 	translate.Stream
-	// Ended records that the response ended as its framing requires.
-	Ended()
-	// AppendBody appends the events for a WholeOfStream response or for one piece of a
-	// BytesOfStream response.
-	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
+	// MarkEnded records that the response ended as its framing requires.
+	MarkEnded()
+	// AppendBody appends the events for a ReplyWholeAsStream response or for one piece of a
+	// ReplyBytesAsEvents response.
+	AppendBody(dst, body []byte, reply ReplyHead) ([]byte, error)
 	MediaType() string
-	// InBand reports whether the stream can contain errors and keep-alives. Binary streams cannot.
-	InBand() bool
+	// HasInBandErrors reports whether the stream can contain errors and keep-alives. Binary streams cannot.
+	HasInBandErrors() bool
 }

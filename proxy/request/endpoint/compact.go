@@ -11,14 +11,14 @@ import (
 	"penstock/translate/responses"
 )
 
-// compact is POST /v1/responses/compact. The model writes a summary of the conversation. The client
+// responsesCompact is POST /v1/responses/compact. The model writes a summary of the conversation. The client
 // receives the summary in sealed form, and later sends it in place of the conversation. The call
 // counts like any other call.
-var compact = &Endpoint{
+var responsesCompact = &Endpoint{
 	Path:          "/v1/responses/compact",
-	listedAs:      "/v1/responses",
+	listedPath:    "/v1/responses",
 	Operation:     config.OpCompact,
-	Traced:        tracedChat,
+	Traced:        traceOpChat,
 	Dialect:       responsesDialect,
 	CachesPrompts: true,
 	New:           func() Request { return newExtension(true) },
@@ -27,13 +27,13 @@ var compact = &Endpoint{
 // inputTokens is POST /v1/responses/input_tokens. It estimates the number of prompt tokens based on
 // earlier counts by the model's engines, because engines cannot count tokens in this dialect.
 var inputTokens = &Endpoint{
-	Path:      "/v1/responses/input_tokens",
-	listedAs:  "/v1/responses",
-	Operation: config.OpResponses,
-	Traced:    tracedChat,
-	Dialect:   responsesDialect,
-	New:       func() Request { return newExtension(false) },
-	Local: &Local{Append: func(dst []byte, _ Request, about CallInfo) []byte {
+	Path:       "/v1/responses/input_tokens",
+	listedPath: "/v1/responses",
+	Operation:  config.OpResponses,
+	Traced:     traceOpChat,
+	Dialect:    responsesDialect,
+	New:        func() Request { return newExtension(false) },
+	Local: &LocalCount{Append: func(dst []byte, _ Request, about CallInfo) []byte {
 		return responses.AppendInputTokens(dst, about.PromptTokens)
 	}},
 }
@@ -42,27 +42,27 @@ var inputTokens = &Endpoint{
 // endpoints compact a request or count its tokens, and do not stream.
 type extensionWriter struct {
 	responsesWriter
-	compacts bool
+	isCompact bool
 }
 
-var extensionCodecs = sync.Pool{New: func() any { return &translatedRequest{dialect: new(extensionWriter)} }}
+var extensionCodecPool = sync.Pool{New: func() any { return &translatedRequest{dialect: new(extensionWriter)} }}
 
 func newExtension(compacts bool) Request {
-	r := extensionCodecs.Get().(*translatedRequest)
-	r.dialect.(*extensionWriter).compacts = compacts
+	r := extensionCodecPool.Get().(*translatedRequest)
+	r.dialect.(*extensionWriter).isCompact = compacts
 	r.chat = newChatRequest()
-	r.lowerEffort = true
+	r.mayLowerEffort = true
 	return r
 }
 
 func (w *extensionWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
 	switch {
 	case o.Strict:
-		return dst, notWhereStrict()
-	case w.compacts && !o.MayCompact:
-		return dst, apierr.NotFound(apierr.CodeNotFound, "%s.", responses.NoCompaction)
+		return dst, strictModeError()
+	case w.isCompact && !o.MayCompact:
+		return dst, apierr.NotFound(apierr.CodeNotFound, "%s.", responses.NoCompactionText)
 	}
-	o.Compact, o.Count = w.compacts, !w.compacts
+	o.Compact, o.Count = w.isCompact, !w.isCompact
 	return w.responsesWriter.Decode(dst, client, into, o)
 }
 
@@ -70,4 +70,4 @@ func (w *extensionWriter) AppendWhole(dst []byte, c *answer.Completion) ([]byte,
 	return w.AppendCompaction(dst, c)
 }
 
-func (w *extensionWriter) Recycle(r *translatedRequest) { extensionCodecs.Put(r) }
+func (w *extensionWriter) Recycle(r *translatedRequest) { extensionCodecPool.Put(r) }

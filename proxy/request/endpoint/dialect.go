@@ -16,41 +16,41 @@ type Dialect struct {
 	// mapError maps an upstream failure to a status of the dialect. If nil, the failure is
 	// unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member named by the error for a prompt that is too long. If prompt is empty,
+	// promptMember is the member named by the error for a prompt that is too long. If prompt is empty,
 	// mapError names the member. If mapError is also nil, the member is messages.
-	prompt string
+	promptMember string
 }
 
-// ErrorOf converts e to the error that clients of the dialect receive.
-func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
+// ConvertError converts e to the error that clients of the dialect receive.
+func (d *Dialect) ConvertError(e *apierr.Error) *apierr.Error {
 	if d.mapError != nil {
 		return d.mapError(e)
 	}
-	if d.prompt != "" && e.Code == apierr.CodeContextLength && e.Param == "messages" {
+	if d.promptMember != "" && e.Code == apierr.CodeContextLength && e.Param == "messages" {
 		own := *e
-		own.Param = d.prompt
+		own.Param = d.promptMember
 		return &own
 	}
 	return e
 }
 
-// AppendError appends an error from ErrorOf as a response body.
+// AppendError appends an error from ConvertError as a response body.
 func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []byte {
 	return d.appendError(dst, e, requestID)
 }
 
-func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
+func appendChatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
 
-func withChatErrors(name, prompt string) *Dialect {
-	return &Dialect{Name: name, appendError: chatError, prompt: prompt}
+func newChatErrorDialect(name, prompt string) *Dialect {
+	return &Dialect{Name: name, appendError: appendChatError, promptMember: prompt}
 }
 
 // ChatDialect is also used for errors without an endpoint, such as malformed request headers or an
 // unknown path. The catalog uses ModelsForMessages for Messages clients, and ModelsDialect for all
 // other clients.
 var (
-	ChatDialect   = withChatErrors("chat", "")
-	ModelsDialect = withChatErrors("models", "")
+	ChatDialect   = newChatErrorDialect("chat", "")
+	ModelsDialect = newChatErrorDialect("models", "")
 
 	ModelsForMessages = &Dialect{
 		Name: ModelsDialect.Name, appendError: messagesDialect.appendError, mapError: messages.MapError,
@@ -59,7 +59,7 @@ var (
 
 // responsesDialect has the same error format as chat, except in a stream. If an engine's error
 // refers to the messages member, the client's error refers to input.
-var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
+var responsesDialect = &Dialect{Name: "responses", appendError: appendChatError, mapError: responses.MapError}
 
 // messagesDialect responds with 529 where other dialects respond with 502, 503 or 504.
 var messagesDialect = &Dialect{

@@ -38,11 +38,11 @@ func TestMessagesError(t *testing.T) {
 		{apierr.New(502, apierr.CodeUpstreamFailed, "Failed."), 529, apierr.TypeOverloaded, 1, "Failed."},
 		{withRetry, 529, apierr.TypeOverloaded, 7, "No engine."},
 		{apierr.New(504, apierr.CodeGenerationTimeout, "Late."), 529, apierr.TypeOverloaded, 1, "Late."},
-		{apierr.New(503, body.CodeMemory, "Full."), 529, apierr.TypeOverloaded, -1, ""},
+		{apierr.New(503, body.CodeNoMemory, "Full."), 529, apierr.TypeOverloaded, -1, ""},
 		{apierr.New(500, apierr.CodeInternal, "Internal error."), 500, apierr.TypeAPI, 0, "Internal error."},
 		{apierr.New(429, apierr.CodeCapacityFull, "Full."), 429, apierr.TypeRateLimit, 0, "Full."},
 		{apierr.TooLarge(5), 413, apierr.TypeTooLarge, 0, ""},
-		{apierr.HTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
+		{apierr.UnsupportedHTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
 		{
 			answer, 400, apierr.TypeInvalidRequest, 0, // agents search for this text
@@ -65,7 +65,7 @@ func TestMessagesError(t *testing.T) {
 		{apierr.Invalid("max_tokens", apierr.CodeContextLength, "max_tokens alone is too large."), 400, apierr.TypeInvalidRequest, 0, "max_tokens alone is too large."},
 	} {
 		before := *c.in
-		got := messagesDialect.ErrorOf(c.in)
+		got := messagesDialect.ConvertError(c.in)
 		if *c.in != before {
 			t.Errorf("%v: the error itself was changed", c.in)
 		}
@@ -83,12 +83,12 @@ func TestDialectAt(t *testing.T) {
 		"/v1/messages": "messages", "/v1/messages/": "messages", "/v1/messages/count_tokens": "messages", "/v1/messages/batches": "messages",
 		"/v1/messagesx": "chat", "/v1/message": "chat", "/v1/chat/completions": "chat", "/v1/responses": "responses", "/": "chat", "": "chat",
 	} {
-		if got := DialectAt([]byte(path)).Name; got != want {
+		if got := DialectByPath([]byte(path)).Name; got != want {
 			t.Errorf("%s has the dialect %s, want %s", path, got, want)
 		}
 	}
 	for _, ep := range All {
-		if DialectAt([]byte(ep.Path)) != ep.Dialect && !strings.Contains(ep.Path, "completions") {
+		if DialectByPath([]byte(ep.Path)) != ep.Dialect && !strings.Contains(ep.Path, "completions") {
 			t.Errorf("%s has another dialect than its endpoint", ep.Path)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPromptTooLongParam(t *testing.T) {
 		if want == "" {
 			want = "messages"
 		}
-		if got := ep.Dialect.ErrorOf(e).Param; got != want {
+		if got := ep.Dialect.ConvertError(e).Param; got != want {
 			t.Errorf("%s: %q, want %q", ep.Path, got, want)
 		}
 		if e.Param != "messages" {
@@ -123,7 +123,7 @@ func TestPromptTooLongParam(t *testing.T) {
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
-		ErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{Held: held}, time.Second))
+		SetErrorHeaders(&h, apierr.QuotaExceeded(apierr.Quota{Held: held}, time.Second))
 		if got := string(h.Peek("X-Should-Retry")); got != want || string(h.Peek("Retry-After")) != "1" {
 			t.Errorf("held %v: X-Should-Retry %q, Retry-After %q", held, got, h.Peek("Retry-After"))
 		}
@@ -134,7 +134,7 @@ func TestShouldRetry(t *testing.T) {
 // (RFC 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
-	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {
+	if SetErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {
 		t.Errorf("Accept-Encoding is missing in %s", h.Header())
 	}
 }

@@ -31,16 +31,16 @@ type Endpoint struct {
 	Wrapping int64
 	// Local answers a call in the edge, without generation by an engine. If nil, the call needs an
 	// engine.
-	Local *Local
+	Local *LocalCount
 
-	atEngine string // name in engine profiles; if empty, see operationAtEngine
+	profileOperation string // name in engine profiles; if empty, see engineOperation
 	// Path that represents the endpoint in a model's supported_endpoints. If empty, Path is used.
-	listedAs string
+	listedPath string
 }
 
-// Local makes the edge answer a call with the token count of its prompt. The tokens are reserved
+// LocalCount makes the edge answer a call with the token count of its prompt. The tokens are reserved
 // from the key's limits but not charged.
-type Local struct {
+type LocalCount struct {
 	// Operation is the engine operation that counts tokens. If empty, the edge only estimates.
 	Operation string
 	// Segments appends the request for the engine's token counter. Read parses the engine's
@@ -55,7 +55,7 @@ type Local struct {
 var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
-	compact,
+	responsesCompact,
 	inputTokens,
 	messagesEndpoint,
 	countTokens,
@@ -66,10 +66,10 @@ var All = append([]*Endpoint{
 	images,
 	imageEdits,
 	completions,
-}, atSomeEngines()...)
+}, engineSpecificEndpoints()...)
 
-// At returns the endpoint with the given path, or nil.
-func At(path []byte) *Endpoint {
+// ByPath returns the endpoint with the given path, or nil.
+func ByPath(path []byte) *Endpoint {
 	for _, ep := range All {
 		if string(path) == ep.Path {
 			return ep
@@ -78,10 +78,10 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that the client probably meant by an unknown path, or nil. The path may
+// NearestByPath returns the endpoint that the client probably meant by an unknown path, or nil. The path may
 // lack the version, end with a slash, or repeat the version because the client's base URL contains
 // it.
-func Near(path []byte) *Endpoint {
+func NearestByPath(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
 		rest, versioned := bytes.CutPrefix(path, []byte("/v1"))
@@ -98,21 +98,21 @@ func Near(path []byte) *Endpoint {
 	return nil
 }
 
-// ServedBy reports whether the endpoint serves the model.
-func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
-	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
+// ServesModel reports whether the endpoint serves the model.
+func (ep *Endpoint) ServesModel(m *snapshot.Model) bool {
+	return m.ServesEndpoint(ep.Path) || ep.listedPath != "" && m.ServesEndpoint(ep.listedPath)
 }
 
 // BodyLimit returns the maximum size of a request body in bytes. It is the smaller of the
 // configured limit and the key's limit.
 func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
-	return min(ep.OwnLimit(all), ep.OwnLimit(key))
+	return min(ep.ApplicableLimit(all), ep.ApplicableLimit(key))
 }
 
-// OwnLimit returns the limit from l that applies to the endpoint. If that limit is not set, it
+// ApplicableLimit returns the limit from l that applies to the endpoint. If that limit is not set, it
 // returns math.MaxInt64.
-func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
+func (ep *Endpoint) ApplicableLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
 		n, more = l.UploadBody, 0
@@ -123,18 +123,18 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge returns the error for a body larger than most, which is a result of OwnLimit or
+// TooLargeError returns the error for a body larger than most, which is a result of ApplicableLimit or
 // BodyLimit. The error contains the limit as it is configured.
-func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
+func (ep *Endpoint) TooLargeError(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
 	}
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns the dialect of the endpoint whose path equals the given path or is a parent of
+// DialectByPath returns the dialect of the endpoint whose path equals the given path or is a parent of
 // it.
-func DialectAt(path []byte) *Dialect {
+func DialectByPath(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
 			return ep.Dialect
@@ -143,44 +143,44 @@ func DialectAt(path []byte) *Dialect {
 	return ChatDialect
 }
 
-// DialectOf returns the dialect for the path of a request.
-func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
+// RequestDialect returns the dialect for the path of a request.
+func RequestDialect(ctx *fasthttp.RequestCtx) *Dialect {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
-	return DialectAt(path)
+	return DialectByPath(path)
 }
 
-// textReply implements Reads for endpoints that answer with a document, or with events if the
+// classifyTextReply implements Reads for endpoints that answer with a document, or with events if the
 // client requested a stream.
-func textReply(reply Reply, streamed bool) ReplyForm {
+func classifyTextReply(reply ReplyHead, streamed bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
 	case isStream && streamed:
-		return Events
+		return ReplyEvents
 	case !isStream && !streamed:
-		return Whole
+		return ReplyWhole
 	case streamed:
-		return Document
+		return ReplyMismatch
 	}
-	return WrongType
+	return ReplyWrongType
 }
 
-// A request without max_tokens is expected to generate usualOutput tokens. Answers are rarely as
-// long as max_tokens allows, so at most mostOutput tokens are expected.
+// A request without max_tokens is expected to generate defaultOutputTokens tokens. Answers are rarely as
+// long as max_tokens allows, so at most maxExpectedTokens tokens are expected.
 const (
-	usualOutput = 256
-	mostOutput  = 2048
+	defaultOutputTokens = 256
+	maxExpectedTokens   = 2048
 )
 
 func expectedOutput(maxTokens int) int {
 	if maxTokens < 0 {
-		return usualOutput
+		return defaultOutputTokens
 	}
-	return min(maxTokens, mostOutput)
+	return min(maxTokens, maxExpectedTokens)
 }
 
 type noLimit struct{}
 
-func (noLimit) TokenLimit() int                    { return -1 }
-func (noLimit) Fit(int)                            {}
-func (noLimit) Context(rules *chat.ModelRules) int { return rules.ContextLength }
-func (noLimit) Prompt(_ float64, estimate int) int { return estimate }
+func (noLimit) TokenLimit() int                          { return -1 }
+func (noLimit) LowerTo(int)                              {}
+func (noLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
+func (noLimit) PromptTokens(_ float64, estimate int) int { return estimate }

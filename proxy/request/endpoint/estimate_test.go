@@ -9,7 +9,7 @@ import (
 // TestEstimate checks that the estimate counts all choices of an answer.
 func TestEstimate(t *testing.T) {
 	for body, want := range map[string]int{
-		`"prompt":"a"`:                                                               usualOutput,
+		`"prompt":"a"`:                                                               defaultOutputTokens,
 		`"prompt":"a","max_tokens":10`:                                               10,
 		`"prompt":"a","max_tokens":10,"n":4`:                                         40,
 		`"prompt":"a","max_tokens":10,"n":2,"best_of":6`:                             60,
@@ -42,20 +42,20 @@ func TestEstimate(t *testing.T) {
 		// Ollama
 		`"messages":[{"role":"user","content":"a"}],"options":{"num_predict":7}`: 7,
 
-		`"messages":[{"role":"user","content":"a"}],"n":2`: 2 * usualOutput,
+		`"messages":[{"role":"user","content":"a"}],"n":2`: 2 * defaultOutputTokens,
 	} {
 		body = `{"model":"m",` + body + `}`
 		var c completionRequest
-		c.begin(&c.own, "", 0)
+		c.begin(&c.parsed, "", 0)
 		b := chatBase{chat: new(chat.Request)}
 		var got int
-		if err := c.own.DecodeCompletion([]byte(body)); err == nil {
-			if err := c.own.Check(new(chat.ModelRules)); err != nil {
+		if err := c.parsed.DecodeCompletion([]byte(body)); err == nil {
+			if err := c.parsed.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
 			_, got = c.Estimate(4)
 		} else if err := b.chat.Decode([]byte(body)); err == nil {
-			if err := b.chat.Check(new(chat.ModelRules)); err != nil {
+			if err := b.chat.CheckRules(new(chat.ModelRules)); err != nil {
 				t.Fatal(err)
 			}
 			_, got = b.Estimate(4)

@@ -10,13 +10,13 @@ import (
 )
 
 // chatFeature is the feature that an engine needs for chat and for the dialects translated to chat.
-var chatFeature = upstreams.FeatureOf(config.OpChat)
+var chatFeature = upstreams.OperationFeature(config.OpChat)
 
-// FeaturesOf returns the features that a request needs from an engine. c is nil if the request is
+// RequiredFeatures returns the features that a request needs from an engine. c is nil if the request is
 // not a chat request.
-func FeaturesOf(ep *Endpoint, c *chat.Request) upstreams.Features {
+func RequiredFeatures(ep *Endpoint, c *chat.Request) upstreams.Features {
 	if c == nil {
-		return upstreams.FeatureOf(ep.operationAtEngine())
+		return upstreams.OperationFeature(ep.engineOperation())
 	}
 	f := chatFeature
 	switch {
@@ -38,14 +38,14 @@ func FeaturesOf(ep *Endpoint, c *chat.Request) upstreams.Features {
 	return f
 }
 
-func (ep *Endpoint) operationAtEngine() string {
+func (ep *Endpoint) engineOperation() string {
 	switch ep.Path {
 	case completions.Path:
 		return engine.OpCompletions
 	case imageEdits.Path:
 		return engine.OpImageEdits
-	case compact.Path:
+	case responsesCompact.Path:
 		return config.OpResponses
 	}
-	return cmp.Or(ep.atEngine, ep.Operation)
+	return cmp.Or(ep.profileOperation, ep.Operation)
 }

@@ -11,7 +11,7 @@ import (
 // TestFeaturesOf checks the features that a request needs from an engine.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
-	base := upstreams.FeatureOf(config.OpChat)
+	base := upstreams.OperationFeature(config.OpChat)
 	for more, want := range map[string]upstreams.Features{
 		``:                                         0,
 		tools:                                      upstreams.FeatureTools,
@@ -41,12 +41,12 @@ func TestFeaturesOf(t *testing.T) {
 		if e := r.Decode([]byte(body[:len(body)-1] + "}")); e != nil {
 			t.Fatalf("Decode of %s = %v, want success", body, e)
 		}
-		if got := FeaturesOf(chatCompletions, &r); got != base|want {
+		if got := RequiredFeatures(chatCompletions, &r); got != base|want {
 			t.Errorf("%s: %b, want %b", more, got, base|want)
 		}
 	}
 	for _, ep := range All {
-		if ep.operationAtEngine() == "" || upstreams.FeatureOf(ep.operationAtEngine()) == 0 {
+		if ep.engineOperation() == "" || upstreams.OperationFeature(ep.engineOperation()) == 0 {
 			t.Errorf("%s has no feature", ep.Path)
 		}
 	}

@@ -14,74 +14,74 @@ import (
 // These endpoints accept JSON and answer with JSON. They do not stream. The edge forwards the JSON,
 // and changes only the model name.
 var (
-	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
-	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
-	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
+	embeddings = newForwardEndpoint("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
+	rerank     = withRerank(newForwardEndpoint("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
+	images     = newForwardEndpoint("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodeNoStream)
 )
 
-// tracedContent is the operation name for endpoints that generate images or audio.
-const tracedContent = "generate_content"
+// traceOpContent is the operation name for endpoints that generate images or audio.
+const traceOpContent = "generate_content"
 
-// passing returns an endpoint whose text is in the member named by prompt.
-func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
+// newForwardEndpoint returns an endpoint whose text is in the member named by prompt.
+func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
 		Path: path, Operation: operation, Traced: operation, // the GenAI conventions have no name for some of these
-		Dialect: withChatErrors(operation, prompt),
+		Dialect: newChatErrorDialect(operation, prompt),
 	}
 	if operation == config.OpImages {
-		ep.Traced = tracedContent
+		ep.Traced = traceOpContent
 	}
 	ep.New = func() Request {
-		r := &passingRequest{decode: decode}
-		r.begin(&r.own, operation, upstreams.PoolText)
+		r := &forwardRequest{decode: decode}
+		r.begin(&r.parsed, operation, upstreams.PoolText)
 		return r
 	}
 	return ep
 }
 
-// ranking normalizes the answers of ep, so that they are the same for every engine.
-func ranking(ep *Endpoint) *Endpoint {
+// withRerank normalizes the answers of ep, so that they are the same for every engine.
+func withRerank(ep *Endpoint) *Endpoint {
 	request := ep.New
-	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
+	ep.New = func() Request { return &rerankRequest{request().(*forwardRequest)} }
 	return ep
 }
 
-type rerankRequest struct{ *passingRequest }
+type rerankRequest struct{ *forwardRequest }
 
-func (r *rerankRequest) Fill(to Target) (Sending, error) {
-	r.own.RankTexts(to.Upstream.Engine().Has(config.QuirkRanksTexts))
-	return r.passingRequest.Fill(to)
+func (r *rerankRequest) EncodeRequest(to Target) (EngineRequest, error) {
+	r.parsed.SetRerankTexts(to.Upstream.Engine().HasQuirk(config.QuirkRanksTexts))
+	return r.forwardRequest.EncodeRequest(to)
 }
 
 func (r *rerankRequest) Unary(about CallInfo) Unary {
-	r.passingRequest.Unary(about)
-	return &rerankAnswer{&r.answer, &r.own.Rerank}
+	r.forwardRequest.Unary(about)
+	return &rerankAnswer{&r.answer, &r.parsed.Rerank}
 }
 
 type rerankAnswer struct {
-	*forwarded
+	*forwardedAnswer
 	request *forward.Rerank
 }
 
-// PassesOn implements Unary. A rerank answer cannot be relayed while it arrives, because its first
+// CanPassThrough implements Unary. A rerank answer cannot be relayed while it arrives, because its first
 // result depends on all results.
-func (a *rerankAnswer) PassesOn(Reply) bool { return false }
+func (a *rerankAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+func (a *rerankAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	body, err := a.request.Normalize(body)
 	if err != nil {
 		return dst, err
 	}
-	return a.forwarded.Append(dst, body, reply)
+	return a.forwardedAnswer.Append(dst, body, reply)
 }
 
-type passingRequest struct {
+type forwardRequest struct {
 	jsonRequest
-	own    forward.Request
+	parsed forward.Request
 	decode func(r *forward.Request, body []byte) error
 }
 
-func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
+func (r *forwardRequest) Decode(in DecodeInput) error { return r.decode(&r.parsed, in.Body.Bytes()) }
 
 // jsonRequest is the common part of codecs that read little more than the model name from a JSON
 // request.
@@ -91,18 +91,18 @@ type jsonRequest struct {
 	operation string // name of the operation in engine profiles
 	pool      upstreams.Pool
 	rules     chat.ModelRules // the model's rules, including the context length of its engines
-	answer    forwarded
+	answer    forwardedAnswer
 }
 
 func (r *jsonRequest) begin(request *forward.Request, operation string, pool upstreams.Pool) {
 	r.request, r.operation, r.pool = request, operation, pool
 }
 
-func (r *jsonRequest) Model() []byte { return r.request.Model }
-func (r *jsonRequest) Streams() bool { return r.request.Stream }
+func (r *jsonRequest) Model() []byte           { return r.request.Model }
+func (r *jsonRequest) ClientWantsStream() bool { return r.request.Stream }
 
-func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
+func (r *jsonRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, r.request.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
 // Estimate implements Request. It expects no output tokens. completionRequest overrides it.
@@ -117,23 +117,27 @@ func (r *jsonRequest) Limit() TokenLimit { return jsonLimit{r.request} }
 
 type jsonLimit struct{ *forward.Request }
 
-func (l jsonLimit) Context(rules *chat.ModelRules) int      { return rules.ContextLength }
-func (l jsonLimit) Prompt(bytesPerToken float64, _ int) int { return l.LongestPrompt(bytesPerToken) }
-func (r *jsonRequest) Prefix() (tools, messages []byte)     { return nil, nil }
-func (r *jsonRequest) Session() chat.Session                { return chat.Session{} }
-func (r *jsonRequest) WantsStream(*engine.Profile) bool     { return r.request.Stream }
+func (l jsonLimit) ContextLength(rules *chat.ModelRules) int { return rules.ContextLength }
+func (l jsonLimit) PromptTokens(bytesPerToken float64, _ int) int {
+	return l.LongestPrompt(bytesPerToken)
+}
+func (r *jsonRequest) Prefix() (tools, messages []byte) { return nil, nil }
+func (r *jsonRequest) Session() chat.Session            { return chat.Session{} }
+func (r *jsonRequest) WantsStream(*engine.Profile) bool { return r.request.Stream }
 
-func (r *jsonRequest) Fill(to Target) (Sending, error) {
+func (r *jsonRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	path := to.Upstream.Engine().Path(r.operation)
 	if path == "" {
-		return Sending{}, ErrNoPath
+		return EngineRequest{}, ErrNoPath
 	}
 	r.request.SetPriority(to.Priority)
-	return Sending{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
+	return EngineRequest{Path: path, ContentType: jsonType, Accept: anyType, Body: r.request.Segments(nil, to.Served)}, nil
 }
 
-func (r *jsonRequest) Reads(reply Reply, streamed bool) ReplyForm { return textReply(reply, streamed) }
-func (r *jsonRequest) AnswersJSON() bool                          { return true }
+func (r *jsonRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
+	return classifyTextReply(reply, streamed)
+}
+func (r *jsonRequest) AnswersJSON() bool { return true }
 
 func (r *jsonRequest) Unary(about CallInfo) Unary {
 	r.answer.begin(&about)
@@ -152,38 +156,40 @@ var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
 	Traced:        "text_completion",
-	Dialect:       withChatErrors("completions", "prompt"),
+	Dialect:       newChatErrorDialect("completions", "prompt"),
 	CachesPrompts: true,
 	New: func() Request {
 		r := new(completionRequest)
-		r.answer.completion = true
-		r.begin(&r.own, engine.OpCompletions, upstreams.PoolText)
+		r.answer.needsChoices = true
+		r.begin(&r.parsed, engine.OpCompletions, upstreams.PoolText)
 		return r
 	},
 }
 
 type completionRequest struct {
 	jsonRequest
-	own forward.Request
+	parsed forward.Request
 }
 
-func (r *completionRequest) Decode(in Input) error { return r.own.DecodeCompletion(in.Body.Bytes()) }
+func (r *completionRequest) Decode(in DecodeInput) error {
+	return r.parsed.DecodeCompletion(in.Body.Bytes())
+}
 
 func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	prompt, _ = r.jsonRequest.Estimate(bytesPerToken)
-	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
+	return prompt, expectedOutput(r.parsed.ClientLimit()) * r.parsed.Generated
 }
 
-// Fill implements Request. Of all forwarded requests, only completions get a salt, because engines
+// EncodeRequest implements Request. Of all forwarded requests, only completions get a salt, because engines
 // report cached tokens for them.
-func (r *completionRequest) Fill(to Target) (Sending, error) {
-	r.own.SetSalt(to.Salt)
-	return r.jsonRequest.Fill(to)
+func (r *completionRequest) EncodeRequest(to Target) (EngineRequest, error) {
+	r.parsed.SetSalt(to.Salt)
+	return r.jsonRequest.EncodeRequest(to)
 }
 
 func (r *completionRequest) Stream(about CallInfo) Stream {
 	events := new(forwardedEvents)
-	events.Reset(about.Model.ID, r.own.Choices)
-	events.SetPrompts(r.own.Prompts)
+	events.Reset(about.Model.ID, r.parsed.Choices)
+	events.SetPrompts(r.parsed.Prompts)
 	return events
 }

@@ -15,12 +15,12 @@ import (
 var messagesEndpoint = &Endpoint{
 	Path:          "/v1/messages",
 	Operation:     config.OpMessages,
-	Traced:        tracedChat,
+	Traced:        traceOpChat,
 	Dialect:       messagesDialect,
 	CachesPrompts: true,
 	New: func() Request {
 		r := newMessagesRequest()
-		r.lowerEffort = true
+		r.mayLowerEffort = true
 		return r
 	},
 }
@@ -30,27 +30,27 @@ type messagesWriter struct{ messages.Stream }
 // The parsed request in the client's dialect is needed only during translation, so it has a
 // separate pool.
 var (
-	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
-	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
+	messagesCodecPool   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
+	messagesRequestPool = sync.Pool{New: func() any { return new(messages.Request) }}
 )
 
 func newMessagesRequest() *translatedRequest {
-	r := messagesCodecs.Get().(*translatedRequest)
+	r := messagesCodecPool.Get().(*translatedRequest)
 	r.chat = newChatRequest()
-	r.countsAtStart = true
+	r.usageAtStart = true
 	return r
 }
 
 func (w *messagesWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
-	r := messagesRequests.Get().(*messages.Request)
-	defer messagesRequests.Put(r)
+	r := messagesRequestPool.Get().(*messages.Request)
+	defer messagesRequestPool.Put(r)
 	return r.Decode(dst, client, into, &w.RequestInfo, o)
 }
 
-func (w *messagesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
-func (w *messagesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
+func (w *messagesWriter) RelocateError(err error) error { return w.RequestInfo.RelocateError(err) }
+func (w *messagesWriter) Dropped() []string             { return w.RequestInfo.Dropped() }
 
-func (w *messagesWriter) Describe(about *CallInfo, o *answer.Options) {
+func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 	o.ID = answerID("msg_", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: o.ID, RequestID: string(about.RequestID), PromptTokens: about.PromptTokens,
@@ -58,23 +58,23 @@ func (w *messagesWriter) Describe(about *CallInfo, o *answer.Options) {
 	})
 }
 
-func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
+func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecPool.Put(r) }
 
 // countTokens is POST /v1/messages/count_tokens. If an engine can count tokens, it returns the
 // engine's count; otherwise, an estimate.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
-	listedAs:      "/v1/messages",
+	listedPath:    "/v1/messages",
 	Operation:     config.OpMessages,
-	Traced:        tracedChat,
+	Traced:        traceOpChat,
 	Dialect:       messagesDialect,
 	CachesPrompts: true,
 	New: func() Request {
 		r := newMessagesRequest()
-		r.counts = true
+		r.countsOnly = true
 		return r
 	},
-	Local: &Local{
+	Local: &LocalCount{
 		Operation: engine.OpCountTokens,
 		Segments:  messages.CountSegments,
 		Read:      messages.ReadCount,

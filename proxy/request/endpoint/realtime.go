@@ -15,62 +15,62 @@ import (
 // Realtime is GET /v1/realtime: speech transcription sessions over WebSocket. Package realtime
 // transfers the messages of a session. Realtime is not in All, because it does not accept POST.
 var Realtime = &Endpoint{
-	Path: "/v1/realtime", Operation: config.OpRealtime, atEngine: config.OpRealtime,
+	Path: "/v1/realtime", Operation: config.OpRealtime, profileOperation: config.OpRealtime,
 	Traced:  config.OpRealtime, // the GenAI conventions have no name for this operation yet
-	Dialect: withChatErrors("realtime", ""),
+	Dialect: newChatErrorDialect("realtime", ""),
 	New: func() Request {
-		r := new(Session)
-		r.decode = (*forward.Request).DecodePlain
-		r.begin(&r.own, config.OpRealtime, upstreams.PoolAudio)
+		r := new(RealtimeSession)
+		r.decode = (*forward.Request).DecodeNoStream
+		r.begin(&r.parsed, config.OpRealtime, upstreams.PoolAudio)
 		return r
 	},
 }
 
-// Session is the codec for a realtime session. Any goroutine may call Spend and Received, but no
+// RealtimeSession is the codec for a realtime session. Any goroutine may call Spend and Received, but no
 // other method.
-type Session struct {
-	someEnginesRequest
-	upgrade  *http1.Upgrade
-	spent    atomic.Bool
-	received atomic.Int64
+type RealtimeSession struct {
+	engineSpecificRequest
+	upgrade   *http1.Upgrade
+	audioSent atomic.Bool
+	bytesIn   atomic.Int64
 }
 
 // Estimate implements Request. The edge does not estimate the tokens of audio.
-func (*Session) Estimate(float64) (prompt, output int) { return 0, 0 }
+func (*RealtimeSession) Estimate(float64) (prompt, output int) { return 0, 0 }
 
-// Check implements Request.
-func (r *Session) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out, err := r.someEnginesRequest.Check(m, now)
+// CheckRules implements Request.
+func (r *RealtimeSession) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.engineSpecificRequest.CheckRules(m, now)
 	out.PromptBytes = 0
 	return out, err
 }
 
-// Fill implements Request. Each engine gets a new handshake.
-func (r *Session) Fill(to Target) (Sending, error) {
+// EncodeRequest implements Request. Each engine gets a new handshake.
+func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	profile := to.Upstream.Engine()
 	path := profile.Path(config.OpRealtime)
 	if path == "" {
-		return Sending{}, ErrNoPath
+		return EngineRequest{}, ErrNoPath
 	}
-	if !profile.Has(config.QuirkTranscriptionEvents) {
+	if !profile.HasQuirk(config.QuirkTranscriptionEvents) {
 		path += "?intent=transcription&model=" + url.QueryEscape(to.Served)
 	}
 	r.upgrade = http1.NewUpgrade()
-	return Sending{Path: path, Reader: r.upgrade}, nil
+	return EngineRequest{Path: path, Reader: r.upgrade}, nil
 }
 
 // Upgrade returns the most recent handshake.
-func (r *Session) Upgrade() *http1.Upgrade { return r.upgrade }
+func (r *RealtimeSession) Upgrade() *http1.Upgrade { return r.upgrade }
 
-// Spend records that audio was sent to an engine. The edge does not store audio, so no other engine
+// MarkAudioSent records that audio was sent to an engine. The edge does not store audio, so no other engine
 // can take over.
-func (r *Session) Spend() { r.spent.Store(true) }
+func (r *RealtimeSession) MarkAudioSent() { r.audioSent.Store(true) }
 
-// Spent implements Request.
-func (r *Session) Spent() bool { return r.spent.Load() }
+// IsConsumed implements Request.
+func (r *RealtimeSession) IsConsumed() bool { return r.audioSent.Load() }
 
-// Received adds n to the number of bytes in the client's messages.
-func (r *Session) Received(n int64) { r.received.Add(n) }
+// AddBytesIn adds n to the number of bytes in the client's messages.
+func (r *RealtimeSession) AddBytesIn(n int64) { r.bytesIn.Add(n) }
 
 // BytesRead implements Request.
-func (r *Session) BytesRead() int64 { return r.received.Load() }
+func (r *RealtimeSession) BytesRead() int64 { return r.bytesIn.Load() }

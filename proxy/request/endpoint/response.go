@@ -27,7 +27,7 @@ func AppendRequestID(dst []byte) []byte {
 
 const requestIDPrefix = "req_"
 
-var overloaded = []byte("Overloaded")
+var overloadedMessage = []byte("Overloaded")
 
 // HeaderDropped is the response header that names the parts of a request that were dropped.
 const HeaderDropped = "X-Penstock-Dropped"
@@ -41,9 +41,9 @@ const HeaderRetained = "X-Penstock-Retained"
 // report dropped calls, because its headers have already been sent.
 const DroppedToolCalls = "answer:tool_calls"
 
-// CommonHeaders sets the headers common to all responses.
-func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
-	SetEach(h, AppendCommonLines(nil, id, ""))
+// SetCommonHeaders sets the headers common to all responses.
+func SetCommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
+	SetHeadersEach(h, AppendCommonLines(nil, id, ""))
 }
 
 // AppendCommonLines appends the lines of the headers common to all responses, without the line break
@@ -59,39 +59,39 @@ func AppendCommonLines(dst, id []byte, proxyID string) []byte {
 	return append(dst, "\r\nCache-Control: no-store"...)
 }
 
-// SetLines sets all headers in lines in one step, which takes a fifth of the time needed to set
-// each. fasthttp writes a canonical name unchanged, so SetLines passes everything before the last
+// SetHeaderLines sets all headers in lines in one step, which takes a fifth of the time needed to set
+// each. fasthttp writes a canonical name unchanged, so SetHeaderLines passes everything before the last
 // value as one name. fasthttp's other methods do not find these headers. The names must be
 // canonical. The values must not contain CR or LF, and the last value must not contain a space.
-func SetLines(h *fasthttp.ResponseHeader, lines []byte) {
+func SetHeaderLines(h *fasthttp.ResponseHeader, lines []byte) {
 	blank := bytes.LastIndexByte(lines, ' ')
 	h.SetCanonical(lines[:blank-1], lines[blank+1:])
 }
 
-// SetEach sets the headers in lines one by one.
-func SetEach(h *fasthttp.ResponseHeader, lines []byte) {
+// SetHeadersEach sets the headers in lines one by one.
+func SetHeadersEach(h *fasthttp.ResponseHeader, lines []byte) {
 	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
 		name, value, _ := bytes.Cut(line, []byte(": "))
 		h.SetCanonical(name, value)
 	}
 }
 
-// WriteError writes e, which ErrorOf returned, as the response of ctx.
+// WriteError writes e, which ConvertError returned, as the response of ctx.
 func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestID []byte) {
 	ctx.Response.ResetBody()
 	ctx.SetStatusCode(e.Status)
 	h := &ctx.Response.Header
 	h.SetContentType("application/json")
-	CommonHeaders(h, requestID)
-	ErrorHeaders(h, e)
+	SetCommonHeaders(h, requestID)
+	SetErrorHeaders(h, e)
 	ctx.Response.SetBody(d.appendError(nil, e, string(requestID)))
 }
 
-// ErrorHeaders sets the headers for e.
-func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
+// SetErrorHeaders sets the headers for e.
+func SetErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if e.Status == apierr.StatusOverloaded {
 		// 529 is not a registered status, so fasthttp has no text for it.
-		h.SetStatusMessage(overloaded)
+		h.SetStatusMessage(overloadedMessage)
 	}
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -107,8 +107,8 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	}
 }
 
-func isEventStream(reply Reply) bool {
-	return body.IsType(reply.Header("Content-Type"), eventStreamType)
+func isEventStream(reply ReplyHead) bool {
+	return body.IsMediaType(reply.Header("Content-Type"), eventStreamType)
 }
 
-func isJSONReply(reply Reply) bool { return body.IsJSON(reply.Header("Content-Type")) }
+func isJSONReply(reply ReplyHead) bool { return body.IsJSON(reply.Header("Content-Type")) }

@@ -16,37 +16,37 @@ import (
 var Responses = &Endpoint{
 	Path:          "/v1/responses",
 	Operation:     config.OpResponses,
-	Traced:        tracedChat,
+	Traced:        traceOpChat,
 	Dialect:       responsesDialect,
 	CachesPrompts: true,
 	New:           newResponsesRequest,
 }
 
-// Preparation is the variant of Responses for a request with "generate": false. The request is
+// ResponsesWarmUp is the variant of Responses for a request with "generate": false. The request is
 // checked and counted, and its answer is a stream without output. Preparation has no separate path.
-var Preparation = &Endpoint{
+var ResponsesWarmUp = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
-	Traced:    tracedChat,
+	Traced:    traceOpChat,
 	Dialect:   responsesDialect,
 	New:       newResponsesRequest,
-	Local:     &Local{Append: appendNoOutput},
+	Local:     &LocalCount{Append: appendEmptyStream},
 }
 
 func newResponsesRequest() Request {
-	r := responsesCodecs.Get().(*translatedRequest)
+	r := responsesCodecPool.Get().(*translatedRequest)
 	r.chat = newChatRequest()
-	r.lowerEffort = true
+	r.mayLowerEffort = true
 	return r
 }
 
-// noOutput is the event that an engine would send if it generated no tokens.
-const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
+// emptyStreamEvent is the event that an engine would send if it generated no tokens.
+const emptyStreamEvent = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
-func appendNoOutput(dst []byte, r Request, about CallInfo) []byte {
+func appendEmptyStream(dst []byte, r Request, about CallInfo) []byte {
 	s := r.Stream(about)
-	out, err := s.Append(dst, sse.Event{Data: []byte(noOutput)})
+	out, err := s.Append(dst, sse.Event{Data: []byte(emptyStreamEvent)})
 	if err == nil {
 		out, err = s.Finish(out)
 	}
@@ -61,28 +61,28 @@ type responsesWriter struct{ responses.Stream }
 // The parsed request in the client's dialect is needed only during translation, so it has a
 // separate pool.
 var (
-	responsesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}
-	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}
+	responsesCodecPool   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}
+	responsesRequestPool = sync.Pool{New: func() any { return new(responses.Request) }}
 )
 
 func (w *responsesWriter) Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error) {
-	r := responsesRequests.Get().(*responses.Request)
-	defer responsesRequests.Put(r)
+	r := responsesRequestPool.Get().(*responses.Request)
+	defer responsesRequestPool.Put(r)
 	return r.Decode(dst, client, into, &w.RequestInfo, o)
 }
 
-func (w *responsesWriter) Locate(err error) error { return w.RequestInfo.Locate(err) }
-func (w *responsesWriter) Dropped() []string      { return w.RequestInfo.Dropped() }
+func (w *responsesWriter) RelocateError(err error) error { return w.RequestInfo.RelocateError(err) }
+func (w *responsesWriter) Dropped() []string             { return w.RequestInfo.Dropped() }
 
-func (w *responsesWriter) Describe(about *CallInfo, o *answer.Options) {
+func (w *responsesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 	id := answerID("", about.RequestID)
 	w.Reset(&dialects.Identity{
 		Model: o.Model, ID: id, Created: o.Created, Now: unixNow, PromptTokens: about.PromptTokens,
 		Tools: o.Tools, SingleCall: o.SingleToolCall, Seal: about.Seal,
 	})
-	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.ReadsReasoning()
+	o.ID, o.N, o.PromptTokens, o.StripReasoning = id, 1, 0, !w.RequestInfo.NeedsReasoning()
 }
 
 func unixNow() int64 { return time.Now().Unix() }
 
-func (w *responsesWriter) Recycle(r *translatedRequest) { responsesCodecs.Put(r) }
+func (w *responsesWriter) Recycle(r *translatedRequest) { responsesCodecPool.Put(r) }

@@ -12,18 +12,18 @@ import (
 // shout is an endpoint for tests. It accepts embedding requests and converts the answer to capital
 // letters. It shows that a new endpoint needs only one file and one line in All.
 var shout = &Endpoint{
-	Path:      "/v1/shout",
-	Operation: config.OpEmbeddings,
-	Dialect:   withChatErrors("shout", "input"),
-	listedAs:  embeddings.Path,
+	Path:       "/v1/shout",
+	Operation:  config.OpEmbeddings,
+	Dialect:    newChatErrorDialect("shout", "input"),
+	listedPath: embeddings.Path,
 	New: func() Request {
-		r := &shoutRequest{passingRequest{decode: (*forward.Request).DecodePlain}}
-		r.begin(&r.own, config.OpEmbeddings, upstreams.PoolText)
+		r := &shoutRequest{forwardRequest{decode: (*forward.Request).DecodeNoStream}}
+		r.begin(&r.parsed, config.OpEmbeddings, upstreams.PoolText)
 		return r
 	},
 }
 
-type shoutRequest struct{ passingRequest }
+type shoutRequest struct{ forwardRequest }
 
 func (r *shoutRequest) Unary(about CallInfo) Unary {
 	a := new(shoutAnswer)
@@ -31,12 +31,12 @@ func (r *shoutRequest) Unary(about CallInfo) Unary {
 	return a
 }
 
-type shoutAnswer struct{ forwarded }
+type shoutAnswer struct{ forwardedAnswer }
 
-func (a *shoutAnswer) PassesOn(Reply) bool { return false }
+func (a *shoutAnswer) CanPassThrough(ReplyHead) bool { return false }
 
-func (a *shoutAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
-	out, err := a.forwarded.Append(dst, body, reply)
+func (a *shoutAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
+	out, err := a.forwardedAnswer.Append(dst, body, reply)
 	return append(dst, bytes.ToUpper(out[len(dst):])...), err
 }
 

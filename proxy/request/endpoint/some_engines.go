@@ -10,57 +10,57 @@ import (
 	"penstock/upstreams"
 )
 
-// atSomeEngines returns the endpoints in config.SomeEngines. Requests and answers have the engine's
+// engineSpecificEndpoints returns the endpoints in config.EngineSpecificEndpoints. Requests and answers have the engine's
 // format, and the edge changes only the model name.
-func atSomeEngines() (all []*Endpoint) {
-	for i := range config.SomeEngines {
-		if e := &config.SomeEngines[i]; e.Operation != config.OpRealtime { // see Realtime
-			all = append(all, atSome(e))
+func engineSpecificEndpoints() (all []*Endpoint) {
+	for i := range config.EngineSpecificEndpoints {
+		if e := &config.EngineSpecificEndpoints[i]; e.Operation != config.OpRealtime { // see Realtime
+			all = append(all, newEngineSpecific(e))
 		}
 	}
 	return all
 }
 
-// promptAt maps a path to the member that contains the text. For paths that are not listed, it is
+// promptMembers maps a path to the member that contains the text. For paths that are not listed, it is
 // input.
-var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
+var promptMembers = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
-func atSome(e *config.EngineEndpoint) *Endpoint {
-	prompt := promptAt[e.Path]
+func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
+	prompt := promptMembers[e.Path]
 	if prompt == "" {
 		prompt = "input"
 	}
-	decode := (*forward.Request).DecodePlain
+	decode := (*forward.Request).DecodeNoStream
 	if e.Operation == config.OpPooling {
 		decode = (*forward.Request).DecodePooling
 	}
 	return &Endpoint{
-		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
+		Path: e.Path, Operation: e.Operation, profileOperation: e.AtEngine,
 		Traced:  e.AtEngine, // the GenAI conventions have no names for these operations yet
-		Dialect: withChatErrors(e.AtEngine, prompt),
+		Dialect: newChatErrorDialect(e.AtEngine, prompt),
 		New: func() Request {
-			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}
+			r := &engineSpecificRequest{countsTokens: e.Operation == config.OpTokenize}
 			r.decode = decode
-			r.begin(&r.own, e.AtEngine, upstreams.PoolText)
+			r.begin(&r.parsed, e.AtEngine, upstreams.PoolText)
 			return r
 		},
 	}
 }
 
-// someEnginesRequest is the codec for the endpoints of atSomeEngines.
-type someEnginesRequest struct {
-	passingRequest
+// engineSpecificRequest is the codec for the endpoints of engineSpecificEndpoints.
+type engineSpecificRequest struct {
+	forwardRequest
 	countsTokens bool // whether the engine only counts tokens, so that no tokens are charged
 }
 
-// Check implements Request. It excludes engines that do not serve the endpoint.
-func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out, err := r.passingRequest.Check(m, now)
+// CheckRules implements Request. It excludes engines that do not serve the endpoint.
+func (r *engineSpecificRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.forwardRequest.CheckRules(m, now)
 	if err != nil {
 		return out, err
 	}
 	if m.Rules.Strict {
-		return out, notWhereStrict()
+		return out, strictModeError()
 	}
 	targets := m.Route.Targets()
 	for i := range targets {
@@ -69,27 +69,27 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 		}
 	}
 	if len(out.Unfit) == len(targets) {
-		return out, AtNoEngine()
+		return out, NoEngineError()
 	}
 	return out, nil
 }
 
-// AtSomeEngines reports whether only some of the engines serve the endpoint.
-func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
+// IsEngineSpecific reports whether only some of the engines serve the endpoint.
+func (ep *Endpoint) IsEngineSpecific() bool { return ep.profileOperation != "" }
 
-// AtNoEngine returns the error for an endpoint that no engine of the model serves.
-func AtNoEngine() *apierr.Error {
+// NoEngineError returns the error for an endpoint that no engine of the model serves.
+func NoEngineError() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound,
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-func notWhereStrict() *apierr.Error {
+func strictModeError() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }
 
-func (r *someEnginesRequest) Unary(about CallInfo) Unary {
+func (r *engineSpecificRequest) Unary(about CallInfo) Unary {
 	if r.countsTokens {
 		about.PromptTokens = noEstimate
 	}
-	return r.passingRequest.Unary(about)
+	return r.forwardRequest.Unary(about)
 }

@@ -23,80 +23,80 @@ import (
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
-	Traced:    tracedContent,
-	Dialect:   withChatErrors("speech", "input"),
+	Traced:    traceOpContent,
+	Dialect:   newChatErrorDialect("speech", "input"),
 	New: func() Request {
 		r := new(speechRequest)
-		r.begin(&r.own.Request, config.OpSpeech, upstreams.PoolAudio)
+		r.begin(&r.parsed.Request, config.OpSpeech, upstreams.PoolAudio)
 		return r
 	},
 }
 
 type speechRequest struct {
 	jsonRequest
-	own    audio.Speech
-	http11 bool
+	parsed   audio.Speech
+	isHTTP11 bool
 }
 
-func (r *speechRequest) Decode(in Input) error {
-	r.http11 = in.Header.IsHTTP11()
-	return r.own.Decode(in.Body.Bytes())
+func (r *speechRequest) Decode(in DecodeInput) error {
+	r.isHTTP11 = in.Header.IsHTTP11()
+	return r.parsed.Decode(in.Body.Bytes())
 }
 
-func (r *speechRequest) Streams() bool { return r.http11 || r.own.Events() }
+func (r *speechRequest) ClientWantsStream() bool { return r.isHTTP11 || r.parsed.WantsEvents() }
 
-func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out := Checked{Pool: r.pool, PoolName: r.pool.String()}
-	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
+func (r *speechRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out := CheckResult{Pool: r.pool, PoolName: r.pool.String()}
+	return out, r.parsed.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
 // WantsStream implements Request. It returns false if the client did not request events, because
 // plain audio is not a stream of events.
 func (r *speechRequest) WantsStream(p *engine.Profile) bool {
-	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
+	return r.parsed.CanRequestEvents() && p.HasQuirk(config.QuirkStreamsSpeech)
 }
 
-func (r *speechRequest) Fill(to Target) (Sending, error) {
-	r.own.AskEvents(to.Stream)
-	return r.jsonRequest.Fill(to)
+func (r *speechRequest) EncodeRequest(to Target) (EngineRequest, error) {
+	r.parsed.AskEvents(to.Stream)
+	return r.jsonRequest.EncodeRequest(to)
 }
 
-// Reads implements Request. An engine may answer with plain audio even if events were requested.
-func (r *speechRequest) Reads(reply Reply, streamed bool) ReplyForm {
-	switch isAudio := audioType(reply.Header("Content-Type")); {
+// ClassifyReply implements Request. An engine may answer with plain audio even if events were requested.
+func (r *speechRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
+	switch isAudio := mayBeAudio(reply.Header("Content-Type")); {
 	case streamed && isEventStream(reply):
-		return Events
-	case isAudio && r.own.Events():
-		return BytesOfStream
+		return ReplyEvents
+	case isAudio && r.parsed.WantsEvents():
+		return ReplyBytesAsEvents
 	case isAudio:
-		return Bytes
+		return ReplyBytes
 	case streamed:
-		return Complaint
+		return ReplyUnexpected
 	}
-	return WrongType
+	return ReplyWrongType
 }
 
 func (r *speechRequest) AnswersJSON() bool { return false }
 
 func (r *speechRequest) Unary(about CallInfo) Unary {
 	r.jsonRequest.Unary(about)
-	return &speechAnswer{forwarded: &r.answer, mediaType: r.own.ContentType()}
+	return &speechAnswer{forwardedAnswer: &r.answer, mediaType: r.parsed.ContentType()}
 }
 
 func (r *speechRequest) Stream(about CallInfo) Stream {
-	if !r.own.Events() {
-		return audioStream{mediaType: r.own.ContentType()}
+	if !r.parsed.WantsEvents() {
+		return audioStream{mediaType: r.parsed.ContentType()}
 	}
 	s := new(speechEvents)
 	s.Reset(about.Model.ID, 0)
-	s.Speech()
+	s.SetSpeech()
 	return s
 }
 
 type speechEvents struct{ forwardedEvents }
 
 // AppendBody implements Stream for plain audio.
-func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
+func (s *speechEvents) AppendBody(dst, piece []byte, _ ReplyHead) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
 
@@ -104,47 +104,47 @@ func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 var ErrNoAudio = errors.New("an answer without bytes")
 
 type speechAnswer struct {
-	*forwarded
+	*forwardedAnswer
 	mediaType string
 }
 
-func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+func (a *speechAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
 	case len(body) == 0:
 		return dst, ErrNoAudio
-	case !reply.Framed():
+	case !reply.IsFramed():
 		return dst, translate.ErrNoLength
 	}
 	return append(dst, body...), nil
 }
 
-func (a *speechAnswer) PassesOn(Reply) bool { return false }
-func (a *speechAnswer) MediaType() string   { return a.mediaType }
+func (a *speechAnswer) CanPassThrough(ReplyHead) bool { return false }
+func (a *speechAnswer) MediaType() string             { return a.mediaType }
 
 // audioStream is the Stream of plain audio. The attempt, not this codec, relays the audio bytes.
 type audioStream struct{ mediaType string }
 
-func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
-func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return dst, nil }
-func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
-func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
-func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
+func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)        { return dst, nil }
+func (audioStream) AppendBody(dst, _ []byte, _ ReplyHead) ([]byte, error) { return dst, nil }
+func (audioStream) Finish(dst []byte) ([]byte, error)                     { return dst, nil }
+func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte               { return dst }
+func (audioStream) Keepalive(dst []byte) []byte                           { return dst }
 
 // Even the first byte is audio.
 func (audioStream) Started() bool            { return true }
 func (audioStream) NextEngine()              {}
 func (audioStream) Finished() bool           { return false }
 func (audioStream) Done() bool               { return false }
-func (audioStream) Held() int                { return 0 }
+func (audioStream) BufferedBytes() int       { return 0 }
 func (audioStream) Markup() translate.Markup { return 0 }
 func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
-func (audioStream) Ended()                   {}
-func (audioStream) InBand() bool             { return false }
+func (audioStream) MarkEnded()               {}
+func (audioStream) HasInBandErrors() bool    { return false }
 func (s audioStream) MediaType() string      { return s.mediaType }
 
-// audioType reports whether a response with this Content-Type may be audio. It excludes only types
+// mayBeAudio reports whether a response with this Content-Type may be audio. It excludes only types
 // that cannot be audio, because engines use many different types for audio or send no type.
-func audioType(contentType []byte) bool {
+func mayBeAudio(contentType []byte) bool {
 	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {
 			return false

@@ -18,55 +18,55 @@ var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
 	Traced:    config.OpTranscriptions, // the GenAI conventions have no name for this operation yet
-	Dialect:   withChatErrors("transcription", "file"),
+	Dialect:   newChatErrorDialect("transcription", "file"),
 	Form:      true,
 	New: func() Request {
 		r := new(transcriptionRequest)
-		r.begin(&r.own, config.OpTranscriptions, upstreams.PoolAudio)
+		r.begin(&r.parsed, config.OpTranscriptions, upstreams.PoolAudio)
 		return r
 	},
 }
 
 type transcriptionRequest struct {
 	formRequest
-	own audio.Transcription
+	parsed audio.Transcription
 }
 
-func (r *transcriptionRequest) Decode(in Input) error {
-	r.own.Refuse = in.Snapshot.Refused.BySome
+func (r *transcriptionRequest) Decode(in DecodeInput) error {
+	r.parsed.Refuse = in.Snapshot.Refused.BySome
 	return r.formRequest.Decode(in)
 }
 
-// Check implements Request. If the client requested a stream, it excludes engines that do not
+// CheckRules implements Request. If the client requested a stream, it excludes engines that do not
 // support streams.
-func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out, err := r.formRequest.Check(m, now)
-	if err != nil || !r.own.Stream() {
+func (r *transcriptionRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.formRequest.CheckRules(m, now)
+	if err != nil || !r.parsed.WantsStream() {
 		return out, err
 	}
 	targets := m.Route.Targets()
 	for i := range targets {
-		if up := targets[i].Upstream; !up.Engine().Has(config.QuirkStreamsTranscriptions) {
+		if up := targets[i].Upstream; !up.Engine().HasQuirk(config.QuirkStreamsTranscriptions) {
 			out.Unfit = append(out.Unfit, up.ID())
 		}
 	}
 	if len(out.Unfit) == len(targets) {
-		return out, noStreams()
+		return out, noStreamsError()
 	}
 	return out, nil
 }
 
-// Reads implements Request. An engine may answer with a complete transcript even if a stream was
+// ClassifyReply implements Request. An engine may answer with a complete transcript even if a stream was
 // requested.
-func (r *transcriptionRequest) Reads(reply Reply, streamed bool) ReplyForm {
-	form := textReply(reply, streamed)
-	if form == Document {
-		return WholeOfStream
+func (r *transcriptionRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
+	form := classifyTextReply(reply, streamed)
+	if form == ReplyMismatch {
+		return ReplyWholeAsStream
 	}
 	return form
 }
 
-func (r *transcriptionRequest) AnswersJSON() bool { return r.form.Ended() && r.own.JSON() }
+func (r *transcriptionRequest) AnswersJSON() bool { return r.form.IsFullyRead() && r.parsed.IsJSON() }
 
 func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	about.PromptTokens = noEstimate
@@ -77,22 +77,22 @@ func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 
 // transcript is the Unary for a transcription in JSON or as text.
 type transcript struct {
-	forwarded
+	forwardedAnswer
 	request *transcriptionRequest
 }
 
-func (a *transcript) MediaType() string { return a.request.own.ContentType() }
+func (a *transcript) MediaType() string { return a.request.parsed.ContentType() }
 
 // Append implements Unary. It rejects text of unknown length, because such text may be truncated.
 // If the client requested text, Append also rejects JSON. The JSON is an error, or the engine does
 // not support the requested format.
-func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
+func (a *transcript) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
-	case !a.request.form.Ended(): // the requested format may not be known yet
+	case !a.request.form.IsFullyRead(): // the requested format may not be known yet
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
-	case a.request.own.JSON():
-		return a.forwarded.Append(dst, body, reply)
-	case !reply.Framed():
+	case a.request.parsed.IsJSON():
+		return a.forwardedAnswer.Append(dst, body, reply)
+	case !reply.IsFramed():
 		return dst, errTextOfUnknownLength
 	case isJSONReply(reply):
 		var other forward.Answer
@@ -109,20 +109,22 @@ var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown lengt
 // ErrWrongType is the error for a response whose Content-Type does not match the request.
 var ErrWrongType = errors.New("the reply has another media type than requested")
 
-// PassesOn implements Unary. It returns true only if the requested format is known and the response
+// CanPassThrough implements Unary. It returns true only if the requested format is known and the response
 // has this format.
-func (a *transcript) PassesOn(reply Reply) bool {
+func (a *transcript) CanPassThrough(reply ReplyHead) bool {
 	r := a.request
-	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
+	return r.form.IsFullyRead() && !r.parsed.WantsStream() && (r.parsed.IsJSON() || reply.IsFramed() && !isJSONReply(reply))
 }
 
-func (a *transcript) PassOn(Reply) *PassOn { return a.passOn(a.request.own.JSON()) }
+func (a *transcript) NewPassthrough(ReplyHead) *Passthrough {
+	return a.newPassthrough(a.request.parsed.IsJSON())
+}
 
 func (r *transcriptionRequest) Stream(about CallInfo) Stream {
 	s := &transcriptStream{request: r}
 	s.Reset(about.Model.ID, 0)
-	if r.own.PlainText() {
-		s.PlainText()
+	if r.parsed.IsPlainText() {
+		s.SetPlainText()
 	}
 	return s
 }
@@ -133,12 +135,12 @@ type transcriptStream struct {
 }
 
 // AppendBody implements Stream. It converts a complete transcript to events.
-func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
+func (s *transcriptStream) AppendBody(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {
-	case !structured && (!s.request.form.Ended() || s.request.own.JSON()):
+	case !structured && (!s.request.form.IsFullyRead() || s.request.parsed.IsJSON()):
 		return dst, ErrWrongType
-	case !structured && !reply.Framed():
+	case !structured && !reply.IsFramed():
 		return dst, errTextOfUnknownLength
 	}
 	return s.Stream.AppendWhole(dst, body, structured)

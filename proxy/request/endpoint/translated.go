@@ -17,11 +17,11 @@ import (
 // translatedRequest is the codec for the dialects translated to chat.
 type translatedRequest struct {
 	chatBase
-	config  *snapshot.Snapshot
-	box     seal.Box // box for the call's key
-	dialect translatedDialect
-	counts  bool // whether an engine only counts the prompt tokens, from the client's original body
-	decoded bool
+	snapshot   *snapshot.Snapshot
+	sealBox    seal.Box // box for the call's key
+	dialect    translatedDialect
+	countsOnly bool // whether an engine only counts the prompt tokens, from the client's original body
+	isDecoded  bool
 }
 
 // translatedDialect is a dialect that is translated to chat. A translatedDialect belongs to one
@@ -34,41 +34,41 @@ type translatedDialect interface {
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
 	// Dropped names the parts of the request that were dropped.
 	Dropped() []string
-	// Locate converts an error about the chat request into an error about the client's request.
-	Locate(err error) error
-	// Describe prepares the codec for the answer of one attempt. o receives the options for
+	// RelocateError converts an error about the chat request into an error about the client's request.
+	RelocateError(err error) error
+	// PrepareAnswer prepares the codec for the answer of one attempt. o receives the options for
 	// assembling an engine's stream.
-	Describe(about *CallInfo, o *answer.Options)
+	PrepareAnswer(about *CallInfo, o *answer.Options)
 	// Recycle returns the codec to the dialect's pool.
 	Recycle(r *translatedRequest)
 }
 
-func (r *translatedRequest) Decode(in Input) error {
+func (r *translatedRequest) Decode(in DecodeInput) error {
 	s := in.Snapshot
-	r.config, r.box = s, in.Seal
+	r.snapshot, r.sealBox = s, in.Seal
 	o := dialects.Options{
-		InPlace: s.InPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.counts, Opener: r,
-		Hosted:         s.RefusedAtHosted,
-		RedactThinking: redactsThinking(in.Header),
-		MayCompact:     !s.Secrets.Seals.Private(),
+		InPlace: s.AllowsSystemInPlace, Refuse: s.Refused.ByAll, Strict: s.Config.Strict, Count: r.countsOnly, Opener: r,
+		Hosted:         s.HostedRefusedMembers,
+		RedactThinking: wantsRedactedThinking(in.Header),
+		MayCompact:     !s.Secrets.Seals.IsEphemeral(),
 	}
-	if r.counts { // the engine's counter gets the body without the members that it would reject
+	if r.countsOnly { // the engine's counter gets the body without the members that it would reject
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
-		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
+		return r.dialect.Decode(dst, in.Body.ClientBytes(), r.chat, o)
 	})
-	r.wantsStream, r.decoded = r.chat.Stream, true
+	r.wantsStream, r.isDecoded = r.chat.Stream, true
 	// A hook may still need the client's bytes.
-	if err == nil && !r.counts && len(s.Config.Hooks) == 0 {
+	if err == nil && !r.countsOnly && len(s.Config.Hooks) == 0 {
 		in.Body.DropClient()
 	}
 	return err
 }
 
-// redactsThinking reports whether a Messages client uses the beta feature that redacts thinking in
+// wantsRedactedThinking reports whether a Messages client uses the beta feature that redacts thinking in
 // answers.
-func redactsThinking(h *fasthttp.RequestHeader) bool {
+func wantsRedactedThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
 			return true
@@ -79,47 +79,47 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 
 // Open implements chat.Opener. If model is empty, the blob is bound to the key but not to a model.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
-	box := r.box
+	box := r.sealBox
 	if len(model) > 0 {
-		m, ok := r.config.Lookup(model)
+		m, ok := r.snapshot.Lookup(model)
 		if !ok {
 			return dst, false
 		}
-		box = box.For(m.Config.ID)
+		box = box.WithModel(m.Config.ID)
 	}
-	if r.decoded { // the blob is being opened again, for an engine's token counter
+	if r.isDecoded { // the blob is being opened again, for an engine's token counter
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)
 }
 
-func (r *translatedRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
-	out, err := r.chatBase.Check(m, now)
+func (r *translatedRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
+	out, err := r.chatBase.CheckRules(m, now)
 	if err != nil {
-		err = r.dialect.Locate(err)
+		err = r.dialect.RelocateError(err)
 	}
 	out.Dropped = append(out.Dropped, r.dialect.Dropped()...)
 	return out, err
 }
 
 func (r *translatedRequest) Unary(about CallInfo) Unary {
-	r.answer.begin(&about, r.chat)
-	about.Seal = r.box.For(about.Model.ID)
-	r.dialect.Describe(&about, &r.answer.options)
+	r.answer.setOptions(&about, r.chat)
+	about.Seal = r.sealBox.WithModel(about.Model.ID)
+	r.dialect.PrepareAnswer(&about, &r.answer.options)
 	r.answer.writer = r.dialect
 	return &r.answer
 }
 
 func (r *translatedRequest) Stream(about CallInfo) Stream {
-	r.answer.begin(&about, r.chat)
-	about.Seal = r.box.For(about.Model.ID)
-	r.dialect.Describe(&about, &r.answer.options)
-	return r.stream(r.dialect)
+	r.answer.setOptions(&about, r.chat)
+	about.Seal = r.sealBox.WithModel(about.Model.ID)
+	r.dialect.PrepareAnswer(&about, &r.answer.options)
+	return r.wrapStream(r.dialect)
 }
 
 func (r *translatedRequest) Recycle() {
 	r.recycle()
 	r.dialect.Release()
-	r.counts, r.config, r.box, r.decoded = false, nil, seal.Box{}, false
+	r.countsOnly, r.snapshot, r.sealBox, r.isDecoded = false, nil, seal.Box{}, false
 	r.dialect.Recycle(r)
 }

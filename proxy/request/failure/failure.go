@@ -25,8 +25,8 @@ type Failure struct {
 	Result  observe.Outcome   // outcome in the call record if this failure is final
 	// Whether another target may be tried if the client has received nothing yet.
 	Retry  bool
-	NotNow bool             // whether the same engine may be able to answer soon
-	Doubt  *upstreams.Doubt // not nil if the engine may be at fault for the refusal
+	NotNow bool                       // whether the same engine may be able to answer soon
+	Doubt  *upstreams.DisputedRefusal // not nil if the engine may be at fault for the refusal
 	// Whether the call leaves the engine because it vanished, stalled or was drained.
 	Gone   bool
 	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
@@ -40,29 +40,29 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next returns the cause for package retry.
-func (f *Failure) Next() retry.Cause {
+// RetryCause returns the cause for package retry.
+func (f *Failure) RetryCause() retry.Cause {
 	switch {
 	case f.Gone:
-		return retry.Gone
+		return retry.CauseEngineGone
 	case f.NotNow:
-		return retry.NotNow
+		return retry.CauseNotNow
 	case f.Retry && (f.Outcome == upstreams.OutcomeModelGone || f.Cause == upstreams.CauseNoEndpoint || f.NotFound()):
-		return retry.ModelGone
+		return retry.CauseModelGone
 	case f.Retry && f.Outcome == upstreams.OutcomeRefused:
-		return retry.Full
+		return retry.CauseEngineFull
 	case f.Retry && f.API.Code == apierr.CodeUpstreamBadResponse:
-		return retry.BadAnswer
+		return retry.CauseBadAnswer
 	case f.Retry:
-		return retry.Lost
+		return retry.CauseConnectionLost
 	case f.Failed != 0:
-		return retry.Failed
+		return retry.CauseEngineFailed
 	case f.API.Code == apierr.CodeContextLength:
-		return retry.TooLong
+		return retry.CausePromptTooLong
 	case f.Doubt != nil:
-		return retry.Doubtful
+		return retry.CauseDoubtful
 	}
-	return retry.Final
+	return retry.CauseFinal
 }
 
 // NotFound reports whether the engine answered 404 without saying what is missing. The edge has
@@ -70,9 +70,9 @@ func (f *Failure) Next() retry.Cause {
 // the request names something that does not exist.
 func (f *Failure) NotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
-// EngineLost reports whether another engine may continue an answer that this failure interrupted.
+// CanResume reports whether another engine may continue an answer that this failure interrupted.
 // It also returns true for timeouts and for an engine without a free slot.
-func (f *Failure) EngineLost() bool {
+func (f *Failure) CanResume() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
 		upstreams.OutcomeStalled, upstreams.OutcomeHandedOver:
@@ -84,10 +84,10 @@ func (f *Failure) EngineLost() bool {
 
 // These errors are the reasons for which a call is canceled.
 var (
-	ErrClientGone = body.ErrClientGone // the client closed its side of the connection
-	ErrDrained    = errors.New("the edge is shutting down")
-	ErrRevoked    = errors.New("the key was revoked")
-	ErrPanicked   = errors.New("panic")
+	ErrClientGone   = body.ErrClientGone // the client closed its side of the connection
+	ErrShuttingDown = errors.New("the edge is shutting down")
+	ErrRevoked      = errors.New("the key was revoked")
+	ErrPanicked     = errors.New("panic")
 )
 
 // StatusClientGone is the status in the log for a call whose client disconnected. The codes tell
@@ -98,15 +98,15 @@ const (
 	codeRevoked      = "revoked" // the key was removed during the call
 )
 
-func upstreamFailed(code, message string) *apierr.Error {
+func upstreamError(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
 // BadResponse returns the failure for an invalid response from an engine.
 func BadResponse(cause error) *Failure {
-	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+	e := upstreamError(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
-	why := causeOf(cause)
+	why := exchangeCause(cause)
 	switch string(why) {
 	case http1.ReasonTruncated, http1.ReasonReset, http1.ReasonEOF, http1.ReasonSilent:
 		e.Message = "The connection to the engine was lost before its answer was whole."
@@ -133,15 +133,15 @@ func BadResponse(cause error) *Failure {
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
-			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: retryLater, Cause: cause,
+			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: longRetryAfter, Cause: cause,
 			Message: "The engine did not answer in time. Retry after 5 seconds.",
 		},
 		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
 	}
 }
 
-// Stalled returns the failure of a call that leaves a stalled engine.
-func Stalled() *Failure {
+// EngineStalled returns the failure of a call that leaves a stalled engine.
+func EngineStalled() *Failure {
 	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
@@ -152,23 +152,23 @@ func Stalled() *Failure {
 // vanished.
 func EngineDown() *Failure {
 	return &Failure{
-		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
+		API:   upstreamError(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
 		Cause: http1.ReasonSilent, Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true, Gone: true,
 	}
 }
 
-// HandedOver returns the failure of a call that leaves an engine whose drain time has passed.
-func HandedOver() *Failure {
+// EngineDraining returns the failure of a call that leaves an engine whose drain time has passed.
+func EngineDraining() *Failure {
 	return &Failure{
-		API: noHealthyRoute(RetrySoon), Cause: upstreams.CauseHandedOver,
+		API: noHealthyRouteError(ShortRetryAfter), Cause: upstreams.CauseHandedOver,
 		Outcome: upstreams.OutcomeHandedOver, Result: observe.NoRoute, Gone: true,
 	}
 }
 
-func noHealthyRoute(after time.Duration) *apierr.Error {
+func noHealthyRouteError(after time.Duration) *apierr.Error {
 	return &apierr.Error{
 		Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeNoHealthyRoute, RetryAfter: after,
-		Message: fmt.Sprintf("No healthy engine serves this model at the moment. Retry after %s.", seconds(after)),
+		Message: fmt.Sprintf("No healthy engine serves this model at the moment. Retry after %s.", formatSeconds(after)),
 	}
 }
 
@@ -196,7 +196,7 @@ func FromAbort(cause error) *Failure {
 	default:
 		f.Result = observe.Drained
 		f.API = &apierr.Error{
-			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: RetrySoon,
+			Status: 503, Type: apierr.TypeAPI, Code: apierr.CodeShuttingDown, RetryAfter: ShortRetryAfter,
 			Message: "The edge is shutting down. Retry after 1 second.",
 		}
 	}
@@ -216,23 +216,23 @@ func fromTransport(err error) *Failure {
 		return BadResponse(err)
 	}
 	switch f.Kind {
-	case http1.Aborted:
+	case http1.KindAborted:
 		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // caused by the client's body
-			f := FromClient(own)
+			f := FromRequestError(own)
 			f.Outcome = upstreams.OutcomeClientGone
 			return f
 		}
 		return FromAbort(f.Err)
-	case http1.Timeout:
+	case http1.KindTimeout:
 		if f.Clock != http1.ClockConnect { // only the connect limit applies before the request is sent
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
-	case http1.Unreachable:
-		e := upstreamFailed(apierr.CodeUpstreamUnreachable, howUnreachable(f.Reason))
+	case http1.KindUnreachable:
+		e := upstreamError(apierr.CodeUpstreamUnreachable, unreachableMessage(f.Reason))
 		e.Cause = err
 		return &Failure{
-			API: e, Cause: causeOf(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true,
+			API: e, Cause: exchangeCause(err), Outcome: upstreams.OutcomeUnreachable, Result: observe.UpstreamFail, Retry: true,
 		}
 	default:
 		b := BadResponse(err)
@@ -244,9 +244,9 @@ func fromTransport(err error) *Failure {
 	}
 }
 
-// howUnreachable describes what happened to the connection. Either the engine was never reached, or
+// unreachableMessage describes what happened to the connection. Either the engine was never reached, or
 // the connection was lost while the engine was working.
-func howUnreachable(reason string) string {
+func unreachableMessage(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
 		return "The engine closed the connection before its answer."
@@ -258,8 +258,8 @@ func howUnreachable(reason string) string {
 	return "The engine could not be reached."
 }
 
-// FromClient returns the failure for a call that was rejected before it reached an engine.
-func FromClient(err error) *Failure {
+// FromRequestError returns the failure for a call that was rejected before it reached an engine.
+func FromRequestError(err error) *Failure {
 	var e *apierr.Error
 	if !errors.As(err, &e) {
 		return Internal(err)
@@ -274,23 +274,23 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire returns the failure for a call that found no slot. room is the Retry-After if the
+// FromRoutingError returns the failure for a call that found no slot. room is the Retry-After if the
 // pool is full. target is the time until an engine accepts calls again.
-func FromAcquire(err error, room, target time.Duration) *Failure {
+func FromRoutingError(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
-		return &Failure{API: poolFull(full, room), Result: observe.Limited}
+		return &Failure{API: poolFullError(full, room), Result: observe.Limited}
 	}
-	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
+	return &Failure{API: noHealthyRouteError(min(limit.AddJitter(max(target, ShortRetryAfter)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull returns the error for a full pool. If a vision pool is full, the error contains the
+// poolFullError returns the error for a full pool. If a vision pool is full, the error contains the
 // metadata that the contract requires.
-func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
+func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
-	e.RetryAfter = max(retryAfter, RetrySoon)
-	e.Message = fullText(full) + " Retry after " + seconds(e.RetryAfter) + "."
+	e.RetryAfter = max(retryAfter, ShortRetryAfter)
+	e.Message = poolFullMessage(full) + " Retry after " + formatSeconds(e.RetryAfter) + "."
 	if full.Pool != upstreams.PoolVision {
 		return e
 	}
@@ -301,9 +301,9 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// fullText returns a text which says that all slots are in use, or that some slots cannot be used
+// poolFullMessage returns a text which says that all slots are in use, or that some slots cannot be used
 // because their engines do not respond to probes.
-func fullText(full *routing.FullError) string {
+func poolFullMessage(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {
 		slots, numbers = "vision slots", fmt.Sprintf(" (%d active of %d)", full.Capacity.Active, full.Capacity.Total)
@@ -318,15 +318,15 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf returns why an exchange failed or why its response is invalid. The log contains this
+// exchangeCause returns why an exchange failed or why its response is invalid. The log contains this
 // cause instead of the error, because network errors contain addresses.
-func causeOf(err error) upstreams.Cause {
+func exchangeCause(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
 		answer   *translate.BadAnswer
 	)
 	switch {
-	case errors.As(err, &exchange) && exchange.Kind == http1.Timeout && exchange.Clock == http1.ClockConnect:
+	case errors.As(err, &exchange) && exchange.Kind == http1.KindTimeout && exchange.Clock == http1.ClockConnect:
 		return upstreams.CauseConnectTimeout
 	case errors.As(err, &exchange) && exchange.Reason != "":
 		return upstreams.Cause(exchange.Reason)
@@ -340,8 +340,8 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType returns the failure for a response whose Content-Type does not match the request.
-func WrongType(cause error) *Failure {
+// WrongContentType returns the failure for a response whose Content-Type does not match the request.
+func WrongContentType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
@@ -350,13 +350,13 @@ func WrongType(cause error) *Failure {
 // FromStatus returns the failure for an engine's refusal, which is a status other than 200 or an
 // error event before the commit.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
-	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
+	retryAfter = min(max(retryAfter, ShortRetryAfter), retryMax)
 	f := &Failure{
 		Cause: upstreams.CauseStatus, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Status: status,
 	}
 	switch {
 	case e.ClientFault || status == 400 || status == 413 || status == 422:
-		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
+		f.API, f.Outcome, f.Result = rejectionError(status, e), upstreams.OutcomeRejected, observe.ClientError
 		f.Cause, f.About = upstreams.CauseRejected, e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
 			f.Label = apierr.CodeRejectedByEngine // an engine's error code must not become a label
@@ -365,16 +365,16 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true
 		f.API = &apierr.Error{
 			Status: 429, Type: apierr.TypeRateLimit, Code: apierr.CodeCapacityFull, RetryAfter: retryAfter,
-			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", seconds(retryAfter)),
+			Message: fmt.Sprintf("The engines of this model are at capacity. Retry after %s.", formatSeconds(retryAfter)),
 		}
 	case status == 503 || status == 529:
 		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.NoRoute, true
-		f.API = noHealthyRoute(retryAfter)
+		f.API = noHealthyRouteError(retryAfter)
 	case e.Absent == engineerror.AbsentPath:
 		return NoEndpoint(status)
 	case status == 404:
-		f.Result, f.Retry, f.Failed = observe.NoRoute, true, e.Gist(status)
-		f.API = noHealthyRoute(retryAfter)
+		f.Result, f.Retry, f.Failed = observe.NoRoute, true, e.MessageHash(status)
+		f.API = noHealthyRouteError(retryAfter)
 		if e.Absent == engineerror.AbsentModel { // only this model is missing
 			f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
 		}
@@ -384,17 +384,17 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		return f
 	case status == 401 || status == 403:
 		f.Cause = upstreams.CauseCredential
-		f.API = upstreamFailed(apierr.CodeUpstreamAuth, "The engine refused the edge's credential.")
+		f.API = upstreamError(apierr.CodeUpstreamAuth, "The engine refused the edge's credential.")
 	case status == 502:
 		f.Retry = true
-		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+		f.API = upstreamError(apierr.CodeUpstreamFailed, "The engine failed.")
 	case status >= 500:
 		if status <= 501 {
-			f.Failed = e.Gist(status)
+			f.Failed = e.MessageHash(status)
 		}
-		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
+		f.API = upstreamError(apierr.CodeUpstreamFailed, "The engine failed.")
 	default: // 402, 415, 424, redirects, 101, 204 and others
-		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
+		f.API = upstreamError(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f
 }
@@ -404,13 +404,13 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 // help. The failure does not affect the engine's calls to other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
-		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
+		API:     upstreamError(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
 		Outcome: upstreams.OutcomeRejected, Result: observe.UpstreamFail, Retry: true,
 		Cause: upstreams.CauseNoEndpoint, Status: status,
 	}
 }
 
-func rejected(status int, e *engineerror.Error) *apierr.Error {
+func rejectionError(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
 		a.Status, a.Type, a.Code = 413, apierr.TypeTooLarge, apierr.CodeRequestTooLarge
@@ -453,7 +453,7 @@ func isNumber(s string) bool {
 // the prompt.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
-	if !o.Known() || o.Prompt+least <= context {
+	if !o.HasSizes() || o.Prompt+least <= context {
 		return
 	}
 	if context > o.Max || o.Answer > 0 {
@@ -480,7 +480,7 @@ func Poisoned() *Failure {
 // reject calls in this case.
 func HookUnavailable(cause upstreams.Cause) *Failure {
 	f := &Failure{
-		API: apierr.HookUnavailable(limit.Jitter(RetrySoon)), Cause: cause,
+		API: apierr.HookUnavailable(limit.AddJitter(ShortRetryAfter)), Cause: cause,
 		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
 	}
 	if cause == upstreams.CauseHookTimeout {
@@ -492,7 +492,7 @@ func HookUnavailable(cause upstreams.Cause) *Failure {
 // RefusedByHook returns the failure for a call that a hook rejected.
 func RefusedByHook(status int, message string) *Failure {
 	return &Failure{
-		API:     apierr.RefusedByHook(status, message, limit.Jitter(RetrySoon)),
+		API:     apierr.RefusedByHook(status, message, limit.AddJitter(ShortRetryAfter)),
 		Outcome: upstreams.OutcomeClientGone, Result: observe.ClientError,
 	}
 }
@@ -505,7 +505,7 @@ const codeReplyMemory = "no_reply_memory"
 // is not retried, because there would be no memory for another engine's response either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
-	e.RetryAfter = limit.Jitter(RetrySoon)
+	e.RetryAfter = limit.AddJitter(ShortRetryAfter)
 	return &Failure{
 		API: e, Cause: upstreams.CauseReplyMemory, Outcome: upstreams.OutcomeClientGone, Result: observe.Limited,
 	}

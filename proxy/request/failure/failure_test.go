@@ -16,7 +16,7 @@ func TestUnreachable(t *testing.T) {
 		http1.ReasonReset:   "The engine's connection was reset before its answer.",
 		http1.ReasonSilent:  "The engine's host fell silent before its answer.",
 	} {
-		f := FromExchange(&http1.Failure{Kind: http1.Unreachable, Reason: reason})
+		f := FromExchange(&http1.Failure{Kind: http1.KindUnreachable, Reason: reason})
 		if f.API.Message != want || f.API.Code != "upstream_unreachable" || f.API.Status != 502 || !f.Retry {
 			t.Errorf("%s: got %+v, want a 502 upstream_unreachable that may be retried: %s", reason, f.API, want)
 		}

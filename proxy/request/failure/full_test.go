@@ -24,7 +24,7 @@ func TestFullText(t *testing.T) {
 		{upstreams.PoolVision, 1, "No vision slots of this model are free (3 active of 4): one of its engines does not answer its probes. Retry after "},
 	} {
 		full := &routing.FullError{Pool: c.pool, Capacity: routing.Capacity{Active: 3, Total: 4}, Silent: c.silent}
-		f := FromAcquire(full, time.Second, 0)
+		f := FromRoutingError(full, time.Second, 0)
 		if got := f.API.Message; !strings.HasPrefix(got, c.want) || f.API.Status != 429 {
 			t.Errorf("%d %s, want %s", f.API.Status, got, c.want)
 		}

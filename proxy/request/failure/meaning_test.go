@@ -31,41 +31,41 @@ func TestMeanings(t *testing.T) {
 		next    retry.Cause
 		lost    bool // whether another engine may continue a stream
 	}{
-		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
-		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.Final, true},
-		{"402", status(402), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Final, true},
-		{"404", status(404), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.ModelGone, true},
-		{"413", status(413), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
-		{"429", status(429), 429, apierr.CodeCapacityFull, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
-		{"500", status(500), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Failed, true},
-		{"502", status(502), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.Lost, true},
-		{"503", status(503), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
-		{"504", status(504), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseStatus, retry.Final, true},
-		{"529", status(529), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.Full, true},
-		{"no endpoint", NoEndpoint(404), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeRejected, upstreams.CauseNoEndpoint, retry.ModelGone, false},
-		{"error event", FromStreamError(&engineerror.Error{Message: "m"}), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseErrorEvent, retry.Failed, true},
-		{"stalled", Stalled(), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeStalled, upstreams.CauseStalled, retry.Gone, true},
-		{"down", EngineDown(), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.Gone, true},
-		{"drained", HandedOver(), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeHandedOver, upstreams.CauseHandedOver, retry.Gone, true},
-		{"internal", Internal(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"poisoned", Poisoned(), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"no memory", NoReplyMemory(), 503, codeReplyMemory, upstreams.OutcomeClientGone, upstreams.CauseReplyMemory, retry.Final, false},
-		{"client gone", FromAbort(ErrClientGone), StatusClientGone, codeClientGone, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"revoked", FromAbort(ErrRevoked), 401, apierr.CodeInvalidAPIKey, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"shutting down", FromAbort(ErrDrained), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"not connected in time", exchange(http1.Failure{Kind: http1.Timeout, Clock: http1.ClockConnect}), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, upstreams.CauseConnectTimeout, retry.Lost, true},
-		{"not written in time", exchange(http1.Failure{Kind: http1.Timeout}), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseWriteTimeout, retry.Final, true},
-		{"host vanished", exchange(http1.Failure{Kind: http1.BadResponse, Err: http1.ErrHostVanished, Reason: http1.ReasonSilent}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.Gone, true},
-		{"client's body, cut", exchange(http1.Failure{Kind: http1.Aborted, Err: apierr.TooLarge(1)}), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"aborted", exchange(http1.Failure{Kind: http1.Aborted, Err: ErrDrained}), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.Final, false},
-		{"unreadable", FromExchange(&translate.BadAnswer{Reason: "x"}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseBadAnswer, retry.BadAnswer, true},
-		{"no finish", BadResponse(translate.ErrNoFinish), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseUnfinished, retry.BadAnswer, true},
-		{"no length", BadResponse(translate.ErrNoLength), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseNoLength, retry.BadAnswer, true},
-		{"the model's fault", BadResponse(&translate.BadAnswer{Reason: "x", ByModel: true}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeOK, upstreams.CauseToolArguments, retry.BadAnswer, false},
-		{"wrong type", WrongType(errors.New("x")), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseContentType, retry.BadAnswer, true},
-		{"too long", FromStatus(400, &engineerror.Error{ContextOverflow: true, ContextPrompt: 9, ContextMax: 5}, 0), 400, apierr.CodeContextLength, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.TooLong, false},
-		{"refused by the gate", FromClient(apierr.New(429, "x", "y")), 429, "x", upstreams.OutcomeOK, "", retry.Final, false},
-		{"not one of our errors", FromClient(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.CauseFinal, false},
+		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.CauseFinal, true},
+		{"402", status(402), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.CauseFinal, true},
+		{"404", status(404), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.CauseModelGone, true},
+		{"413", status(413), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.CauseFinal, false},
+		{"429", status(429), 429, apierr.CodeCapacityFull, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.CauseEngineFull, true},
+		{"500", status(500), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.CauseEngineFailed, true},
+		{"502", status(502), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseStatus, retry.CauseConnectionLost, true},
+		{"503", status(503), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.CauseEngineFull, true},
+		{"504", status(504), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseStatus, retry.CauseFinal, true},
+		{"529", status(529), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.CauseEngineFull, true},
+		{"no endpoint", NoEndpoint(404), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeRejected, upstreams.CauseNoEndpoint, retry.CauseModelGone, false},
+		{"error event", FromStreamError(&engineerror.Error{Message: "m"}), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseErrorEvent, retry.CauseEngineFailed, true},
+		{"stalled", EngineStalled(), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeStalled, upstreams.CauseStalled, retry.CauseEngineGone, true},
+		{"down", EngineDown(), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.CauseEngineGone, true},
+		{"drained", EngineDraining(), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeHandedOver, upstreams.CauseHandedOver, retry.CauseEngineGone, true},
+		{"internal", Internal(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"poisoned", Poisoned(), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"no memory", NoReplyMemory(), 503, codeReplyMemory, upstreams.OutcomeClientGone, upstreams.CauseReplyMemory, retry.CauseFinal, false},
+		{"client gone", FromAbort(ErrClientGone), StatusClientGone, codeClientGone, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"revoked", FromAbort(ErrRevoked), 401, apierr.CodeInvalidAPIKey, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"shutting down", FromAbort(ErrShuttingDown), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"not connected in time", exchange(http1.Failure{Kind: http1.KindTimeout, Clock: http1.ClockConnect}), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, upstreams.CauseConnectTimeout, retry.CauseConnectionLost, true},
+		{"not written in time", exchange(http1.Failure{Kind: http1.KindTimeout}), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeTimeout, upstreams.CauseWriteTimeout, retry.CauseFinal, true},
+		{"host vanished", exchange(http1.Failure{Kind: http1.KindBadResponse, Err: http1.ErrHostVanished, Reason: http1.ReasonSilent}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.CauseEngineGone, true},
+		{"client's body, cut", exchange(http1.Failure{Kind: http1.KindAborted, Err: apierr.TooLarge(1)}), 413, apierr.CodeRequestTooLarge, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"aborted", exchange(http1.Failure{Kind: http1.KindAborted, Err: ErrShuttingDown}), 503, apierr.CodeShuttingDown, upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
+		{"unreadable", FromExchange(&translate.BadAnswer{Reason: "x"}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseBadAnswer, retry.CauseBadAnswer, true},
+		{"no finish", BadResponse(translate.ErrNoFinish), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseUnfinished, retry.CauseBadAnswer, true},
+		{"no length", BadResponse(translate.ErrNoLength), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseNoLength, retry.CauseBadAnswer, true},
+		{"the model's fault", BadResponse(&translate.BadAnswer{Reason: "x", ByModel: true}), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeOK, upstreams.CauseToolArguments, retry.CauseBadAnswer, false},
+		{"wrong type", WrongContentType(errors.New("x")), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseContentType, retry.CauseBadAnswer, true},
+		{"too long", FromStatus(400, &engineerror.Error{ContextOverflow: true, ContextPrompt: 9, ContextMax: 5}, 0), 400, apierr.CodeContextLength, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.CausePromptTooLong, false},
+		{"refused by the gate", FromRequestError(apierr.New(429, "x", "y")), 429, "x", upstreams.OutcomeOK, "", retry.CauseFinal, false},
+		{"not one of our errors", FromRequestError(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.CauseFinal, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestMeanings(t *testing.T) {
 			if f.Outcome != tt.outcome || f.Cause != tt.cause {
 				t.Errorf("outcome %v with cause %q, want %v with %q", f.Outcome, f.Cause, tt.outcome, tt.cause)
 			}
-			if f.Next() != tt.next || f.EngineLost() != tt.lost {
-				t.Errorf("next by %q, lost %t; want %q, %t", f.Next(), f.EngineLost(), tt.next, tt.lost)
+			if f.RetryCause() != tt.next || f.CanResume() != tt.lost {
+				t.Errorf("next by %q, lost %t; want %q, %t", f.RetryCause(), f.CanResume(), tt.next, tt.lost)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestFromAcquire(t *testing.T) {
 		{vision, 429, "All vision slots of this model are in use (2 active of 2)."},
 		{routing.ErrNoUpstream, 503, "No healthy engine"},
 	} {
-		f := FromAcquire(tt.err, 3*time.Second, time.Second)
+		f := FromRoutingError(tt.err, 3*time.Second, time.Second)
 		if f.API.Status != tt.status || !strings.Contains(f.API.Message, tt.has) || f.API.RetryAfter <= 0 {
 			t.Errorf("%v: got %d %s after %v", tt.err, f.API.Status, f.API.Message, f.API.RetryAfter)
 		}
@@ -119,7 +119,7 @@ func TestReadRetryAfter(t *testing.T) {
 		"": 0, "3": 3 * time.Second, " 3 ": 3 * time.Second, "-1": 0, "soon": 0, "99999999999999999999": time.Minute, "90": time.Minute,
 		"Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0, "Fri, 02 Jan 2026 03:04:15 CET": 0,
 	} {
-		if got := RetryAfter([]byte(given), now); got != want {
+		if got := ParseRetryAfter([]byte(given), now); got != want {
 			t.Errorf("%q: got %v, want %v", given, got, want)
 		}
 	}

@@ -10,21 +10,21 @@ import (
 	"penstock/upstreams"
 )
 
-// RetrySoon and retryLater are the values of Retry-After if an engine does not send one. retryMax
+// ShortRetryAfter and longRetryAfter are the values of Retry-After if an engine does not send one. retryMax
 // is the maximum value.
 const (
-	RetrySoon  = time.Second
-	retryLater = 5 * time.Second
-	retryMax   = time.Minute
+	ShortRetryAfter = time.Second
+	longRetryAfter  = 5 * time.Second
+	retryMax        = time.Minute
 )
 
 // httpDate is the format of dates in headers (RFC 9110, 5.6.7). time.RFC1123 would accept any
 // three-letter time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// RetryAfter parses a Retry-After header, which is a number of seconds or a date. It returns 0 if
+// ParseRetryAfter parses a Retry-After header, which is a number of seconds or a date. It returns 0 if
 // the header is empty or malformed.
-func RetryAfter(b []byte, now time.Time) time.Duration {
+func ParseRetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
 	}
@@ -38,16 +38,16 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter returns the Retry-After for a full pool of a model.
-func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
+// PoolRetryAfter returns the Retry-After for a full pool of a model.
+func PoolRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second
 	}
-	return RetrySoon
+	return ShortRetryAfter
 }
 
-// seconds formats a delay. It rounds up, like the Retry-After header.
-func seconds(d time.Duration) string {
+// formatSeconds formats a delay. It rounds up, like the Retry-After header.
+func formatSeconds(d time.Duration) string {
 	n := int((d + time.Second - 1) / time.Second)
 	if n <= 1 {
 		return "1 second"

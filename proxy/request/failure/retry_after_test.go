@@ -17,7 +17,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		d := RetryAfter(value, now)
+		d := ParseRetryAfter(value, now)
 		if d < 0 {
 			t.Fatalf("Retry-After %q: got %v, want at least 0", value, d)
 		}
@@ -38,7 +38,7 @@ func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"7": 7 * time.Second, "99999999999999999999": retryMax, "600": retryMax, "-99999999999999999999": 0, "1.5": 0, "soon": 0,
 	} {
-		if got := RetryAfter([]byte(value), time.Now()); got != want {
+		if got := ParseRetryAfter([]byte(value), time.Now()); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}

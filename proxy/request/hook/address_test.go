@@ -16,7 +16,7 @@ func TestAt(t *testing.T) {
 		"unix:/h:/decide":               "http://2f68/decide",
 		"unix:/h:/decide/":              "http://2f68/decide/",
 	} {
-		if _, got := c.at(before); got != want {
+		if _, got := c.clientFor(before); got != want {
 			t.Errorf("%s: %s, want %s", before, got, want)
 		}
 	}

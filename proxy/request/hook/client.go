@@ -21,33 +21,33 @@ import (
 
 // Client asks hooks. A Client may be used by multiple goroutines.
 type Client struct {
-	http    *http.Client
-	sockets *http.Client // for hooks that listen on Unix sockets
-	metrics *metrics.Set
-	recent  Recent[Failure]
+	httpClient *http.Client
+	sockets    *http.Client // for hooks that listen on Unix sockets
+	metrics    *metrics.Set
+	recent     RecentFailures[Failure]
 }
 
 const (
 	// maxConns is the maximum number of connections to one host. If all of them are in use,
 	// questions wait, and the wait counts against the question's timeout.
-	maxConns  = 256
-	idleConns = 64
-	idleTime  = 30 * time.Second
+	maxConns     = 256
+	maxIdleConns = 64
+	idleTimeout  = 30 * time.Second
 
 	maxHead = 64 << 10
-	// wrapping is how many bytes an answer may contain in addition to a body.
-	wrapping = 4 << 10
-	// firstRead is the initial buffer size for an answer. These bytes do not count against the
+	// maxWrapperBytes is how many bytes an answer may contain in addition to a body.
+	maxWrapperBytes = 4 << 10
+	// initialBufferSize is the initial buffer size for an answer. These bytes do not count against the
 	// memory limit.
-	firstRead = 4 << 10
+	initialBufferSize = 4 << 10
 )
 
 // NewClient returns a Client that registers its metrics in set.
 func NewClient(set *metrics.Set) *Client {
-	dialer := &net.Dialer{KeepAlive: idleTime}
-	return &Client{metrics: set, http: newHTTP(dialer.DialContext), sockets: newHTTP(
+	dialer := &net.Dialer{KeepAlive: idleTimeout}
+	return &Client{metrics: set, httpClient: newHTTP(dialer.DialContext), sockets: newHTTP(
 		func(ctx context.Context, _, host string) (net.Conn, error) {
-			file, err := socketOf(host)
+			file, err := decodeSocketPath(host)
 			if err != nil {
 				return nil, err
 			}
@@ -61,8 +61,8 @@ func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, 
 		Transport: &http.Transport{
 			DialContext:         dial,
 			MaxConnsPerHost:     maxConns,
-			MaxIdleConnsPerHost: idleConns,
-			IdleConnTimeout:     idleTime,
+			MaxIdleConnsPerHost: maxIdleConns,
+			IdleConnTimeout:     idleTimeout,
 			DisableCompression:  true, MaxResponseHeaderBytes: maxHead,
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // disables HTTP/2
@@ -71,18 +71,18 @@ func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, 
 	}
 }
 
-// at returns the client and the URL for a hook. The host in a Unix socket's URL is the hex-encoded
+// clientFor returns the client and the URL for a hook. The host in a Unix socket's URL is the hex-encoded
 // path of the socket, because connections are pooled by host.
-func (c *Client) at(before string) (client *http.Client, url string) {
+func (c *Client) clientFor(before string) (client *http.Client, url string) {
 	if !unixsocket.Is(before) {
-		return c.http, before
+		return c.httpClient, before
 	}
-	file, base, _ := unixsocket.URL(before) // package config has validated the URL
+	file, base, _ := unixsocket.ParseURL(before) // package config has validated the URL
 	return c.sockets, "http://" + hex.EncodeToString([]byte(file)) + cmp.Or(base, "/")
 }
 
-// socketOf returns the path of the Unix socket encoded in a host.
-func socketOf(address string) (file string, err error) {
+// decodeSocketPath returns the path of the Unix socket encoded in a host.
+func decodeSocketPath(address string) (file string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", err
@@ -91,12 +91,14 @@ func socketOf(address string) (file string, err error) {
 	return string(b), err
 }
 
-// Undecided returns the hooks that failed in the last minute, sorted by name.
-func (c *Client) Undecided(now time.Time) []Failures[Failure] { return c.recent.Failures(now) }
+// RecentFailures returns the hooks that failed in the last minute, sorted by name.
+func (c *Client) RecentFailures(now time.Time) []FailureCounts[Failure] {
+	return c.recent.FailedHooks(now)
+}
 
 // Close closes the idle connections.
 func (c *Client) Close() {
-	c.http.CloseIdleConnections()
+	c.httpClient.CloseIdleConnections()
 	c.sockets.CloseIdleConnections()
 }
 
@@ -111,19 +113,19 @@ func (f *Failure) Error() string {
 	if f.Detail == "" {
 		return "the hook failed: " + string(f.Cause)
 	}
-	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Words()
+	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Description()
 }
 
 // These are the errors of Ask for which the hook is not to blame.
 var (
-	ErrLeft   = errors.New("the call has ended")
-	ErrMemory = errors.New("no memory for the answer")
+	ErrCallEnded = errors.New("the call has ended")
+	ErrNoMemory  = errors.New("no memory for the answer")
 )
 
 // Memory limits the memory used by answers.
 type Memory interface {
 	Reserve(n int64) bool
-	Discard(n int64)
+	ReleaseGarbage(n int64)
 }
 
 // Call describes the call about which a hook is asked.
@@ -135,30 +137,30 @@ type Call struct {
 }
 
 // Ask asks a hook and calls use with the decision. The body of the decision is valid until use
-// returns. Ask returns the error of use, a *Failure if the hook failed, ErrLeft, or ErrMemory.
+// returns. Ask returns the error of use, a *Failure if the hook failed, ErrCallEnded, or ErrNoMemory.
 func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
 	begun := time.Now()
 	deadline := begun.Add(h.Timeout.D())
 	if !of.Deadline.IsZero() && of.Deadline.Before(deadline) {
 		deadline = of.Deadline
 	}
-	ctx, cancel := context.WithDeadline(leaving{of.Left}, deadline)
+	ctx, cancel := context.WithDeadline(callContext{of.Left}, deadline)
 	defer cancel()
-	a := answer{memory: of.Memory, most: of.MaxBody + wrapping}
+	a := answerReader{memory: of.Memory, maxBytes: of.MaxBody + maxWrapperBytes}
 	defer a.release()
-	sent := &question{pieces: q.pieces(h.Name)}
-	defer sent.end()
+	sent := &questionBody{pieces: q.encode(h.Name)}
+	defer sent.detach()
 	err := c.post(ctx, h, sent, &a)
 	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
 	var d Decision
 	if err == nil {
 		var wrong Detail
 		if d, wrong = Parse(a.bytes); wrong != "" {
-			err = Misunderstood(wrong)
+			err = InvalidAnswer(wrong)
 		}
 	}
 	if err != nil {
-		err = causeOf(ctx, err)
+		err = contextCause(ctx, err)
 		c.countError(h, err)
 		return err
 	}
@@ -167,7 +169,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		return err
 	}
 	c.count(h, d.Action.String())
-	c.recent.Add(h.Name, nil, time.Now())
+	c.recent.AddQuestion(h.Name, nil, time.Now())
 	return err
 }
 
@@ -175,15 +177,15 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 // reused connection failed, because the hook may have closed that connection while it was idle.
 const maxTries = 3
 
-func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answer) error {
+func (c *Client) post(ctx context.Context, h *config.Hook, q *questionBody, to *answerReader) error {
 	var reply *http.Response
-	client, url := c.at(h.Before)
+	client, url := c.clientFor(h.Before)
 	for try := 1; ; try++ {
 		reused := false
 		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GotConn: func(on httptrace.GotConnInfo) { reused = on.Reused },
 		})
-		r, err := http.NewRequestWithContext(traced, http.MethodPost, url, q.reader())
+		r, err := http.NewRequestWithContext(traced, http.MethodPost, url, q.newReader())
 		if err != nil {
 			return &Failure{Cause: upstreams.CauseHookUnreachable}
 		}
@@ -191,7 +193,7 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 			r.Host = "localhost"
 		}
 		r.ContentLength = q.size()
-		r.GetBody = func() (io.ReadCloser, error) { return q.reader(), nil }
+		r.GetBody = func() (io.ReadCloser, error) { return q.newReader(), nil }
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json")
 		r.Header.Set("User-Agent", "penstock")
@@ -212,12 +214,12 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// causeOf returns ErrLeft or a timeout if err occurred because ctx was done. Otherwise, it returns
+// contextCause returns ErrCallEnded or a timeout if err occurred because ctx was done. Otherwise, it returns
 // err.
-func causeOf(ctx context.Context, err error) error {
+func contextCause(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ErrLeft
+		return ErrCallEnded
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &Failure{Cause: upstreams.CauseHookTimeout}
 	}
@@ -227,10 +229,10 @@ func causeOf(ctx context.Context, err error) error {
 func (c *Client) countError(h *config.Hook, err error) {
 	var f *Failure
 	if errors.As(err, &f) {
-		c.recent.Add(h.Name, f, time.Now())
+		c.recent.AddQuestion(h.Name, f, time.Now())
 	}
 	switch {
-	case errors.Is(err, ErrLeft):
+	case errors.Is(err, ErrCallEnded):
 	case f != nil && f.Cause == upstreams.CauseHookTimeout:
 		c.count(h, "timeout")
 	default:
@@ -242,19 +244,19 @@ func (c *Client) count(h *config.Hook, result string) {
 	c.metrics.GetOrCreateCounter(`penstock_hook_decisions_total{hook="` + h.Name + `",result="` + result + `"}`).Inc()
 }
 
-type answer struct {
-	memory Memory
-	most   int64
-	held   int64
-	bytes  []byte
+type answerReader struct {
+	memory   Memory
+	maxBytes int64
+	reserved int64
+	bytes    []byte
 }
 
 // read reads the hook's answer. If announced is negative, the length is unknown.
-func (a *answer) read(from io.Reader, announced int64) error {
-	if announced > a.most {
-		return Misunderstood(DetailTooLong)
+func (a *answerReader) read(from io.Reader, announced int64) error {
+	if announced > a.maxBytes {
+		return InvalidAnswer(DetailTooLong)
 	}
-	a.bytes = make([]byte, 0, firstRead)
+	a.bytes = make([]byte, 0, initialBufferSize)
 	for {
 		if len(a.bytes) == cap(a.bytes) {
 			if err := a.grow(); err != nil {
@@ -264,43 +266,43 @@ func (a *answer) read(from io.Reader, announced int64) error {
 		n, err := from.Read(a.bytes[len(a.bytes):cap(a.bytes)])
 		a.bytes = a.bytes[:len(a.bytes)+n]
 		switch {
-		case int64(len(a.bytes)) > a.most:
-			return Misunderstood(DetailTooLong)
+		case int64(len(a.bytes)) > a.maxBytes:
+			return InvalidAnswer(DetailTooLong)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return Misunderstood(DetailBreaksOff)
+			return InvalidAnswer(DetailBreaksOff)
 		}
 	}
 }
 
-func (a *answer) grow() error {
+func (a *answerReader) grow() error {
 	n := int64(2 * cap(a.bytes))
 	if !a.memory.Reserve(n) {
-		return ErrMemory
+		return ErrNoMemory
 	}
 	a.bytes = append(make([]byte, 0, n), a.bytes...)
-	a.memory.Discard(a.held)
-	a.held = n
+	a.memory.ReleaseGarbage(a.reserved)
+	a.reserved = n
 	return nil
 }
 
-func (a *answer) release() {
-	a.memory.Discard(a.held)
-	a.bytes, a.held = nil, 0
+func (a *answerReader) release() {
+	a.memory.ReleaseGarbage(a.reserved)
+	a.bytes, a.reserved = nil, 0
 }
 
-type leaving struct{ left <-chan struct{} }
+type callContext struct{ done <-chan struct{} }
 
-func (leaving) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (callContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-func (l leaving) Done() <-chan struct{} { return l.left }
+func (l callContext) Done() <-chan struct{} { return l.done }
 
-func (leaving) Value(any) any { return nil }
+func (callContext) Value(any) any { return nil }
 
-func (l leaving) Err() error {
+func (l callContext) Err() error {
 	select {
-	case <-l.left:
+	case <-l.done:
 		return context.Canceled
 	default:
 		return nil

@@ -22,12 +22,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type budget struct {
+type memoryBudget struct {
 	most       int64
 	held, peak atomic.Int64
 }
 
-func (b *budget) Reserve(n int64) bool {
+func (b *memoryBudget) Reserve(n int64) bool {
 	held := b.held.Add(n)
 	if held > b.most {
 		b.held.Add(-n)
@@ -37,7 +37,7 @@ func (b *budget) Reserve(n int64) bool {
 	return true
 }
 
-func (b *budget) Discard(n int64) { b.held.Add(-n) }
+func (b *memoryBudget) ReleaseGarbage(n int64) { b.held.Add(-n) }
 
 // rig consists of a hook, whose answers the test determines, and a client for the hook.
 type rig struct {
@@ -45,13 +45,13 @@ type rig struct {
 	metrics *metrics.Set
 	hook    config.Hook
 	call    Call
-	memory  *budget
+	memory  *memoryBudget
 	server  *httptest.Server
 }
 
 func newRig(t *testing.T, answer http.HandlerFunc) *rig {
 	set := metrics.NewSet()
-	r := &rig{client: NewClient(set), metrics: set, memory: &budget{most: 1 << 20}}
+	r := &rig{client: NewClient(set), metrics: set, memory: &memoryBudget{most: 1 << 20}}
 	r.server = httptest.NewServer(answer)
 	t.Cleanup(func() {
 		r.client.Close()
@@ -110,7 +110,7 @@ func TestAsk(t *testing.T) {
 		RequestID: "req_1", Endpoint: "/v1/messages", Model: `a "b"`, Key: "team-a", PromptTokens: 12, BodyBytes: 9,
 		Stream: true, Body: []byte(`{"n": [1]}`),
 	}
-	if d, err := r.ask(&q); err != nil || d.Action != Allow {
+	if d, err := r.ask(&q); err != nil || d.Action != ActionAllow {
 		t.Fatalf("ask = %+v, %v, want allow", d, err)
 	}
 	want := `{"body":{"n":[1]},"body_bytes":9,"endpoint":"/v1/messages","hook":"guard","key":"team-a","model":"a \"b\"",` +
@@ -168,7 +168,7 @@ func TestAskFailures(t *testing.T) {
 			_, err := r.ask(&Question{})
 			wantCause(t, err, c.cause)
 			r.wantCount(t, "error", 1)
-			if n := r.memory.peak.Load(); n > 3*(r.call.MaxBody+wrapping) {
+			if n := r.memory.peak.Load(); n > 3*(r.call.MaxBody+maxWrapperBytes) {
 				t.Errorf("%d bytes were held", n)
 			}
 		})
@@ -222,8 +222,8 @@ func TestAskEnds(t *testing.T) {
 		<-asked
 		close(left)
 	}()
-	if _, err = r.ask(&Question{}); !errors.Is(err, ErrLeft) {
-		t.Errorf("ask = %v, want ErrLeft", err)
+	if _, err = r.ask(&Question{}); !errors.Is(err, ErrCallEnded) {
+		t.Errorf("ask = %v, want ErrCallEnded", err)
 	}
 	r.wantCount(t, "timeout", 2)
 	r.wantCount(t, "error", 0)
@@ -239,8 +239,8 @@ func TestAskMemory(t *testing.T) {
 		t.Errorf("%d bytes, %v; %d held", len(d.Body), err, r.memory.peak.Load())
 	}
 	r.memory.most = 16 << 10
-	if _, err = r.ask(&Question{}); !errors.Is(err, ErrMemory) {
-		t.Errorf("ask = %v, want ErrMemory", err)
+	if _, err = r.ask(&Question{}); !errors.Is(err, ErrNoMemory) {
+		t.Errorf("ask = %v, want ErrNoMemory", err)
 	}
 }
 

@@ -13,16 +13,16 @@ type Action uint8
 
 // The actions.
 const (
-	Allow   Action = iota // the call continues unchanged
-	Refuse                // the call is rejected with Status and Message
-	Rewrite               // Body replaces the request body
-	Route                 // the call continues with the model named by Model
+	ActionAllow   Action = iota // the call continues unchanged
+	ActionRefuse                // the call is rejected with Status and Message
+	ActionRewrite               // Body replaces the request body
+	ActionRoute                 // the call continues with the model named by Model
 )
 
-var actionWords = [...]string{Allow: "allow", Refuse: "refuse", Rewrite: "rewrite", Route: "route"}
+var actionNames = [...]string{ActionAllow: "allow", ActionRefuse: "refuse", ActionRewrite: "rewrite", ActionRoute: "route"}
 
 // String returns the name of the action in answers and metrics.
-func (a Action) String() string { return actionWords[a] }
+func (a Action) String() string { return actionNames[a] }
 
 // Decision is a hook's answer. Its strings and bytes may share memory with the parsed answer.
 type Decision struct {
@@ -34,15 +34,15 @@ type Decision struct {
 }
 
 const (
-	usualStatus  = 403
-	usualMessage = "The request is not allowed here."
+	defaultStatus  = 403
+	defaultMessage = "The request is not allowed here."
 )
 
 const maxMessage = 2 << 10
 
-// Statuses returns the statuses with which a hook may reject a call. All clients handle them. SDKs
+// AllowedStatuses returns the statuses with which a hook may reject a call. All clients handle them. SDKs
 // give none of them a special meaning, except that they retry after a 429.
-func Statuses() []int { return []int{400, 403, 422, 429, 451} }
+func AllowedStatuses() []int { return []int{400, 403, 422, 429, 451} }
 
 const (
 	memberAction = iota
@@ -55,9 +55,9 @@ const (
 
 var memberNames = []string{"action", "status", "message", "body", "model"}
 
-// membersOf lists, for each action, the members that an answer may contain in addition to action.
-var membersOf = [...][]int{
-	Allow: {}, Refuse: {memberStatus, memberMessage}, Rewrite: {memberBody}, Route: {memberModel},
+// actionMembers lists, for each action, the members that an answer may contain in addition to action.
+var actionMembers = [...][]int{
+	ActionAllow: {}, ActionRefuse: {memberStatus, memberMessage}, ActionRewrite: {memberBody}, ActionRoute: {memberModel},
 }
 
 // Parse parses an answer. It accepts only the format described in README.md. An answer is invalid
@@ -81,17 +81,17 @@ func Parse(answer []byte) (Decision, Detail) {
 		}
 		return Decision{}, DetailMemberTwice
 	}
-	word, ok := textOf(members[memberAction])
+	word, ok := stringValue(members[memberAction])
 	if !ok {
 		return Decision{}, DetailNoAction
 	}
-	action := slices.Index(actionWords[:], word)
+	action := slices.Index(actionNames[:], word)
 	if action < 0 {
 		return Decision{}, DetailUnknownAction
 	}
 	d := Decision{Action: Action(action)}
 	given := 1
-	for _, m := range membersOf[action] {
+	for _, m := range actionMembers[action] {
 		if members[m].Exists() {
 			given++
 		}
@@ -99,23 +99,23 @@ func Parse(answer []byte) (Decision, Detail) {
 	if root.Len() != given {
 		return Decision{}, DetailOtherMember
 	}
-	if wrong := d.read(&members); wrong != "" {
+	if wrong := d.readMembers(&members); wrong != "" {
 		return Decision{}, wrong
 	}
 	return d, ""
 }
 
-func (d *Decision) read(members *[memberCount]jsonx.Value) Detail {
+func (d *Decision) readMembers(members *[memberCount]jsonx.Value) Detail {
 	switch d.Action {
-	case Refuse:
+	case ActionRefuse:
 		return d.readRefusal(members[memberStatus], members[memberMessage])
-	case Rewrite:
+	case ActionRewrite:
 		if !members[memberBody].IsObject() {
 			return DetailBody
 		}
 		d.Body = members[memberBody].Raw()
-	case Route:
-		model, ok := textOf(members[memberModel])
+	case ActionRoute:
+		model, ok := stringValue(members[memberModel])
 		if !ok || !config.CanBeModelID(model) {
 			return DetailModel
 		}
@@ -126,16 +126,16 @@ func (d *Decision) read(members *[memberCount]jsonx.Value) Detail {
 }
 
 func (d *Decision) readRefusal(status, message jsonx.Value) Detail {
-	d.Status, d.Message = usualStatus, usualMessage
+	d.Status, d.Message = defaultStatus, defaultMessage
 	if status.Exists() {
 		n, ok := status.Int()
-		if !ok || !slices.Contains(Statuses(), int(n)) {
+		if !ok || !slices.Contains(AllowedStatuses(), int(n)) {
 			return DetailStatus
 		}
 		d.Status = int(n)
 	}
 	if message.Exists() {
-		text, ok := textOf(message)
+		text, ok := stringValue(message)
 		if !ok || text == "" || len(text) > maxMessage {
 			return DetailMessage
 		}
@@ -144,7 +144,7 @@ func (d *Decision) readRefusal(status, message jsonx.Value) Detail {
 	return ""
 }
 
-func textOf(v jsonx.Value) (text string, ok bool) {
+func stringValue(v jsonx.Value) (text string, ok bool) {
 	if !v.IsString() {
 		return "", false
 	}

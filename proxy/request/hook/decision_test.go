@@ -14,17 +14,17 @@ func TestParse(t *testing.T) {
 		want         Decision
 		wrong        Detail
 	}{
-		{name: "allow", answer: `{"action":"allow"}`, want: Decision{Action: Allow}},
-		{name: "allow with blanks", answer: " {\n\"action\" : \"allow\" }\n", want: Decision{Action: Allow}},
+		{name: "allow", answer: `{"action":"allow"}`, want: Decision{Action: ActionAllow}},
+		{name: "allow with blanks", answer: " {\n\"action\" : \"allow\" }\n", want: Decision{Action: ActionAllow}},
 		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, wrong: DetailOtherMember},
 		{name: "allow with a status", answer: `{"action":"allow","status":403}`, wrong: DetailOtherMember},
 		{
 			name: "refuse", answer: `{"action":"refuse","status":451,"message":"No \u00e9."}`,
-			want: Decision{Action: Refuse, Status: 451, Message: "No é."},
+			want: Decision{Action: ActionRefuse, Status: 451, Message: "No é."},
 		},
 		{
 			name: "refuse without words", answer: `{"action":"refuse"}`,
-			want: Decision{Action: Refuse, Status: usualStatus, Message: usualMessage},
+			want: Decision{Action: ActionRefuse, Status: defaultStatus, Message: defaultMessage},
 		},
 		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, wrong: DetailStatus},
 		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, wrong: DetailStatus},
@@ -36,13 +36,13 @@ func TestParse(t *testing.T) {
 		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, wrong: DetailOtherMember},
 		{
 			name: "rewrite", answer: `{"action":"rewrite","body":{"model":"m", "n":1}}`,
-			want: Decision{Action: Rewrite, Body: []byte(`{"model":"m", "n":1}`)},
+			want: Decision{Action: ActionRewrite, Body: []byte(`{"model":"m", "n":1}`)},
 		},
 		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, wrong: DetailBody},
 		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, wrong: DetailBody},
 		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, wrong: DetailBody},
 		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, wrong: DetailOtherMember},
-		{name: "route", answer: `{"action":"route","model":"qwen3:8b"}`, want: Decision{Action: Route, Model: "qwen3:8b"}},
+		{name: "route", answer: `{"action":"route","model":"qwen3:8b"}`, want: Decision{Action: ActionRoute, Model: "qwen3:8b"}},
 		{name: "route to nothing", answer: `{"action":"route","model":""}`, wrong: DetailModel},
 		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, wrong: DetailModel},
 		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, wrong: DetailModel},
@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, wrong := Parse([]byte(c.answer))
-			if wrong != c.wrong || (wrong == "") != (wrong.Words() == "") {
+			if wrong != c.wrong || (wrong == "") != (wrong.Description() == "") {
 				t.Fatalf("%+v, %q, want %q", got, wrong, c.wrong)
 			}
 			if got.Action != c.want.Action || got.Status != c.want.Status || got.Message != c.want.Message ||
@@ -99,13 +99,13 @@ func FuzzParse(f *testing.F) {
 		if other.Action != d.Action.String() {
 			t.Fatalf("%q became the action %v", answer, d.Action)
 		}
-		if d.Action == Refuse && (!slices.Contains(Statuses(), d.Status) || other.Status != nil && int(*other.Status) != d.Status) {
+		if d.Action == ActionRefuse && (!slices.Contains(AllowedStatuses(), d.Status) || other.Status != nil && int(*other.Status) != d.Status) {
 			t.Errorf("%q became the status %d", answer, d.Status)
 		}
-		if d.Action == Rewrite && string(other.Body) != string(d.Body) {
+		if d.Action == ActionRewrite && string(other.Body) != string(d.Body) {
 			t.Errorf("%q became the body %q", answer, d.Body)
 		}
-		if d.Action == Route && d.Model == "" {
+		if d.Action == ActionRoute && d.Model == "" {
 			t.Errorf("%q: no model", answer)
 		}
 	})

@@ -25,14 +25,14 @@ const (
 	DetailUploadReplaced Detail = "upload_replaced"
 )
 
-// Explained contains a Detail and its description for operators.
-type Explained struct {
+// DetailInfo contains a Detail and its description for operators.
+type DetailInfo struct {
 	Detail  Detail
 	Words   string // text that completes a sentence
 	Meaning string
 }
 
-var details = []Explained{
+var detailInfos = []DetailInfo{
 	{DetailTooLong, "it is too long", "The answer is longer than `limits.request_body` and 4 KiB."},
 	{DetailBreaksOff, "it breaks off", "The connection ended before the end of the answer."},
 	{DetailNotJSON, "it is not JSON", "The answer is empty, or is not a single JSON value. Is it an error page?"},
@@ -50,12 +50,12 @@ var details = []Explained{
 	{DetailUploadReplaced, "it rewrites an upload", "Uploads have no JSON, so a `rewrite` cannot replace them."},
 }
 
-// Details returns all possible Details with their text.
-func Details() []Explained { return details }
+// AllDetails returns all possible Details with their text.
+func AllDetails() []DetailInfo { return detailInfos }
 
-// Words returns the text of the Detail. If the Detail is unknown, it returns "".
-func (d Detail) Words() string {
-	for _, e := range details {
+// Description returns the text of the Detail. If the Detail is unknown, it returns "".
+func (d Detail) Description() string {
+	for _, e := range detailInfos {
 		if e.Detail == d {
 			return e.Words
 		}
@@ -63,5 +63,5 @@ func (d Detail) Words() string {
 	return ""
 }
 
-// Misunderstood returns the Failure for a hook whose answer contains a mistake.
-func Misunderstood(d Detail) *Failure { return &Failure{Cause: upstreams.CauseHookAnswer, Detail: d} }
+// InvalidAnswer returns the Failure for a hook whose answer contains a mistake.
+func InvalidAnswer(d Detail) *Failure { return &Failure{Cause: upstreams.CauseHookAnswer, Detail: d} }

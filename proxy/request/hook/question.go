@@ -25,8 +25,8 @@ type Question struct {
 	Body         []byte // JSON; nil if the hook does not get the body
 }
 
-// pieces returns the question as JSON. The body is one of the pieces, and is not copied.
-func (q *Question) pieces(hook string) [][]byte {
+// encode returns the question as JSON. The body is one of the pieces, and is not copied.
+func (q *Question) encode(hook string) [][]byte {
 	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
 	head = append(head, `,"request_id":`...)
@@ -49,50 +49,50 @@ func (q *Question) pieces(hook string) [][]byte {
 	return [][]byte{append(head, `,"body":`...), q.Body, {'}'}}
 }
 
-// question is a question that is being sent. Another goroutine of net/http may read it, even after
+// questionBody is a question that is being sent. Another goroutine of net/http may read it, even after
 // net/http has returned.
-type question struct {
+type questionBody struct {
 	mu     sync.Mutex
 	pieces [][]byte // nil after end
 }
 
-func (q *question) size() (n int64) {
+func (q *questionBody) size() (n int64) {
 	for _, p := range q.pieces {
 		n += int64(len(p))
 	}
 	return n
 }
 
-func (q *question) reader() io.ReadCloser { return &questionReader{of: q} }
+func (q *questionBody) newReader() io.ReadCloser { return &questionReader{body: q} }
 
-// end detaches all readers from the question. Afterwards, the caller may reuse the memory of the
+// detach detaches all readers from the question. Afterwards, the caller may reuse the memory of the
 // pieces.
-func (q *question) end() {
+func (q *questionBody) detach() {
 	q.mu.Lock()
 	q.pieces = nil
 	q.mu.Unlock()
 }
 
-var errEnded = errors.New("the question has ended")
+var errDetached = errors.New("the question has ended")
 
 // questionReader reads a question. It does not implement io.WriterTo, because WriteTo would let
 // net/http retain the memory of the body.
 type questionReader struct {
-	of        *question
-	piece, at int
+	body          *questionBody
+	piece, offset int
 }
 
 func (r *questionReader) Read(p []byte) (n int, err error) {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	if r.of.pieces == nil {
-		return 0, errEnded
+	r.body.mu.Lock()
+	defer r.body.mu.Unlock()
+	if r.body.pieces == nil {
+		return 0, errDetached
 	}
-	for n < len(p) && r.piece < len(r.of.pieces) {
-		m := copy(p[n:], r.of.pieces[r.piece][r.at:])
+	for n < len(p) && r.piece < len(r.body.pieces) {
+		m := copy(p[n:], r.body.pieces[r.piece][r.offset:])
 		n += m
-		if r.at += m; r.at == len(r.of.pieces[r.piece]) {
-			r.piece, r.at = r.piece+1, 0
+		if r.offset += m; r.offset == len(r.body.pieces[r.piece]) {
+			r.piece, r.offset = r.piece+1, 0
 		}
 	}
 	if n == 0 && len(p) > 0 {

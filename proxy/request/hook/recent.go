@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Failures counts the questions to a hook, and their failures, in the last minute.
-type Failures[F any] struct {
+// FailureCounts counts the questions to a hook, and their failures, in the last minute.
+type FailureCounts[F any] struct {
 	Hook          string
 	Asked, Failed int
 	Last          F
@@ -18,9 +18,9 @@ type Failures[F any] struct {
 
 const recentWindow = time.Minute
 
-// Recent counts the questions to hooks and the failures of hooks in the last minute. F describes a
+// RecentFailures counts the questions to hooks and the failures of hooks in the last minute. F describes a
 // failure. A Recent may be used by multiple goroutines.
-type Recent[F any] struct {
+type RecentFailures[F any] struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow[F]
 }
@@ -32,8 +32,8 @@ type recentRow[F any] struct {
 
 type recentCounts struct{ asked, failed int }
 
-// Add counts a question. failed is nil if the hook answered.
-func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
+// AddQuestion counts a question. failed is nil if the hook answered.
+func (r *RecentFailures[F]) AddQuestion(hook string, failed *F, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.rows[hook]
@@ -52,13 +52,13 @@ func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
 	}
 }
 
-// Failures returns the hooks that failed in the last minute, sorted by name. It removes hooks that
+// FailedHooks returns the hooks that failed in the last minute, sorted by name. It removes hooks that
 // were not asked during that minute.
-func (r *Recent[F]) Failures(now time.Time) (all []Failures[F]) {
+func (r *RecentFailures[F]) FailedHooks(now time.Time) (all []FailureCounts[F]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, row := range r.rows {
-		u := Failures[F]{Hook: name, Last: row.last}
+		u := FailureCounts[F]{Hook: name, Last: row.last}
 		row.counts.Each(now, recentWindow, func(n *recentCounts) {
 			u.Asked += n.asked
 			u.Failed += n.failed
@@ -70,6 +70,6 @@ func (r *Recent[F]) Failures(now time.Time) (all []Failures[F]) {
 			all = append(all, u)
 		}
 	}
-	slices.SortFunc(all, func(a, b Failures[F]) int { return strings.Compare(a.Hook, b.Hook) })
+	slices.SortFunc(all, func(a, b FailureCounts[F]) int { return strings.Compare(a.Hook, b.Hook) })
 	return all
 }

@@ -13,25 +13,25 @@ const maxBoundary = 70 // from RFC 2046, 5.1.1
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
-		return "", fault(NotForm)
+		return "", newError(NotForm)
 	}
 	boundary, found := "", false
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
-		if name, value, rest, ok = parameter(rest, validBoundary); !ok {
-			return "", fault(BadBoundary)
+		if name, value, rest, ok = parseParameter(rest, validBoundary); !ok {
+			return "", newError(BadBoundary)
 		}
 		if !httptoken.EqualFold(name, "boundary") {
 			continue
 		}
 		if found || !validBoundary(value) {
-			return "", fault(BadBoundary)
+			return "", newError(BadBoundary)
 		}
 		boundary, found = string(value), true
 	}
 	if !found {
-		return "", fault(NoBoundary)
+		return "", newError(NoBoundary)
 	}
 	return boundary, nil
 }
@@ -50,11 +50,11 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter parses one "name=value" and the semicolon after it. A quoted value is returned without
+// parseParameter parses one "name=value" and the semicolon after it. A quoted value is returned without
 // its quotes, but its escapes are not decoded. plain reports whether an unquoted value is valid.
 // The value does not have to be a token (RFC 2045), because many clients send boundaries that are
 // not tokens.
-func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
+func parseParameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // the input ended with "; "
 		return nil, nil, nil, true

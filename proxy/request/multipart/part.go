@@ -24,7 +24,7 @@ const (
 	maxFilename = 64
 )
 
-func parseHead(head []byte) (p Part, err error) {
+func parsePartHeader(head []byte) (p Part, err error) {
 	var named, typed bool
 	for len(head) > 0 {
 		end := bytes.Index(head, []byte("\r\n"))
@@ -32,72 +32,72 @@ func parseHead(head []byte) (p Part, err error) {
 		head = head[end+2:]
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok || !httptoken.IsToken(name) || !isPrintable(value) {
-			return p, fault(BadHeader)
+			return p, newError(BadHeader)
 		}
 		value = httptoken.TrimBlanks(value)
 		switch {
 		case httptoken.EqualFold(name, "content-disposition"):
 			if named {
-				return p, fault(BadHeader)
+				return p, newError(BadHeader)
 			}
 			named = true
-			if err := p.disposition(value); err != nil {
+			if err := p.parseDisposition(value); err != nil {
 				return p, err
 			}
 		case httptoken.EqualFold(name, "content-type"):
 			if typed {
-				return p, fault(BadHeader)
+				return p, newError(BadHeader)
 			}
 			typed = true
 			p.ContentType = mediaType(value)
 		case httptoken.EqualFold(name, "content-transfer-encoding"):
 			is := func(encoding string) bool { return httptoken.EqualFold(value, encoding) }
 			if !is("binary") && !is("7bit") && !is("8bit") {
-				return p, fault(Encoded)
+				return p, newError(TransferEncoded)
 			}
 		}
 	}
 	if p.Name == "" {
-		return p, fault(NoName)
+		return p, newError(NoName)
 	}
 	return p, nil
 }
 
-func (p *Part) disposition(value []byte) error {
+func (p *Part) parseDisposition(value []byte) error {
 	kind, rest, _ := bytes.Cut(value, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
-		return fault(NoName)
+		return newError(NoName)
 	}
 	var seen [3]bool // for name, filename and filename*
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool
-		if name, value, rest, ok = parameter(rest, httptoken.IsToken[[]byte]); !ok {
-			return fault(BadHeader)
+		if name, value, rest, ok = parseParameter(rest, httptoken.IsToken[[]byte]); !ok {
+			return newError(BadHeader)
 		}
 		which := -1
 		switch {
 		case httptoken.EqualFold(name, "name"):
 			which = 0
 			if !validName(value) {
-				return fault(BadName)
+				return newError(BadName)
 			}
 			p.Name = string(value)
 		case httptoken.EqualFold(name, "filename"):
 			which = 1
-			p.File, p.Filename = true, harmless(value)
+			p.File, p.Filename = true, safeFilename(value)
 		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
 			if !seen[1] { // filename takes precedence over filename*
-				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
+				p.Filename = safeFilename(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
 		case bytes.IndexByte(name, '*') >= 0: // continuation of a parameter (RFC 2231)
-			return fault(BadHeader)
+			return newError(BadHeader)
 		}
 		if which >= 0 {
 			if seen[which] { //nolint:gosec // 0 to 2
-				return fault(BadHeader)
+				return newError(BadHeader)
 			}
 			seen[which] = true //nolint:gosec // 0 to 2
 		}
@@ -119,9 +119,9 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last element of a path. It replaces every character that a shell, a file
+// safeFilename returns the last element of a path. It replaces every character that a shell, a file
 // system or a parser could interpret. Engines need only the extension, such as ".wav".
-func harmless(b []byte) string {
+func safeFilename(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]
 	out := make([]byte, len(b))

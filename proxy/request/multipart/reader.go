@@ -18,12 +18,12 @@ const (
 
 // Reader reads one form. A Reader is not safe for concurrent use. It uses one buffer of 32 KiB.
 type Reader struct {
-	src     bufio.Reader
-	delim   []byte // CR LF, two hyphens and the boundary
-	content int    // number of buffered bytes known to be content
-	state   state
-	parts   int
-	fail    error // first error; all later calls return it
+	src          bufio.Reader
+	delim        []byte // CR LF, two hyphens and the boundary
+	contentBytes int    // number of buffered bytes known to be content
+	state        state
+	parts        int
+	firstErr     error // first error; all later calls return it
 }
 
 type state uint8
@@ -41,22 +41,22 @@ func NewReader(src io.Reader, boundary string) *Reader {
 }
 
 // peek returns the next n bytes. If fewer bytes are left, it returns those and an error. At the end
-// of src, the error is CutShort.
+// of src, the error is Truncated.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
-		err = fault(CutShort)
+		err = newError(Truncated)
 	}
 	return data, err
 }
 
-// more buffers at least one more byte than data contains, and returns all buffered bytes.
-func (r *Reader) more(data []byte) ([]byte, error) {
+// bufferMore buffers at least one more byte than data contains, and returns all buffered bytes.
+func (r *Reader) bufferMore(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
-	return r.come(), err
+	return r.buffered(), err
 }
 
-func (r *Reader) come() []byte {
+func (r *Reader) buffered() []byte {
 	data, _ := r.src.Peek(r.src.Buffered())
 	return data
 }
@@ -67,12 +67,12 @@ func (r *Reader) discard(n int) { _, _ = r.src.Discard(n) }
 // returns io.EOF. Any other error is an *Error or an error from src. The Part remains valid after
 // later calls.
 func (r *Reader) Next() (Part, error) {
-	if r.fail != nil {
-		return Part{}, r.fail
+	if r.firstErr != nil {
+		return Part{}, r.firstErr
 	}
 	p, err := r.next()
 	if err != nil {
-		r.fail = err
+		r.firstErr = err
 	}
 	return p, err
 }
@@ -80,83 +80,83 @@ func (r *Reader) Next() (Part, error) {
 func (r *Reader) next() (Part, error) {
 	switch r.state {
 	case atStart:
-		if err := r.start(); err != nil {
+		if err := r.readFirstDelimiter(); err != nil {
 			return Part{}, err
 		}
 	case inBody:
-		if err := r.skip(); err != nil {
+		if err := r.skipPartBody(); err != nil {
 			return Part{}, err
 		}
 	case atDelimiter:
 	case atEnd:
 		return Part{}, io.EOF
 	}
-	last, err := r.afterDelimiter()
+	last, err := r.readDelimiterEnd()
 	switch {
 	case err != nil:
 		return Part{}, err
 	case last:
-		if err := r.epilogue(); err != nil {
+		if err := r.readEpilogue(); err != nil {
 			return Part{}, err
 		}
 		r.state = atEnd
 		return Part{}, io.EOF
 	}
 	if r.parts++; r.parts > MaxParts {
-		return Part{}, fault(TooManyParts)
+		return Part{}, newError(TooManyParts)
 	}
-	return r.head()
+	return r.readPartHeader()
 }
 
 // Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
 // are the same as those of Next.
 func (r *Reader) Read(p []byte) (int, error) {
-	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
-		return 0, r.fail
+	if r.firstErr != nil && !errors.Is(r.firstErr, io.EOF) {
+		return 0, r.firstErr
 	}
 	for {
 		if r.state != inBody {
 			return 0, io.EOF
 		}
-		if r.content > 0 {
-			n, _ := r.src.Read(p[:min(len(p), r.content)])
-			r.content -= n
+		if r.contentBytes > 0 {
+			n, _ := r.src.Read(p[:min(len(p), r.contentBytes)])
+			r.contentBytes -= n
 			return n, nil
 		}
 		if len(p) == 0 {
 			return 0, nil
 		}
-		if err := r.search(); err != nil {
-			r.fail = err
+		if err := r.findDelimiter(); err != nil {
+			r.firstErr = err
 			return 0, err
 		}
 	}
 }
 
-// search finds content in the buffer, or consumes the delimiter. If necessary, it reads more bytes.
-func (r *Reader) search() error {
-	for data := r.come(); ; {
+// findDelimiter finds content in the buffer, or consumes the delimiter. If necessary, it reads more bytes.
+func (r *Reader) findDelimiter() error {
+	for data := r.buffered(); ; {
 		switch i := bytes.Index(data, r.delim); {
 		case i == 0:
 			r.discard(len(r.delim))
 			r.state = atDelimiter
 			return nil
 		case i > 0:
-			r.content = i
+			r.contentBytes = i
 			return nil
 		}
-		if r.content = len(data) - r.begun(data); r.content > 0 {
+		if r.contentBytes = len(data) - r.partialDelimiterLen(data); r.contentBytes > 0 {
 			return nil
 		}
 		var err error
-		if data, err = r.more(data); err != nil {
+		if data, err = r.bufferMore(data); err != nil {
 			return err
 		}
 	}
 }
 
-// begun returns how many bytes at the end of data could be the start of a delimiter.
-func (r *Reader) begun(data []byte) int {
+// partialDelimiterLen returns how many bytes at the end of data could be the start of a delimiter.
+func (r *Reader) partialDelimiterLen(data []byte) int {
 	tail := data[max(0, len(data)-len(r.delim)+1):]
 	for len(tail) > 0 {
 		i := bytes.IndexByte(tail, '\r')
@@ -171,8 +171,8 @@ func (r *Reader) begun(data []byte) int {
 	return 0
 }
 
-// start consumes the first delimiter, which usually has no line end before it.
-func (r *Reader) start() error {
+// readFirstDelimiter consumes the first delimiter, which usually has no line end before it.
+func (r *Reader) readFirstDelimiter() error {
 	first := r.delim
 	data, err := r.peek(1)
 	if len(data) > 0 && data[0] == '-' {
@@ -182,77 +182,77 @@ func (r *Reader) start() error {
 		data, err = r.peek(len(first))
 	}
 	switch {
-	case err != nil && !isCut(err):
+	case err != nil && !isTruncated(err):
 		return err
 	case !bytes.Equal(data, first):
-		return fault(NoDelimiter)
+		return newError(NoDelimiter)
 	}
 	r.discard(len(first))
 	r.state = atDelimiter
 	return nil
 }
 
-func (r *Reader) skip() error {
+func (r *Reader) skipPartBody() error {
 	for r.state == inBody {
-		r.discard(r.content)
-		r.content = 0
-		if err := r.search(); err != nil {
+		r.discard(r.contentBytes)
+		r.contentBytes = 0
+		if err := r.findDelimiter(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// afterDelimiter consumes the two bytes after a delimiter, and reports whether the delimiter was
+// readDelimiterEnd consumes the two bytes after a delimiter, and reports whether the delimiter was
 // the last.
-func (r *Reader) afterDelimiter() (last bool, err error) {
+func (r *Reader) readDelimiterEnd() (last bool, err error) {
 	two, err := r.peek(2)
 	if err != nil {
 		return false, err
 	}
 	last = string(two) == "--"
 	if !last && string(two) != "\r\n" {
-		return false, fault(BadDelimiter)
+		return false, newError(BadDelimiter)
 	}
 	r.discard(2)
 	return last, nil
 }
 
-// epilogue reads src to its end, and accepts nothing but line ends.
-func (r *Reader) epilogue() error {
+// readEpilogue reads src to its end, and accepts nothing but line ends.
+func (r *Reader) readEpilogue() error {
 	for {
 		switch two, err := r.peek(2); {
 		case err == nil && string(two) == "\r\n":
 			r.discard(2)
-		case err != nil && !isCut(err):
+		case err != nil && !isTruncated(err):
 			return err
 		case len(two) > 0:
-			return fault(Surplus)
+			return newError(TrailingBytes)
 		default:
 			return nil
 		}
 	}
 }
 
-func (r *Reader) head() (Part, error) {
+func (r *Reader) readPartHeader() (Part, error) {
 	searched := 0
-	for data := r.come(); ; {
+	for data := r.buffered(); ; {
 		from := max(0, searched-len(blankLine)+1)
 		i := bytes.Index(data[from:], blankLine) + from
 		if i >= from && i+len(blankLine) <= MaxHeader {
-			p, err := parseHead(data[:i+2])
+			p, err := parsePartHeader(data[:i+2])
 			if err != nil {
 				return Part{}, err
 			}
 			r.discard(i + len(blankLine))
-			r.content, r.state = 0, inBody
-			return p, r.notAtOnce()
+			r.contentBytes, r.state = 0, inBody
+			return p, r.rejectLeadingDelimiter()
 		}
 		if searched = len(data); searched >= MaxHeader {
-			return Part{}, fault(HeaderTooLarge)
+			return Part{}, newError(HeaderTooLarge)
 		}
 		var err error
-		if data, err = r.more(data); err != nil {
+		if data, err = r.bufferMore(data); err != nil {
 			return Part{}, err
 		}
 	}
@@ -260,25 +260,25 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce rejects a body that starts with a delimiter line. Some parsers interpret such a body as
+// rejectLeadingDelimiter rejects a body that starts with a delimiter line. Some parsers interpret such a body as
 // empty, others as content.
-func (r *Reader) notAtOnce() error {
+func (r *Reader) rejectLeadingDelimiter() error {
 	own := r.delim[2:]
-	for data := r.come(); ; {
+	for data := r.buffered(); ; {
 		if bytes.HasPrefix(data, own) {
-			return fault(BadDelimiter)
+			return newError(BadDelimiter)
 		}
 		if !bytes.HasPrefix(own, data) {
 			return nil
 		}
 		var err error
-		if data, err = r.more(data); err != nil {
+		if data, err = r.bufferMore(data); err != nil {
 			return err
 		}
 	}
 }
 
-func isCut(err error) bool {
+func isTruncated(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Reason == CutShort
+	return errors.As(err, &e) && e.Reason == Truncated
 }

@@ -23,8 +23,8 @@ import (
 
 // Feature takes part in calls. Its methods may be called by multiple goroutines.
 type Feature interface {
-	// Uses reports whether a configuration uses the feature.
-	Uses(s *snapshot.Snapshot) bool
+	// IsEnabled reports whether a configuration uses the feature.
+	IsEnabled(s *snapshot.Snapshot) bool
 	// Join is called once a call has passed the limits of its key and before hooks can change the
 	// request. It returns the feature's Participant in the call, or nil if the feature takes no
 	// part.
@@ -35,29 +35,29 @@ type Feature interface {
 // is sent to another engine after keep-alives or part of the answer, Sent is called after Shown.
 // The methods must not block, and must not retain the *Call or anything that it points to.
 type Participant interface {
-	// Sent is called after each attempt to send the request to another engine, even if sending
+	// OnSent is called after each attempt to send the request to another engine, even if sending
 	// failed. It is not called if a request is sent to the same engine again.
-	Sent(c *Call)
-	// Shown is called with the bytes of each part of the answer that has been written to the
+	OnSent(c *Call)
+	// OnAnswerWritten is called with the bytes of each part of the answer that has been written to the
 	// client.
-	Shown(b []byte)
-	// End is called once the call has ended and its record is complete. It is not called if ending
+	OnAnswerWritten(b []byte)
+	// OnEnd is called once the call has ended and its record is complete. It is not called if ending
 	// the call panicked.
-	End(c *Call, r *observe.Record)
+	OnEnd(c *Call, r *observe.Record)
 }
 
-// Nothing is a Participant whose methods do nothing. A Participant embeds Nothing to implement only
+// NoopParticipant is a Participant whose methods do nothing. A Participant embeds Nothing to implement only
 // the methods that it needs.
-type Nothing struct{}
+type NoopParticipant struct{}
 
-// Sent implements Participant.
-func (Nothing) Sent(*Call) {}
+// OnSent implements Participant.
+func (NoopParticipant) OnSent(*Call) {}
 
-// Shown implements Participant.
-func (Nothing) Shown([]byte) {}
+// OnAnswerWritten implements Participant.
+func (NoopParticipant) OnAnswerWritten([]byte) {}
 
-// End implements Participant.
-func (Nothing) End(*Call, *observe.Record) {}
+// OnEnd implements Participant.
+func (NoopParticipant) OnEnd(*Call, *observe.Record) {}
 
 // Call describes a call to a participant. Its fields have the values at the time of the event.
 type Call struct {

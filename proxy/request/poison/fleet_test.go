@@ -10,22 +10,22 @@ import (
 	"penstock/upstreams"
 )
 
-// told is a fleet for tests. Its tell method passes the reports of every edge to all edges.
-type told struct {
-	edges []*Requests
+// testFleet is a fleet for tests. Its tell method passes the reports of every edge to all edges.
+type testFleet struct {
+	edges []*BodyTracker
 	lost  map[uint64][]*upstreams.Upstream
 	ups   map[upstreams.ID]*upstreams.Upstream
 }
 
-func (f *told) Lost(hash uint64, id upstreams.ID, _ time.Duration) {
+func (f *testFleet) ReportLost(hash uint64, id upstreams.ID, _ time.Duration) {
 	f.lost[hash] = append(f.lost[hash], f.ups[id])
 }
 
-func (f *told) Cleared(hash uint64) { delete(f.lost, hash) }
+func (f *testFleet) ReportCleared(hash uint64) { delete(f.lost, hash) }
 
-func (f *told) tell() {
+func (f *testFleet) shareReports() {
 	for _, r := range f.edges {
-		r.Learn(f.lost)
+		r.SetLostEngines(f.lost)
 	}
 }
 
@@ -44,11 +44,11 @@ func TestFleetSharesLosses(t *testing.T) {
 	set.Commit(plan)
 	defer set.Close(t.Context())
 	one, two := plan.Upstream("one")[0], plan.Upstream("two")[0]
-	f := &told{lost: map[uint64][]*upstreams.Upstream{}, ups: map[upstreams.ID]*upstreams.Upstream{one.ID(): one, two.ID(): two}}
+	f := &testFleet{lost: map[uint64][]*upstreams.Upstream{}, ups: map[upstreams.ID]*upstreams.Upstream{one.ID(): one, two.ID(): two}}
 	for range 3 {
 		r := New()
-		r.ShareBy(f)
-		r.Seed("of the fleet")
+		r.SetFleet(f)
+		r.SetSeed("of the fleet")
 		f.edges = append(f.edges, r)
 	}
 	a, b, c := f.edges[0], f.edges[1], f.edges[2]
@@ -58,25 +58,25 @@ func TestFleetSharesLosses(t *testing.T) {
 	}
 	down := func(yes bool) {
 		w := upstreams.Work{Down: yes}
-		set.Share(&upstreams.Elsewhere{Edges: 3, Works: map[upstreams.ID]upstreams.Work{one.ID(): w, two.ID(): w}})
+		set.SetOtherEdges(&upstreams.OtherEdgesWork{Edges: 3, Works: map[upstreams.ID]upstreams.Work{one.ID(): w, two.ID(): w}})
 	}
-	a.Record(body, one, now)
-	f.tell()
+	a.RecordLoss(body, one, now)
+	f.shareReports()
 	down(true)
-	if c.Blocks(body, now) {
+	if c.IsBlocked(body, now) {
 		t.Error("one engine is no proof")
 	}
-	hash := b.Record(body, two, now)
-	f.tell()
-	if !c.Blocks(body, now) || c.Blocks([]byte("another"), now) {
+	hash := b.RecordLoss(body, two, now)
+	f.shareReports()
+	if !c.IsBlocked(body, now) || c.IsBlocked([]byte("another"), now) {
 		t.Error("a body that has cost two engines goes to a third edge's")
 	}
-	b.Clear(hash)
-	f.tell()
-	if c.Blocks(body, now) {
+	b.ClearLoss(hash)
+	f.shareReports()
+	if c.IsBlocked(body, now) {
 		t.Error("the body was answered")
 	}
-	if c.Seed("another"); a.Hash(body) == c.Hash(body) {
+	if c.SetSeed("another"); a.Hash(body) == c.Hash(body) {
 		t.Error("the seed does not count")
 	}
 }

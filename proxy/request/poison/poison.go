@@ -15,134 +15,134 @@ import (
 )
 
 const (
-	memory    = time.Minute
+	recordTTL = time.Minute
 	maxBodies = 1024 // in a larger outage, the breakers are enough protection
 )
 
-// Requests records which bodies have killed which engines. Its methods may be called by multiple
+// BodyTracker records which bodies have killed which engines. Its methods may be called by multiple
 // goroutines.
-type Requests struct {
-	seed   maphash.Seed
-	common atomic.Pointer[string] // the fleet's seed; nil if it is not known
-	until  atomic.Int64           // when the newest entry in bodies expires, in Unix nanoseconds
-	some   atomic.Bool
-	fleet  Fleet // nil if this edge is not in a fleet
+type BodyTracker struct {
+	seed            maphash.Seed
+	fleetSeed       atomic.Pointer[string] // the fleet's seed; nil if it is not known
+	newestExpiry    atomic.Int64           // when the newest entry in bodies expires, in Unix nanoseconds
+	hasFleetRecords atomic.Bool
+	fleet           Fleet // nil if this edge is not in a fleet
 
-	mu     sync.Mutex
-	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time // when each failure expires, keyed by the hash of the body
-	shared map[uint64][]*upstreams.Upstream
+	mu            sync.Mutex
+	lostByBody    map[uint64]*lostEngines
+	failureExpiry map[uint64]time.Time // when each failure expires, keyed by the hash of the body
+	fleetLost     map[uint64][]*upstreams.Upstream
 }
 
 // Fleet passes the records of this edge to the other edges.
 type Fleet interface {
-	// Lost reports that the body with the given hash has killed an engine. The record expires after
+	// ReportLost reports that the body with the given hash has killed an engine. The record expires after
 	// life.
-	Lost(hash uint64, engine upstreams.ID, life time.Duration)
-	// Cleared reports that an engine has answered the body with the given hash.
-	Cleared(hash uint64)
+	ReportLost(hash uint64, engine upstreams.ID, life time.Duration)
+	// ReportCleared reports that an engine has answered the body with the given hash.
+	ReportCleared(hash uint64)
 }
 
 type lostEngines struct {
-	until   time.Time
+	expires time.Time
 	engines []*upstreams.Upstream
 }
 
 // New returns a Requests without records.
-func New() *Requests {
-	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
+func New() *BodyTracker {
+	return &BodyTracker{seed: maphash.MakeSeed(), lostByBody: map[uint64]*lostEngines{}, failureExpiry: map[uint64]time.Time{}}
 }
 
-// ShareBy makes r share its records with a fleet. It must be called before any other method.
-func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
+// SetFleet makes r share its records with a fleet. It must be called before any other method.
+func (r *BodyTracker) SetFleet(f Fleet) { r.fleet = f }
 
-// Seed sets the fleet's seed. If the seed changes, Seed removes all hashes, because they were
+// SetSeed sets the fleet's seed. If the seed changes, Seed removes all hashes, because they were
 // computed with the old seed.
-func (r *Requests) Seed(seed string) {
-	if before := r.common.Load(); before != nil && *before == seed {
+func (r *BodyTracker) SetSeed(seed string) {
+	if before := r.fleetSeed.Load(); before != nil && *before == seed {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.common.Store(&seed)
-	clear(r.bodies)
+	r.fleetSeed.Store(&seed)
+	clear(r.lostByBody)
 }
 
-// Learn replaces the records from the fleet. lost maps the hash of a body to the engines that the
+// SetLostEngines replaces the records from the fleet. lost maps the hash of a body to the engines that the
 // body has killed.
-func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
+func (r *BodyTracker) SetLostEngines(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.shared = maps.Clone(lost)
-	r.some.Store(len(lost) > 0)
+	r.fleetLost = maps.Clone(lost)
+	r.hasFleetRecords.Store(len(lost) > 0)
 }
 
-// Record records that body has killed u. It returns the hash of the body for Clear.
-func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
+// RecordLoss records that body has killed u. It returns the hash of the body for Clear.
+func (r *BodyTracker) RecordLoss(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
-	until := now.Add(memory)
+	until := now.Add(recordTTL)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for h, old := range r.bodies {
-		if !now.Before(old.until) {
-			delete(r.bodies, h)
+	for h, old := range r.lostByBody {
+		if !now.Before(old.expires) {
+			delete(r.lostByBody, h)
 		}
 	}
-	of := r.bodies[hash]
+	of := r.lostByBody[hash]
 	if of == nil {
-		if len(r.bodies) >= maxBodies {
+		if len(r.lostByBody) >= maxBodies {
 			return hash
 		}
 		of = &lostEngines{}
-		r.bodies[hash] = of
+		r.lostByBody[hash] = of
 	}
-	of.until = until
+	of.expires = until
 	if !slices.Contains(of.engines, u) {
 		of.engines = append(of.engines, u)
 	}
-	r.until.Store(until.UnixNano())
-	if r.fleet != nil && r.common.Load() != nil {
-		r.fleet.Lost(hash, u.ID(), memory)
+	r.newestExpiry.Store(until.UnixNano())
+	if r.fleet != nil && r.fleetSeed.Load() != nil {
+		r.fleet.ReportLost(hash, u.ID(), recordTTL)
 	}
 	return hash
 }
 
 // RecordFailure records that an engine reported an internal failure for body. It returns the hash
 // of the body for ClearFailure.
-func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
+func (r *BodyTracker) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for h, until := range r.failed {
+	for h, until := range r.failureExpiry {
 		if !now.Before(until) {
-			delete(r.failed, h)
+			delete(r.failureExpiry, h)
 		}
 	}
-	if len(r.failed) < maxBodies {
-		r.failed[hash] = now.Add(memory)
+	if len(r.failureExpiry) < maxBodies {
+		r.failureExpiry[hash] = now.Add(recordTTL)
 	}
 	return hash
 }
 
-// Fails reports whether an engine reported an internal failure for body in the last minute.
-func (r *Requests) Fails(body []byte, now time.Time) bool {
+// HasFailed reports whether an engine reported an internal failure for body in the last minute.
+func (r *BodyTracker) HasFailed(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	until, ok := r.failed[hash]
+	until, ok := r.failureExpiry[hash]
 	return ok && now.Before(until)
 }
 
 // ClearFailure removes the failure record of a body that another engine has answered.
-func (r *Requests) ClearFailure(hash uint64) {
+func (r *BodyTracker) ClearFailure(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.failed, hash)
+	delete(r.failureExpiry, hash)
 }
 
 // Hash returns the hash of a body. It is never 0.
-func (r *Requests) Hash(body []byte) uint64 {
-	seed := r.common.Load()
+func (r *BodyTracker) Hash(body []byte) uint64 {
+	seed := r.fleetSeed.Load()
 	if seed == nil {
 		return max(1, maphash.Bytes(r.seed, body))
 	}
@@ -151,33 +151,33 @@ func (r *Requests) Hash(body []byte) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Clear removes the record of the engines that a body killed, because an engine has answered the
+// ClearLoss removes the record of the engines that a body killed, because an engine has answered the
 // body.
-func (r *Requests) Clear(hash uint64) {
+func (r *BodyTracker) ClearLoss(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.bodies, hash)
+	delete(r.lostByBody, hash)
 	if r.fleet != nil {
-		delete(r.shared, hash)
-		r.fleet.Cleared(hash)
+		delete(r.fleetLost, hash)
+		r.fleet.ReportCleared(hash)
 	}
 }
 
-// Blocks reports whether body has killed at least two engines that are still down.
-func (r *Requests) Blocks(body []byte, now time.Time) bool {
-	if now.UnixNano() >= r.until.Load() && !r.some.Load() {
+// IsBlocked reports whether body has killed at least two engines that are still down.
+func (r *BodyTracker) IsBlocked(body []byte, now time.Time) bool {
+	if now.UnixNano() >= r.newestExpiry.Load() && !r.hasFleetRecords.Load() {
 		return false
 	}
 	hash := r.Hash(body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lost := r.shared[hash]
-	if of := r.bodies[hash]; of != nil && now.Before(of.until) {
+	lost := r.fleetLost[hash]
+	if of := r.lostByBody[hash]; of != nil && now.Before(of.expires) {
 		lost = append(lost[:len(lost):len(lost)], of.engines...)
 	}
 	down := map[*upstreams.Upstream]bool{}
 	for _, u := range lost {
-		if u.State() == upstreams.StateDown || upstreams.DownElsewhere(u) {
+		if u.State() == upstreams.StateDown || upstreams.IsDownElsewhere(u) {
 			down[u] = true
 		}
 	}

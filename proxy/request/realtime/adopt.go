@@ -12,29 +12,29 @@ import (
 	"penstock/upstreams/http1"
 )
 
-const mostOfEngine = 1 << 20
+const maxEngineMessage = 1 << 20
 
-// adopt returns the library's client connection for conn, whose handshake package http1 has already
+// adoptConn returns the library's client connection for conn, whose handshake package http1 has already
 // completed. The library insists on a handshake, so adopt simulates a successful handshake.
-func adopt(conn net.Conn) (*websocket.Conn, error) {
+func adoptConn(conn net.Conn) (*websocket.Conn, error) {
 	ws, _, err := websocket.Dial(context.Background(), "ws://engine/", &websocket.DialOptions{
-		HTTPClient:      &http.Client{Transport: adopted{conn}},
+		HTTPClient:      &http.Client{Transport: adoptedTransport{conn}},
 		CompressionMode: websocket.CompressionDisabled,
 	})
 	if err == nil {
-		ws.SetReadLimit(mostOfEngine)
+		ws.SetReadLimit(maxEngineMessage)
 	}
 	return ws, err
 }
 
-type adopted struct{ conn net.Conn }
+type adoptedTransport struct{ conn net.Conn }
 
-func (a adopted) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a adoptedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Request: r, Body: a.conn,
 		Header: http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"},
-			"Sec-Websocket-Accept": {http1.AcceptOf(r.Header.Get("Sec-WebSocket-Key"))},
+			"Sec-Websocket-Accept": {http1.AcceptKey(r.Header.Get("Sec-WebSocket-Key"))},
 		},
 	}, nil
 }
@@ -48,7 +48,7 @@ func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	if kind != websocket.MessageText {
 		return errBinary
 	}
-	if buf.Cap() > keptBuffer {
+	if buf.Cap() > maxReusedBuffer {
 		*buf = bytes.Buffer{}
 	}
 	buf.Reset()
@@ -56,5 +56,5 @@ func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	return err
 }
 
-// keptBuffer is the maximum size of a buffer that is reused for the next message.
-const keptBuffer = 16 << 10
+// maxReusedBuffer is the maximum size of a buffer that is reused for the next message.
+const maxReusedBuffer = 16 << 10

@@ -64,20 +64,20 @@ func open(t *testing.T, serve func(*session)) net.Conn {
 // the client. The function sends how the session ended to ended.
 func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 	return func(s *session) {
-		s.about = about
-		s.startClock(true)
+		s.engineInfo = about
+		s.startTimer(true)
 		go func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			for !s.over {
+			for !s.ended {
 				s.changed.Wait()
 			}
-			s.side.Cut()
-			ended <- s.end
+			s.clientSocket.CloseNow()
+			ended <- s.outcome
 		}()
-		message := s.side.NewMessage(nil)
+		message := s.clientSocket.NewMessage(nil)
 		for {
-			if _, err := s.side.Receive(message, earlyMessage, earlyMessage); err != nil {
+			if _, err := s.clientSocket.Receive(message, maxEarlyMessage, maxEarlyMessage); err != nil {
 				return
 			}
 			s.lastMessage.Store(time.Now().UnixNano())
@@ -85,7 +85,7 @@ func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 	}
 }
 
-func next(t *testing.T, c net.Conn) (op byte, payload string) {
+func readFrame(t *testing.T, c net.Conn) (op byte, payload string) {
 	t.Helper()
 	var head [2]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -102,8 +102,8 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a masked frame to c. The mask is all zeros.
-func say(c net.Conn, op byte, payload string) {
+// writeFrame writes a masked frame to c. The mask is all zeros.
+func writeFrame(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
 
@@ -114,22 +114,22 @@ const (
 	opPong  = 0xa
 )
 
-var patient = &call.Engine{Idle: time.Minute}
+var idleMinuteEngine = &call.Engine{Idle: time.Minute}
 
 // TestSilentClient checks that a client is pinged after 30 seconds. If it does not answer, it must
 // be disconnected after 60 seconds, and its session must end.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *ending, 1)
-		client := open(t, withEngine(patient, ended))
+		client := open(t, withEngine(idleMinuteEngine, ended))
 		begun := time.Now()
-		if op, _ := next(t, client); op != opPing || time.Since(begun) != pingEvery {
+		if op, _ := readFrame(t, client); op != opPing || time.Since(begun) != pingEvery {
 			t.Errorf("got the frame %d after %v, want a ping after %v", op, time.Since(begun), pingEvery)
 		}
-		if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
+		if _, why := readFrame(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
 			t.Errorf("got %s after %v, want the end after %v", why, time.Since(begun), 2*pingEvery)
 		}
-		if end := <-ended; end.code != 0 || end.clean || end.error != nil {
+		if end := <-ended; end.code != 0 || end.clean || end.apiErr != nil {
 			t.Errorf("the session ended with %+v, want as for a client that has left", end)
 		}
 	})
@@ -144,11 +144,11 @@ func TestSessionClocks(t *testing.T) {
 		after  time.Duration
 		says   string
 	}{
-		"idle":               {patient, 0, idleTime, "idle for too long"},
+		"idle":               {idleMinuteEngine, 0, defaultIdleTimeout, "idle for too long"},
 		"idle, configured":   {&call.Engine{Idle: time.Minute, Quiet: 45 * time.Second}, 0, 45 * time.Second, "idle for too long"},
-		"long":               {patient, time.Minute, longest, "maximum duration"},
+		"long":               {idleMinuteEngine, time.Minute, defaultMaxDuration, "maximum duration"},
 		"total, configured":  {&call.Engine{Idle: time.Minute, Total: 95 * time.Second}, time.Minute, 95 * time.Second, "maximum duration"},
-		"spoken to the last": {patient, 9 * time.Minute, longest, "maximum duration"},
+		"spoken to the last": {idleMinuteEngine, 9 * time.Minute, defaultMaxDuration, "maximum duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,22 +156,22 @@ func TestSessionClocks(t *testing.T) {
 				client := open(t, withEngine(c.about, ended))
 				begun := time.Now()
 				go func() {
-					for op, payload := next(t, client); op == opPing; op, payload = next(t, client) {
-						say(client, opPong, payload)
+					for op, payload := readFrame(t, client); op == opPing; op, payload = readFrame(t, client) {
+						writeFrame(client, opPong, payload)
 					}
 				}()
 				for {
-					spoke := time.NewTimer(2 * longest)
+					spoke := time.NewTimer(2 * defaultMaxDuration)
 					if c.speaks > 0 {
 						spoke.Reset(c.speaks)
 					}
 					select {
 					case <-spoke.C:
-						say(client, opText, `{}`)
+						writeFrame(client, opText, `{}`)
 						continue
 					case end := <-ended:
 						spoke.Stop()
-						if after := time.Since(begun); after != c.after || end.error == nil || !strings.Contains(end.error.Message, c.says) || !end.clean {
+						if after := time.Since(begun); after != c.after || end.apiErr == nil || !strings.Contains(end.apiErr.Message, c.says) || !end.clean {
 							t.Errorf("ended after %v with %+v, want after %v with %q", after, end, c.after, c.says)
 						}
 					}
@@ -189,13 +189,13 @@ func TestSilentEngine(t *testing.T) {
 		ended := make(chan *ending, 1)
 		limit := 20 * time.Second
 		client := open(t, func(s *session) {
-			if _, refused := s.talk.Meet(realtime.VLLM, "ears"); refused != nil {
+			if _, refused := s.protocol.ConnectEngine(realtime.VLLM, "ears"); refused != nil {
 				t.Error(refused)
 			}
 			time.AfterFunc(3*limit/2, func() {
-				s.talk.Append()
-				s.spoken.Store(time.Now().UnixNano())
-				if _, _, refused := s.talk.Commit(); refused != nil {
+				s.protocol.PrepareAppend()
+				s.lastEngineAt.Store(time.Now().UnixNano())
+				if _, _, refused := s.protocol.Commit(); refused != nil {
 					t.Error(refused)
 				}
 			})
@@ -203,12 +203,12 @@ func TestSilentEngine(t *testing.T) {
 		})
 		begun := time.Now()
 		go func() {
-			for op, payload := next(t, client); op == opPing; op, payload = next(t, client) {
-				say(client, opPong, payload)
+			for op, payload := readFrame(t, client); op == opPing; op, payload = readFrame(t, client) {
+				writeFrame(client, opPong, payload)
 			}
 		}()
 		end := <-ended
-		if after := time.Since(begun); after < 5*limit/2 || after > 7*limit/2 || end.failed == nil {
+		if after := time.Since(begun); after < 5*limit/2 || after > 7*limit/2 || end.engineErr == nil {
 			t.Errorf("ended after %v with %+v, want a failure of the engine %v after the commit", after, end, limit)
 		}
 	})
@@ -220,22 +220,22 @@ func TestNoModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := open(t, (*session).serve)
 		begun := time.Now()
-		if op, payload := next(t, client); op != opText || !strings.Contains(payload, "session.created") {
+		if op, payload := readFrame(t, client); op != opText || !strings.Contains(payload, "session.created") {
 			t.Fatalf("got %d %q, want session.created", op, payload)
 		}
-		time.Sleep(modelTime / 2)
-		say(client, opText, `{"type":"session.update","session":{}}`)
-		if op, payload := next(t, client); op != opText || !strings.Contains(payload, "session.updated") {
+		time.Sleep(modelTimeout / 2)
+		writeFrame(client, opText, `{"type":"session.update","session":{}}`)
+		if op, payload := readFrame(t, client); op != opText || !strings.Contains(payload, "session.updated") {
 			t.Fatalf("got %d %q, want session.updated", op, payload)
 		}
-		if op, payload := next(t, client); !strings.Contains(payload, "within 10 seconds") || time.Since(begun) != modelTime {
-			t.Errorf("got %d %q after %v, want an error after %v", op, payload, time.Since(begun), modelTime)
+		if op, payload := readFrame(t, client); !strings.Contains(payload, "within 10 seconds") || time.Since(begun) != modelTimeout {
+			t.Errorf("got %d %q after %v, want an error after %v", op, payload, time.Since(begun), modelTimeout)
 		}
-		if op, payload := next(t, client); op != opClose || payload[:2] != "\x03\xf0" {
+		if op, payload := readFrame(t, client); op != opClose || payload[:2] != "\x03\xf0" {
 			t.Errorf("got %d %q, want a close with 1008", op, payload)
 		}
-		say(client, opClose, "\x03\xf0")
-		if _, why := next(t, client); why != io.EOF.Error() {
+		writeFrame(client, opClose, "\x03\xf0")
+		if _, why := readFrame(t, client); why != io.EOF.Error() {
 			t.Error(why)
 		}
 	})

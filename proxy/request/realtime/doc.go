@@ -8,7 +8,7 @@
 // key, limits, hooks, a queue, a slot in the audio pool, metrics, a log line and a row on the
 // status page. If the query names the model, the call is admitted and connected to an engine before
 // the upgrade, so that an error has an HTTP status. Otherwise, the upgrade comes first, and the
-// first session.update names the model. This message must arrive within modelTime, and earlier
+// first session.update names the model. This message must arrive within modelTimeout, and earlier
 // messages must be small. If the call is then rejected, the client gets an error event and a close
 // frame.
 //

@@ -21,30 +21,30 @@ import (
 
 var errBinary = errors.New("the engine's message is not text")
 
-// meet exchanges the first messages with an engine. It waits for session.created and then sends the
+// connectEngine exchanges the first messages with an engine. It waits for session.created and then sends the
 // settings.
-func (s *session) meet(e *call.Engine) error {
-	ws, err := adopt(e.Conn)
+func (s *session) connectEngine(e *call.Engine) error {
+	ws, err := adoptConn(e.Conn)
 	if err != nil {
 		return failure.BadResponse(err)
 	}
 	form := realtime.OpenAI
-	if e.Profile.Has(config.QuirkTranscriptionEvents) {
+	if e.Profile.HasQuirk(config.QuirkTranscriptionEvents) {
 		form = realtime.VLLM
 	}
-	messages, refused := s.talk.Meet(form, e.Served)
+	messages, refused := s.protocol.ConnectEngine(form, e.Served)
 	if refused != nil {
 		_ = ws.CloseNow()
-		f := failure.FromClient(refused)
+		f := failure.FromRequestError(refused)
 		return f
 	}
 	var buf bytes.Buffer
 	var doc jsonx.Doc
-	for h := (realtime.Heard{}); !h.Created; {
+	for h := (realtime.TranslatedEvent{}); !h.Created; {
 		if err := readText(ws, &buf); err != nil {
-			return cause(err)
+			return classifyReadError(err)
 		}
-		if h, err = s.talk.Engine(&doc, buf.Bytes(), func(*engineerror.Error) {}); err != nil {
+		if h, err = s.protocol.TranslateEngineEvent(&doc, buf.Bytes(), func(*engineerror.Error) {}); err != nil {
 			return failure.BadResponse(err)
 		}
 	}
@@ -55,19 +55,19 @@ func (s *session) meet(e *call.Engine) error {
 	}
 	_ = e.Conn.SetDeadline(time.Time{}) // must be cleared before another goroutine writes
 	s.mu.Lock()
-	s.engine, s.about = ws, e
+	s.engine, s.engineInfo = ws, e
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	return nil
 }
 
-// cause converts an engine's invalid message or close frame into a failure. It returns other errors
+// classifyReadError converts an engine's invalid message or close frame into a failure. It returns other errors
 // unchanged.
-func cause(err error) error {
+func classifyReadError(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
 		if !errors.As(err, &failed) {
-			return failure.BadResponse(&http1.Failure{Kind: http1.BadResponse, Reason: http1.ReasonEOF, Sent: true, Err: err})
+			return failure.BadResponse(&http1.Failure{Kind: http1.KindBadResponse, Reason: http1.ReasonEOF, Sent: true, Err: err})
 		}
 	}
 	return err
@@ -80,69 +80,69 @@ func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 	return err
 }
 
-// run reads the engine's events and forwards them to the client until the session ends. It then
+// relayEngine reads the engine's events and forwards them to the client until the session ends. It then
 // ends the call and closes the connection.
-func (s *session) run(done chan<- struct{}) {
+func (s *session) relayEngine(done chan<- struct{}) {
 	defer close(done)
 	defer s.call.End()
-	defer s.all.services.Guard.Catch(guard.WebSocket, func() {
+	defer s.sessions.services.Guard.Catch(guard.WebSocket, func() {
 		s.stop(&ending{})
-		s.side.Close(closeFault, "internal error")
+		s.clientSocket.Close(closeInternalError, "internal error")
 	})
-	s.all.services.Guard.Point("realtime.run")
+	s.sessions.services.Guard.Point("realtime.run")
 	var buf bytes.Buffer
 	var doc jsonx.Doc
 	for {
-		err := s.hear(&buf, &doc)
+		err := s.relayEngineEvent(&buf, &doc)
 		if err == nil {
 			continue
 		}
-		if refused := s.leave(err); refused != nil {
-			s.tell(refused)
+		if refused := s.replaceEngine(err); refused != nil {
+			s.closeWithError(refused)
 			return
 		}
-		if s.isOver() {
-			s.conclude()
+		if s.isEnded() {
+			s.finishCall()
 			return
 		}
 	}
 }
 
-func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
+func (s *session) relayEngineEvent(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	s.mu.Lock()
 	ws := s.engine
-	over := s.over
+	over := s.ended
 	s.mu.Unlock()
 	if over {
-		return errOver
+		return errSessionOver
 	}
 	if err := readText(ws, buf); err != nil {
-		return cause(err)
+		return classifyReadError(err)
 	}
 	now := time.Now()
-	h, err := s.talk.Engine(doc, buf.Bytes(), s.call.Redact)
+	h, err := s.protocol.TranslateEngineEvent(doc, buf.Bytes(), s.call.RedactError)
 	if err != nil {
 		return failure.BadResponse(err)
 	}
 	s.lastMessage.Store(now.UnixNano())
-	s.spoken.Store(now.UnixNano())
+	s.lastEngineAt.Store(now.UnixNano())
 	if h.Text {
-		s.call.FirstText(time.Unix(0, s.sent.Load()))
+		s.call.RecordFirstText(time.Unix(0, s.lastAudioAt.Load()))
 	}
 	var spent *apierr.Error
 	if h.Counted { // even if the client no longer gets the transcript
-		spent = s.call.Used(h.Prompt, h.Completion)
+		spent = s.call.ChargeTokens(h.Prompt, h.Completion)
 	}
 	for _, event := range h.Client {
-		if s.side.Send(event) != nil {
+		if s.clientSocket.Send(event) != nil {
 			s.stop(&ending{})
-			return errOver
+			return errSessionOver
 		}
-		s.call.Sent(int64(len(event)))
+		s.call.AddBytesOut(int64(len(event)))
 	}
 	if spent != nil {
-		s.stop(&ending{code: closeAgain, reason: "the key has reached a limit", error: spent, clean: true})
-		return errOver
+		s.stop(&ending{code: closeTryAgain, reason: "the key has reached a limit", apiErr: spent, clean: true})
+		return errSessionOver
 	}
 	if h.Changed {
 		s.mu.Lock()
@@ -152,31 +152,31 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	return nil
 }
 
-// leave closes the engine's connection after an error. It returns the error that ends the session.
+// replaceEngine closes the engine's connection after an error. It returns the error that ends the session.
 // The error is nil if the session has already ended or if another engine has taken over.
-func (s *session) leave(err error) *apierr.Error {
+func (s *session) replaceEngine(err error) *apierr.Error {
 	s.mu.Lock()
-	ws, end, over := s.engine, s.end, s.over
+	ws, end, over := s.engine, s.outcome, s.ended
 	s.engine = nil
 	s.mu.Unlock()
 	if ws != nil {
 		_ = ws.CloseNow()
 	}
-	if !over && errors.Is(s.call.Cause(), failure.ErrClientGone) {
-		end, over = s.awaitReader(), true
+	if !over && errors.Is(s.call.CancelCause(), failure.ErrClientGone) {
+		end, over = s.awaitClientReader(), true
 	}
-	if over && (end.clean || s.call.Cause() == nil) {
-		if end.failed == nil {
+	if over && (end.clean || s.call.CancelCause() == nil) {
+		if end.engineErr == nil {
 			return nil
 		}
-		err = end.failed
+		err = end.engineErr
 	}
-	if refused := s.call.Lost(err); refused != nil {
+	if refused := s.call.Reconnect(err); refused != nil {
 		return refused
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over && s.engine != nil { // the session has ended in the meantime
+	if s.ended && s.engine != nil { // the session has ended in the meantime
 		_ = s.engine.CloseNow()
 	}
 	return nil
@@ -185,61 +185,61 @@ func (s *session) leave(err error) *apierr.Error {
 // closeGrace is how long to wait for the close frame of a client that has disconnected.
 const closeGrace = time.Second
 
-// awaitReader waits until the goroutine that reads from the client has ended the session, because
+// awaitClientReader waits until the goroutine that reads from the client has ended the session, because
 // that goroutine may not have read the client's close frame yet. It returns how the session ended.
-func (s *session) awaitReader() *ending {
-	defer time.AfterFunc(closeGrace, s.cut).Stop()
+func (s *session) awaitClientReader() *ending {
+	defer time.AfterFunc(closeGrace, s.cutClient).Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.clientGone = true
 	s.changed.Broadcast()
-	for !s.over {
+	for !s.ended {
 		s.changed.Wait()
 	}
-	return s.end
+	return s.outcome
 }
 
-func (s *session) cut() {
-	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
-	s.side.Cut()
+func (s *session) cutClient() {
+	defer s.sessions.services.Guard.Catch(guard.WebSocket, nil)
+	s.clientSocket.CloseNow()
 }
 
-func (s *session) tell(refused *apierr.Error) {
+func (s *session) closeWithError(refused *apierr.Error) {
 	s.stop(&ending{})
-	cause := s.call.Cause()
+	cause := s.call.CancelCause()
 	s.call.End()
-	code, reason := closeFault, closeReason(refused.Message)
+	code, reason := closeInternalError, truncateReason(refused.Message)
 	switch {
 	case errors.Is(cause, failure.ErrClientGone):
-		s.side.Cut()
+		s.clientSocket.CloseNow()
 		return
-	case errors.Is(cause, failure.ErrDrained):
-		code, reason = closeGoing, reasonDrains
+	case errors.Is(cause, failure.ErrShuttingDown):
+		code, reason = closeGoingAway, reasonShutdown
 	case errors.Is(cause, failure.ErrRevoked):
 		code = closePolicy
 	}
-	_ = s.side.Send(s.talk.Error(refused, nil)) // if this fails, Close fails too
-	s.side.Close(code, reason)
+	_ = s.clientSocket.Send(s.protocol.ErrorEvent(refused, nil)) // if this fails, Close fails too
+	s.clientSocket.Close(code, reason)
 }
 
-// conclude ends the call and closes the connection after the client or the edge has ended the
+// finishCall ends the call and closes the connection after the client or the edge has ended the
 // session.
-func (s *session) conclude() {
-	end := s.end
+func (s *session) finishCall() {
+	end := s.outcome
 	if end.clean {
 		s.call.Complete()
 	} else {
-		s.call.Leave()
+		s.call.EndClientGone()
 	}
 	s.call.End()
-	s.part()
+	s.sendClosing()
 }
 
-func (s *session) part() {
-	if s.end.error != nil {
-		_ = s.side.Send(s.talk.Error(s.end.error, nil)) // if this fails, Close fails too
+func (s *session) sendClosing() {
+	if s.outcome.apiErr != nil {
+		_ = s.clientSocket.Send(s.protocol.ErrorEvent(s.outcome.apiErr, nil)) // if this fails, Close fails too
 	}
-	if s.end.code != 0 {
-		s.side.Close(s.end.code, s.end.reason)
+	if s.outcome.code != 0 {
+		s.clientSocket.Close(s.outcome.code, s.outcome.reason)
 	}
 }

@@ -27,21 +27,21 @@ type Sessions struct {
 	services *call.Services
 	draining func() bool
 
-	mu     sync.Mutex
-	open   map[*session]struct{}
-	ofKey  map[string]int // number of sessions, keyed by key id
-	opened uint64
+	mu         sync.Mutex
+	open       map[*session]struct{}
+	countByKey map[string]int // number of sessions, keyed by key id
+	opened     uint64
 }
 
 // New returns a Sessions without open sessions.
 func New(s *call.Services, draining func() bool) *Sessions {
-	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, ofKey: map[string]int{}}
+	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, countByKey: map[string]int{}}
 }
 
-// shareOfKey limits the sessions of one key to 1/4 of limits.connections. The same limit applies to
+// keyShareDivisor limits the sessions of one key to 1/4 of limits.connections. The same limit applies to
 // other WebSocket connections. It is needed because a session without a model does not count
 // against the key's concurrency.
-const shareOfKey = 4
+const keyShareDivisor = 4
 
 // Serve takes over the connection of a request for endpoint.Realtime.Path, or returns an error. It
 // authenticates the request and checks its origin. The server must already have applied its checks.
@@ -56,16 +56,16 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 		return apierr.New(fasthttp.StatusUpgradeRequired, apierr.CodeMethodNotAllowed, "This path is served over WebSocket only.")
 	}
 	side := socket.NewSocket(ctx, s.services)
-	if key, ok := keyIn(h.PeekAll("Sec-Websocket-Protocol")); ok && len(h.Peek(fasthttp.HeaderAuthorization)) == 0 {
+	if key, ok := subprotocolKey(h.PeekAll("Sec-Websocket-Protocol")); ok && len(h.Peek(fasthttp.HeaderAuthorization)) == 0 {
 		h.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
 		side.SetKey(key)
 	}
 	args := ctx.URI().QueryArgs()
-	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), endpoint.Realtime, time.Now())
+	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.RequestSender(ctx.Conn()), endpoint.Realtime, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}
-	if browser.ForeignPage(h, snap.Config.CORS.Origins) {
+	if browser.IsForeignPage(h, snap.Config.CORS.Origins) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"The edge refuses pages of other origins: add the page's origin to cors.origins.")
 	}
@@ -77,7 +77,7 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if intent := args.Peek("intent"); len(intent) > 0 && string(intent) != "transcription" {
 		return apierr.Invalid("intent", apierr.CodeUnsupportedParameter, "intent must be transcription: the edge has no other realtime sessions.")
 	}
-	if refused := s.mayOpen(key); refused != nil {
+	if refused := s.checkKeyLimit(key); refused != nil {
 		return refused
 	}
 	return s.upgrade(ctx, side, key, string(args.Peek("model")))
@@ -90,22 +90,22 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	}
 	one := newSession(s, side, key, ctx.URI().QueryString())
 	if model != "" {
-		one.talk.SetModel(model)
-		if answer := one.begin(model); answer != nil {
+		one.protocol.SetModel(model)
+		if answer := one.startCall(model); answer != nil {
 			side.Discard()
-			replace(&ctx.Response, answer)
+			replaceResponse(&ctx.Response, answer)
 			return nil
 		}
 	}
 	// all responses have this header, but this one is sent early, by Serve
 	if origin := browser.AllowedOrigin(ctx, s.services.Current().Config.CORS.Origins); origin != "" {
-		browser.Share(&ctx.Response.Header, origin)
+		browser.AllowOrigin(&ctx.Response.Header, origin)
 	}
 	side.Serve(ctx, one.serve)
 	return nil
 }
 
-func replace(dst, refusal *fasthttp.Response) {
+func replaceResponse(dst, refusal *fasthttp.Response) {
 	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
 		dst.Header.Del(name)
 	}
@@ -118,9 +118,9 @@ func replace(dst, refusal *fasthttp.Response) {
 	dst.SetBody(refusal.Body())
 }
 
-// keyIn returns the key offered in a subprotocol. A browser cannot set headers for a WebSocket, so
+// subprotocolKey returns the key offered in a subprotocol. A browser cannot set headers for a WebSocket, so
 // OpenAI's clients offer the subprotocol openai-insecure-api-key.KEY.
-func keyIn(offered [][]byte) (key string, found bool) {
+func subprotocolKey(offered [][]byte) (key string, found bool) {
 	for _, list := range offered {
 		for one := range bytes.SplitSeq(list, []byte{','}) {
 			if key, ok := strings.CutPrefix(string(bytes.TrimSpace(one)), "openai-insecure-api-key."); ok {
@@ -131,14 +131,14 @@ func keyIn(offered [][]byte) (key string, found bool) {
 	return "", false
 }
 
-func (s *Sessions) mayOpen(key *auth.Key) *apierr.Error {
+func (s *Sessions) checkKeyLimit(key *auth.Key) *apierr.Error {
 	if key == nil {
 		return nil
 	}
-	most := max(1, s.services.Current().Config.Limits.Connections/shareOfKey)
+	most := max(1, s.services.Current().Config.Limits.Connections/keyShareDivisor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ofKey[key.ID] < most {
+	if s.countByKey[key.ID] < most {
 		return nil
 	}
 	e := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
@@ -154,16 +154,16 @@ func (s *Sessions) Connections() (open int, opened uint64) {
 	return len(s.open), s.opened
 }
 
-// Review ends sessions without a model during a drain. Sessions that have a model are calls, and
+// EndWithoutModel ends sessions without a model during a drain. Sessions that have a model are calls, and
 // are drained like all calls.
-func (s *Sessions) Review() {
+func (s *Sessions) EndWithoutModel() {
 	if !s.draining() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
-		go s.services.Guard.Once(guard.WebSocket, one.drainIdle)
+		go s.services.Guard.Once(guard.WebSocket, one.closeWithoutCall)
 	}
 }
 
@@ -173,7 +173,7 @@ func (s *Sessions) add(one *session) {
 	s.open[one] = struct{}{}
 	s.opened++
 	if one.key != nil {
-		s.ofKey[one.key.ID]++
+		s.countByKey[one.key.ID]++
 	}
 }
 
@@ -187,25 +187,25 @@ func (s *Sessions) remove(one *session) {
 	if one.key == nil {
 		return
 	}
-	if s.ofKey[one.key.ID]--; s.ofKey[one.key.ID] == 0 {
-		delete(s.ofKey, one.key.ID)
+	if s.countByKey[one.key.ID]--; s.countByKey[one.key.ID] == 0 {
+		delete(s.countByKey, one.key.ID)
 	}
 }
 
 func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *session {
-	one := &session{all: s, side: side, key: key, query: bytes.Clone(query), talk: realtime.NewTalk(rand.Text()), begun: time.Now()}
+	one := &session{sessions: s, clientSocket: side, key: key, query: bytes.Clone(query), protocol: realtime.NewSessionState(rand.Text()), startedAt: time.Now()}
 	one.changed.L = &one.mu
-	one.lastMessage.Store(one.begun.UnixNano())
+	one.lastMessage.Store(one.startedAt.UnixNano())
 	return one
 }
 
 // These are the close codes, and the close reason during a drain.
 const (
-	closeNormal  = int(websocket.StatusNormalClosure)
-	closeGoing   = int(websocket.StatusGoingAway)
-	closePolicy  = int(websocket.StatusPolicyViolation)
-	closeTooBig  = int(websocket.StatusMessageTooBig)
-	closeFault   = int(websocket.StatusInternalError)
-	closeAgain   = int(websocket.StatusTryAgainLater)
-	reasonDrains = "the edge is about to end"
+	closeNormal        = int(websocket.StatusNormalClosure)
+	closeGoingAway     = int(websocket.StatusGoingAway)
+	closePolicy        = int(websocket.StatusPolicyViolation)
+	closeTooBig        = int(websocket.StatusMessageTooBig)
+	closeInternalError = int(websocket.StatusInternalError)
+	closeTryAgain      = int(websocket.StatusTryAgainLater)
+	reasonShutdown     = "the edge is about to end"
 )

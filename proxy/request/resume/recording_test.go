@@ -16,21 +16,21 @@ type chatCodec struct {
 	*answer.Stream
 }
 
-func (chatCodec) Ended()                                                     {}
-func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.Reply) ([]byte, error) { return dst, nil }
-func (chatCodec) MediaType() string                                          { return "" }
-func (chatCodec) InBand() bool                                               { return true }
+func (chatCodec) MarkEnded()                                                     {}
+func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.ReplyHead) ([]byte, error) { return dst, nil }
+func (chatCodec) MediaType() string                                              { return "" }
+func (chatCodec) HasInBandErrors() bool                                          { return true }
 func record(m *limit.Memory) *Recording {
 	s := new(answer.Stream)
 	s.Reset(&answer.Options{Model: "m", ID: "c", IncludeUsage: true, PromptTokens: 9})
-	return Record(chatCodec{s}, m)
+	return NewRecording(chatCodec{s}, m)
 }
 
 func deltaEvent(delta string) sse.Event {
 	return sse.Event{Data: []byte(`{"id":"c","object":"chat.completion.chunk","created":1,"model":"x","choices":[{"index":0,"delta":{` + delta + `}}]}`)}
 }
 
-func add(t *testing.T, s *Recording, deltas ...string) (out string) {
+func appendDeltas(t *testing.T, s *Recording, deltas ...string) (out string) {
 	t.Helper()
 	for _, d := range deltas {
 		b, err := s.Append(nil, deltaEvent(d))
@@ -43,9 +43,9 @@ func add(t *testing.T, s *Recording, deltas ...string) (out string) {
 }
 
 // partial returns the answer that the next engine would continue.
-func partial(s *Recording) *chat.Begun {
-	s.Continue(new(chat.Request))
-	return &s.begun
+func partial(s *Recording) *chat.PartialAnswer {
+	s.AttachTo(new(chat.Request))
+	return &s.partial
 }
 
 // TestRecording checks that a stream stores the text that the client has received. The stored text
@@ -53,18 +53,18 @@ func partial(s *Recording) *chat.Begun {
 // reasoning.
 func TestRecording(t *testing.T) {
 	s := record(limit.NewMemory(1 << 20))
-	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
+	appendDeltas(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
 	if s.HasNewText() {
 		t.Error("reasoning alone counts as text")
 	}
 	// The text ends with half of a surrogate pair.
-	add(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`)
+	appendDeltas(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`)
 	b := partial(s)
-	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.HasReasoning() || s.HasNewText() || !s.Continuing() {
+	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.HasReasoning() || s.HasNewText() || !s.IsNextEngineSilent() {
 		t.Errorf("recorded %q and %q, %d tokens", b.Text, b.Reasoning, b.Tokens)
 	}
 	s.NextEngine()
-	out := add(t, s, `"role":"assistant","content":null`, `"content":"\ud83d\ude97 goes"`)
+	out := appendDeltas(t, s, `"role":"assistant","content":null`, `"content":"\ud83d\ude97 goes"`)
 	if !strings.Contains(out, `"content":"\ud83d\ude97 goes"`) || strings.Contains(out, "role") || !s.HasNewText() {
 		t.Errorf("the client gets %s", out)
 	}
@@ -88,14 +88,14 @@ func TestNotRecorded(t *testing.T) {
 	} {
 		m := limit.NewMemory(64 << 10)
 		s := record(m)
-		if out := add(t, s, deltas...); strings.Count(out, "data: ") != len(deltas) {
+		if out := appendDeltas(t, s, deltas...); strings.Count(out, "data: ") != len(deltas) {
 			t.Errorf("%s: the client gets %.300s", name, out)
 		}
-		if s.Usable() || s.HasNewText() || s.Continuing() || m.Used() != 0 {
+		if s.CanContinue() || s.HasNewText() || s.IsNextEngineSilent() || m.Used() != 0 {
 			t.Errorf("%s: recorded, %d bytes", name, m.Used())
 		}
 		s.Release()
-		if out := add(t, s, `"content":"on"`); !strings.Contains(out, `"on"`) {
+		if out := appendDeltas(t, s, `"content":"on"`); !strings.Contains(out, `"on"`) {
 			t.Errorf("%s: then the client gets %q", name, out)
 		}
 	}
@@ -106,12 +106,12 @@ func TestNotRecorded(t *testing.T) {
 func TestUsable(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := record(m)
-	add(t, s, `"content":"The"`)
-	if !s.Usable() || m.Used() == 0 {
+	appendDeltas(t, s, `"content":"The"`)
+	if !s.CanContinue() || m.Used() == 0 {
 		t.Errorf("not recorded, %d bytes", m.Used())
 	}
 	m.Reserve(40 << 10)
-	if s.Usable() || m.Used() != 40<<10 {
+	if s.CanContinue() || m.Used() != 40<<10 {
 		t.Errorf("recorded: %d bytes", m.Used())
 	}
 }
@@ -123,7 +123,7 @@ func TestRecordingGrows(t *testing.T) {
 	want := ""
 	for i := range 20_000 {
 		piece := fmt.Sprintf(" %d", i)
-		add(t, s, `"content":"`+piece+`"`)
+		appendDeltas(t, s, `"content":"`+piece+`"`)
 		want += piece
 	}
 	if b := partial(s); string(b.Text) != want || m.Used() > 4*int64(len(want)) {
@@ -159,7 +159,7 @@ func TestTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := s.tokens; got != c.want || partial(s).Tokens != c.want {
+		if got := s.engineTokens; got != c.want || partial(s).Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
 		}
 	}
@@ -174,16 +174,16 @@ func TestFinishFull(t *testing.T) {
 		t.Fatal("the requests are wrong")
 	}
 	s := record(limit.NewMemory(1 << 20))
-	add(t, s, `"content":"The"`)
-	if s.Full(&limited.Tokens) {
+	appendDeltas(t, s, `"content":"The"`)
+	if s.HasReachedLimit(&limited.Tokens) {
 		t.Error("one token of two: the answer is full")
 	}
-	add(t, s, `"content":" mill"`)
-	if !s.Full(&limited.Tokens) || s.Full(&unlimited.Tokens) {
+	appendDeltas(t, s, `"content":" mill"`)
+	if !s.HasReachedLimit(&limited.Tokens) || s.HasReachedLimit(&unlimited.Tokens) {
 		t.Error("two tokens: the answer must be full with a limit of 2, and not without a limit")
 	}
-	out, err := s.FinishFull(nil)
+	out, err := s.FinishAtLimit(nil)
 	if err != nil || !strings.Contains(string(out), `"finish_reason":"length"`) || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
-		t.Errorf("FinishFull = %s, %v, want a finish_reason and the end of the stream", out, err)
+		t.Errorf("FinishAtLimit = %s, %v, want a finish_reason and the end of the stream", out, err)
 	}
 }

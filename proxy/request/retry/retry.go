@@ -12,28 +12,28 @@ import (
 // changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork limits retries at other engines. If an engine has worked on a failed call for longer
+// MaxRetriedWork limits retries at other engines. If an engine has worked on a failed call for longer
 // than this, the call is not retried, because the retry may take just as long.
-const LongWork = 30 * time.Second
+const MaxRetriedWork = 30 * time.Second
 
 // Cause is the part of a failure's cause that determines the next step.
 type Cause uint8
 
 // These are the causes.
 const (
-	Final     Cause = iota // the client disconnected, a timeout expired, or the request is at fault
-	Lost                   // the connection failed or was lost, or the engine sent a 502
-	Full                   // the engine currently accepts no calls (429, 503 or 529)
-	NotNow                 // the engine reports that it may be able to answer soon
-	ModelGone              // the engine does not have the model or the endpoint, or answers 404 without a reason
-	Failed                 // an internal failure of the engine (500 or 501)
-	BadAnswer              // the response is invalid
+	CauseFinal          Cause = iota // the client disconnected, a timeout expired, or the request is at fault
+	CauseConnectionLost              // the connection failed or was lost, or the engine sent a 502
+	CauseEngineFull                  // the engine currently accepts no calls (429, 503 or 529)
+	CauseNotNow                      // the engine reports that it may be able to answer soon
+	CauseModelGone                   // the engine does not have the model or the endpoint, or answers 404 without a reason
+	CauseEngineFailed                // an internal failure of the engine (500 or 501)
+	CauseBadAnswer                   // the response is invalid
 	// All calls must leave the engine because its host vanished, or because it is down, stalled or
 	// drained.
-	Gone
-	TooLong  // the prompt does not fit into the engine's context
-	Doubtful // the engine may be at fault for a refusal
-	causes
+	CauseEngineGone
+	CausePromptTooLong // the prompt does not fit into the engine's context
+	CauseDoubtful      // the engine may be at fault for a refusal
+	causeCount
 )
 
 // String returns the text for the cause in the table in proxy/README.md.
@@ -48,13 +48,13 @@ func (c Cause) String() string {
 // Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // whether another engine may answer after NotNow or Gone
+	Elsewhere  bool          // whether another engine may answer after CauseNotNow or Gone
 	Changeable bool          // whether the engine may accept the request after a change
 	Worked     time.Duration // time since the request was sent
 }
 
-// State describes a call after a failed attempt.
-type State struct {
+// CallState describes a call after a failed attempt.
+type CallState struct {
 	Part      bool // whether the client has received part of the answer
 	Complete  bool // whether the client has received everything except the end of the answer
 	Resumable bool // whether another engine can continue the answer
@@ -69,11 +69,11 @@ type State struct {
 	NoBudget bool // the retry budget is empty
 
 	Attempts int // configured maximum number of sends within a tier
-	Sends    Sends
+	Sends    SendCounts
 }
 
-// Sends counts how many times a call was sent, by step.
-type Sends struct {
+// SendCounts counts how many times a call was sent, by step.
+type SendCounts struct {
 	Retries int  // number of Repeat and Other steps
 	Changes int  // number of Change steps
 	Longer  int  // number of Larger steps
@@ -83,24 +83,24 @@ type Sends struct {
 	Again   bool // whether the last step was Repeat or Change
 }
 
-// All returns the number of sends that count against MaxSends.
-func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
+// CountedTotal returns the number of sends that count against MaxSends.
+func (s *SendCounts) CountedTotal() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
 // Step is the next step of a call.
 type Step uint8
 
 // These are the steps.
 const (
-	Fail   Step = iota
-	Repeat      // send to the same engine after a pause
-	Change      // send a changed request to the same engine
-	Other       // send to another engine
-	Move        // send to another engine, once, regardless of the other limits
-	Larger      // send to an engine with a longer context
-	Below       // send to a later tier or a fallback model
-	Resume      // let another engine continue the answer
-	Finish      // let the edge end the answer
-	steps
+	StepFail          Step = iota
+	StepSameEngine         // send to the same engine after a pause
+	StepChangeRequest      // send a changed request to the same engine
+	StepOtherEngine        // send to another engine
+	StepMove               // send to another engine, once, regardless of the other limits
+	StepLongerContext      // send to an engine with a longer context
+	StepLaterTier          // send to a later tier or a fallback model
+	StepResume             // let another engine continue the answer
+	StepFinish             // let the edge end the answer
+	stepCount
 )
 
 // String returns the text for the step in the table in proxy/README.md.
@@ -111,111 +111,111 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts one step.
-func (s *Sends) Note(step Step) {
+// CountStep counts one step.
+func (s *SendCounts) CountStep(step Step) {
 	switch step {
-	case Repeat, Other:
+	case StepSameEngine, StepOtherEngine:
 		s.Retries++
-	case Change:
+	case StepChangeRequest:
 		s.Changes++
-	case Move:
+	case StepMove:
 		s.Moves++
-	case Larger:
+	case StepLongerContext:
 		s.Longer++
-	case Below:
+	case StepLaterTier:
 		s.Below++
-	case Resume:
+	case StepResume:
 		s.Resumes++
-	case Fail, Finish, steps:
+	case StepFail, StepFinish, stepCount:
 	}
-	s.Again = step == Repeat || step == Change
+	s.Again = step == StepSameEngine || step == StepChangeRequest
 }
 
-// Charged reports whether a step uses the retry budget. A step after ModelGone or Doubtful does not
+// UsesRetryBudget reports whether a step uses the retry budget. A step after CauseModelGone or Doubtful does not
 // use it, because the first engine has done no work.
-func Charged(step Step, f *Failure) bool {
-	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
+func UsesRetryBudget(step Step, f *Failure) bool {
+	return step == StepSameEngine || step == StepOtherEngine && f.Cause != CauseModelGone && f.Cause != CauseDoubtful
 }
 
 type rule struct {
 	step Step
 	// If nil, the rule applies to all causes, provided that the client has received part of the
 	// answer.
-	causes []Cause
-	when   string // text for the table in proxy/README.md
-	fits   func(*State, *Failure) bool
+	causes    []Cause
+	condition string // text for the table in proxy/README.md
+	matches   func(*CallState, *Failure) bool
 }
 
 // rules are tried in order. Decide uses them if the request can be sent again or the client has
 // received part of the answer.
 var rules = []rule{
-	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
+	{StepFinish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *CallState, _ *Failure) bool {
 		return s.Complete
 	}},
-	{Resume, nil, "within the model's retry.resume, apart from the bounds on sends, where an engine that is lost can be continued", func(s *State, _ *Failure) bool {
+	{StepResume, nil, "within the model's retry.resume, apart from the bounds on sends, where an engine that is lost can be continued", func(s *CallState, _ *Failure) bool {
 		return s.Resumable
 	}},
-	{Repeat, []Cause{NotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *State, f *Failure) bool {
-		return !s.Sends.Again && !s.Form && s.retries() && !(f.Elsewhere && s.Room) && !s.NoBudget
+	{StepSameEngine, []Cause{CauseNotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *CallState, f *Failure) bool {
+		return !s.Sends.Again && !s.Form && s.hasRetriesLeft() && !(f.Elsewhere && s.Room) && !s.NoBudget
 	}},
-	{Change, []Cause{NotNow, TooLong, Doubtful, Final}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *State, f *Failure) bool {
+	{StepChangeRequest, []Cause{CauseNotNow, CausePromptTooLong, CauseDoubtful, CauseFinal}, "once a call: a lower token limit, without an effort's word, or with turns joined; never with strict", func(s *CallState, f *Failure) bool {
 		return f.Changeable && !s.Strict && !s.Sends.Again && s.Sends.Changes+s.Sends.Longer == 0
 	}},
-	{Move, []Cause{Gone}, "once a call, unless retry.attempts is 1", func(s *State, _ *Failure) bool {
+	{StepMove, []Cause{CauseEngineGone}, "once a call, unless retry.attempts is 1", func(s *CallState, _ *Failure) bool {
 		return s.Sends.Moves == 0 && s.Attempts >= 2
 	}},
-	{Other, []Cause{Doubtful}, "after the first send, where another engine has room", func(s *State, _ *Failure) bool {
+	{StepOtherEngine, []Cause{CauseDoubtful}, "after the first send, where another engine has room", func(s *CallState, _ *Failure) bool {
 		return s.Sends.Retries+s.Sends.Moves+s.Sends.Longer+s.Sends.Below == 0 && s.Room
 	}},
-	{Other, []Cause{Lost, Full, BadAnswer, ModelGone}, "within retry.attempts and retry.budget, but for the budget where the model or endpoint is not there", func(s *State, f *Failure) bool {
-		return s.retries() && (!s.NoBudget || f.Cause == ModelGone)
+	{StepOtherEngine, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone}, "within retry.attempts and retry.budget, but for the budget where the model or endpoint is not there", func(s *CallState, f *Failure) bool {
+		return s.hasRetriesLeft() && (!s.NoBudget || f.Cause == CauseModelGone)
 	}},
-	{Other, []Cause{NotNow, Gone}, "within retry.attempts and retry.budget, where another engine may answer", func(s *State, f *Failure) bool {
-		return f.Elsewhere && s.retries() && !s.NoBudget
+	{StepOtherEngine, []Cause{CauseNotNow, CauseEngineGone}, "within retry.attempts and retry.budget, where another engine may answer", func(s *CallState, f *Failure) bool {
+		return f.Elsewhere && s.hasRetriesLeft() && !s.NoBudget
 	}},
-	{Other, []Cause{Failed}, "within retry.attempts and retry.budget, if the request was not changed, the engine worked less than 30 s and has not failed at this body in the last minute", func(s *State, f *Failure) bool {
-		return s.retries() && !s.NoBudget && s.Sends.Changes == 0 && f.Worked < LongWork && !s.BodyFails
+	{StepOtherEngine, []Cause{CauseEngineFailed}, "within retry.attempts and retry.budget, if the request was not changed, the engine worked less than 30 s and has not failed at this body in the last minute", func(s *CallState, f *Failure) bool {
+		return s.hasRetriesLeft() && !s.NoBudget && s.Sends.Changes == 0 && f.Worked < MaxRetriedWork && !s.BodyFails
 	}},
-	{Larger, []Cause{TooLong}, "once a call; never with strict; no forms", func(s *State, _ *Failure) bool {
+	{StepLongerContext, []Cause{CausePromptTooLong}, "once a call; never with strict; no forms", func(s *CallState, _ *Failure) bool {
 		return s.Longer && s.Sends.Longer == 0 && !s.Strict && !s.Form
 	}},
-	{Below, []Cause{Lost, Full, BadAnswer, ModelGone, Failed}, "one later tier and one fallback model, apart from the budget", func(s *State, _ *Failure) bool {
+	{StepLaterTier, []Cause{CauseConnectionLost, CauseEngineFull, CauseBadAnswer, CauseModelGone, CauseEngineFailed}, "one later tier and one fallback model, apart from the budget", func(s *CallState, _ *Failure) bool {
 		return s.Below && s.Sends.Below < 2
 	}},
-	{Below, []Cause{NotNow, Gone}, "likewise, where another engine may answer", func(s *State, f *Failure) bool {
+	{StepLaterTier, []Cause{CauseNotNow, CauseEngineGone}, "likewise, where another engine may answer", func(s *CallState, f *Failure) bool {
 		return f.Elsewhere && s.Below && s.Sends.Below < 2
 	}},
 }
 
-func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
+func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-1 }
 
 // Decide returns the step to take after a failure. If the step uses the retry budget (Charged) and
 // the budget is empty, the caller must set NoBudget and call Decide again.
-func Decide(s *State, f *Failure) Step {
+func Decide(s *CallState, f *Failure) Step {
 	if s.Spent && !s.Part {
-		return Fail
+		return StepFail
 	}
 	for i := range rules {
-		if r := &rules[i]; r.concerns(s, f) && r.fits(s, f) && (unbounded(r.step) || s.Sends.All() < MaxSends) {
+		if r := &rules[i]; r.appliesTo(s, f) && r.matches(s, f) && (isUnbounded(r.step) || s.Sends.CountedTotal() < MaxSends) {
 			return r.step
 		}
 	}
-	return Fail
+	return StepFail
 }
 
-// concerns reports whether the rule applies to this state and failure.
-func (r *rule) concerns(s *State, f *Failure) bool {
+// appliesTo reports whether the rule applies to this state and failure.
+func (r *rule) appliesTo(s *CallState, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
 	}
 	return slices.Contains(r.causes, f.Cause)
 }
 
-// unbounded reports whether a step does not count against MaxSends.
-func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
+// isUnbounded reports whether a step does not count against MaxSends.
+func isUnbounded(s Step) bool { return s == StepMove || s == StepResume || s == StepFinish }
 
-// Table returns the rules as a Markdown table.
-func Table() string {
+// RulesTable returns the rules as a Markdown table.
+func RulesTable() string {
 	var b strings.Builder
 	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")
 	for i := range rules {
@@ -225,7 +225,7 @@ func Table() string {
 			causes = append(causes, c.String())
 		}
 		after := cmp.Or(strings.Join(causes, ", "), "any failure, once a part of the answer was shown")
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", after, r.step, r.when)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", after, r.step, r.condition)
 	}
 	return b.String()
 }

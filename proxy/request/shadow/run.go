@@ -14,26 +14,26 @@ import (
 )
 
 func (p *shadow) run() {
-	defer p.of.remove(p) // must run after the slot has been released
+	defer p.shadows.remove(p) // must run after the slot has been released
 	defer p.finish()
-	p.of.o.Guard.Point("shadow.run")
+	p.shadows.o.Guard.Point("shadow.run")
 	if p.decode() != nil {
-		p.end = observe.ShadowUnfit
+		p.outcome = observe.ShadowUnfit
 		return
 	}
-	err := p.ask(false)
-	if err != nil && p.change(p.attempt.FailureOf(err)) {
-		err = p.ask(true)
+	err := p.makeAttempt(false)
+	if err != nil && p.applyChange(p.attempt.ClassifyError(err)) {
+		err = p.makeAttempt(true)
 	}
 	if err != nil {
-		p.failed(p.attempt.FailureOf(err))
+		p.recordFailure(p.attempt.ClassifyError(err))
 		return
 	}
-	if p.without != (endpoint.Refused{}) {
-		p.of.o.Changes.Learn(p.slot.lease.Upstream().ID(), p.slot.target.Served, p.without, time.Now())
+	if p.removedParts != (endpoint.RejectedParts{}) {
+		p.shadows.o.Changes.LearnRejection(p.slot.lease.Upstream().ID(), p.slot.target.Served, p.removedParts, time.Now())
 	}
-	p.end = observe.ShadowOK
-	p.attempt.Answered(p.record.CompletionTokens)
+	p.outcome = observe.ShadowOK
+	p.attempt.RecordAnswer(p.record.CompletionTokens)
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
@@ -41,7 +41,7 @@ func (p *shadow) run() {
 // upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
-	defer p.count(now)
+	defer p.countOutcome(now)
 	defer p.request.Recycle()
 	defer p.body.Release()
 	defer p.memory.Release()
@@ -52,83 +52,83 @@ func (p *shadow) finish() {
 	}
 }
 
-func (p *shadow) count(now time.Time) {
-	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
+func (p *shadow) countOutcome(now time.Time) {
+	observe.CountShadow(p.shadows.o.Calls, &p.record, p.model.Config.ID, p.outcome, now.Sub(p.record.Start).Seconds())
 }
 
-func (p *shadow) failed(f *failure.Failure) {
+func (p *shadow) recordFailure(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
-	case errors.Is(cause, failure.ErrDrained), f.Outcome == upstreams.OutcomeHandedOver:
-		p.end = observe.ShadowDrained
+	case errors.Is(cause, failure.ErrShuttingDown), f.Outcome == upstreams.OutcomeHandedOver:
+		p.outcome = observe.ShadowDrained
 	case cause != nil:
-		p.end = observe.ShadowLeft
+		p.outcome = observe.ShadowLeft
 	case f.API.Code == apierr.CodeContextLength, f.Outcome == upstreams.OutcomeRejected && f.Result == observe.ClientError:
-		p.end = observe.ShadowUnfit
+		p.outcome = observe.ShadowUnfit
 	case f.Result == observe.Limited && f.Outcome == upstreams.OutcomeClientGone: // failure.NoReplyMemory
-		p.end = observe.ShadowNoMemory
+		p.outcome = observe.ShadowNoMemory
 	default:
-		p.end = observe.ShadowFailed
-		p.slot.lease.Upstream().Health.Note(f.Cause, "", f.Status, time.Now())
+		p.outcome = observe.ShadowFailed
+		p.slot.lease.Upstream().Health.RecordFailure(f.Cause, "", f.Status, time.Now())
 	}
 }
 
 func (p *shadow) decode() error {
-	if err := p.request.Decode(endpoint.Input{Body: &p.body, Snapshot: p.snapshot}); err != nil {
+	if err := p.request.Decode(endpoint.DecodeInput{Body: &p.body, Snapshot: p.snapshot}); err != nil {
 		return err
 	}
 	p.request.Chat().Implied = p.implied
-	if _, err := p.request.Check(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
+	if _, err := p.request.CheckRules(p.model, p.record.Start); err != nil || p.model.Rules.Strict {
 		return err
 	}
 	limit := p.request.Limit()
-	prompt := func() int { return limit.Prompt(p.model.Route.BytesPerToken(), p.tokens) }
-	attempt.LowerLimit(p.model, limit, prompt, p.slot.target)
+	prompt := func() int { return limit.PromptTokens(p.model.Route.BytesPerToken(), p.tokens) }
+	attempt.LowerTokenLimit(p.model, limit, prompt, p.slot.target)
 	return nil
 }
 
-// change changes the request so that the engine may accept it, like Call.changeFor in package call.
+// applyChange changes the request so that the engine may accept it, like Call.findChange in package call.
 // It returns false if no change helps.
-func (p *shadow) change(why *failure.Failure) bool {
+func (p *shadow) applyChange(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
 	}
-	to := p.target()
-	limit, refused, ok := p.of.o.Changes.After(why, endpoint.SentOf(p.request, &to))
+	to := p.endpointTarget()
+	limit, refused, ok := p.shadows.o.Changes.ChangeAfter(why, endpoint.DescribeSent(p.request, &to))
 	if !ok {
 		return false
 	}
 	if limit > 0 {
-		p.request.Limit().Fit(limit)
+		p.request.Limit().LowerTo(limit)
 	}
-	p.without = refused
-	p.attempt.Close(why.Outcome, time.Now())
+	p.removedParts = refused
+	p.attempt.CloseExchange(why.Outcome, time.Now())
 	return true
 }
 
-func (p *shadow) target() endpoint.Target {
+func (p *shadow) endpointTarget() endpoint.Target {
 	up, served := p.slot.lease.Upstream(), p.slot.target.Served
 	return endpoint.Target{
 		Upstream: up, Model: p.model, Served: served, Stream: p.request.WantsStream(up.Engine()),
-		Salt: p.slot.salt, Formats: p.of.o.Formats,
-		Priority: endpoint.PriorityOf(up, p.model, max(1, len(p.snapshot.Floors))),
-		Refused:  p.of.o.Changes.Known(up.ID(), served, p.record.Start).And(p.without),
+		Salt: p.slot.salt, Formats: p.shadows.o.Formats,
+		Priority: endpoint.EnginePriority(up, p.model, max(1, len(p.snapshot.Floors))),
+		Refused:  p.shadows.o.Changes.KnownRejections(up.ID(), served, p.record.Start).Union(p.removedParts),
 	}
 }
 
-// ask makes one attempt. again is true for the second attempt.
-func (p *shadow) ask(again bool) error {
+// makeAttempt makes one attempt. again is true for the second attempt.
+func (p *shadow) makeAttempt(again bool) error {
 	lease, target := p.slot.lease, p.slot.target
 	exchange := lease.Exchange
 	if again {
-		exchange = lease.Again
+		exchange = lease.NewExchange
 	}
-	p.attempt.Begin(&attempt.Terms{
+	p.attempt.Begin(&attempt.Params{
 		Request: p.request, Model: p.model, PromptTokens: p.tokens, Start: p.record.Start, Begun: p.record.Start,
-		RequestID: p.id, Tiers: p.tiers, Body: unknownBody{}, Number: 1,
-		Memory: &p.memory, Abort: &p.abort, Guard: p.of.o.Guard, Mover: leaver{},
+		RequestID: p.id, Tiers: p.tiers, Body: noBodyHash{}, Number: 1,
+		Memory: &p.memory, Abort: &p.abort, Guard: p.shadows.o.Guard, Mover: abandoningMover{},
 	}, lease, target, exchange())
-	to := p.target()
-	sending, err := p.request.Fill(to)
+	to := p.endpointTarget()
+	sending, err := p.request.EncodeRequest(to)
 	if err != nil {
 		return err
 	}
@@ -138,29 +138,29 @@ func (p *shadow) ask(again bool) error {
 	about := endpoint.CallInfo{
 		Model: p.model.Config, RequestID: p.id, Created: p.record.Start, PromptTokens: p.tokens, Streamed: to.Stream,
 	}
-	if p.record.Stream = p.request.Streams(); p.record.Stream {
+	if p.record.Stream = p.request.ClientWantsStream(); p.record.Stream {
 		return p.readStream(p.request.Stream(about))
 	}
-	return p.readWhole(p.request.Unary(about))
+	return p.readFullResponse(p.request.Unary(about))
 }
 
 func (p *shadow) readStream(stream endpoint.Stream) error {
-	defer func() { p.noteUsage(stream.Usage()) }()
+	defer func() { p.recordUsage(stream.Usage()) }()
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
 	}
 	for {
-		if p.attempt.Reply.Rests() {
-			p.attempt.Reply.Rest(0, nil)
+		if p.attempt.Reply.WouldBlock() {
+			p.attempt.Reply.WaitForBytes(0, nil)
 		}
 		out := attempt.NewBuffer()
-		text, done, err := p.attempt.Pull(*out, 0, stream)
+		text, done, err := p.attempt.PullStream(*out, 0, stream)
 		*out = text
-		attempt.Recycle(out)
-		p.memory.Free(attempt.PartOut)
+		attempt.RecycleBuffer(out)
+		p.memory.FreePart(attempt.PartOut)
 		if r := p.attempt.Reply.Progress(); r.Begun && p.record.TTFT == 0 {
-			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Std().Sub(p.record.Start), r.ReadAt().Since(r.SentAt())
-			p.attempt.FirstToken(p.record.UpstreamTTFT)
+			p.record.TTFT, p.record.UpstreamTTFT = r.ReadAt().Std().Sub(p.record.Start), r.ReadAt().Sub(r.SentAt())
+			p.attempt.RecordFirstToken(p.record.UpstreamTTFT)
 		}
 		if done || err != nil {
 			return err
@@ -168,36 +168,36 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 	}
 }
 
-func (p *shadow) readWhole(codec endpoint.Unary) error {
+func (p *shadow) readFullResponse(codec endpoint.Unary) error {
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
 		return err
 	}
-	completion, err := p.attempt.ReadWhole(time.Time{}, codec, false)
+	completion, err := p.attempt.ReadFullResponse(time.Time{}, codec, false)
 	if err != nil {
 		return err
 	}
 	out := attempt.NewBuffer()
-	defer attempt.Recycle(out)
-	if err := p.memory.HoldOut(len(completion) + attempt.OutMore); err != nil {
+	defer attempt.RecycleBuffer(out)
+	if err := p.memory.SetOutSize(len(completion) + attempt.OutHeadroom); err != nil {
 		return err
 	}
 	*out, err = codec.Append(*out, completion, p.attempt.Reply.Head())
-	p.noteUsage(codec.Usage())
+	p.recordUsage(codec.Usage())
 	return err
 }
 
-func (p *shadow) noteUsage(u translate.Usage) {
+func (p *shadow) recordUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// unknownBody is an attempt.Hasher that never returns a hash, because the failure of a copy proves
+// noBodyHash is an attempt.Hasher that never returns a hash, because the failure of a copy proves
 // nothing about the request.
-type unknownBody struct{}
+type noBodyHash struct{}
 
-func (unknownBody) BodyHash() uint64 { return 0 }
+func (noBodyHash) BodyHash() uint64 { return 0 }
 
-// leaver implements attempt.Mover. A copy on a stalled or drained engine ends rather than moving to
+// abandoningMover implements attempt.Mover. A copy on a stalled or drained engine ends rather than moving to
 // another engine.
-type leaver struct{}
+type abandoningMover struct{}
 
-func (leaver) Leave() bool { return true }
+func (abandoningMover) AcquireOtherSlot() bool { return true }

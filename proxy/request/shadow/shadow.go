@@ -26,8 +26,8 @@ type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.Memory
 	Calls   *observe.Calls
-	Formats *endpoint.Formats
-	Changes Changes
+	Formats *endpoint.FormatCache
+	Changes RequestChanges
 	// Salt returns the salt that separates an owner's prompts from others in an engine's cache.
 	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
@@ -38,42 +38,42 @@ type Shadows struct {
 
 	mu      sync.Mutex
 	running map[*shadow]struct{}
-	ended   bool
+	stopped bool
 }
 
 // New returns a Shadows without running copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Changes stores how requests must be changed so that the engines that rejected them accept them.
-type Changes interface {
-	// Known returns the parts of requests that an engine is known to reject for a model.
-	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns a change after which the engine may accept the rejected request. limit is the
+// RequestChanges stores how requests must be changed so that the engines that rejected them accept them.
+type RequestChanges interface {
+	// KnownRejections returns the parts of requests that an engine is known to reject for a model.
+	KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts
+	// ChangeAfter returns a change after which the engine may accept the rejected request. limit is the
 	// new token limit (0 means unchanged), and refused contains the parts to remove from the
 	// request. ok is false if no change helps.
-	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
-	// Learn records that an engine accepted a request after the parts in refused were removed from
+	ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool)
+	// LearnRejection records that an engine accepted a request after the parts in refused were removed from
 	// it.
-	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
+	LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time)
 }
 
 type shadow struct {
-	of       *Shadows
-	model    *snapshot.Model
-	snapshot *snapshot.Snapshot
-	without  endpoint.Refused // parts of the copy that the engine has rejected
-	slot     slot
-	id       []byte
-	tiers    uint8
-	tokens   int
-	implied  chat.Implied // members implied by the dialect of the call
-	body     body.Body
-	request  endpoint.Request
-	memory   attempt.Memory
-	abort    attempt.Abort
-	attempt  attempt.Attempt
-	record   observe.Record
-	end      observe.ShadowEnd
+	shadows      *Shadows
+	model        *snapshot.Model
+	snapshot     *snapshot.Snapshot
+	removedParts endpoint.RejectedParts // parts of the copy that the engine has rejected
+	slot         slot
+	id           []byte
+	tiers        uint8
+	tokens       int
+	implied      chat.Implied // members implied by the dialect of the call
+	body         body.Body
+	request      endpoint.Request
+	memory       attempt.ReplyMemory
+	abort        attempt.Abort
+	attempt      attempt.Attempt
+	record       observe.Record
+	outcome      observe.ShadowEnd
 }
 
 // slot is the slot of a copy together with the salt for its engine.
@@ -83,72 +83,72 @@ type slot struct {
 	salt   chat.Salt
 }
 
-// Uses implements participant.Feature.
-func (*Shadows) Uses(s *snapshot.Snapshot) bool {
+// IsEnabled implements participant.Feature.
+func (*Shadows) IsEnabled(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Models, func(m snapshot.Model) bool { return m.Shadow != nil })
 }
 
 // Join implements participant.Feature. Join does not check the model, which a hook may still
 // change; Sent does.
-func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{of: s} }
+func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{shadows: s} }
 
 // copier copies one call after the call was sent to its first engine, so that the copy does not
 // delay the call.
 type copier struct {
-	participant.Nothing
-	of *Shadows
+	participant.NoopParticipant
+	shadows *Shadows
 }
 
-// Sent implements participant.Participant.
-func (c copier) Sent(call *participant.Call) {
+// OnSent implements participant.Participant.
+func (c copier) OnSent(call *participant.Call) {
 	if call.Model.Shadow != nil && call.Engines == 1 && !call.Fallback && call.Request.Chat() != nil {
-		c.of.begin(call)
+		c.shadows.startCopy(call)
 	}
 }
 
-// begin starts a copy of the call if the call belongs to the share to be copied and a slot is free.
-func (s *Shadows) begin(c *participant.Call) {
+// startCopy starts a copy of the call if the call belongs to the share to be copied and a slot is free.
+func (s *Shadows) startCopy(c *participant.Call) {
 	to, key := c.Model.Shadow, ""
 	if c.Key != nil {
 		key = c.Key.ID
 	}
-	number := routing.CallNumber(key, chat.Beginning(c.Request.Chat()))
-	if !routing.InShare(to.Route, number, c.Model.Config.Shadow.Share) {
+	number := routing.ConversationHash(key, chat.ConversationPrefix(c.Request.Chat()))
+	if !routing.IsInShare(to.Route, number, c.Model.Config.Shadow.Share) {
 		return
 	}
 	now := time.Now()
 	p := &shadow{
-		of: s, model: to, snapshot: c.Snapshot, tiers: c.Tiers, tokens: c.Tokens,
+		shadows: s, model: to, snapshot: c.Snapshot, tiers: c.Tiers, tokens: c.Tokens,
 		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
-		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
-		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
+		request: endpoint.NewChatCopy(c.Endpoint.Dialect), memory: attempt.ReplyMemory{Budget: s.o.Replies},
+		record: observe.Record{Model: c.Model.Config.ID, Start: now}, outcome: observe.ShadowFailed,
 	}
-	if p.refused(c, number, now) {
-		p.count(now)
+	if p.rejectCopy(c, number, now) {
+		p.countOutcome(now)
 		return
 	}
-	if !p.body.Copy(c.Body) {
-		p.end = observe.ShadowNoMemory
+	if !p.body.CopyFrom(c.Body) {
+		p.outcome = observe.ShadowNoMemory
 		p.finish()
 		return
 	}
 	if !s.add(p) {
-		p.end = observe.ShadowDrained
+		p.outcome = observe.ShadowDrained
 		p.finish()
 		return
 	}
-	c.Abort.Shadow(&p.abort)
+	c.Abort.AttachShadow(&p.abort)
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused decides whether the call is copied. If it is not copied, refused records why and returns
+// rejectCopy decides whether the call is copied. If it is not copied, refused records why and returns
 // true. Otherwise, it has acquired a slot for the copy and returns false.
-func (p *shadow) refused(c *participant.Call, number uint64, now time.Time) bool {
+func (p *shadow) rejectCopy(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
-	case !routing.Open(p.model.Route, c.Tiers):
-		p.end = observe.ShadowForbidden
+	case !routing.IsOpenToTiers(p.model.Route, c.Tiers):
+		p.outcome = observe.ShadowForbidden
 	case !p.acquire(c, number, now):
-		p.end = observe.ShadowNoSlot
+		p.outcome = observe.ShadowNoSlot
 	default:
 		return false
 	}
@@ -158,39 +158,39 @@ func (p *shadow) refused(c *participant.Call, number uint64, now time.Time) bool
 // acquire acquires a slot that is not part of the model's reserve, at an upstream that is healthy
 // and less than half busy.
 func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool {
-	if p.model.Crowded() {
+	if p.model.HasWaitingCalls() {
 		return false
 	}
 	route, owner := p.model.Route, p.model.CacheOwner(c.Key)
 	q := routing.Query{
-		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
+		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.SelectArms(route, number, c.Tiers),
 		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: config.MaxClasses, Now: now, Rand: rand.Uint64(),
 	}
 	targets := route.Targets()
 	for i := range targets {
-		if u := targets[i].Upstream; !idles(u, c.Pool, now) || u.Breaker.Position(now) != upstreams.BreakerClosed {
+		if u := targets[i].Upstream; !isUnderused(u, c.Pool, now) || u.Breaker.StateAt(now) != upstreams.BreakerClosed {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
 	q.Exclude = route.AppendTooShort(q.Exclude, c.Tokens)
-	if route.WantsPrefix() {
+	if route.UsesPrefix() {
 		tools, messages := c.Request.Prefix()
-		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, owner, tools), messages)
+		q.Prefix = routing.HashBlocks(nil, routing.PromptSeed(p.model.Config.ID, owner, tools), messages)
 		q.Text = len(messages)
 	}
 	lease, target, err := route.Acquire(&q)
 	if err != nil {
 		return false
 	}
-	p.slot = slot{lease, target, p.of.o.Salt(owner, p.model, lease.Upstream())}
+	p.slot = slot{lease, target, p.shadows.o.Salt(owner, p.model, lease.Upstream())}
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are in use. The load
+// isUnderused reports whether an upstream is up and less than half of its slots are in use. The load
 // includes what is known about the engine's other clients.
-func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
+func isUnderused(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
-	u.ReadLoad(&load, p, upstreams.At(now))
+	u.ReadLoad(&load, p, upstreams.MomentOf(now))
 	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
 }
 
@@ -198,7 +198,7 @@ func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 func (s *Shadows) add(p *shadow) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.stopped {
 		return false
 	}
 	s.running[p] = struct{}{}
@@ -211,19 +211,19 @@ func (s *Shadows) remove(p *shadow) {
 	delete(s.running, p)
 }
 
-// Running returns the number of running copies.
-func (s *Shadows) Running() int {
+// RunningCount returns the number of running copies.
+func (s *Shadows) RunningCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.running)
 }
 
-// End cancels all copies and prevents further copies.
-func (s *Shadows) End() {
+// CancelAll cancels all copies and prevents further copies.
+func (s *Shadows) CancelAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.stopped = true
 	for p := range s.running {
-		p.abort.End(failure.ErrDrained)
+		p.abort.Cancel(failure.ErrShuttingDown)
 	}
 }

@@ -22,43 +22,43 @@ import (
 const (
 	// maxQueued is the maximum number of calls waiting on a connection. longest is the maximum age
 	// of a connection.
-	maxQueued = 16
-	longest   = 60 * time.Minute
+	maxQueued  = 16
+	maxConnAge = 60 * time.Minute
 )
 
-// calls runs the calls of one connection one after another. Its goroutine exists only while there
+// callQueue runs the calls of one connection one after another. Its goroutine exists only while there
 // are calls to run. mu guards the fields below it.
-type calls struct {
-	terms  *terms
-	peer   *peer
-	key    *auth.Key // nil if no key is required
-	head   []header
-	query  []byte
-	raw    net.Conn     // the server's connection
-	client *listen.Conn // the listen.Conn wrapped by raw; nil in tests
-	shown  *cert.Peer   // identity from the client's TLS certificate, or nil
-	until  time.Time    // when the connection reaches its maximum age
-	lanes  lanes
+type callQueue struct {
+	shared         *sharedState
+	peer           *peer
+	key            *auth.Key // nil if no key is required
+	upgradeHeaders []header
+	query          []byte
+	serverConn     net.Conn     // the server's connection
+	client         *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	certPeer       *cert.Peer   // identity from the client's TLS certificate, or nil
+	expiresAt      time.Time    // when the connection reaches its maximum age
+	lanes          lanes
 
-	mu        sync.Mutex
-	queue     []*turn
-	running   bool
-	begun     int // number of calls whose response the client has not acknowledged yet
-	over      bool
-	idleSince time.Time // when the last call ended
+	mu             sync.Mutex
+	queue          []*turn
+	isRunning      bool
+	unacknowledged int // number of calls whose response the client has not acknowledged yet
+	connEnded      bool
+	idleSince      time.Time // when the last call ended
 }
 
-// callHeaders lists the headers of the upgrade that each request repeats. headOf adds the header
+// callHeaders lists the headers of the upgrade that each request repeats. repeatedHeaders adds the header
 // for the end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
-func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
-	c.head = headOf(ctx, c.terms.services)
+func (c *callQueue) saveHeaders(ctx *fasthttp.RequestCtx) {
+	c.upgradeHeaders = repeatedHeaders(ctx, c.shared.services)
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// headOf returns the headers of the upgrade that each request repeats.
-func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
+// repeatedHeaders returns the headers of the upgrade that each request repeats.
+func repeatedHeaders(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	names := callHeaders[:]
 	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
 		names = append(slices.Clip(names), n.Header())
@@ -71,105 +71,105 @@ func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	return head
 }
 
-func (c *calls) enqueue(t *turn) *apierr.Error {
+func (c *callQueue) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.ended():
+	case c.isEnded():
 		t.message.release()
 		return nil
 	case len(c.queue) >= maxQueued:
 		return errQueueFull
 	}
-	if refused := c.mayWait(t.message); refused != nil {
+	if refused := c.checkWaiting(t.message); refused != nil {
 		return refused
 	}
 	c.queue = append(c.queue, t)
-	if !c.running {
-		c.running = true
-		go c.terms.services.Guard.Once(guard.WebSocket, c.work)
+	if !c.isRunning {
+		c.isRunning = true
+		go c.shared.services.Guard.Once(guard.WebSocket, c.runAll)
 	}
 	return nil
 }
 
-// keep returns an error if an incomplete message must not use more memory.
-func (c *calls) keep(m *message) *apierr.Error {
+// checkGrowth returns an error if an incomplete message must not use more memory.
+func (c *callQueue) checkGrowth(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mayWait(m)
+	return c.checkWaiting(m)
 }
 
-// mayWait returns an error if a message must not wait for earlier calls. The total size of the
+// checkWaiting returns an error if a message must not wait for earlier calls. The total size of the
 // messages waiting on a connection is limited to the maximum size of one request. A key may have as
 // many waiting messages as it may have concurrent calls. If no call is running, the message does
-// not wait, and mayWait returns nil.
-func (c *calls) mayWait(m *message) *apierr.Error {
-	if !c.running {
+// not wait, and checkWaiting returns nil.
+func (c *callQueue) checkWaiting(m *message) *apierr.Error {
+	if !c.isRunning {
 		return nil
 	}
 	waiting := int64(0)
 	for _, t := range c.queue {
 		waiting += int64(len(t.message.bytes))
 	}
-	if waiting > 0 && waiting+int64(len(m.bytes)) > c.terms.bodyLimit(c.key) {
-		return errQueueLong
+	if waiting > 0 && waiting+int64(len(m.bytes)) > c.shared.bodyLimit(c.key) {
+		return errQueueTooLarge
 	}
-	if c.key == nil || m.waiting != nil {
+	if c.key == nil || m.waitingKey != nil {
 		return nil
 	}
 	var refused *apierr.Error
-	m.waiting, refused = call.CountWaiting(c.terms.services.Current(), c.key)
+	m.waitingKey, refused = call.CountWaiting(c.shared.services.Current(), c.key)
 	return refused
 }
 
-func (c *calls) work() {
+func (c *callQueue) runAll() {
 	for c.runNext() {
 	}
 }
 
-func (c *calls) runNext() (more bool) {
+func (c *callQueue) runNext() (more bool) {
 	t := c.dequeue()
 	if t == nil {
 		return false
 	}
 	defer t.message.release()
-	t.message.begin()
-	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
-		c.peer.panicked()
+	t.message.stopWaiting()
+	defer c.shared.services.Guard.Catch(guard.WebSocket, func() {
+		c.peer.closePanicked()
 		more = true // dequeue decides whether more turns follow
 	})
-	c.terms.services.Guard.Point("websocket.turn")
-	if c.outlived() {
-		c.peer.refuse(t.lane, errOutlived)
-		c.peer.close(websocket.StatusNormalClosure, reasonOutlived)
+	c.shared.services.Guard.Point("websocket.turn")
+	if c.isExpired() {
+		c.peer.sendError(t.laneName, errConnExpired)
+		c.peer.close(websocket.StatusNormalClosure, reasonExpired)
 		return true
 	}
-	status := c.run(t)
-	if code, reason := c.terms.verdict(c.key); code != 0 {
+	status := c.runTurn(t)
+	if code, reason := c.shared.checkConn(c.key); code != 0 {
 		c.peer.close(code, reason)
 	} else if status == 401 { // later calls would get a 401 as well
-		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
+		c.peer.close(websocket.StatusPolicyViolation, reasonInvalidKey)
 	} else if status == 500 {
-		c.peer.panicked()
+		c.peer.closePanicked()
 	}
 	return true
 }
 
 // dequeue removes the first turn from the queue and returns it. If the queue is empty, it marks the
 // connection as idle. If the connection has also ended, it releases the connection's memory.
-func (c *calls) dequeue() *turn {
+func (c *callQueue) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.ended() && len(c.queue) > 0 {
+	if !c.isEnded() && len(c.queue) > 0 {
 		t := c.queue[0]
 		// The turn is removed, so that an idle connection retains no messages.
 		c.queue[0], c.queue = nil, c.queue[1:]
-		c.begun++
+		c.unacknowledged++
 		return t
 	}
-	c.running = false
+	c.isRunning = false
 	c.idleSince = time.Now()
-	if c.over {
+	if c.connEnded {
 		c.release()
 	}
 	return nil
@@ -178,78 +178,78 @@ func (c *calls) dequeue() *turn {
 // acknowledge records that the client has processed a response. It returns false if the client has
 // acknowledged more responses than it has made calls. Each excess acknowledgment counts as a
 // request.
-func (c *calls) acknowledge() bool {
+func (c *callQueue) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun == 0 {
+	if c.unacknowledged == 0 {
 		return false
 	}
-	c.begun--
+	c.unacknowledged--
 	return true
 }
 
-// ended reports whether no more calls may start. The listener may notice that the client has
+// isEnded reports whether no more calls may start. The listener may notice that the client has
 // disconnected before a read fails.
-func (c *calls) ended() bool {
-	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
+func (c *callQueue) isEnded() bool {
+	return c.peer.hasEnded.Load() || c.client != nil && c.client.IsClientGone()
 }
 
-// run runs a turn as a call, and writes the answer of the call. It returns the status of the call.
+// runTurn runs a turn as a call, and writes the answer of the call. It returns the status of the call.
 // If the turn did not become a call, it returns 0.
-func (c *calls) run(t *turn) (status int) {
-	to := c.lanes.at(t.lane)
+func (c *callQueue) runTurn(t *turn) (status int) {
+	to := c.lanes.getOrCreate(t.laneName)
 	if to == nil {
-		c.refuse(t.lane, errLanes)
+		c.rejectMessage(t.laneName, errTooManyLanes)
 		return 0
 	}
-	from := c.lanes.holding(t.previous)
-	if t.previous != "" && from == nil {
-		c.refuse(t.lane, errPrevious)
+	from := c.lanes.findByResponse(t.previousID)
+	if t.previousID != "" && from == nil {
+		c.rejectMessage(t.laneName, errPreviousNotFound)
 		return 0
 	}
 	var before []byte
 	if from != nil {
-		before = from.items
+		before = from.inputItems
 	}
-	if most := c.terms.bodyLimit(c.key); from != nil && int64(len(before)+len(t.message.bytes)) > most {
-		c.refuse(t.lane, conversationTooLarge(most))
-		c.lanes.drop(from)
+	if most := c.shared.bodyLimit(c.key); from != nil && int64(len(before)+len(t.message.bytes)) > most {
+		c.rejectMessage(t.laneName, conversationTooLarge(most))
+		c.lanes.dropLane(from)
 		return 0
 	}
-	ctx := c.request(t, before)
-	handle := c.terms.create
-	if t.warmUp {
-		handle = c.terms.prepare
+	ctx := c.buildRequest(t, before)
+	handle := c.shared.createResponse
+	if t.isWarmUp {
+		handle = c.shared.warmUp
 	}
 	handle(ctx)
 	events := &eventWriter{
-		peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from,
-		headers: headersOf(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), lead: leadOf(t.lane),
+		peer: c.peer, lanes: &c.lanes, turn: t, toLane: to, fromLane: from,
+		responseHeaders: selectHeaders(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), messagePrefix: lanePrefix(t.laneName),
 	}
-	if c.answer(ctx, events) != nil {
+	if c.writeAnswer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.stored && from != nil { // the protocol requires that a failed turn ends its chain
-		c.lanes.drop(from)
+	if !events.isStored && from != nil { // the protocol requires that a failed turn ends its chain
+		c.lanes.dropLane(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
-// refuse reports to the client that a message did not become a call. The message counts as a
+// rejectMessage reports to the client that a message did not become a call. The message counts as a
 // request of the key. If the key has no requests left, refuse reports that instead.
-func (c *calls) refuse(lane string, e *apierr.Error) {
-	if limited := call.ChargeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
+func (c *callQueue) rejectMessage(lane string, e *apierr.Error) {
+	if limited := call.ChargeRequest(c.shared.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
 	}
-	c.peer.refuse(lane, e)
+	c.peer.sendError(lane, e)
 }
 
-func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
-	pieces, size := t.body(before)
-	return request(callConn{Conn: c.raw, client: c.client, shown: c.shown}, endpoint.Responses.Path, c.query, c.head, pieces, size)
+func (c *callQueue) buildRequest(t *turn, before []byte) *fasthttp.RequestCtx {
+	pieces, size := t.bodyPieces(before)
+	return newRequestCtx(callConn{Conn: c.serverConn, client: c.client, certPeer: c.certPeer}, endpoint.Responses.Path, c.query, c.upgradeHeaders, pieces, size)
 }
 
-func request(conn callConn, path string, query []byte, head []header, pieces [][]byte, size int64) *fasthttp.RequestCtx {
+func newRequestCtx(conn callConn, path string, query []byte, head []header, pieces [][]byte, size int64) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init2(conn, nil, true)
 	h := &ctx.Request.Header
@@ -267,13 +267,13 @@ func request(conn callConn, path string, query []byte, head []header, pieces [][
 	return ctx
 }
 
-func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
+func (c *callQueue) isExpired() bool { return !time.Now().Before(c.expiresAt) }
 
-const reasonOutlived = "the connection has lasted 60 minutes"
+const reasonExpired = "the connection has lasted 60 minutes"
 
-// answer writes the answer of a call. It is either the events of a stream, written while they are
+// writeAnswer writes the answer of a call. It is either the events of a stream, written while they are
 // generated, or an error. answer returns an error if a write fails or the stream is incomplete.
-func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
+func (c *callQueue) writeAnswer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
 	case stream != nil:
@@ -283,7 +283,7 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	case response.StatusCode() == fasthttp.StatusOK:
 		_, err = events.Write(response.Body())
 	default:
-		err = c.peer.send(errorEvent(events.turn.lane, response))
+		err = c.peer.send(errorMessage(events.turn.laneName, response))
 	}
 	return err
 }
@@ -291,14 +291,14 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 // callConn is the connection as seen by a call. The body of the call is not read from it.
 type callConn struct {
 	net.Conn
-	client net.Conn
-	shown  *cert.Peer
+	client   net.Conn
+	certPeer *cert.Peer
 }
 
-// CertificatePeer returns the client's identity for listen.PeerOf.
-func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
+// CertificatePeer returns the client's identity for listen.TLSPeer.
+func (c callConn) CertificatePeer() *cert.Peer { return c.certPeer }
 
-// NetConn returns the client's connection for listen.ConnOf.
+// NetConn returns the client's connection for listen.UnwrapConn.
 func (c callConn) NetConn() net.Conn { return c.client }
 
 func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
@@ -306,40 +306,40 @@ func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 // SetReadDeadline implements net.Conn. It does nothing, because the message has already been read.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle prevents new calls. It returns false if a call is running or if new calls have already
+// endIfIdle prevents new calls. It returns false if a call is running or if new calls have already
 // been prevented. If it returns true, the caller must close the connection.
-func (c *calls) endIdle() bool {
+func (c *callQueue) endIfIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.running && c.peer.ended.CompareAndSwap(false, true)
+	return !c.isRunning && c.peer.hasEnded.CompareAndSwap(false, true)
 }
 
 // idle returns the time since the last call ended. During a call, it returns 0.
-func (c *calls) idle() time.Duration {
+func (c *callQueue) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running {
+	if c.isRunning {
 		return 0
 	}
 	return time.Since(c.idleSince)
 }
 
-// end cancels the running call because the connection has ended. The connection's memory is
+// endConn cancels the running call because the connection has ended. The connection's memory is
 // released after that call.
-func (c *calls) end() {
-	c.peer.ended.Store(true)
+func (c *callQueue) endConn() {
+	c.peer.hasEnded.Store(true)
 	if c.client != nil {
-		c.client.Leave()
+		c.client.MarkClientGone()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = true
-	if !c.running {
+	c.connEnded = true
+	if !c.isRunning {
 		c.release()
 	}
 }
 
-func (c *calls) release() {
+func (c *callQueue) release() {
 	for _, t := range c.queue {
 		t.message.release()
 	}

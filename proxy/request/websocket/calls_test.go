@@ -39,34 +39,34 @@ func TestNoCallAfterClientLeft(t *testing.T) {
 	defer conn.Close()
 
 	bodies := limit.NewMemory(1 << 20)
-	c := &calls{raw: conn, until: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &peer{}}
-	c.terms = &terms{services: &call.Services{Bodies: bodies}, memory: memory{bodies: bodies}}
-	c.lanes = lanes{memory: &c.terms.memory, limit: func() int64 { return 1 << 20 }}
-	c.terms.create = func(*fasthttp.RequestCtx) { t.Fatal("a call has begun") }
+	c := &callQueue{serverConn: conn, expiresAt: time.Now().Add(time.Hour), client: conn.(*listen.Conn), peer: &peer{}}
+	c.shared = &sharedState{services: &call.Services{Bodies: bodies}, conversations: conversationMemory{bodyMemory: bodies}}
+	c.lanes = lanes{memory: &c.shared.conversations, limit: func() int64 { return 1 << 20 }}
+	c.shared.createResponse = func(*fasthttp.RequestCtx) { t.Fatal("a call has begun") }
 	var messages []*message
 	wait := func() *turn {
-		m := &message{memory: body.NewReservation(bodies, nil)}
+		m := &message{reservation: body.NewReservation(bodies, nil)}
 		messages = append(messages, m)
 		if !m.grow(100) {
 			t.Fatal("no memory")
 		}
 		return &turn{message: m}
 	}
-	c.running = true // pretends that a call is running
+	c.isRunning = true // pretends that a call is running
 	if refused := c.enqueue(wait()); refused != nil {
 		t.Fatal(refused)
 	}
-	c.client.Leave()
+	c.client.MarkClientGone()
 	if c.runNext() {
 		t.Error("a turn has run")
 	}
-	if refused := c.enqueue(wait()); refused != nil || c.running {
-		t.Errorf("a later message: %v, running: %v", refused, c.running)
+	if refused := c.enqueue(wait()); refused != nil || c.isRunning {
+		t.Errorf("a later message: %v, running: %v", refused, c.isRunning)
 	}
-	c.end()
+	c.endConn()
 	for i, m := range messages {
-		if m.memory.Held() != 0 {
-			t.Errorf("message %d still holds %d bytes", i, m.memory.Held())
+		if m.reservation.ReservedBytes() != 0 {
+			t.Errorf("message %d still holds %d bytes", i, m.reservation.ReservedBytes())
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // open runs a connection in a synctest bubble, and returns the client's end of the connection.
-func open(t *testing.T) (client net.Conn, c *Carrier) {
+func open(t *testing.T) (client net.Conn, c *Server) {
 	t.Helper()
 	f := &config.File{Auth: config.AuthNone}
 	f.Responses.WebSocket = true
@@ -41,16 +41,16 @@ func open(t *testing.T) (client net.Conn, c *Carrier) {
 	} {
 		ctx.Request.Header.Set(h[0], h[1])
 	}
-	p, refused := accept(&ctx)
+	p, refused := acceptHandshake(&ctx)
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	session := newSession(&c.terms, &ctx, nil, p, c.add, c.remove)
+	session := newSession(&c.shared, &ctx, nil, p, c.add, c.remove)
 	go session.takeConn(edge)
 	return client, c
 }
 
-func next(t *testing.T, c net.Conn) (op byte, payload string) {
+func readFrame(t *testing.T, c net.Conn) (op byte, payload string) {
 	t.Helper()
 	var head [2]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -67,8 +67,8 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a masked frame to c. The mask is all zeros.
-func say(c net.Conn, op byte, payload string) {
+// writeFrame writes a masked frame to c. The mask is all zeros.
+func writeFrame(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
 
@@ -85,10 +85,10 @@ func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
 		begun := time.Now()
-		if op, payload := next(t, client); op != opPing || time.Since(begun) != pingEvery {
+		if op, payload := readFrame(t, client); op != opPing || time.Since(begun) != pingEvery {
 			t.Fatalf("got the frame %d %q after %v, want a ping after %v", op, payload, time.Since(begun), pingEvery)
 		}
-		if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
+		if _, why := readFrame(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
 			t.Errorf("got %s after %v, want the end after %v", why, time.Since(begun), 2*pingEvery)
 		}
 		synctest.Wait()
@@ -105,18 +105,18 @@ func TestIdle(t *testing.T) {
 		client, c := open(t)
 		begun := time.Now()
 		for {
-			op, payload := next(t, client)
+			op, payload := readFrame(t, client)
 			if op == opPing {
-				say(client, opPong, payload)
+				writeFrame(client, opPong, payload)
 				continue
 			}
-			if after := time.Since(begun); op != opClose || payload[:2] != "\x03\xe8" || after < idleTime || after > idleTime+pingEvery {
-				t.Errorf("got the frame %d %q after %v, want a close with 1000 after %v", op, payload, after, idleTime)
+			if after := time.Since(begun); op != opClose || payload[:2] != "\x03\xe8" || after < idleTimeout || after > idleTimeout+pingEvery {
+				t.Errorf("got the frame %d %q after %v, want a close with 1000 after %v", op, payload, after, idleTimeout)
 			}
 			break
 		}
-		say(client, opClose, "\x03\xe8")
-		if _, why := next(t, client); why != io.EOF.Error() {
+		writeFrame(client, opClose, "\x03\xe8")
+		if _, why := readFrame(t, client); why != io.EOF.Error() {
 			t.Error(why)
 		}
 		synctest.Wait()
@@ -133,9 +133,9 @@ func TestSilentAfterClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client, c := open(t)
 			_, _ = client.Write([]byte{0x80 | opText, 0x80 | 127, 0, 0, 0, 0, 0, 0xf, 0, 0, 0, 0, 0, 0, '{'})
-			op, payload := next(t, client)
+			op, payload := readFrame(t, client)
 			for op == opPing {
-				op, payload = next(t, client)
+				op, payload = readFrame(t, client)
 			}
 			if op != opClose || payload[:2] != "\x03\xf0" {
 				t.Fatalf("got the frame %d %q, want a close with 1008", op, payload)
@@ -152,7 +152,7 @@ func TestSilentAfterClose(t *testing.T) {
 				}()
 			}
 			_ = client.SetReadDeadline(time.Now().Add(time.Minute))
-			if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) > closeTime {
+			if _, why := readFrame(t, client); why != io.EOF.Error() || time.Since(begun) > closeTimeout {
 				t.Errorf("sends: %v: %s after %v", sends, why, time.Since(begun))
 			}
 			time.Sleep(time.Second)
@@ -175,22 +175,22 @@ func TestMaximumAge(t *testing.T) {
 		defer func() { <-said }()
 		go func() {
 			defer close(said)
-			for time.Since(begun) < longest+time.Minute {
+			for time.Since(begun) < maxConnAge+time.Minute {
 				<-time.After(time.Minute)
-				say(client, opText, `{"type":"response.create","previous_response_id":"x","model":"m"}`)
+				writeFrame(client, opText, `{"type":"response.create","previous_response_id":"x","model":"m"}`)
 			}
 		}()
 		for {
-			op, payload := next(t, client)
+			op, payload := readFrame(t, client)
 			switch {
 			case op == opPing:
-				go say(client, opPong, payload)
+				go writeFrame(client, opPong, payload)
 			case strings.Contains(payload, `"previous_response_not_found"`):
 			case strings.Contains(payload, `"websocket_connection_limit_reached"`):
-				if after := time.Since(begun); after < longest || after > longest+pingEvery {
+				if after := time.Since(begun); after < maxConnAge || after > maxConnAge+pingEvery {
 					t.Errorf("told after %v", after)
 				}
-				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // the ping and the error are due at the same time
+				for op, payload = readFrame(t, client); op == opPing; op, payload = readFrame(t, client) { // the ping and the error are due at the same time
 				}
 				if op != opClose || payload[:2] != "\x03\xe8" {
 					t.Errorf("got the frame %d %q, want a close with 1000", op, payload)

@@ -16,14 +16,14 @@ type closeFrame struct {
 	bytes []byte // unmasked payload; nil if no close frame is being read
 }
 
-// mostControl is the maximum length of a control frame's payload (RFC 6455, 5.5).
-const mostControl = 125
+// maxControlPayload is the maximum length of a control frame's payload (RFC 6455, 5.5).
+const maxControlPayload = 125
 
-// begin starts to collect a close frame. It ignores malformed close frames, because the library
+// start starts to collect a close frame. It ignores malformed close frames, because the library
 // rejects them.
-func (c *closeFrame) begin(head []byte, length uint64) {
+func (c *closeFrame) start(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
-	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {
+	if head[0] != 0x88 || !masked || length <= 2 || length > maxControlPayload {
 		return
 	}
 	c.mask = [4]byte(head[len(head)-4:])

@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	codePrevious = "previous_response_not_found"
-	codeOutlived = "websocket_connection_limit_reached"
-	codeLanes    = "websocket_stream_limit_reached"
-	codeLaneName = "invalid_stream_id"
+	codePreviousNotFound = "previous_response_not_found"
+	codeConnExpired      = "websocket_connection_limit_reached"
+	codeTooManyLanes     = "websocket_stream_limit_reached"
+	codeInvalidLane      = "invalid_stream_id"
 	// codeQueueFull is not in OpenAI's protocol, which does not limit the queue.
-	codeQueueFull  = "websocket_queue_full"
-	codeSteerFails = "steering_not_supported"
-	codeCancel     = "cancel_not_supported"
+	codeQueueFull         = "websocket_queue_full"
+	codeSteerUnsupported  = "steering_not_supported"
+	codeCancelUnsupported = "cancel_not_supported"
 )
 
 var (
-	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
+	errPreviousNotFound = apierr.Invalid("previous_response_id", codePreviousNotFound,
 		"This connection has no such response to continue from: it keeps the last one of each stream_id that has not failed, up to the size limit of one request for all of them. Send the whole conversation without previous_response_id.")
-	errOutlived = apierr.Invalid("", codeOutlived,
+	errConnExpired = apierr.Invalid("", codeConnExpired,
 		"The WebSocket connection has lasted 60 minutes, which is its limit. Connect again.")
-	errLanes = apierr.Invalid("stream_id", codeLanes,
+	errTooManyLanes = apierr.Invalid("stream_id", codeTooManyLanes,
 		"This connection has reached its limit of different stream_ids (32). Use one of them, or connect again.")
-	errLaneName = apierr.Invalid("stream_id", codeLaneName,
+	errInvalidLane = apierr.Invalid("stream_id", codeInvalidLane,
 		"stream_id must be a string of 1 to 256 letters, digits, underscores, hyphens and periods.")
-	errCancel = apierr.Invalid("type", codeCancel,
+	errCancelUnsupported = apierr.Invalid("type", codeCancelUnsupported,
 		"A response cannot be cancelled by a message. Close the connection: that cancels what runs.")
 	errQueueFull = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
 		"This connection has reached its limit of waiting calls (16). Wait for a response.")
-	errQueueLong = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
+	errQueueTooLarge = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
 		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
@@ -45,9 +45,9 @@ func conversationTooLarge(limit int64) *apierr.Error {
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf returns the bytes with which every message on a named lane begins. For the default lane,
+// lanePrefix returns the bytes with which every message on a named lane begins. For the default lane,
 // it returns nil.
-func leadOf(lane string) []byte {
+func lanePrefix(lane string) []byte {
 	if lane == "" {
 		return nil
 	}
@@ -68,7 +68,7 @@ func appendHeaders(dst []byte, headers []header) []byte {
 	return append(dst, `},`...)
 }
 
-func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
+func selectHeaders(from *fasthttp.Response, names ...string) (headers []header) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
 			headers = append(headers, header{name, string(value)})
@@ -77,8 +77,8 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	return headers
 }
 
-func errorEvent(lane string, from *fasthttp.Response) []byte {
-	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderRetained)
+func errorMessage(lane string, from *fasthttp.Response) []byte {
+	headers := selectHeaders(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderRetained)
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 
@@ -91,11 +91,11 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the response to response.steer. It contains the input of the request, so that
+// steerFailedMessage returns the response to response.steer. It contains the input of the request, so that
 // the client can send this input in a response.create.
-func steerFailed(d *jsonx.Doc) []byte {
+func steerFailedMessage(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
-	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
+	dst = append(dst, codeSteerUnsupported+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
 	for i, name := range [...]string{"previous_response_id", "input"} {
 		if i > 0 {
 			dst = append(dst, ',')

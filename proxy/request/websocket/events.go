@@ -10,21 +10,21 @@ import (
 // eventWriter converts stream events to messages. It stores the response contained in the last
 // event, so that later turns can continue it.
 type eventWriter struct {
-	peer     *peer
-	lanes    *lanes
-	turn     *turn
-	to, from *lane
-	stored   bool // whether the response was stored
-	leftOut  int
-	headers  []header // headers of the response, which the first event carries
-	lead     []byte   // bytes with which every message on a named lane begins
-	pieces   [][]byte
+	peer             *peer
+	lanes            *lanes
+	turn             *turn
+	toLane, fromLane *lane
+	isStored         bool // whether the response was stored
+	omittedEvents    int
+	responseHeaders  []header // headers of the response, which the first event carries
+	messagePrefix    []byte   // bytes with which every message on a named lane begins
+	pieces           [][]byte
 }
 
 var (
-	eventLine = []byte("event: ")
-	dataLine  = []byte("data: ")
-	eventEnd  = []byte("\n\n")
+	eventPrefix = []byte("event: ")
+	dataPrefix  = []byte("data: ")
+	eventEnd    = []byte("\n\n")
 )
 
 // Write implements io.Writer. p contains complete events, each of which has one data line. Write
@@ -36,13 +36,13 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 		var event []byte
 		event, rest, _ = bytes.Cut(rest, eventEnd)
 		name, data, ok := bytes.Cut(event, []byte{'\n'})
-		if name, named := bytes.CutPrefix(name, eventLine); ok && named {
+		if name, named := bytes.CutPrefix(name, eventPrefix); ok && named {
 			if string(name) == "error" {
-				w.leftOut++
+				w.omittedEvents++
 				continue
 			}
-			data, _ = bytes.CutPrefix(data, dataLine)
-			if err := w.peer.send(w.message(name, data)...); err != nil {
+			data, _ = bytes.CutPrefix(data, dataPrefix)
+			if err := w.peer.send(w.encodeMessage(name, data)...); err != nil {
 				return 0, err
 			}
 		}
@@ -50,21 +50,21 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *eventWriter) message(name, data []byte) [][]byte {
+func (w *eventWriter) encodeMessage(name, data []byte) [][]byte {
 	w.pieces = w.pieces[:0]
-	if len(w.lead) > 0 {
-		w.pieces = append(w.pieces, w.lead)
+	if len(w.messagePrefix) > 0 {
+		w.pieces = append(w.pieces, w.messagePrefix)
 	}
 	// This event carries what a POST has in its response headers.
-	if len(w.headers) > 0 && string(name) == "response.created" {
-		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.headers))
+	if len(w.responseHeaders) > 0 && string(name) == "response.created" {
+		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.responseHeaders))
 	}
 	before := len(w.pieces)
 	switch string(name) {
 	case "response.completed", "response.incomplete":
-		w.response(data, true)
+		w.appendResponseEvent(data, true)
 	case "response.created", "response.in_progress", "response.failed":
-		w.response(data, false)
+		w.appendResponseEvent(data, false)
 	default:
 		w.pieces = append(w.pieces, data)
 	}
@@ -74,14 +74,14 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	return w.pieces
 }
 
-// response appends the pieces of an event that contains a response. If the turn continues an
+// appendResponseEvent appends the pieces of an event that contains a response. If the turn continues an
 // earlier response, it adds that response's id. If ended is true, it stores the response.
-func (w *eventWriter) response(data []byte, ended bool) {
-	if w.turn.previous == "" && !ended && w.leftOut == 0 {
+func (w *eventWriter) appendResponseEvent(data []byte, ended bool) {
+	if w.turn.previousID == "" && !ended && w.omittedEvents == 0 {
 		w.pieces = append(w.pieces, data)
 		return
 	}
-	p := parsers.Get().(*parser)
+	p := parserPool.Get().(*parser)
 	defer p.recycle()
 	if p.doc.Parse(data, eventOptions) != nil {
 		panic("BUG: an event is not JSON")
@@ -89,15 +89,15 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	response := p.doc.Root().Get("response")
 	if ended {
 		output := response.Get("output").Raw()
-		w.lanes.keep(w.to, w.from, textOf(response.Get("id")), w.turn.input, output[1:len(output)-1])
-		w.stored = true
+		w.lanes.storeResponse(w.toLane, w.fromLane, stringValue(response.Get("id")), w.turn.input, output[1:len(output)-1])
+		w.isStored = true
 	}
-	if number := p.doc.Root().Get("sequence_number"); w.leftOut > 0 {
+	if number := p.doc.Root().Get("sequence_number"); w.omittedEvents > 0 {
 		n, _ := number.Int()
-		p.edits.Set(number, strconv.AppendInt(nil, n-int64(w.leftOut), 10))
+		p.edits.Set(number, strconv.AppendInt(nil, n-int64(w.omittedEvents), 10))
 	}
-	if w.turn.previous != "" {
-		p.edits.Set(response.Get("previous_response_id"), append(append([]byte{'"'}, w.turn.previous...), '"'))
+	if w.turn.previousID != "" {
+		p.edits.Set(response.Get("previous_response_id"), append(append([]byte{'"'}, w.turn.previousID...), '"'))
 	}
 	w.pieces = p.edits.Segments(w.pieces, data)
 }

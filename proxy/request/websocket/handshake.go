@@ -15,8 +15,8 @@ import (
 
 // These are the sizes of a connection's permanent buffers. Larger messages bypass these buffers.
 const (
-	readBuffer  = 1 << 10
-	writeBuffer = 2 << 10
+	readBufferSize  = 1 << 10
+	writeBufferSize = 2 << 10
 )
 
 // handshake is the http.ResponseWriter for websocket.Accept. It records the response, which
@@ -24,7 +24,7 @@ const (
 type handshake struct {
 	header http.Header
 	status int
-	conn   *lateConn
+	conn   *deferredConn
 }
 
 func (h *handshake) Header() http.Header         { return h.header }
@@ -33,12 +33,12 @@ func (h *handshake) WriteHeader(status int)      { h.status = status }
 
 func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(
-		bufio.NewReaderSize(h.conn, readBuffer), bufio.NewWriterSize(h.conn, writeBuffer)), nil
+		bufio.NewReaderSize(h.conn, readBufferSize), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
 }
 
-func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
+func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
-	if n := body.Announced(from); n > 0 || n == -1 { // for a GET without a body, the length is -2
+	if n := body.AnnouncedLength(from); n > 0 || n == -1 { // for a GET without a body, the length is -2
 		ctx.SetConnectionClose()
 		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
 	}
@@ -54,8 +54,8 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first value
 		request.Header.Del("Sec-Websocket-Version")
 	}
-	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
-	p := &peer{late: h.conn, writing: make(chan struct{}, 1)}
+	h := &handshake{header: http.Header{}, conn: &deferredConn{serverConn: ctx.Conn()}}
+	p := &peer{deferredConn: h.conn, writeSlot: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // origins are checked as for every other request
 		CompressionMode:    websocket.CompressionDisabled,

@@ -13,7 +13,7 @@ import (
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
-		f := frameHeads{most: func() int64 { return most }}
+		f := frameHeaderScanner{maxMessage: func() int64 { return most }}
 		var wire []byte
 		// Offset in wire at which the frame header that makes the message too large ends.
 		message, at := uint64(0), -1
@@ -55,8 +55,8 @@ func TestFrameHeads(t *testing.T) {
 		for done := 0; done < len(wire); {
 			n := rapid.IntRange(1, len(wire)-done).Draw(t, "read")
 			f.scan(wire[done : done+n])
-			if done += n; (f.wrong == errAnnounced) != (at >= 0 && done >= at) {
-				t.Fatalf("%v behind %d of %d bytes, want it too long at %d", f.wrong, done, len(wire), at)
+			if done += n; (f.violation == errAnnouncedTooLarge) != (at >= 0 && done >= at) {
+				t.Fatalf("%v behind %d of %d bytes, want it too long at %d", f.violation, done, len(wire), at)
 			}
 		}
 	})
@@ -64,21 +64,21 @@ func TestFrameHeads(t *testing.T) {
 
 // TestEmptyFrames checks the maximum number of empty frames in a message. Pings do not count.
 func TestEmptyFrames(t *testing.T) {
-	f := frameHeads{most: func() int64 { return 300 }}
+	f := frameHeaderScanner{maxMessage: func() int64 { return 300 }}
 	empty, piece, ping := []byte{0, 0x80, 1, 2, 3, 4}, []byte{0, 1, 'x'}, []byte{0x89, 0}
 	for range 3 {
 		f.scan([]byte{1, 0})
-		for range mostEmptyFrames - 1 {
+		for range maxEmptyFrames - 1 {
 			f.scan(ping)
 			f.scan(empty)
 		}
 		f.scan(piece)
-		if f.wrong != nil {
-			t.Fatal(f.wrong)
+		if f.violation != nil {
+			t.Fatal(f.violation)
 		}
 	}
-	if f.scan(empty); f.wrong != errEmptyFrames {
-		t.Errorf("%v behind one frame more", f.wrong)
+	if f.scan(empty); f.violation != errEmptyFrames {
+		t.Errorf("%v behind one frame more", f.violation)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestEmptyFrames(t *testing.T) {
 // not valid UTF-8, no matter how the bytes are split across reads.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := frameHeads{most: func() int64 { return 300 }}
+		f := frameHeaderScanner{maxMessage: func() int64 { return 300 }}
 		reason := rapid.SampledFrom([]string{"", "bye", "再见", "\xff", "bye\xf0\x9f\x98", "\xed\xa0\x80"}).Draw(t, "reason")
 		mask := [4]byte{7, 0, 0xff, 0x5a}
 		wire := append([]byte{1, 0x80 | 3, 0, 0, 0, 0, 'a', 0xff, 'c', 0x88, 0x80 | byte(2+len(reason))}, mask[:]...)
@@ -96,16 +96,16 @@ func TestCloseReason(t *testing.T) {
 		end := len(wire)
 		wire = append(wire, "what follows"...)
 		bad, seen := !utf8.ValidString(reason), 0
-		for done := 0; done < len(wire) && f.wrong == nil; {
+		for done := 0; done < len(wire) && f.violation == nil; {
 			n := rapid.IntRange(1, len(wire)-done).Draw(t, "read")
 			seen += f.scan(wire[done : done+n])
 			done += n
 		}
-		if want := end - 1; bad && (f.wrong != errCloseReason || seen != want) {
-			t.Fatalf("%v: %d bytes were seen, want %d", f.wrong, seen, want)
+		if want := end - 1; bad && (f.violation != errCloseReason || seen != want) {
+			t.Fatalf("%v: %d bytes were seen, want %d", f.violation, seen, want)
 		}
-		if !bad && f.wrong != nil {
-			t.Fatal(f.wrong)
+		if !bad && f.violation != nil {
+			t.Fatal(f.violation)
 		}
 	})
 }

@@ -8,25 +8,25 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory limits the conversations on all connections to half of the memory for bodies, so that
+// conversationMemory limits the conversations on all connections to half of the memory for bodies, so that
 // stored conversations do not block calls. If there is more than one key, the conversations of one
 // key may use a quarter of the memory for bodies. A single conversation may exceed this quarter.
-type memory struct {
-	bodies *limit.Memory
-	held   atomic.Int64
+type conversationMemory struct {
+	bodyMemory *limit.Memory
+	reserved   atomic.Int64
 }
 
 // reserve reserves n bytes, or returns false. ofKey counts the bytes in the key's conversations,
 // and may be nil.
-func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
+func (m *conversationMemory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
-		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
+		if sum := ofKey.Add(n); sum > n && sum > m.bodyMemory.Limit()/4 {
 			ofKey.Add(-n)
 			return false
 		}
 	}
-	if m.held.Add(n) > m.bodies.Limit()/2 || !m.bodies.Reserve(n) {
-		m.held.Add(-n)
+	if m.reserved.Add(n) > m.bodyMemory.Limit()/2 || !m.bodyMemory.Reserve(n) {
+		m.reserved.Add(-n)
 		if ofKey != nil {
 			ofKey.Add(-n)
 		}
@@ -35,12 +35,12 @@ func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
 	return true
 }
 
-func (m *memory) discard(n int64, ofKey *atomic.Int64) {
+func (m *conversationMemory) discard(n int64, ofKey *atomic.Int64) {
 	if ofKey != nil {
 		ofKey.Add(-n)
 	}
-	m.held.Add(-n)
-	m.bodies.Discard(n)
+	m.reserved.Add(-n)
+	m.bodyMemory.ReleaseGarbage(n)
 }
 
 // maxLanes is the protocol's maximum number of named lanes.
@@ -51,53 +51,53 @@ const maxLanes = 32
 // conversations together exceed the maximum size of a request, lanes drops the least recently used
 // lane first.
 type lanes struct {
-	memory *memory
-	ofKey  *atomic.Int64 // bytes in the key's conversations on all connections; nil if not counted
-	limit  func() int64
-	list   []*lane // ordered by use; the most recently used lane is last
-	named  int
+	memory     *conversationMemory
+	keyBytes   *atomic.Int64 // bytes in the key's conversations on all connections; nil if not counted
+	limit      func() int64
+	list       []*lane // ordered by use; the most recently used lane is last
+	namedCount int
 }
 
 type lane struct {
-	name  string // empty for the default lane
-	last  string // id of the last response; empty if there is none
-	items []byte // elements of input, separated by commas
+	name           string // empty for the default lane
+	lastResponseID string // id of the last response; empty if there is none
+	inputItems     []byte // elements of input, separated by commas
 }
 
-// at returns the lane with the given name, or nil if there are too many lanes.
-func (l *lanes) at(name string) *lane {
+// getOrCreate returns the lane with the given name, or nil if there are too many lanes.
+func (l *lanes) getOrCreate(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
 	case i >= 0:
 		x := l.list[i]
 		l.list = append(slices.Delete(l.list, i, i+1), x)
 		return x
-	case name != "" && l.named == maxLanes:
+	case name != "" && l.namedCount == maxLanes:
 		return nil
 	case name != "":
-		l.named++
+		l.namedCount++
 	}
 	x := &lane{name: name}
 	l.list = append(l.list, x)
 	return x
 }
 
-// holding returns the lane whose last response has the given id, or nil.
-func (l *lanes) holding(id string) *lane {
+// findByResponse returns the lane whose last response has the given id, or nil.
+func (l *lanes) findByResponse(id string) *lane {
 	for _, x := range l.list {
-		if x.last == id && id != "" {
+		if x.lastResponseID == id && id != "" {
 			return x
 		}
 	}
 	return nil
 }
 
-// keep stores a response as the last response of lane x. The lane then contains the conversation of
+// storeResponse stores a response as the last response of lane x. The lane then contains the conversation of
 // from (unless from is nil), followed by the input of the request and the output.
-func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
+func (l *lanes) storeResponse(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
-	if from != nil && len(from.items) > 0 {
-		parts = append(parts, from.items)
+	if from != nil && len(from.inputItems) > 0 {
+		parts = append(parts, from.inputItems)
 	}
 	if len(input) > 0 && len(parts) > 0 {
 		parts = append(parts, comma)
@@ -112,12 +112,12 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 		size += int64(len(p))
 	}
 	if !l.makeRoom(x, from, size) {
-		l.drop(x)
+		l.dropLane(x)
 		return
 	}
 	items := slices.Concat(parts...)
-	l.drop(x)
-	x.last, x.items = id, items
+	l.dropLane(x)
+	x.lastResponseID, x.inputItems = id, items
 }
 
 // makeRoom reserves n bytes for lane x. If necessary, it drops the conversations in lanes other
@@ -127,28 +127,28 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 		held := n
 		for _, other := range l.list {
 			if other != x {
-				held += int64(len(other.items))
+				held += int64(len(other.inputItems))
 			}
 		}
-		if held <= l.limit() && l.memory.reserve(n, l.ofKey) {
+		if held <= l.limit() && l.memory.reserve(n, l.keyBytes) {
 			return true
 		}
-		i := slices.IndexFunc(l.list, func(y *lane) bool { return y != x && y != from && len(y.items) > 0 })
+		i := slices.IndexFunc(l.list, func(y *lane) bool { return y != x && y != from && len(y.inputItems) > 0 })
 		if i < 0 {
 			return false
 		}
-		l.drop(l.list[i])
+		l.dropLane(l.list[i])
 	}
 }
 
-func (l *lanes) drop(x *lane) {
-	l.memory.discard(int64(len(x.items)), l.ofKey)
-	x.last, x.items = "", nil
+func (l *lanes) dropLane(x *lane) {
+	l.memory.discard(int64(len(x.inputItems)), l.keyBytes)
+	x.lastResponseID, x.inputItems = "", nil
 }
 
 func (l *lanes) release() {
 	for _, x := range l.list {
-		l.drop(x)
+		l.dropLane(x)
 	}
 	l.list = nil
 }

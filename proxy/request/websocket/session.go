@@ -19,52 +19,52 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is how long a connection may be without a call. This time is limited because an idle
+// idleTimeout is how long a connection may be without a call. This time is limited because an idle
 // connection may store conversations.
-const idleTime = 10 * time.Minute
+const idleTimeout = 10 * time.Minute
 
 // session is a client's connection. Its goroutine reads from the connection until the connection
 // ends.
 type session struct {
-	terms  *terms
-	key    *auth.Key
-	raw    net.Conn     // the server's connection
-	client *listen.Conn // the listen.Conn wrapped by raw; nil in tests
-	peer   *peer
-	calls  calls
-	timer  *time.Timer
-	opened func(*session)
-	closed func(*session)
+	shared     *sharedState
+	key        *auth.Key
+	serverConn net.Conn     // the server's connection
+	client     *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	peer       *peer
+	calls      callQueue
+	timer      *time.Timer
+	onOpen     func(*session)
+	onClose    func(*session)
 }
 
 func newSession(
-	t *terms, ctx *fasthttp.RequestCtx, key *auth.Key, p *peer, opened, closed func(*session),
+	t *sharedState, ctx *fasthttp.RequestCtx, key *auth.Key, p *peer, opened, closed func(*session),
 ) *session {
 	s := &session{
-		terms: t, key: key, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), peer: p, opened: opened, closed: closed,
+		shared: t, key: key, serverConn: ctx.Conn(), client: listen.UnwrapConn(ctx.Conn()), peer: p, onOpen: opened, onClose: closed,
 	}
-	p.refused, p.guard = t.services.Calls, t.services.Guard
+	p.rejections, p.guard = t.services.Calls, t.services.Guard
 	bodyLimit := func() int64 { return t.bodyLimit(key) }
-	p.late.heads.most = bodyLimit
+	p.deferredConn.headerScanner.maxMessage = bodyLimit
 	now := time.Now()
-	s.calls = calls{
-		terms: t, key: key, peer: p, raw: s.raw, client: s.client,
-		shown: listen.PeerOf(s.raw), until: now.Add(longest), idleSince: now,
+	s.calls = callQueue{
+		shared: t, key: key, peer: p, serverConn: s.serverConn, client: s.client,
+		certPeer: listen.TLSPeer(s.serverConn), expiresAt: now.Add(maxConnAge), idleSince: now,
 		lanes: lanes{
-			memory: &t.memory, limit: bodyLimit, ofKey: call.ConversationsOf(t.services.Current(), key),
+			memory: &t.conversations, limit: bodyLimit, keyBytes: call.ConversationCounter(t.services.Current(), key),
 		},
 	}
-	s.calls.keepHead(ctx)
+	s.calls.saveHeaders(ctx)
 	return s
 }
 
 // takeConn receives the connection after fasthttp has sent the response. A plain connection leaves
 // fasthttp, which then releases its buffers (listen.Conn.DetachOnClose).
 func (s *session) takeConn(from net.Conn) {
-	g := s.terms.services.Guard
+	g := s.shared.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
-	if plain := setConn(from, s.raw, s.peer); plain != nil {
+	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
 		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.serve) })
 		return
 	}
@@ -74,44 +74,44 @@ func (s *session) takeConn(from net.Conn) {
 // setConn sets the peer's connection. If the connection is plain and leaves fasthttp, setConn
 // returns it.
 func setConn(from, raw net.Conn, p *peer) *listen.Conn {
-	listen.Upgraded(raw)
+	listen.StopFramingCheck(raw)
 	plain, ok := raw.(*listen.Conn)
 	if !ok {
-		p.late.Conn = from
+		p.deferredConn.Conn = from
 		return nil
 	}
-	p.late.Conn = plain
+	p.deferredConn.Conn = plain
 	return plain
 }
 
 func (s *session) serve() {
-	defer s.end()
-	g := s.terms.services.Guard
-	defer g.Catch(guard.WebSocket, s.peer.panicked)
+	defer s.endSession()
+	g := s.shared.services.Guard
+	defer g.Catch(guard.WebSocket, s.peer.closePanicked)
 	g.Point("websocket.serve")
 	if s.client != nil {
-		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
+		s.client.SetWriteTimeout(s.shared.services.Current().Config.Timeouts.Write.D())
 	}
 	s.peer.ws.SetReadLimit(-1) // receive enforces its own limit
-	s.opened(s)
-	if code, reason := s.terms.verdict(s.key); code != 0 {
+	s.onOpen(s)
+	if code, reason := s.shared.checkConn(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
 	}
-	s.timer = time.AfterFunc(idleTime, s.tick)
+	s.timer = time.AfterFunc(idleTimeout, s.checkTimeouts)
 	s.timer.Reset(pingEvery) // set after the assignment, because tick uses the timer field
-	for s.next() {
+	for s.handleNext() {
 	}
 }
 
-func (s *session) next() bool {
+func (s *session) handleNext() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
-	case errors.Is(err, errAnnounced):
-		s.tooLarge(apierr.TooLarge(s.terms.bodyLimit(s.key)))
+	case errors.Is(err, errAnnouncedTooLarge):
+		s.rejectTooLarge(apierr.TooLarge(s.shared.bodyLimit(s.key)))
 		return false
 	case err != nil:
-		s.readFailed(err)
+		s.closeAfterReadError(err)
 		return false
 	case kind != websocket.MessageText:
 		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
@@ -120,31 +120,31 @@ func (s *session) next() bool {
 	m, err := s.receive(r)
 	if refused := (*apierr.Error)(nil); errors.As(err, &refused) {
 		if refused.Code == apierr.CodeRequestTooLarge {
-			s.tooLarge(refused)
+			s.rejectTooLarge(refused)
 			return false
 		}
-		s.calls.refuse("", refused)
+		s.calls.rejectMessage("", refused)
 		return true
 	}
 	if err != nil {
-		s.readFailed(err)
+		s.closeAfterReadError(err)
 		return false
 	}
-	return s.handle(m)
+	return s.handleMessage(m)
 }
 
-func (s *session) tooLarge(refused *apierr.Error) {
-	s.calls.refuse("", refused)
-	s.linger()
+func (s *session) rejectTooLarge(refused *apierr.Error) {
+	s.calls.rejectMessage("", refused)
+	s.lingerOnClose()
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger lets a client that is still sending read why the connection is closed.
-func (s *session) linger() { linger(s.client) }
+// lingerOnClose lets a client that is still sending read why the connection is closed.
+func (s *session) lingerOnClose() { lingerOnClose(s.client) }
 
-func linger(client *listen.Conn) {
+func lingerOnClose(client *listen.Conn) {
 	if client != nil {
-		client.Linger()
+		client.LingerOnClose()
 	}
 }
 
@@ -155,12 +155,12 @@ const (
 	typeCancel    = "response.cancel" // exists only in other APIs
 )
 
-// handle handles a message. It returns false if the connection has ended.
-func (s *session) handle(m *message) bool {
-	p := parsers.Get().(*parser)
+// handleMessage handles a message. It returns false if the connection has ended.
+func (s *session) handleMessage(m *message) bool {
+	p := parserPool.Get().(*parser)
 	defer p.recycle()
 	var v [memberCount]jsonx.Value
-	kind, refused := p.read(m.bytes, &v)
+	kind, refused := p.parseMessage(m.bytes, &v)
 	if refused != nil && !utf8.Valid(m.bytes) {
 		m.release()
 		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
@@ -170,30 +170,30 @@ func (s *session) handle(m *message) bool {
 	case refused != nil:
 	case kind == typeCreate:
 		var t *turn
-		if t, refused = p.turn(m, &v); refused == nil {
+		if t, refused = p.parseTurn(m, &v); refused == nil {
 			if refused = s.calls.enqueue(t); refused == nil {
 				return true
 			}
 			m.release()
-			s.calls.refuse(t.lane, refused)
+			s.calls.rejectMessage(t.laneName, refused)
 			return true
 		}
 	case kind == typeSteer:
 		if refused = s.chargeRequest(); refused == nil {
-			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails as well
+			_ = s.peer.send(steerFailedMessage(&p.doc)) // if this fails, reading fails as well
 		}
 	case kind == typeProcessed: // needs no response
 		if !s.calls.acknowledge() {
 			refused = s.chargeRequest()
 		}
 	case kind == typeCancel:
-		refused = errCancel
+		refused = errCancelUnsupported
 	default:
 		refused = apierr.Invalid("type", apierr.CodeInvalidValue, "type must be response.create.")
 	}
 	m.release()
 	if refused != nil {
-		s.calls.refuse("", refused)
+		s.calls.rejectMessage("", refused)
 	}
 	return true
 }
@@ -201,21 +201,21 @@ func (s *session) handle(m *message) bool {
 // chargeRequest charges the key for a message that does not become a call. It returns an error if
 // the key has no requests per minute left.
 func (s *session) chargeRequest() *apierr.Error {
-	return call.ChargeRequest(s.terms.services.Current(), s.key, time.Now())
+	return call.ChargeRequest(s.shared.services.Current(), s.key, time.Now())
 }
 
-// readFailed closes the connection after a failed read. If the connection has failed or was closed,
+// closeAfterReadError closes the connection after a failed read. If the connection has failed or was closed,
 // it sends no close frame.
-func (s *session) readFailed(err error) {
-	if code, reason := closeFor(err); code != 0 {
+func (s *session) closeAfterReadError(err error) {
+	if code, reason := errorCloseCode(err); code != 0 {
 		if errors.Is(err, errEmptyFrames) {
-			s.linger()
+			s.lingerOnClose()
 		}
 		s.peer.close(code, reason)
 	}
 }
 
-func closeFor(err error) (code websocket.StatusCode, reason string) {
+func errorCloseCode(err error) (code websocket.StatusCode, reason string) {
 	var failed net.Error
 	switch {
 	case errors.Is(err, errSlow):
@@ -231,33 +231,33 @@ func closeFor(err error) (code websocket.StatusCode, reason string) {
 	return websocket.StatusProtocolError, ""
 }
 
-func (s *session) end() {
+func (s *session) endSession() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.calls.end()
+	s.calls.endConn()
 	_ = s.peer.ws.CloseNow()
-	s.closed(s)
+	s.onClose(s)
 }
 
-func (s *session) tick() {
-	defer s.terms.services.Guard.Catch(guard.WebSocket, nil)
-	s.terms.services.Guard.Point("websocket.tick")
+func (s *session) checkTimeouts() {
+	defer s.shared.services.Guard.Catch(guard.WebSocket, nil)
+	s.shared.services.Guard.Point("websocket.tick")
 	idle := s.calls.idle()
 	switch {
-	case s.calls.outlived() && s.calls.endIdle():
-		s.peer.refuse("", errOutlived)
-		s.peer.close(websocket.StatusNormalClosure, reasonOutlived)
+	case s.calls.isExpired() && s.calls.endIfIdle():
+		s.peer.sendError("", errConnExpired)
+		s.peer.close(websocket.StatusNormalClosure, reasonExpired)
 		return
-	case idle >= idleTime && s.calls.endIdle():
+	case idle >= idleTimeout && s.calls.endIfIdle():
 		s.peer.close(websocket.StatusNormalClosure, "the connection was idle")
 		return
 	}
-	if !s.peer.ping() && idle > 0 {
+	if !s.peer.answersPing() && idle > 0 {
 		_ = s.peer.ws.CloseNow()
 		return
 	}
-	if !s.peer.ended.Load() {
+	if !s.peer.hasEnded.Load() {
 		s.timer.Reset(pingEvery)
 	}
 }

@@ -23,40 +23,40 @@ import (
 // Socket is a client's WebSocket connection for protocols other than the Responses protocol. Only
 // one goroutine may read from it. Any goroutine may write to it and close it.
 type Socket struct {
-	services *call.Services
-	peer     *peer
-	raw      net.Conn     // the server's connection
-	client   *listen.Conn // the listen.Conn wrapped by raw; nil in tests
-	shown    *cert.Peer   // identity from the client's TLS certificate, or nil
-	head     []header     // headers of the upgrade that each request repeats
-	most     atomic.Int64
-	waiting  atomic.Bool
-	answer   []byte // response headers for the handshake
-	serve    func()
+	services          *call.Services
+	peer              *peer
+	serverConn        net.Conn     // the server's connection
+	client            *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	certPeer          *cert.Peer   // identity from the client's TLS certificate, or nil
+	upgradeHeaders    []header     // headers of the upgrade that each request repeats
+	maxAnnounced      atomic.Int64
+	isReceiving       atomic.Bool
+	handshakeResponse []byte // response headers for the handshake
+	serveFunc         func()
 }
 
 // NewSocket returns the Socket for a request that has not been upgraded yet. Accept completes the
 // handshake.
 func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	return &Socket{
-		services: services, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), shown: listen.PeerOf(ctx.Conn()),
-		head: headOf(ctx, services),
+		services: services, serverConn: ctx.Conn(), client: listen.UnwrapConn(ctx.Conn()), certPeer: listen.TLSPeer(ctx.Conn()),
+		upgradeHeaders: repeatedHeaders(ctx, services),
 	}
 }
 
 // SetKey sets the credential for later requests. It is used for clients that cannot set the header.
 func (s *Socket) SetKey(key string) {
-	s.head = append(s.head, header{fasthttp.HeaderAuthorization, "Bearer " + key})
+	s.upgradeHeaders = append(s.upgradeHeaders, header{fasthttp.HeaderAuthorization, "Bearer " + key})
 }
 
 // Accept checks a handshake and prepares the response, or returns an error. If the client offers
 // one of protocols, Accept selects it.
 func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.Error {
-	p, refused := accept(ctx, protocols...)
+	p, refused := acceptHandshake(ctx, protocols...)
 	if refused != nil {
 		return refused
 	}
-	p.guard, p.late.heads.most = s.services.Guard, s.most.Load
+	p.guard, p.deferredConn.headerScanner.maxMessage = s.services.Guard, s.maxAnnounced.Load
 	s.peer = p
 	return nil
 }
@@ -64,8 +64,8 @@ func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.E
 // Serve completes the handshake and runs f. It catches panics in f. It writes the response itself,
 // because fasthttp would not run f if writing the response failed.
 func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
-	s.answer = ctx.Response.Header.AppendBytes(nil)
-	s.serve = f
+	s.handshakeResponse = ctx.Response.Header.AppendBytes(nil)
+	s.serveFunc = f
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(s.takeConn)
 }
@@ -74,7 +74,7 @@ func (s *Socket) takeConn(from net.Conn) {
 	g := s.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
-	if plain := setConn(from, s.raw, s.peer); plain != nil {
+	if plain := setConn(from, s.serverConn, s.peer); plain != nil {
 		plain.DetachOnClose(func() { go g.Once(guard.WebSocket, s.run) })
 		return
 	}
@@ -82,28 +82,28 @@ func (s *Socket) takeConn(from net.Conn) {
 }
 
 func (s *Socket) run() {
-	defer s.cutOff()
-	defer s.services.Guard.Catch(guard.WebSocket, s.peer.panicked)
+	defer s.closeNow()
+	defer s.services.Guard.Catch(guard.WebSocket, s.peer.closePanicked)
 	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
 	// If this fails, all later reads and writes fail as well.
-	_, _ = s.peer.late.Conn.Write(s.answer)
-	s.answer = nil
+	_, _ = s.peer.deferredConn.Conn.Write(s.handshakeResponse)
+	s.handshakeResponse = nil
 	s.services.Guard.Point("websocket.serve")
 	s.peer.ws.SetReadLimit(-1) // Receive enforces its own limit
-	s.serve()
+	s.serveFunc()
 }
 
-func (s *Socket) cutOff() {
-	s.peer.ended.Store(true)
+func (s *Socket) closeNow() {
+	s.peer.hasEnded.Store(true)
 	if s.client != nil {
-		s.client.Leave()
+		s.client.MarkClientGone()
 	}
 	_ = s.peer.ws.CloseNow()
 }
 
-// Request returns a POST request with a JSON body on behalf of the connection's client.
-func (s *Socket) Request(path string, query, body []byte) *fasthttp.RequestCtx {
-	return request(callConn{Conn: s.raw, client: s.client, shown: s.shown}, path, query, s.head, [][]byte{body}, int64(len(body)))
+// NewRequest returns a POST request with a JSON body on behalf of the connection's client.
+func (s *Socket) NewRequest(path string, query, body []byte) *fasthttp.RequestCtx {
+	return newRequestCtx(callConn{Conn: s.serverConn, client: s.client, certPeer: s.certPeer}, path, query, s.upgradeHeaders, [][]byte{body}, int64(len(body)))
 }
 
 // SetWriteTimeout sets the timeout for later writes.
@@ -116,23 +116,23 @@ func (s *Socket) SetWriteTimeout(d time.Duration) {
 // Message is a client's message. The next Receive reuses its buffer.
 type Message struct {
 	message
-	counted *atomic.Int64
+	byteCounter *atomic.Int64
 }
 
 // NewMessage returns an empty Message. The memory of the message counts as an incomplete body. If
 // reading is not nil, it also counts the message's bytes.
 func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
-	return &Message{counted: reading}
+	return &Message{byteCounter: reading}
 }
 
 // Bytes returns the message.
 func (m *Message) Bytes() []byte { return m.bytes }
 
-const keptMessage = 64 << 10
+const maxKeptBuffer = 64 << 10
 
-// Release releases the memory of a large message.
-func (m *Message) Release() {
-	if cap(m.bytes) > keptMessage {
+// ReleaseIfLarge releases the memory of a large message.
+func (m *Message) ReleaseIfLarge() {
+	if cap(m.bytes) > maxKeptBuffer {
 		m.Free()
 	}
 }
@@ -151,16 +151,16 @@ func (m *Message) Free() {
 // After an error, the connection has been closed or is being closed with the required code. clean
 // reports whether the client has sent a close frame.
 func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err error) {
-	s.most.Store(announced)
-	s.waiting.Store(true)
+	s.maxAnnounced.Store(announced)
+	s.isReceiving.Store(true)
 	kind, r, err := s.peer.ws.Reader(context.Background())
-	s.waiting.Store(false)
+	s.isReceiving.Store(false)
 	if err == nil && kind != websocket.MessageText {
 		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
 		return false, errNotText
 	}
 	if err == nil {
-		err = s.fill(m, r, most)
+		err = s.readMessage(m, r, most)
 	}
 	if err == nil && !utf8.Valid(m.bytes) {
 		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
@@ -171,17 +171,17 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 	}
 	var refused *apierr.Error
 	switch {
-	case errors.Is(err, errAnnounced), errors.As(err, &refused):
+	case errors.Is(err, errAnnouncedTooLarge), errors.As(err, &refused):
 		if refused == nil {
 			refused = apierr.TooLarge(most)
 		}
-		linger(s.client)
+		lingerOnClose(s.client)
 		return false, refused
 	case websocket.CloseStatus(err) >= 0:
 		return true, err
 	}
-	if code, reason := closeFor(err); code != 0 {
-		linger(s.client)
+	if code, reason := errorCloseCode(err); code != 0 {
+		lingerOnClose(s.client)
 		s.peer.close(code, reason)
 	}
 	return false, err
@@ -189,28 +189,28 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 
 var errNotText = errors.New("the message is not text")
 
-// fill reads a message. It returns an *apierr.Error if the message is too large or no memory is
+// readMessage reads a message. It returns an *apierr.Error if the message is too large or no memory is
 // left.
-func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
+func (s *Socket) readMessage(m *Message, r io.Reader, most int64) error {
 	snap := s.services.Current()
 	rate, begun, armed := int64(snap.Config.Limits.UploadRate), time.Now(), time.Time{}
 	if cap(m.bytes) == 0 {
-		m.memory = body.NewReservation(s.services.Bodies, m.counted)
+		m.reservation = body.NewReservation(s.services.Bodies, m.byteCounter)
 	}
 	m.bytes = m.bytes[:0]
 	// The deadline is removed, because a client may be silent between messages.
-	defer func() { _ = s.raw.SetReadDeadline(time.Time{}) }()
+	defer func() { _ = s.serverConn.SetReadDeadline(time.Time{}) }()
 	for {
 		now := time.Now()
-		if body.Drips(now.Sub(begun), int64(len(m.bytes)), m.memory.Held(), rate) {
+		if body.IsTooSlow(now.Sub(begun), int64(len(m.bytes)), m.reservation.ReservedBytes(), rate) {
 			return errSlow
 		}
 		if now.Sub(armed) > time.Second {
-			_ = s.raw.SetReadDeadline(now.Add(snap.Config.Timeouts.ClientBody.D()))
+			_ = s.serverConn.SetReadDeadline(now.Add(snap.Config.Timeouts.ClientBody.D()))
 			armed = now
 		}
 		if len(m.bytes) == cap(m.bytes) && !m.grow(most) {
-			return body.MemoryFull()
+			return body.MemoryFullError()
 		}
 		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
 		m.bytes = m.bytes[:len(m.bytes)+n]
@@ -221,7 +221,7 @@ func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
-			return slowOr(err)
+			return mapTimeout(err)
 		}
 	}
 }
@@ -237,9 +237,11 @@ func (s *Socket) Close(code int, reason string) {
 // Discard closes a Socket whose upgrade gets an ordinary response.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
-// Ping reports whether the client answers a ping. It returns true without sending a ping if a
+// AnswersPing reports whether the client answers a ping. It returns true without sending a ping if a
 // message is being written, or if no Receive is running that could read the pong.
-func (s *Socket) Ping() bool { return !s.waiting.Load() || s.peer.ping() || !s.waiting.Load() }
+func (s *Socket) AnswersPing() bool {
+	return !s.isReceiving.Load() || s.peer.answersPing() || !s.isReceiving.Load()
+}
 
-// Cut closes the connection without a close frame.
-func (s *Socket) Cut() { _ = s.peer.ws.CloseNow() }
+// CloseNow closes the connection without a close frame.
+func (s *Socket) CloseNow() { _ = s.peer.ws.CloseNow() }

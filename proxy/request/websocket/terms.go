@@ -11,35 +11,35 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// terms are shared by all connections.
-type terms struct {
-	services *call.Services
-	draining func() bool
-	create   fasthttp.RequestHandler
-	prepare  fasthttp.RequestHandler // handles a call that generates no output
-	memory   memory
+// sharedState are shared by all connections.
+type sharedState struct {
+	services       *call.Services
+	draining       func() bool
+	createResponse fasthttp.RequestHandler
+	warmUp         fasthttp.RequestHandler // handles a call that generates no output
+	conversations  conversationMemory
 }
 
-// verdict returns the close code if a connection with the key must be closed. If the connection may
+// checkConn returns the close code if a connection with the key must be closed. If the connection may
 // continue, verdict returns 0.
-func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
+func (t *sharedState) checkConn(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
 		return websocket.StatusGoingAway, "the edge is about to end"
 	case !snap.Config.Responses.WebSocket:
 		return websocket.StatusGoingAway, "WebSocket is not served here any more"
-	case snap.Open():
-	case key == nil, !snap.Keys.Holds(key, time.Now()):
-		return websocket.StatusPolicyViolation, reasonKey
+	case snap.AllowsAnonymous():
+	case key == nil, !snap.Keys.MayContinue(key, time.Now()):
+		return websocket.StatusPolicyViolation, reasonInvalidKey
 	}
 	return 0, ""
 }
 
-const reasonKey = "the key is not valid any more"
+const reasonInvalidKey = "the key is not valid any more"
 
 // bodyLimit returns the maximum size of a message sent with a key, which is the limit for a request
 // body. It also limits the total size of the messages waiting on a connection, and the total size
 // of the connection's conversations.
-func (t *terms) bodyLimit(key *auth.Key) int64 {
-	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
+func (t *sharedState) bodyLimit(key *auth.Key) int64 {
+	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.BodyLimits())
 }

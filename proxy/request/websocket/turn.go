@@ -10,15 +10,15 @@ import (
 )
 
 type turn struct {
-	message  *message
-	lane     string // empty for the default lane
-	previous string // id of the response to continue; empty if there is none
-	warmUp   bool   // whether the turn generates no output
+	message    *message
+	laneName   string // empty for the default lane
+	previousID string // id of the response to continue; empty if there is none
+	isWarmUp   bool   // whether the turn generates no output
 
 	// The request body consists of head, the earlier conversation, input and tail. If no
 	// conversation can be added to the input, the body is just head.
-	head, input, tail [][]byte
-	joins             bool
+	bodyHead, input, bodyTail [][]byte
+	canPrepend                bool
 }
 
 const (
@@ -33,58 +33,58 @@ const (
 
 var memberNames = []string{"type", "stream_id", "previous_response_id", "generate", "stream", "input"}
 
-var messageMembers = jsonx.NewNames(memberNames...)
+var messageMembers = jsonx.NewNameIndex(memberNames...)
 
 type parser struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
 }
 
-var parsers = sync.Pool{New: func() any { return new(parser) }}
+var parserPool = sync.Pool{New: func() any { return new(parser) }}
 
 func (p *parser) recycle() {
 	p.doc.Reset()
 	p.edits.Reset()
-	parsers.Put(p)
+	parserPool.Put(p)
 }
 
-func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
+func (p *parser) parseMessage(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
 	if err := p.doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
-		return "", apierr.FromJSON(err, "")
+		return "", apierr.FromJSONError(err, "")
 	}
 	root := p.doc.Root()
 	if !root.IsObject() {
 		return "", apierr.Invalid("", apierr.CodeInvalidType, "A message must be a JSON object.")
 	}
 	if err := messageMembers.Fields(root, v[:]); err != nil {
-		return "", apierr.FromJSON(err, "")
+		return "", apierr.FromJSONError(err, "")
 	}
-	return textOf(v[memberType]), nil
+	return stringValue(v[memberType]), nil
 }
 
-func textOf(v jsonx.Value) string {
+func stringValue(v jsonx.Value) string {
 	if !v.IsString() {
 		return ""
 	}
 	return string(v.AppendText(nil))
 }
 
-// turn parses a message as a turn. The turn refers to the memory of the message.
-func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
-	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
-	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
-		return nil, errLaneName
+// parseTurn parses a message as a turn. The turn refers to the memory of the message.
+func (p *parser) parseTurn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
+	t := &turn{message: m, laneName: stringValue(v[memberLane]), previousID: stringValue(v[memberPrevious])}
+	if l := v[memberLane]; chat.IsGiven(l) && (!l.IsString() || !validLane(t.laneName)) {
+		return nil, errInvalidLane
 	}
-	if given := v[memberPrevious]; chat.Given(given) && !given.IsString() {
+	if given := v[memberPrevious]; chat.IsGiven(given) && !given.IsString() {
 		return nil, apierr.Invalid("previous_response_id", apierr.CodeInvalidType,
 			"previous_response_id must be a string or null.")
 	}
 	generate, is := v[memberGenerate].Bool()
-	if chat.Given(v[memberGenerate]) && !is {
+	if chat.IsGiven(v[memberGenerate]) && !is {
 		return nil, apierr.Invalid("generate", apierr.CodeInvalidType, "generate must be true or false.")
 	}
-	t.warmUp = is && !generate
-	t.split(p, m.bytes, v)
+	t.isWarmUp = is && !generate
+	t.splitBody(p, m.bytes, v)
 	return t, nil
 }
 
@@ -97,7 +97,7 @@ var (
 	userEnd      = []byte{'}'}
 )
 
-func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
+func (t *turn) splitBody(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	for i, value := range v {
 		if i != memberInput && value.Exists() {
 			p.edits.Delete(value)
@@ -105,19 +105,19 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 	switch input := v[memberInput]; {
 	case input.IsString():
-		t.input, t.joins = [][]byte{userStart, input.Raw(), userEnd}, true
+		t.input, t.canPrepend = [][]byte{userStart, input.Raw(), userEnd}, true
 	case input.IsArray():
 		raw := input.Raw()
 		if items := bytes.TrimSpace(raw[1 : len(raw)-1]); len(items) > 0 {
 			t.input = [][]byte{items}
 		}
-		t.joins = true
-	case !chat.Given(input) && t.previous != "":
-		t.joins = true
+		t.canPrepend = true
+	case !chat.IsGiven(input) && t.previousID != "":
+		t.canPrepend = true
 	}
-	if !t.joins {
+	if !t.canPrepend {
 		p.edits.Add(p.doc.Root(), streamMember)
-		t.head = p.edits.Segments(nil, src)
+		t.bodyHead = p.edits.Segments(nil, src)
 		return
 	}
 	if input := v[memberInput]; input.Exists() {
@@ -127,22 +127,22 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	pieces := p.edits.Segments(nil, src)
 	for i, piece := range pieces {
 		if &piece[0] == &inputMember[0] {
-			t.head, t.tail = pieces[:i+1:i+1], pieces[i+1:]
+			t.bodyHead, t.bodyTail = pieces[:i+1:i+1], pieces[i+1:]
 		}
 	}
 }
 
-// body returns the pieces of the request body and their total size. before is inserted before the
+// bodyPieces returns the pieces of the request body and their total size. before is inserted before the
 // input.
-func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
-	pieces = append(pieces, t.head...)
-	if t.joins {
+func (t *turn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
+	pieces = append(pieces, t.bodyHead...)
+	if t.canPrepend {
 		pieces = append(pieces, before)
 		if len(before) > 0 && len(t.input) > 0 {
 			pieces = append(pieces, comma)
 		}
 		pieces = append(append(pieces, t.input...), inputEnd)
-		pieces = append(pieces, t.tail...)
+		pieces = append(pieces, t.bodyTail...)
 	}
 	for _, piece := range pieces {
 		size += int64(len(piece))

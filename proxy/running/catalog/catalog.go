@@ -15,8 +15,8 @@ import (
 	"penstock/routing"
 )
 
-// Public is the scope for requests without a key.
-const Public = ""
+// PublicScope is the scope for requests without a key.
+const PublicScope = ""
 
 // featureRetained is the feature of a model whose calls are copied to an operator's sink (hooks
 // with after). If a model does not have this feature, no data from its calls is stored.
@@ -45,9 +45,9 @@ type pageKey struct {
 
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
-	Body   []byte
-	ETag   string // weak, because pages that differ only in updated_at have the same ETag
-	second int64
+	Body           []byte
+	ETag           string // weak, because pages that differ only in updated_at have the same ETag
+	renderedSecond int64
 }
 
 // New returns the catalog for a configuration and its routes.
@@ -70,12 +70,12 @@ func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 		return c.render(v, now)
 	}
 	key, second := pageKey{v.Scope, v.Messages, v.Codex}, now.Unix()
-	if p, ok := c.pages.Get(key); ok && p.second == second {
+	if p, ok := c.pages.Get(key); ok && p.renderedSecond == second {
 		return p, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, ok := c.pages.Get(key); ok && p.second == second {
+	if p, ok := c.pages.Get(key); ok && p.renderedSecond == second {
 		return p, nil
 	}
 	p, err := c.render(v, now)
@@ -95,7 +95,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	shown := make(map[int]entry, len(c.static)) // keyed by model index
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
-			shown[i] = c.at(i, v, now)
+			shown[i] = c.entryAt(i, v, now)
 			if !v.Messages {
 				list.Data = append(list.Data, shown[i])
 			}
@@ -103,20 +103,20 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	}
 	if v.Messages {
 		names := slices.DeleteFunc(slices.Clone(c.names), func(n listedName) bool { _, ok := shown[n.model]; return !ok })
-		names, more, err := v.cut(names)
+		names, more, err := v.selectPage(names)
 		if err != nil {
 			return nil, err
 		}
 		for i := range names {
-			list.Data = append(list.Data, shown[names[i].model].as(&names[i]))
+			list.Data = append(list.Data, shown[names[i].model].underName(&names[i]))
 		}
-		list.messagesPage = pageOf(names, more)
+		list.messagesPage = newMessagesPage(names, more)
 	}
 	if v.Codex {
 		list.codexPage = &codexPage{Models: []codexModel{}}
 		for i := range c.static {
-			if e, ok := shown[i]; ok && e.forCodex() {
-				list.Models = append(list.Models, codexModelOf(&e, i, c.strict))
+			if e, ok := shown[i]; ok && e.supportsCodex() {
+				list.Models = append(list.Models, newCodexModel(&e, i, c.strict))
 			}
 		}
 	}
@@ -126,33 +126,33 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 // Model returns the entry of a model for a view. index is the index of the model's route, and name
 // is the name in the request.
 func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
-	e := c.at(index, v, now)
+	e := c.entryAt(index, v, now)
 	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
 		if i < 0 { // the name matched a pattern, so the entry has the model's id
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
-		return newPage(e.as(&c.names[i]), now.Unix())
+		return newPage(e.underName(&c.names[i]), now.Unix())
 	}
 	return newPage(e, now.Unix())
 }
 
-func (c *Catalog) at(i int, v *View, now time.Time) entry {
+func (c *Catalog) entryAt(i int, v *View, now time.Time) entry {
 	e := c.static[i]
-	if c.file.Retained(e.ID, v.Scope, v.Template) {
+	if c.file.IsCopied(e.ID, v.Scope, v.Template) {
 		e.SupportedFeatures = append(slices.Clone(e.SupportedFeatures), featureRetained)
 	}
-	e.live(&c.models[i], c.routes[i], now)
-	e.SupportedEndpoints = c.endpoints(e.SupportedEndpoints, c.routes[i])
+	e.setLiveMembers(&c.models[i], c.routes[i], now)
+	e.SupportedEndpoints = c.servedEndpoints(e.SupportedEndpoints, c.routes[i])
 	return e
 }
 
-func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
+func (c *Catalog) servedEndpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {
-		i := slices.IndexFunc(config.SomeEngines, func(e config.EngineEndpoint) bool { return e.Path == path })
+		i := slices.IndexFunc(config.EngineSpecificEndpoints, func(e config.EngineEndpoint) bool { return e.Path == path })
 		return i >= 0 && (c.strict || !slices.ContainsFunc(targets, func(t routing.Target) bool {
-			return t.Upstream.Engine().Path(config.SomeEngines[i].AtEngine) != ""
+			return t.Upstream.Engine().Path(config.EngineSpecificEndpoints[i].AtEngine) != ""
 		}))
 	}
 	return slices.DeleteFunc(slices.Clone(listed), missing)
@@ -163,7 +163,7 @@ func newPage(v any, second int64) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Page{Body: body, ETag: tag(body, second), second: second}, nil
+	return &Page{Body: body, ETag: pageETag(body, second), renderedSecond: second}, nil
 }
 
 func encode(v any) ([]byte, error) {
@@ -174,9 +174,9 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag returns the ETag of a page, which is a hash of everything except the rendering time. A client
+// pageETag returns the ETag of a page, which is a hash of everything except the rendering time. A client
 // that polls therefore gets "not modified" if nothing else has changed.
-func tag(page []byte, second int64) string {
+func pageETag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()
 	for found := true; found; {

@@ -59,9 +59,9 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns a model's entry for Codex. rank is the model's position in the list. Codex
+// newCodexModel returns a model's entry for Codex. rank is the model's position in the list. Codex
 // prefers the first model.
-func codexModelOf(e *entry, rank int, strict bool) codexModel {
+func newCodexModel(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
 		ShellType: "default", Visibility: "list", SupportedInAPI: true, Priority: rank,
@@ -100,8 +100,8 @@ func defaultEffort(efforts []string) string {
 	return efforts[0]
 }
 
-// forCodex reports whether Codex can use the model. Codex sends tools with every request.
-func (e *entry) forCodex() bool {
+// supportsCodex reports whether Codex can use the model. Codex sends tools with every request.
+func (e *entry) supportsCodex() bool {
 	unknown := e.SupportedFeatures == nil || slices.Equal(e.SupportedFeatures, []string{featureRetained})
 	tools := unknown || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
 	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")

@@ -66,12 +66,12 @@ type modelInfo struct {
 
 // newEntry fills in the members that do not change with time.
 func newEntry(m *config.Model, started int64) entry {
-	d := kinds[m.Kind]
+	d := defaultsByKind[m.Kind]
 	e := entry{
-		ID: m.ID, Object: "model", Created: orInt(m.Created, started), OwnedBy: or(m.OwnedBy, "penstock"),
-		Name: or(m.Name, m.ID), Kind: m.Kind, Task: or(m.Task, d.task),
-		SupportedEndpoints: m.Endpoints(), InputModalities: orList(m.InputModalities,
-			d.input), OutputModalities: orList(m.OutputModalities, d.output),
+		ID: m.ID, Object: "model", Created: firstNonZero(m.Created, started), OwnedBy: firstNonEmpty(m.OwnedBy, "penstock"),
+		Name: firstNonEmpty(m.Name, m.ID), Kind: m.Kind, Task: firstNonEmpty(m.Task, d.task),
+		SupportedEndpoints: m.Endpoints(), InputModalities: firstNonEmptyList(m.InputModalities,
+			d.input), OutputModalities: firstNonEmptyList(m.OutputModalities, d.output),
 		ContextLength: m.ContextLength, ModalityContextLengths: m.ModalityContextLengths,
 		MaxOutputLength: m.MaxOutputLength, CapacityTPM: m.CapacityTPM,
 		Pricing: m.Pricing, SupportedFeatures: m.SupportedFeatures,
@@ -79,82 +79,82 @@ func newEntry(m *config.Model, started int64) entry {
 	if v := m.Vision; v != nil {
 		e.Vision = &vision{v.MaxImageEdge, v.MaxPixels, v.MaxTokens, v.ContextLength, v.RetryAfterSeconds}
 	}
-	if efforts := effortsOf(m); efforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
-		e.ModelInfo = &modelInfo{efforts, unixOf(m.Deprecated), unixOf(m.Sunset)}
+	if efforts := allowedEfforts(m); efforts != nil || !m.Deprecated.IsZero() || !m.Sunset.IsZero() {
+		e.ModelInfo = &modelInfo{efforts, unixOrZero(m.Deprecated), unixOrZero(m.Sunset)}
 	}
 	return e
 }
 
-// effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
+// allowedEfforts returns the efforts that calls may request, or nil if it is unknown whether the model
 // supports reasoning. If the model supports reasoning but no efforts are configured, calls may
 // request any effort, and the engine gets the nearest one that it accepts.
-func effortsOf(m *config.Model) []string {
+func allowedEfforts(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
 	}
 	return m.SupportedReasoningEfforts
 }
 
-// live sets the members that change over time: readiness, capacity, and the values that only the
+// setLiveMembers sets the members that change over time: readiness, capacity, and the values that only the
 // engines report.
-func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
-	e.IsReady = r.Ready(now)
+func (e *entry) setLiveMembers(m *config.Model, r *routing.Route, now time.Time) {
+	e.IsReady = r.IsReady(now)
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
 	// If no engine is text-only, the edge sends images.
-	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() {
+	if m.Kind == config.KindChat && m.InputModalities == nil && !r.IsTextOnly() {
 		e.InputModalities = []string{"text", "image"}
 	}
-	e.Capacity = capacityOf(m, r, now)
+	e.Capacity = modelCapacity(m, r, now)
 }
 
-// capacityOf sums the pools that calls of the model's kind use. Separate pools are also listed
+// modelCapacity sums the pools that calls of the model's kind use. Separate pools are also listed
 // individually. A shared pool is not split. Some upstreams may share their slots between pools.
 // Their slots count in every pool that can use them, but only once in the sum.
-func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
+func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
 	if m.Kind == config.KindTranscription || m.Kind == config.KindSpeech {
 		pools = []upstreams.Pool{upstreams.PoolAudio}
 	}
-	c.pool = poolOf(r.Sum(pools, now))
-	if !r.SeparatePools() {
+	c.pool = newPool(r.PoolsCapacity(pools, now))
+	if !r.HasSeparatePools() {
 		return c
 	}
 	c.Modalities = make(map[string]pool, len(pools))
 	for _, p := range pools {
-		c.Modalities[p.String()] = poolOf(r.Capacity(p, now))
+		c.Modalities[p.String()] = newPool(r.Capacity(p, now))
 	}
 	return c
 }
 
-func poolOf(c routing.Capacity) pool {
+func newPool(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
 }
 
-func unixOf(at time.Time) int64 {
+func unixOrZero(at time.Time) int64 {
 	if at.IsZero() {
 		return 0
 	}
 	return at.Unix()
 }
 
-func or(a, b string) string {
+func firstNonEmpty(a, b string) string {
 	if a != "" {
 		return a
 	}
 	return b
 }
 
-func orInt(a, b int64) int64 {
+func firstNonZero(a, b int64) int64 {
 	if a != 0 {
 		return a
 	}
 	return b
 }
 
-func orList(a, b []string) []string {
+func firstNonEmptyList(a, b []string) []string {
 	if len(a) > 0 {
 		return a
 	}

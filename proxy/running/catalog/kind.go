@@ -2,13 +2,13 @@ package catalog
 
 import "penstock/config"
 
-// defaults are the properties of a kind if the configuration does not set them.
-type defaults struct {
+// kindDefaults are the properties of a kind if the configuration does not set them.
+type kindDefaults struct {
 	task          string
 	input, output []string
 }
 
-var kinds = map[string]defaults{
+var defaultsByKind = map[string]kindDefaults{
 	config.KindChat: {
 		task:  "text-generation",
 		input: []string{"text"}, output: []string{"text"},

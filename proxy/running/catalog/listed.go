@@ -62,7 +62,7 @@ func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {
 		m := &f.Models[i]
-		name := or(m.Name, m.ID)
+		name := firstNonEmpty(m.Name, m.ID)
 		names = append(names, listedName{m.ID, name, i})
 		for _, alias := range m.Aliases {
 			display := name + " (" + alias + ")"
@@ -86,7 +86,7 @@ type namedEntry struct {
 	added messagesEntry
 }
 
-func (e entry) as(name *listedName) namedEntry {
+func (e entry) underName(name *listedName) namedEntry {
 	e.ID = name.id
 	created := time.Unix(e.Created, 0).UTC().Format(time.RFC3339)
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
@@ -102,7 +102,7 @@ func (e namedEntry) MarshalJSON() ([]byte, error) {
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 
-func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
+func (v *View) selectPage(names []listedName) (page []listedName, more bool, err error) {
 	at := func(param, id string) (int, error) {
 		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })
 		if i < 0 {
@@ -128,7 +128,7 @@ func (v *View) cut(names []listedName) (page []listedName, more bool, err error)
 	return names[:min(limit, len(names))], len(names) > limit, nil
 }
 
-func pageOf(names []listedName, more bool) *messagesPage {
+func newMessagesPage(names []listedName, more bool) *messagesPage {
 	p := &messagesPage{HasMore: more}
 	if len(names) > 0 {
 		p.FirstID, p.LastID = &names[0].id, &names[len(names)-1].id

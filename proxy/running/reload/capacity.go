@@ -32,25 +32,25 @@ func (c CapacityChange) String() string {
 	var s string
 	switch c.Kind {
 	case string(config.Added):
-		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, count(c.SlotsAfter, "slot"))
+		s = fmt.Sprintf("%s: new, %s%s", c.Model, about, pluralize(c.SlotsAfter, "slot"))
 	case string(config.Removed):
-		s = fmt.Sprintf("%s: removed, had %s", c.Model, count(c.SlotsBefore, "slot"))
+		s = fmt.Sprintf("%s: removed, had %s", c.Model, pluralize(c.SlotsBefore, "slot"))
 	default:
-		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, count(c.SlotsAfter, "slot"))
+		s = fmt.Sprintf("%s: %d -> %s%s", c.Model, c.SlotsBefore, about, pluralize(c.SlotsAfter, "slot"))
 	}
 	if c.Added > 0 && c.Kind != string(config.Added) {
-		s += ", " + count(c.Added, "upstream") + " added"
+		s += ", " + pluralize(c.Added, "upstream") + " added"
 	}
 	if c.Draining > 0 {
-		s += ", " + count(c.Draining, "upstream") + " draining"
+		s += ", " + pluralize(c.Draining, "upstream") + " draining"
 	}
 	if c.Dropped > 0 && c.Kind != string(config.Removed) {
-		s += ", " + count(c.Dropped, "upstream") + " no longer used"
+		s += ", " + pluralize(c.Dropped, "upstream") + " no longer used"
 	}
 	return s
 }
 
-func count(n int, noun string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

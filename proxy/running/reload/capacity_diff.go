@@ -19,12 +19,12 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	// has reports whether an upstream is configured. It is set only for the new configuration.
-	has func(upstreams.ID) bool
+	// isConfigured reports whether an upstream is configured. It is set only for the new configuration.
+	isConfigured func(upstreams.ID) bool
 }
 
-// slotsOf sums the slots that calls of the model's kind can use at a route's upstreams.
-func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
+// routeSlots sums the slots that calls of the model's kind can use at a route's upstreams.
+func (s *capacitySide) routeSlots(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
 		if slices.Contains(ids, t.Upstream.ID()) {
@@ -35,13 +35,13 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 			continue
 		}
 		l := s.limits(t.Upstream)
-		slots += slotsFor(kind, l)
+		slots += slotsForKind(kind, l)
 		assumed = assumed || l.Source == engine.SlotsOfProfile || l.Source == engine.SlotsDefault
 	}
 	return slots, ids, assumed
 }
 
-func slotsFor(kind string, l upstreams.Limits) int {
+func slotsForKind(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
 		return l.Audio
@@ -62,18 +62,18 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 	for _, r := range next.routes.Routes() {
 		c := CapacityChange{Model: r.ID, Kind: string(config.Changed)}
 		var now, was []upstreams.ID
-		c.SlotsAfter, now, c.Assumed = next.slotsOf(r)
+		c.SlotsAfter, now, c.Assumed = next.routeSlots(r)
 		if slices.Contains(lost, r) {
 			c.SlotsAfter, c.Assumed = 0, false
 		}
 		if b := before[r.ID]; b != nil {
-			c.SlotsBefore, was, _ = old.slotsOf(b)
+			c.SlotsBefore, was, _ = old.routeSlots(b)
 		} else {
 			c.Kind = string(config.Added)
 		}
 		delete(before, r.ID)
-		c.Added = len(missing(now, was))
-		countRemoved(&c, missing(was, now), next)
+		c.Added = len(idsNotIn(now, was))
+		countRemoved(&c, idsNotIn(was, now), next)
 		if c.Kind == string(config.Added) || c.SlotsBefore != c.SlotsAfter || c.Added+c.Draining+c.Dropped > 0 {
 			out = append(out, c)
 		}
@@ -82,7 +82,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 		if before[r.ID] == nil {
 			continue
 		}
-		slots, ids, _ := old.slotsOf(r)
+		slots, ids, _ := old.routeSlots(r)
 		c := CapacityChange{Model: r.ID, Kind: string(config.Removed), SlotsBefore: slots}
 		countRemoved(&c, ids, next)
 		out = append(out, c)
@@ -92,7 +92,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 
 func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
-		if next.has(id) {
+		if next.isConfigured(id) {
 			c.Dropped++
 		} else {
 			c.Draining++
@@ -100,7 +100,7 @@ func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	}
 }
 
-func missing(a, b []upstreams.ID) (out []upstreams.ID) {
+func idsNotIn(a, b []upstreams.ID) (out []upstreams.ID) {
 	for _, id := range a {
 		if !slices.Contains(b, id) {
 			out = append(out, id)
@@ -130,14 +130,14 @@ func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *cap
 	if len(risky) == 0 {
 		return nil
 	}
-	plan.Probe(ctx, unknown)
+	plan.ProbeAdded(ctx, unknown)
 	return slices.DeleteFunc(risky, next.canServe)
 }
 
 // canServe reports whether at least one upstream that accepts calls has a slot for the model.
 func canServe(m *snapshot.Model) bool {
 	return slices.ContainsFunc(m.Route.Targets(), func(t routing.Target) bool {
-		return slotsFor(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
+		return slotsForKind(m.Config.Kind, t.Upstream.Limits()) > 0 && t.Upstream.UnavailableReason(t.Served) == ""
 	})
 }
 
@@ -146,13 +146,13 @@ func (s *capacitySide) canServe(r *routing.Route) bool {
 }
 
 func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) string {
-	if slotsFor(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
+	if slotsForKind(s.file.Models[r.Index].Kind, s.limits(t.Upstream)) == 0 {
 		return fmt.Sprintf("upstream %s: its concurrency has no slots for this kind of model", t.Upstream.Label())
 	}
 	return t.Upstream.UnavailableReason(t.Served)
 }
 
-func (s *capacitySide) problem(r *routing.Route) config.Problem {
+func (s *capacitySide) capacityProblem(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
 		if reason := s.unavailableReason(r, &t); !slices.Contains(reasons, reason) {
@@ -179,17 +179,17 @@ func WriteDiff(w io.Writer, old, next *config.File) error {
 		if err != nil {
 			return err
 		}
-		routes, err := routing.Build(f, plan, nil)
+		routes, err := routing.BuildTable(f, plan, nil)
 		if err != nil {
 			return err
 		}
-		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, has: plan.Has}
+		sides[i] = capacitySide{file: f, routes: routes, limits: plan.Limits, isConfigured: plan.Has}
 	}
 	for _, c := range compareCapacity(&sides[0], &sides[1], nil) {
-		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+		fmt.Fprintln(w, " ", plaintext.CleanLine(c.String()))
 	}
 	for _, c := range config.Diff(old, next) {
-		fmt.Fprintln(w, " ", plaintext.Line(c.String()))
+		fmt.Fprintln(w, " ", plaintext.CleanLine(c.String()))
 	}
 	return nil
 }

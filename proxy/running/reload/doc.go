@@ -7,7 +7,7 @@
 //	Reload         one reload from its Request to its Result; an operator waits for it
 //	readKeys       reads the file; if it is valid, its keys apply from here on (keys.go)
 //	judge          checks the other changes, and that no model loses its capacity (models.go)
-//	UseShared      applies keys of the fleet's store, in addition to the file's keys
+//	UseSharedKeys      applies keys of the fleet's store, in addition to the file's keys
 //	apply, commit  apply upstreams, queues and models, either all of them or none
 //
 // # Design

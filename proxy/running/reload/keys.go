@@ -7,12 +7,12 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// fileRead is a valid file whose keys have been applied.
-type fileRead struct {
+// loadedFile is a valid file whose keys have been applied.
+type loadedFile struct {
 	*config.File
-	keys    snapshot.Credentials
-	over    *snapshot.Snapshot // snapshot that was running when the file was read
-	changes []config.Change    // differences between over and the file
+	keys            snapshot.Credentials
+	runningSnapshot *snapshot.Snapshot // snapshot that was running when the file was read
+	changes         []config.Change    // differences between over and the file
 }
 
 // errSuperseded means that the files changed again before this reload could apply them.
@@ -21,18 +21,18 @@ var errSuperseded = errors.New("the files have changed again meanwhile")
 // readKeys reads the file. If the file is valid, readKeys applies the keys in it, even if the other
 // settings are rejected later. It does not wait for other reloads. If it returns nil or adds a
 // problem to res, nothing has changed.
-func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
-	r.reading.Lock()
-	defer r.reading.Unlock()
+func (r *Reloader) readKeys(q Request, res *Result) (*loadedFile, error) {
+	r.readMu.Lock()
+	defer r.readMu.Unlock()
 	if q.onRead != nil {
 		q.onRead()
 	}
 	if r.opts.Load == nil {
 		return nil, errors.New("this edge was started without a configuration file")
 	}
-	read := func() (*config.File, config.Problems) { return r.opts.load(&q) }
+	read := func() (*config.File, config.Problems) { return r.opts.loadConfig(&q) }
 	if q.Back {
-		read = func() (*config.File, config.Problems) { return r.versions.back(r.Running().Config) }
+		read = func() (*config.File, config.Problems) { return r.versions.previousConfig(r.Running().Config) }
 	}
 	next, problems := read()
 	if next == nil {
@@ -44,17 +44,17 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	for _, p := range problems.Warnings() {
 		res.Warnings = append(res.Warnings, p.String())
 	}
-	f := &fileRead{File: next, over: r.current.Load()}
-	for _, c := range config.Diff(f.over.Config, next) {
+	f := &loadedFile{File: next, runningSnapshot: r.current.Load()}
+	for _, c := range config.Diff(f.runningSnapshot.Config, next) {
 		if c.RestartOnly {
 			res.Restart = append(res.Restart, c.String())
 		} else {
 			f.changes = append(f.changes, c)
-			res.KeysInForce = res.KeysInForce || c.OfKeys()
+			res.KeysInForce = res.KeysInForce || c.IsKeyChange()
 		}
 	}
-	next.KeepRestartOnly(f.over.Config)
-	if exposed := next.CheckOpen(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
+	next.KeepRestartOnly(f.runningSnapshot.Config)
+	if exposed := next.CheckOpenPorts(r.opts.Public, r.opts.Admin).Err(); exposed != nil {
 		res.KeysInForce = false
 		return nil, exposed
 	}
@@ -73,7 +73,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	f.keys.FileNumber = r.filesRead.Load()
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
+			ahead, bad := f.keys.ForRunningModels(running, next, r.shared.Load(), r.opts.Keys)
 			if bad != nil { // cannot happen, because NewCredentials has already built the same ring
 				err = bad
 				return running
@@ -89,27 +89,27 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	return f, err
 }
 
-func (o *Options) load(q *Request) (*config.File, config.Problems) {
+func (o *Options) loadConfig(q *Request) (*config.File, config.Problems) {
 	if q.Candidate != nil && o.Parse != nil {
 		return o.Parse(q.Candidate, q.Called)
 	}
 	return o.Load()
 }
 
-// UseShared applies the keys in the fleet's store, in addition to the keys in the file. The given
-// keys replace the keys that were in the store before. UseShared does not wait for files or models.
+// UseSharedKeys applies the keys in the fleet's store, in addition to the keys in the file. The given
+// keys replace the keys that were in the store before. UseSharedKeys does not wait for files or models.
 // Only one goroutine may call it.
-func (r *Reloader) UseShared(keys []config.Key) {
+func (r *Reloader) UseSharedKeys(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
 	if r.Running() == nil { // Start will apply the keys
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
-	r.ReviewKeys()
+	r.AbortRevokedCalls()
 }
 
-// ReviewKeys cancels calls whose key or token is no longer valid, provided that on_revoke is abort.
-func (r *Reloader) ReviewKeys() {
+// AbortRevokedCalls cancels calls whose key or token is no longer valid, provided that on_revoke is abort.
+func (r *Reloader) AbortRevokedCalls() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)
 	}

@@ -12,23 +12,23 @@ import (
 	"penstock/upstreams"
 )
 
-// warmUp is how long a reload waits for the first probes of new upstreams. Otherwise, calls would
+// probeWaitTime is how long a reload waits for the first probes of new upstreams. Otherwise, calls would
 // be rejected for a short time after a reload that replaces all upstreams of a model.
-const warmUp = 2 * time.Second
+const probeWaitTime = 2 * time.Second
 
-// judge checks and applies everything except the keys. If it returns an error or adds a problem to
+// applySettings checks and applies everything except the keys. If it returns an error or adds a problem to
 // res, nothing has been applied.
-func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
+func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
+	r.reloadMu.Lock()
+	defer r.reloadMu.Unlock()
 	old := r.Running()
 	if !q.DryRun && f.keys.FileNumber < r.filesRead.Load() {
 		return errSuperseded
 	}
-	if old.Version != f.over.Version { // another reload has ended since the file was read
-		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() })
+	if old.Version != f.runningSnapshot.Version { // another reload has ended since the file was read
+		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.IsKeyChange() })
 		for _, c := range config.Diff(old.Config, f.File) {
-			if !c.RestartOnly && !c.OfKeys() {
+			if !c.RestartOnly && !c.IsKeyChange() {
 				f.changes = append(f.changes, c)
 			}
 		}
@@ -45,10 +45,10 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	switch {
 	case q.Back:
 		c.previous = nil
-	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() }):
+	case slices.ContainsFunc(f.changes, func(c config.Change) bool { return !c.IsKeyChange() }):
 		c.previous = old.Config
 	}
-	if c.use, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
+	if c.useCertificates, res.Problems = prepareCertificates(&r.opts, f.File); len(res.Problems) > 0 {
 		return nil
 	}
 	return r.apply(c, res)
@@ -63,7 +63,7 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	if o.Certificate != nil {
 		clients, err := cert.ReadAuthority(f.TLS.ClientCAs)
 		if err == nil {
-			usePublic, err = o.Certificate.Prepare(f.TLS.Cert, f.TLS.Key, clients.Roots())
+			usePublic, err = o.Certificate.PrepareLoad(f.TLS.Cert, f.TLS.Key, clients.Roots())
 		}
 		if err != nil {
 			fail("tls.cert", err)
@@ -71,7 +71,7 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	}
 	if o.AdminCertificate != nil {
 		var err error
-		if useAdmin, err = o.AdminCertificate.Prepare(f.Admin.TLS.Cert, f.Admin.TLS.Key, nil); err != nil {
+		if useAdmin, err = o.AdminCertificate.PrepareLoad(f.Admin.TLS.Cert, f.Admin.TLS.Key, nil); err != nil {
 			fail("admin.tls.cert", err)
 		}
 	}
@@ -79,11 +79,11 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 }
 
 type candidate struct {
-	file   *config.File
-	keys   snapshot.Credentials
-	use    func() // applies the file's certificates; nil if they do not change
-	force  bool   // whether to apply the file even if a model loses its capacity
-	dryRun bool
+	file            *config.File
+	keys            snapshot.Credentials
+	useCertificates func() // applies the file's certificates; nil if they do not change
+	force           bool   // whether to apply the file even if a model loses its capacity
+	dryRun          bool
 
 	previous *config.File // file that Request.Back will restore
 }
@@ -92,13 +92,13 @@ type candidate struct {
 // a problem to res, nothing has changed. Running calls continue to use their snapshot.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
-	f := withListed(r, c.file, old)
+	f := withDiscoveredModels(r, c.file, old)
 	c.file = f
 	plan, err := r.opts.Set.Plan(f.Upstreams, f.Models, f.Engines...)
 	if err != nil {
 		return err
 	}
-	next, err := snapshot.New(&snapshot.Source{
+	next, err := snapshot.New(&snapshot.BuildInput{
 		File: f, Plan: plan, Credentials: c.keys, Running: old,
 		Queues: r.opts.Queues, Started: r.opts.Started, Now: time.Now(),
 	})
@@ -107,16 +107,16 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	}
 	if old != nil {
 		now := &capacitySide{file: old.Config, routes: old.Routes, limits: (*upstreams.Upstream).Limits}
-		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits, has: plan.Has}
+		then := &capacitySide{file: f, routes: next.Routes, limits: plan.Limits, isConfigured: plan.Has}
 		var lost []*routing.Route
 		if !c.force {
-			warm, cancel := context.WithTimeout(context.Background(), warmUp)
+			warm, cancel := context.WithTimeout(context.Background(), probeWaitTime)
 			defer cancel()
 			lost = modelsLosingCapacity(warm, old, then, plan)
 		}
 		res.Capacity = compareCapacity(now, then, lost)
 		for _, route := range lost {
-			res.Problems = append(res.Problems, then.problem(route).String())
+			res.Problems = append(res.Problems, then.capacityProblem(route).String())
 		}
 	}
 	if len(res.Problems) > 0 || c.dryRun {
@@ -126,34 +126,34 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns the file with discovered models added to it. If an upstream's engines have not
+// withDiscoveredModels returns the file with discovered models added to it. If an upstream's engines have not
 // listed any models yet, because they are down or have a new address, the upstream keeps its
 // previous models.
-func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
+func withDiscoveredModels(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
-		return config.WithListed(f, nil)
+		return config.WithDiscovered(f, nil)
 	}
-	listed := upstreams.Listed(r.opts.Set)
+	listed := upstreams.PublishedModels(r.opts.Set)
 	if old == nil {
-		return config.WithListed(f, listed)
+		return config.WithDiscovered(f, listed)
 	}
-	for name, models := range config.Published(old.Config) {
+	for name, models := range config.DiscoveredByUpstream(old.Config) {
 		if _, told := listed[name]; !told { // an empty list counts as a report
 			listed[name] = models
 		}
 	}
-	return config.WithListed(f, listed)
+	return config.WithDiscovered(f, listed)
 }
 
 // commit applies a candidate. It cannot fail.
 func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
-	if c.use != nil {
-		c.use()
+	if c.useCertificates != nil {
+		c.useCertificates()
 	}
 	r.opts.Set.Commit(plan)
-	r.opts.OnCommit(c.file, c.use != nil)
+	r.opts.OnCommit(c.file, c.useCertificates != nil)
 	if old != nil || len(c.file.Discover) > 0 { // new routes wait for the first probes of their upstreams
-		warm, cancel := context.WithTimeout(context.Background(), warmUp)
+		warm, cancel := context.WithTimeout(context.Background(), probeWaitTime)
 		r.opts.Set.WaitProbed(warm, plan)
 		cancel()
 	}
@@ -171,5 +171,5 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	r.profiles = plan.Profiles()
 	r.opts.OnSwap(c.file, newProfiles)
 	r.opts.Set.Retire(plan)
-	r.opts.Queues.OfferAll()
+	r.opts.Queues.OfferAllSlots()
 }

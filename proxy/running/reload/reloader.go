@@ -67,35 +67,37 @@ type Reloader struct {
 	versions versions
 	triggers chan string // triggers for reloads that read the files; has a buffer of 1
 	// addresses and models hold the triggers for SourceAddresses and SourceModels.
-	addresses, models ofSet
-	last              atomic.Pointer[Result]
+	addresses, models reapplyTriggers
+	lastResult        atomic.Pointer[Result]
 	counters          counters
 	// profiles are the engine profiles of the running configuration. They are guarded by reloading.
 	profiles *engine.Profiles
 
-	reading sync.Mutex   // locked while a file is read and its keys are applied
-	newest  *config.File // newest valid file; guarded by reading
+	readMu sync.Mutex   // locked while a file is read and its keys are applied
+	newest *config.File // newest valid file; guarded by reading
 	// Number of valid files read, where each differed from the one before.
 	filesRead atomic.Uint64
-	// reloading is locked while the other settings are checked and applied.
-	reloading sync.Mutex
-	swapping  sync.Mutex // locked while the snapshot is replaced
-	shared    atomic.Pointer[snapshot.SharedKeys]
+	// reloadMu is locked while the other settings are checked and applied.
+	reloadMu sync.Mutex
+	swapMu   sync.Mutex // locked while the snapshot is replaced
+	shared   atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet contains the triggers for reloads that do not read a file. These reloads apply the running
+// reapplyTriggers contains the triggers for reloads that do not read a file. These reloads apply the running
 // file again, because upstreams have new addresses or models.
-type ofSet struct {
+type reapplyTriggers struct {
 	triggers chan string
 	// Whether a reload is waiting, which will see all changes made before it starts.
-	awaited *atomic.Bool
+	reloadPending *atomic.Bool
 }
 
-func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
+func newReapplyTriggers() reapplyTriggers {
+	return reapplyTriggers{make(chan string, 1), new(atomic.Bool)}
+}
 
-// ofSetFor returns the ofSet for a source. If reloads for the source read the files, it returns
+// reapplyTriggersFor returns the reapplyTriggers for a source. If reloads for the source read the files, it returns
 // nil.
-func ofSetFor(r *Reloader, source string) *ofSet {
+func reapplyTriggersFor(r *Reloader, source string) *reapplyTriggers {
 	switch source {
 	case SourceAddresses:
 		return &r.addresses
@@ -113,7 +115,7 @@ func New(o Options) *Reloader {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
 	}
 	r := &Reloader{
-		opts: o, triggers: make(chan string, 1), addresses: newOfSet(), models: newOfSet(),
+		opts: o, triggers: make(chan string, 1), addresses: newReapplyTriggers(), models: newReapplyTriggers(),
 		counters: counters{
 			ok: count("ok"), refused: count("bad"), keysOnly: count("keys_only"),
 			unchanged: count("unchanged"),
@@ -139,8 +141,8 @@ func (r *Reloader) Start(f *config.File) error {
 // Running returns the running configuration.
 func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
 
-// Last returns the result of the last reload, or nil.
-func (r *Reloader) Last() *Result { return r.last.Load() }
+// LastResult returns the result of the last reload, or nil.
+func (r *Reloader) LastResult() *Result { return r.lastResult.Load() }
 
 // Versions returns the older versions that still have running calls, followed by the running
 // version.
@@ -162,9 +164,9 @@ func (r *Reloader) Reload(q Request) *Result {
 		listen.NotifyReloading()
 	}
 	begun := time.Now()
-	res, err := r.attempt(q, begun)
+	res, err := r.runReload(q, begun)
 	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator waits for the newest files
-		res, err = r.attempt(q, begun)
+		res, err = r.runReload(q, begun)
 	}
 	if err != nil {
 		res.Problems = append(res.Problems, err.Error())
@@ -183,32 +185,32 @@ func (r *Reloader) Reload(q Request) *Result {
 	return res
 }
 
-func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) {
+func (r *Reloader) runReload(q Request, begun time.Time) (res *Result, err error) {
 	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	defer r.opts.Guard.Catch(guard.Reload, func() {
 		err = errors.New("a bug of the edge ended this reload half-way; its log has the stack. Reload again, or restart the edge")
 	})
 	r.opts.Guard.Point(guard.Reload)
-	if ofSetFor(r, q.Source) != nil {
+	if reapplyTriggersFor(r, q.Source) != nil {
 		return res, r.reapply(q, res)
 	}
 	next, err := r.readKeys(q, res)
 	if err != nil || len(res.Problems) > 0 {
 		return res, err
 	}
-	return res, r.judge(q, next, res)
+	return res, r.applySettings(q, next, res)
 }
 
 // reapply applies the running file again, because upstreams have new addresses or models.
 func (r *Reloader) reapply(q Request, res *Result) error {
-	r.reloading.Lock()
-	defer r.reloading.Unlock()
+	r.reloadMu.Lock()
+	defer r.reloadMu.Unlock()
 	if q.onRead != nil {
 		q.onRead()
 	}
 	old := r.Running()
 	if q.Source == SourceModels {
-		if res.Unchanged = config.SameDiscovered(old.Config, withListed(r, old.Config, old)); res.Unchanged {
+		if res.Unchanged = config.SameDiscovered(old.Config, withDiscoveredModels(r, old.Config, old)); res.Unchanged {
 			return nil
 		}
 	}
@@ -220,19 +222,19 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 // swap replaces the running snapshot with the result of next. Only one goroutine runs it at a time,
 // so that keys just applied by another reload are not lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
-	r.swapping.Lock()
-	defer r.swapping.Unlock()
+	r.swapMu.Lock()
+	defer r.swapMu.Unlock()
 	s := next(r.current.Load())
 	// The shared keys may have changed since s was built.
 	if shared := r.shared.Load(); s.SharedNumber != shared.Number {
-		other, err := s.WithShared(shared, r.opts.Keys)
+		other, err := s.WithSharedKeys(shared, r.opts.Keys)
 		if err != nil { // cannot happen, because each key has already been checked
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
 	}
 	r.current.Store(s)
-	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
+	r.opts.Keys.Issued.FollowURLs(config.IssuerURLs(s.Config))
 }
 
 // FileWarning is the log message for a warning about the configuration file. The field problem
@@ -243,9 +245,9 @@ const FileWarning = "the configuration file has a warning"
 // the last result after a successful reload for new addresses or models, and after a failed
 // Request.Back.
 func (r *Reloader) record(q Request, res *Result) {
-	before := r.last.Load()
-	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {
-		r.last.Store(res)
+	before := r.lastResult.Load()
+	if !(q.Back && !res.OK) && (reapplyTriggersFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {
+		r.lastResult.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
 	for _, p := range res.Warnings {

@@ -25,11 +25,11 @@ import (
 // channel. If a step does not have to wait, the test closes the channel.
 type reloads struct {
 	*Reloader
-	t      *testing.T
-	texts  chan string   // contents of the file, one per read
-	read   chan struct{} // receives a value when a read starts
-	commit chan struct{} // receives a value when a commit starts
-	goOn   chan struct{} // a commit waits until it receives a value here
+	t              *testing.T
+	texts          chan string   // contents of the file, one per read
+	readStarted    chan struct{} // receives a value when a read starts
+	commitStarted  chan struct{} // receives a value when a commit starts
+	continueCommit chan struct{} // a commit waits until it receives a value here
 
 	results chan *Result // results of the reloads started with begin
 }
@@ -47,7 +47,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 
 func parse(t *testing.T, text string) *config.File {
 	t.Helper()
-	f, problems := config.ParseValid("penstock.yaml", []byte(text), engine.Known())
+	f, problems := config.ParseValid("penstock.yaml", []byte(text), engine.KnownEngines())
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -66,8 +66,8 @@ func newReloads(t *testing.T) *reloads {
 		}
 	})
 	r := &reloads{
-		t: t, texts: make(chan string, 100), read: make(chan struct{}, 100), commit: make(chan struct{}, 100),
-		goOn: make(chan struct{}), results: make(chan *Result, 4),
+		t: t, texts: make(chan string, 100), readStarted: make(chan struct{}, 100), commitStarted: make(chan struct{}, 100),
+		continueCommit: make(chan struct{}), results: make(chan *Result, 4),
 	}
 	begun := time.Now()
 	started := false
@@ -76,13 +76,13 @@ func newReloads(t *testing.T) *reloads {
 		Keys: &snapshot.Sources{Limits: limit.NewKeys(16, begun), Issued: jwks.New(jwks.Options{})}, Queues: queue.New(), Public: "127.0.0.1:1",
 		Draining: func() bool { return false },
 		Load: func() (*config.File, config.Problems) {
-			r.read <- struct{}{}
-			return config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.Known())
+			r.readStarted <- struct{}{}
+			return config.ParseValid("penstock.yaml", []byte(<-r.texts), engine.KnownEngines())
 		},
 		OnCommit: func(*config.File, bool) {
 			if started {
-				r.commit <- struct{}{}
-				<-r.goOn
+				r.commitStarted <- struct{}{}
+				<-r.continueCommit
 			}
 		},
 		OnSwap: func(*config.File, bool) {}, OnRevoke: func(*auth.Ring) {},
@@ -98,7 +98,7 @@ func newReloads(t *testing.T) *reloads {
 // reload has read its file and waits to apply the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
-	<-r.read
+	<-r.readStarted
 	r.texts <- text
 }
 
@@ -121,18 +121,18 @@ func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
 	// All other reloads are waiting; each has read its file before the next one starts to read.
-	<-r.commit
+	<-r.commitStarted
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
-	close(r.goOn)
+	close(r.continueCommit)
 	for range 4 {
 		select {
 		case res := <-r.results:
 			if !res.OK {
 				t.Errorf("the reload by %s: %v", res.Source, res.Problems)
 			}
-		case <-r.read:
+		case <-r.readStarted:
 			t.Fatal("the files were read again, although they had not changed")
 		}
 	}
@@ -146,12 +146,12 @@ func TestSameFileReadAgain(t *testing.T) {
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit
+	<-r.commitStarted
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
 	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous one has read its file
-	close(r.goOn)
-	<-r.read // the operator's reload has started to read
+	close(r.continueCommit)
+	<-r.readStarted // the operator's reload has started to read
 	r.texts <- variant(3)
 	for (<-r.results).Source != SourceRequest {
 	}
@@ -164,7 +164,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 // not restored.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
-	close(r.goOn)
+	close(r.continueCommit)
 	text := func(origin, key string) string {
 		return fmt.Sprintf("cors: { origins: [%q] }\nkeys: [{ id: %s, hash: \"sha256:%064d\" }]\n", "https://"+origin, key, len(key)) +
 			"upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
@@ -173,7 +173,7 @@ func TestBack(t *testing.T) {
 	if res := r.Reload(back); res.OK || res.Version != 1 {
 		t.Errorf("before the first reload: %+v", res)
 	}
-	if last := r.Last(); last != nil {
+	if last := r.LastResult(); last != nil {
 		t.Errorf("it counts as a refused file: %+v", last)
 	}
 	for _, next := range []string{text("a.example", "old"), text("b.example", "old"), text("b.example", "longer")} {
@@ -207,24 +207,24 @@ func TestBack(t *testing.T) {
 // TestTriggersMerge checks that all triggers that arrive during a read cause only one more read.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
-	close(r.goOn)
+	close(r.continueCommit)
 	r.run()
 	r.Trigger(sourceSignal)
-	<-r.read
+	<-r.readStarted
 	for range 50 {
 		r.Trigger(sourceSignal)
 		// This is long enough to handle each trigger individually, which must not happen.
 		time.Sleep(time.Millisecond)
 	}
 	r.texts <- variant(1)
-	<-r.read // this read handles all 50 triggers
+	<-r.readStarted // this read handles all 50 triggers
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
 	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads are in order
 		t.Error(res.Problems)
 	}
-	if further := len(r.read); further != 1 {
+	if further := len(r.readStarted); further != 1 {
 		t.Errorf("the files were read %d times after 50 triggers, want once, and once for the operator", 1+further)
 	}
 }
@@ -236,10 +236,10 @@ func TestAddressesBesideFile(t *testing.T) {
 	r.texts <- variant(0)
 	r.Trigger(sourceSignal)
 	r.Trigger(SourceAddresses)
-	close(r.goOn)
+	close(r.continueCommit)
 	r.run()
-	<-r.read
-	<-r.commit
+	<-r.readStarted
+	<-r.commitStarted
 }
 
 // TestAddressesMerge checks that address changes are merged. All changes that arrive during a slow
@@ -249,7 +249,7 @@ func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
 	r.Trigger(SourceAddresses)
-	<-r.commit // the slow reload has started to commit
+	<-r.commitStarted // the slow reload has started to commit
 	trigger := func() {
 		r.Trigger(SourceAddresses)
 		for len(r.addresses.triggers) > 0 { // waits until Run has received the trigger
@@ -259,15 +259,15 @@ func TestAddressesMerge(t *testing.T) {
 	for range 50 {
 		trigger()
 	}
-	r.goOn <- struct{}{}
-	<-r.commit // handles all 50 changes, except the last one if it arrived later
+	r.continueCommit <- struct{}{}
+	<-r.commitStarted // handles all 50 changes, except the last one if it arrived later
 	trigger()
-	close(r.goOn)
-	<-r.commit
+	close(r.continueCommit)
+	<-r.commitStarted
 	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are in order
 		t.Error(res.Problems)
 	}
-	if further := len(r.commit) - 1; further > 1 {
+	if further := len(r.commitStarted) - 1; further > 1 {
 		t.Errorf("%d reloads more than two after 50 changes and one", further)
 	}
 }
@@ -276,7 +276,7 @@ func TestAddressesMerge(t *testing.T) {
 // warning and its line number.
 func TestWarnings(t *testing.T) {
 	r := newReloads(t)
-	close(r.goOn)
+	close(r.continueCommit)
 	r.begin(SourceRequest, variant(1))
 	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
 		t.Errorf("result = %+v, want OK without a warning", res)

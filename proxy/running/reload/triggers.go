@@ -17,7 +17,7 @@ import (
 // newest files are always read. It may be called by multiple goroutines.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := ofSetFor(r, source); o != nil { // a reload that does not read the file cannot replace one that does
+	if o := reapplyTriggersFor(r, source); o != nil { // a reload that does not read the file cannot replace one that does
 		waiting = o.triggers
 	}
 	select {
@@ -36,7 +36,7 @@ func (r *Reloader) Run(ctx context.Context) {
 		case source := <-r.triggers:
 			reads := make(chan struct{})
 			begins := sync.OnceFunc(func() { close(reads) })
-			r.start(Request{Source: source, onRead: func() {
+			r.startReload(Request{Source: source, onRead: func() {
 				select {
 				// This reload has not read the files yet, so it also handles the next trigger.
 				case <-r.triggers:
@@ -46,27 +46,27 @@ func (r *Reloader) Run(ctx context.Context) {
 			}}, begins)
 			<-reads
 		case source := <-r.addresses.triggers:
-			startOfSet(r, source)
+			startReapply(r, source)
 		case source := <-r.models.triggers:
-			startOfSet(r, source)
+			startReapply(r, source)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// startOfSet starts a reload that does not read the file, unless such a reload is already waiting.
-func startOfSet(r *Reloader, source string) {
-	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // otherwise, frequent triggers would accumulate
+// startReapply starts a reload that does not read the file, unless such a reload is already waiting.
+func startReapply(r *Reloader, source string) {
+	o := reapplyTriggersFor(r, source)
+	if o.reloadPending.Swap(true) { // otherwise, frequent triggers would accumulate
 		return
 	}
-	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
-	r.start(Request{Source: source, onRead: begins}, begins)
+	begins := sync.OnceFunc(func() { o.reloadPending.Store(false) })
+	r.startReload(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs a reload on a new goroutine. It calls ended when the reload ends, even after a panic.
-func (r *Reloader) start(q Request, ended func()) {
+// startReload runs a reload on a new goroutine. It calls ended when the reload ends, even after a panic.
+func (r *Reloader) startReload(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
 		r.Reload(q)
@@ -77,9 +77,9 @@ func (r *Reloader) start(q Request, ended func()) {
 // mounted individually causes no events, but keys in it must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// OnChange triggers a reload on SIGHUP until stop is called. If watch is configured, a change to a
+// WatchChanges triggers a reload on SIGHUP until stop is called. If watch is configured, a change to a
 // configuration file also triggers a reload.
-func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
+func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)
 	hangup := make(chan os.Signal, 1)

@@ -19,8 +19,8 @@ type versions struct {
 	previous atomic.Pointer[config.File]
 }
 
-// back returns the previous configuration with the running keys, so that revoked keys stay revoked.
-func (g *versions) back(running *config.File) (*config.File, config.Problems) {
+// previousConfig returns the previous configuration with the running keys, so that revoked keys stay revoked.
+func (g *versions) previousConfig(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {
 		return nil, config.Problems{{Message: "there is no configuration to go back to: " +

@@ -15,7 +15,7 @@ import (
 // before its other settings.
 type Credentials struct {
 	Keys      *auth.Ring
-	KeyLimits limit.Bound
+	KeyLimits limit.BoundKeys
 	*Sources
 	Hosts      []string // see browser.OwnHosts
 	FileNumber uint64   // number of the file, in the order in which files were read
@@ -23,7 +23,7 @@ type Credentials struct {
 
 	SharedNumber uint64
 	// If Ahead is true, the models that the file changes.
-	changing []string
+	changedModels []string
 
 	Ends map[string]time.Time // when each key expires, keyed by id; only keys with an expiry
 }
@@ -42,8 +42,8 @@ type Sources struct {
 	Shared bool
 }
 
-func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
-	return auth.NewRing(all, &auth.Issuers{
+func (o *Sources) newRing(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
+	return auth.NewRing(all, &auth.IssuerOptions{
 		Config: f.Issuers, Source: func(url string) auth.KeySet { return o.Issued.Source(url) }, ClientCA: f.TLS.ClientCAs,
 		Unread: o.Shared && shared.Number == 0,
 	})
@@ -52,14 +52,14 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 // NewCredentials returns credentials with the keys in a file and the shared keys. It preserves the
 // state of the key limits.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
-	all := withShared(f, shared.Keys)
-	ring, err := o.ring(f, all, shared)
+	all := mergeSharedKeys(f, shared.Keys)
+	ring, err := o.newRing(f, all, shared)
 	if err != nil {
 		return Credentials{}, err
 	}
 	ends := map[string]time.Time{}
 	for i := range all {
-		if end := all[i].Ends(); !end.IsZero() {
+		if end := all[i].ExpiresAt(); !end.IsZero() {
 			ends[all[i].ID] = end
 		}
 	}
@@ -69,9 +69,9 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// withShared returns the keys in a file and the shared keys. If an id or a hash occurs twice, the
+// mergeSharedKeys returns the keys in a file and the shared keys. If an id or a hash occurs twice, the
 // file's key takes precedence over shared keys, and a shared key over the shared keys after it.
-func withShared(f *config.File, shared []config.Key) []config.Key {
+func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
 	}
@@ -91,40 +91,40 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	for i := range shared {
 		if k := shared[i]; !known(&k) {
 			add(&k)
-			k.Edges = f.Fleet.Parts()
+			k.Edges = f.Fleet.EdgeCount()
 			all = append(all, k)
 		}
 	}
 	return all
 }
 
-// AheadOf returns the credentials in the file next for use with the models in s. If next removes
+// ForRunningModels returns the credentials in the file next for use with the models in s. If next removes
 // rights, they are removed immediately. Rights to models that next changes are withheld.
-func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
+func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
-	if !s.Open() {
-		c.changing = s.Config.ModelsOtherThan(next)
+	if !s.AllowsAnonymous() {
+		c.changedModels = s.Config.ChangedModels(next)
 	}
-	if len(c.changing) == 0 { // no rights are withheld, so the existing ring can be used
+	if len(c.changedModels) == 0 { // no rights are withheld, so the existing ring can be used
 		return c, nil
 	}
-	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
+	ring, err := o.newRing(next, mergeSharedKeys(next, shared.Keys), shared)
 	if err != nil {
 		return c, err
 	}
-	ring.Withhold(c.changing, s.Keys)
+	ring.WithholdModels(c.changedModels, s.Keys)
 	c.Keys = ring
 	return c, nil
 }
 
-// WithShared returns the snapshot with different shared keys.
-func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
+// WithSharedKeys returns the snapshot with different shared keys.
+func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *Sources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
 		return nil, err
 	}
-	c.Keys.Withhold(s.changing, s.Keys)
-	c.FileNumber, c.Ahead, c.changing = s.FileNumber, s.Ahead, s.changing
+	c.Keys.WithholdModels(s.changedModels, s.Keys)
+	c.FileNumber, c.Ahead, c.changedModels = s.FileNumber, s.Ahead, s.changedModels
 	return s.WithCredentials(c, s.Config), nil
 }
 
@@ -137,5 +137,5 @@ func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	case key.Template.Limits.Per == config.PerKey:
 		return c.KeyLimits[key.Template.ID]
 	}
-	return c.Limits.OfToken(key.ID, key.Template, c.KeyLimits)
+	return c.Limits.TokenKey(key.ID, key.Template, c.KeyLimits)
 }

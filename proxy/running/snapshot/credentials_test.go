@@ -43,7 +43,7 @@ models: [{ id: m, deployments: [{ upstream: up, served: %s }] }]
 		"another key and other models": {file("2", "two"), false},
 	} {
 		of := credentials(c.next)
-		ahead, err := of.AheadOf(s, c.next, shared, o)
+		ahead, err := of.ForRunningModels(s, c.next, shared, o)
 		if err != nil || !ahead.Ahead || (ahead.Keys == of.Keys) != c.same {
 			t.Errorf("%s: error %v, ahead %v, the same ring %v", name, err, ahead.Ahead, ahead.Keys == of.Keys)
 		}

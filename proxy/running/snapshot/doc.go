@@ -9,5 +9,5 @@
 // Credentials are separate because the keys in a new file are applied before its models, and stay
 // valid even if its models are rejected. Replacing the credentials of a Snapshot (WithCredentials)
 // does not change its version. While Ahead is true, a key gains no rights to models that the new
-// file changes (AheadOf).
+// file changes (ForRunningModels).
 package snapshot

@@ -18,12 +18,12 @@ import (
 
 // Model is a public model in the form used by requests.
 type Model struct {
-	Config    *config.Model
-	Route     *routing.Route
-	Clocks    config.Timeouts
-	Rules     chat.ModelRules
-	lowered   chat.ModelRules // rules for dialects that lower an unsupported effort
-	endpoints []string
+	Config       *config.Model
+	Route        *routing.Route
+	Clocks       config.Timeouts
+	Rules        chat.ModelRules
+	loweredRules chat.ModelRules // rules for dialects that lower an unsupported effort
+	endpoints    []string
 	// If nil, a call is rejected immediately if no slot is free.
 	Queue  *queue.Queue
 	Price  money.Price
@@ -33,14 +33,14 @@ type Model struct {
 	Deprecation, Sunset []byte
 }
 
-// Crowded reports whether calls are waiting for the model. A new call must not overtake them.
-func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
+// HasWaitingCalls reports whether calls are waiting for the model. A new call must not overtake them.
+func (m *Model) HasWaitingCalls() bool { return m.Queue != nil && m.Queue.WaitingCalls() > 0 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
 	f := s.Config
-	refuse := s.Refused.BySome.Allow(m.AllowMembers...)
-	if routing.External(route) {
-		refuse = refuse.Hosted()
+	refuse := s.Refused.BySome.WithAllowed(m.AllowMembers...)
+	if routing.HasExternal(route) {
+		refuse = refuse.WithHosted()
 	}
 	limits := chat.ModelRules{
 		Strict:          f.Strict,
@@ -64,10 +64,10 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	lowered.LowerEffort = true
 	lowered.ReasoningHistory = cmp.Or(m.ReasoningHistory, config.ReasoningLoop)
 	out := Model{
-		Config: m, Route: route, Rules: limits, lowered: lowered,
-		Clocks:    m.Timeouts.Over(f.Timeouts),
-		Queue:     queueOf(m, queues),
-		Price:     money.PriceOf(m.Pricing),
+		Config: m, Route: route, Rules: limits, loweredRules: lowered,
+		Clocks:    m.Timeouts.ApplyTo(f.Timeouts),
+		Queue:     modelQueue(m, queues),
+		Price:     money.ParsePrice(m.Pricing),
 		endpoints: m.Endpoints(),
 	}
 	if at := m.Deprecated; !at.IsZero() {
@@ -79,8 +79,8 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 	return out
 }
 
-// Serves reports whether the model can be used through the endpoint with the given path.
-func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
+// ServesEndpoint reports whether the model can be used through the endpoint with the given path.
+func (m *Model) ServesEndpoint(path string) bool { return slices.Contains(m.endpoints, path) }
 
 // CacheOwner returns the owner whose cached prompts an engine may use for calls with a key. An
 // empty owner means that the engine may use the prompts of all owners. A nil key means a client
@@ -97,7 +97,7 @@ func (m *Model) CacheOwner(key *auth.Key) string {
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
-		limits = &m.lowered
+		limits = &m.loweredRules
 	}
 	if limits.ContextLength > 0 {
 		return limits
@@ -107,9 +107,9 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which survives reloads. If the model has no queue, it returns
+// modelQueue returns the model's queue, which survives reloads. If the model has no queue, it returns
 // nil.
-func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
+func modelQueue(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil
 	}

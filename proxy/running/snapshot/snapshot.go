@@ -30,7 +30,7 @@ type Snapshot struct {
 	Credentials
 	Catalog *catalog.Catalog
 	Models  []Model // indexed by routing.Route.Index
-	Refused Refused
+	Refused RefusedMembers
 	Secrets Secrets
 	// Floors contains the floors of the classes, in class order. It is nil if calls have no
 	// classes.
@@ -41,8 +41,8 @@ type Snapshot struct {
 	Flex bool
 }
 
-// Refused lists the request members that are rejected because they control engines.
-type Refused struct {
+// RefusedMembers lists the request members that are rejected because they control engines.
+type RefusedMembers struct {
 	BySome *chat.RefusedMembers // members that control at least one engine
 	// ByAll contains the members that every model rejects. It is used while the model of a request
 	// is unknown.
@@ -51,12 +51,12 @@ type Refused struct {
 
 // Secrets protect client data.
 type Secrets struct {
-	Seals    *seal.Keys     // encrypts reasoning that clients store between requests
-	EndUsers *enduser.Namer // hashes the names of end users; nil if not configured
+	Seals    *seal.Keys      // encrypts reasoning that clients store between requests
+	EndUsers *enduser.Hasher // hashes the names of end users; nil if not configured
 }
 
-// Source contains the inputs for building a snapshot.
-type Source struct {
+// BuildInput contains the inputs for building a snapshot.
+type BuildInput struct {
 	File        *config.File
 	Plan        *upstreams.Plan
 	Credentials Credentials
@@ -67,28 +67,28 @@ type Source struct {
 }
 
 // New returns a snapshot for a file, with the upstreams in a plan.
-func New(from *Source) (*Snapshot, error) {
+func New(from *BuildInput) (*Snapshot, error) {
 	f := from.File
 	s := &Snapshot{
 		ConfigVersion: &ConfigVersion{Version: 1, Since: from.Now},
 		Config:        f, Credentials: from.Credentials,
 	}
 	if s.Flex = config.HasClasses(f); s.Flex || f.MakesKeys() {
-		for _, class := range config.ClassesOf(f) {
+		for _, class := range config.EffectiveClasses(f) {
 			s.Floors = append(s.Floors, class.Floor)
 		}
 	}
 	s.Refused.BySome = refusedMembers(from.Plan.Profiles())
 	s.Refused.ByAll = s.Refused.BySome
 	for i := range f.Models {
-		s.Refused.ByAll = s.Refused.ByAll.Allow(f.Models[i].AllowMembers...)
+		s.Refused.ByAll = s.Refused.ByAll.WithAllowed(f.Models[i].AllowMembers...)
 	}
 	var old *routing.Table
 	if from.Running != nil {
 		s.Version, old = from.Running.Version+1, from.Running.Routes
 	}
 	var err error
-	if s.Routes, err = routing.Build(f, from.Plan, old); err != nil {
+	if s.Routes, err = routing.BuildTable(f, from.Plan, old); err != nil {
 		return nil, err
 	}
 	for i, route := range s.Routes.Routes() {
@@ -114,10 +114,10 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	switch {
 	case len(secrets) > 0:
 		return seal.NewKeys(secrets...)
-	case running != nil && running.Secrets.Seals.Private():
+	case running != nil && running.Secrets.Seals.IsEphemeral():
 		return running.Secrets.Seals
 	}
-	return seal.PrivateKeys()
+	return seal.NewEphemeralKeys()
 }
 
 // refusedMembers returns the request members that control at least one engine. They are rejected
@@ -144,10 +144,12 @@ func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 }
 
 // DiscoveredModels returns the number of discovered models per upstream.
-func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.DiscoveredModels(s.Config) }
+func (s *Snapshot) DiscoveredModels() []config.DiscoveredCount {
+	return config.DiscoveredModels(s.Config)
+}
 
-// Open reports whether requests need no credential.
-func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
+// AllowsAnonymous reports whether requests need no credential.
+func (s *Snapshot) AllowsAnonymous() bool { return s.Config.Auth == config.AuthNone }
 
 // Lookup finds a model by id or alias.
 func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
@@ -164,7 +166,7 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	var names []string
 	for i := range s.Models {
-		if m := &s.Models[i]; (key != nil || s.Open()) && s.MayUse(key, m) {
+		if m := &s.Models[i]; (key != nil || s.AllowsAnonymous()) && s.MayUse(key, m) {
 			names = append(append(names, m.Config.ID), m.Config.Aliases...)
 		}
 	}
@@ -177,31 +179,31 @@ func (s *Snapshot) ModelByID(id string) (*Model, bool) {
 	return m, ok && m.Config.ID == id
 }
 
-// InPlace reports whether the model accepts system messages within a conversation. It returns false
+// AllowsSystemInPlace reports whether the model accepts system messages within a conversation. It returns false
 // for an unknown model, because the request will be rejected later.
-func (s *Snapshot) InPlace(name []byte) bool {
+func (s *Snapshot) AllowsSystemInPlace(name []byte) bool {
 	m, ok := s.Lookup(name)
 	return ok && m.Config.SystemMessages == config.SystemInPlace
 }
 
-// RefusedAtHosted returns the members that a model rejects because of a hosted engine. It returns
+// HostedRefusedMembers returns the members that a model rejects because of a hosted engine. It returns
 // nil for all other models. It also returns nil for an unknown model, because the request will be
 // rejected later.
-func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
-	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
+func (s *Snapshot) HostedRefusedMembers(name []byte) *chat.RefusedMembers {
+	if m, ok := s.Lookup(name); ok && routing.HasExternal(m.Route) {
 		return m.Rules.Refuse
 	}
 	return nil
 }
 
 // QueueConfigs returns the queues of all models, in the form that queue.Queues.Apply takes.
-func (s *Snapshot) QueueConfigs() []queue.Use {
-	uses := make([]queue.Use, 0, len(s.Models))
+func (s *Snapshot) QueueConfigs() []queue.QueueConfig {
+	uses := make([]queue.QueueConfig, 0, len(s.Models))
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Queue != nil {
-			uses = append(uses, queue.Use{
+			uses = append(uses, queue.QueueConfig{
 				Model: m.Config.ID, Queue: m.Queue, Depth: m.Config.Queue.Depth,
-				Route: m.Route, Line: routing.Line(m.Route), Floors: s.Floors,
+				Route: m.Route, Line: routing.TurnScheduler(m.Route), Floors: s.Floors,
 			})
 		}
 	}
@@ -214,14 +216,14 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	var tiers uint8
 	if key != nil {
-		if !key.Allows(m.Config.ID) {
+		if !key.AllowsModel(m.Config.ID) {
 			return false
 		}
 		if key.Tiers != 0 {
-			tiers = s.Keys.Tiers(key)
+			tiers = s.Keys.KeyTiers(key)
 		}
 	}
-	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
+	return routing.IsOpenToTiers(m.Route, tiers) || len(m.Config.Fallback) > 0
 }
 
 // Authenticate checks the credential and the client certificate in a request. If the request has
@@ -241,14 +243,14 @@ func (s *Snapshot) Authenticate(
 		}
 	}
 	cred, present, err := auth.Extract(&asked)
-	if err != nil || s.Open() {
+	if err != nil || s.AllowsAnonymous() {
 		return nil, err
 	}
-	shown, err := s.Keys.FindPeer(from.Peer, now)
+	shown, err := s.Keys.FindCertificateKey(from.Peer, now)
 	switch {
 	case err != nil:
 		return nil, err
-	case !present && shown != nil && browser.Unasked(h):
+	case !present && shown != nil && browser.IsCrossOrigin(h):
 		return nil, apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	case !present:
 		return shown, nil

@@ -52,20 +52,20 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 }
 
 // function identifies a function of the edge, with a method's receiver in its name:
-// "proxy/request/call/relay.go relay.run".
+// "proxy/request/call/relay.go relay.writeBody".
 type function struct {
 	name, pkg string
 	decl      *ast.FuncDecl
 }
 
 type sources struct {
-	funcs  []function
-	words  map[string]string     // string constants, such as "upstreams.guardProbe"
-	called map[string][]function // keyed by package and bare name
+	funcs     []function
+	constants map[string]string     // string constants, such as "upstreams.guardProbe"
+	called    map[string][]function // keyed by package and bare name
 }
 
 func readSources(t *testing.T) *sources {
-	s := &sources{words: map[string]string{}, called: map[string][]function{}}
+	s := &sources{constants: map[string]string{}, called: map[string][]function{}}
 	root := filepath.Join("..", "..", "..")
 	for _, top := range []string{"proxy", "upstreams", "routing", "config"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
@@ -101,7 +101,7 @@ func (s *sources) read(path, name string) error {
 			for _, spec := range d.Specs {
 				if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.CONST && len(v.Values) == 1 {
 					if lit, ok := v.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-						s.words[f.Name.Name+"."+v.Names[0].Name], _ = strconv.Unquote(lit.Value)
+						s.constants[f.Name.Name+"."+v.Names[0].Name], _ = strconv.Unquote(lit.Value)
 					}
 				}
 			}
@@ -143,14 +143,14 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	ast.Inspect(f.decl, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			add(s.started(f.pkg, n.Call), "a go statement")
+			add(s.guardedStartPlace(f.pkg, n.Call), "a go statement")
 		case *ast.DeferStmt:
-			if place := s.catches(f.pkg, n); place != "" {
+			if place := s.catchPlace(f.pkg, n); place != "" {
 				found = append(found, place)
 			}
 		case *ast.CallExpr:
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc") {
-				add(s.run(f.pkg, n.Args[len(n.Args)-1]), "what "+sel.Sel.Name+" starts")
+				add(s.deferredPlace(f.pkg, n.Args[len(n.Args)-1]), "what "+sel.Sel.Name+" starts")
 			}
 		}
 		return true
@@ -158,18 +158,18 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	return found
 }
 
-// started returns the place in `go guard.Once(place, f)` or `go guard.Loop(stop, place, f)`.
-func (s *sources) started(pkg string, c *ast.CallExpr) string {
+// guardedStartPlace returns the place in `go guard.Once(place, f)` or `go guard.Loop(stop, place, f)`.
+func (s *sources) guardedStartPlace(pkg string, c *ast.CallExpr) string {
 	sel, ok := c.Fun.(*ast.SelectorExpr)
 	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {
-		return s.word(pkg, c.Args[len(c.Args)-2])
+		return s.constantValue(pkg, c.Args[len(c.Args)-2])
 	}
 	return ""
 }
 
-// run returns the place of a function that starts with a call of Catch. e is a function literal or
+// deferredPlace returns the place of a function that starts with a call of Catch. e is a function literal or
 // the name of a method.
-func (s *sources) run(pkg string, e ast.Expr) string {
+func (s *sources) deferredPlace(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt
 	switch e := e.(type) {
 	case *ast.FuncLit:
@@ -183,24 +183,24 @@ func (s *sources) run(pkg string, e ast.Expr) string {
 		return ""
 	}
 	if d, ok := bodies[0].List[0].(*ast.DeferStmt); ok {
-		return s.catches(pkg, d)
+		return s.catchPlace(pkg, d)
 	}
 	return ""
 }
 
-func (s *sources) catches(pkg string, d *ast.DeferStmt) string {
+func (s *sources) catchPlace(pkg string, d *ast.DeferStmt) string {
 	if sel, ok := d.Call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Catch" && len(d.Call.Args) == 2 {
-		return s.word(pkg, d.Call.Args[0])
+		return s.constantValue(pkg, d.Call.Args[0])
 	}
 	return ""
 }
 
-func (s *sources) word(pkg string, e ast.Expr) string {
+func (s *sources) constantValue(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return s.words[pkg+"."+e.Name]
+		return s.constants[pkg+"."+e.Name]
 	case *ast.SelectorExpr:
-		return s.words[fmt.Sprint(e.X)+"."+e.Sel.Name]
+		return s.constants[fmt.Sprint(e.X)+"."+e.Sel.Name]
 	}
 	return ""
 }

@@ -19,34 +19,34 @@ const (
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine restarts grows from firstPause to lastPause. If the goroutine has
-// run for at least steadyTime, the next pause is firstPause again.
+// The pause before a goroutine restarts grows from firstRestartPause to maxRestartPause. If the goroutine has
+// run for at least steadyRunTime, the next pause is firstRestartPause again.
 const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 10 * time.Second
-	steadyTime = time.Minute
+	firstRestartPause = 100 * time.Millisecond
+	maxRestartPause   = 10 * time.Second
+	steadyRunTime     = time.Minute
 )
 
 // Guard catches panics in one edge. It is safe for concurrent use. A nil Guard catches nothing.
 type Guard struct {
 	log    atomic.Pointer[zap.Logger]
-	places map[string]*record
+	places map[string]*panicRecord
 }
 
-type record struct {
+type panicRecord struct {
 	panics atomic.Uint64
 
-	mu     sync.Mutex
-	newest [stormPanics]time.Time // a ring; next is the index of the oldest time
-	next   int
-	storm  bool // the place is in a storm
+	mu          sync.Mutex
+	panicTimes  [stormPanics]time.Time // a ring; next is the index of the oldest time
+	oldestIndex int
+	inStorm     bool // the place is in a storm
 }
 
 // New returns a Guard for all places in Places.
 func New() *Guard {
-	g := &Guard{places: make(map[string]*record, len(places))}
+	g := &Guard{places: make(map[string]*panicRecord, len(places))}
 	for _, name := range places {
-		g.places[name] = new(record)
+		g.places[name] = new(panicRecord)
 	}
 	return g
 }
@@ -54,18 +54,18 @@ func New() *Guard {
 // LogTo sets the log for panics.
 func (g *Guard) LogTo(log *zap.Logger) { g.log.Store(log) }
 
-// Panics returns the number of panics at a place.
-func (g *Guard) Panics(place string) uint64 {
+// PanicCount returns the number of panics at a place.
+func (g *Guard) PanicCount(place string) uint64 {
 	if r := g.places[place]; r != nil {
 		return r.panics.Load()
 	}
 	return 0
 }
 
-// Storm returns a place that is in a storm, or "".
-func (g *Guard) Storm(now time.Time) string {
+// StormPlace returns a place that is in a storm, or "".
+func (g *Guard) StormPlace(now time.Time) string {
 	for _, name := range places {
-		if g.places[name].stormy(now) {
+		if g.places[name].isInStorm(now) {
 			return name
 		}
 	}
@@ -81,23 +81,23 @@ func (g *Guard) Catch(place string, after func()) {
 	if v := recover(); v != nil {
 		g.countPanic(place, v)
 		if after != nil {
-			g.run(place, after)
+			g.runCaught(place, after)
 		}
 	}
 }
 
 // Once runs f. A panic in f ends only f.
-func (g *Guard) Once(place string, f func()) { g.run(place, f) }
+func (g *Guard) Once(place string, f func()) { g.runCaught(place, f) }
 
 // Loop runs f until it returns. After a panic, Loop pauses and runs f again, unless stop is closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := firstRestartPause; ; pause = min(2*pause, maxRestartPause) {
 		begun := time.Now()
-		if g.run(place, f) {
+		if g.runCaught(place, f) {
 			return
 		}
-		if time.Since(begun) >= steadyTime {
-			pause = firstPause
+		if time.Since(begun) >= steadyRunTime {
+			pause = firstRestartPause
 		}
 		select {
 		case <-stop:
@@ -107,7 +107,7 @@ func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	}
 }
 
-func (g *Guard) run(place string, f func()) (whole bool) {
+func (g *Guard) runCaught(place string, f func()) (whole bool) {
 	defer g.Catch(place, nil)
 	f()
 	return true
@@ -118,36 +118,36 @@ func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
 		r.panics.Add(1)
-		r.add(time.Now())
+		r.addPanic(time.Now())
 	}
 	if log := g.log.Load(); log != nil {
 		log.Error("panic", zap.String("where", place), zap.String("type", fmt.Sprintf("%T", v)),
-			zap.String("stack", stack()))
+			zap.String("stack", stackTrace()))
 	}
 }
 
-func (r *record) add(now time.Time) {
+func (r *panicRecord) addPanic(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.newest[r.next] = now
-	r.next = (r.next + 1) % stormPanics
-	if oldest := r.newest[r.next]; !oldest.IsZero() && now.Sub(oldest) <= stormTime {
-		r.storm = true
+	r.panicTimes[r.oldestIndex] = now
+	r.oldestIndex = (r.oldestIndex + 1) % stormPanics
+	if oldest := r.panicTimes[r.oldestIndex]; !oldest.IsZero() && now.Sub(oldest) <= stormTime {
+		r.inStorm = true
 	}
 }
 
-func (r *record) stormy(now time.Time) bool {
+func (r *panicRecord) isInStorm(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.newest[(r.next+stormPanics-1)%stormPanics]; now.Sub(last) >= calmTime {
-		r.storm = false
+	if last := r.panicTimes[(r.oldestIndex+stormPanics-1)%stormPanics]; now.Sub(last) >= calmTime {
+		r.inStorm = false
 	}
-	return r.storm
+	return r.inStorm
 }
 
-// stack returns functions and lines. Go's stack traces also print raw memory, which may contain
+// stackTrace returns functions and lines. Go's stack traces also print raw memory, which may contain
 // parts of keys and prompts.
-func stack() string {
+func stackTrace() string {
 	var at [64]uintptr
 	var b strings.Builder
 	frames := runtime.CallersFrames(at[:runtime.Callers(2, at[:])])

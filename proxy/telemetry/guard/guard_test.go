@@ -30,15 +30,15 @@ func TestCatch(t *testing.T) {
 		})
 		panic(secret)
 	}()
-	if n := g.Panics(guard.Stream); n != 2 || !followed || g.Panics(guard.End) != 0 {
+	if n := g.PanicCount(guard.Stream); n != 2 || !followed || g.PanicCount(guard.End) != 0 {
 		t.Errorf("%d panics, followed: %v", n, followed)
 	}
 	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, `"where":"stream"`) != 2 || !strings.Contains(text, "guard_test.TestCatch") {
 		t.Errorf("logged %s, want two places in stream and no secret", text)
 	}
-	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panicking{}, zap.ErrorLevel)))
+	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panickingWriter{}, zap.ErrorLevel)))
 	g.Once(guard.End, func() { panic(secret) })
-	if n := g.Panics(guard.End); n != 1 {
+	if n := g.PanicCount(guard.End); n != 1 {
 		t.Errorf("%d panics with a log that panics", n)
 	}
 	defer func() {
@@ -49,11 +49,11 @@ func TestCatch(t *testing.T) {
 	(*guard.Guard)(nil).Once(guard.End, func() { panic(secret) })
 }
 
-// panicking is a log destination that panics.
-type panicking struct{}
+// panickingWriter is a log destination that panics.
+type panickingWriter struct{}
 
-func (panicking) Write([]byte) (int, error) { panic(secret) }
-func (panicking) Sync() error               { return nil }
+func (panickingWriter) Write([]byte) (int, error) { panic(secret) }
+func (panickingWriter) Sync() error               { return nil }
 
 // TestLoop checks that the pauses grow to ten seconds and are short again after a long run, and
 // that the loop ends when f returns or stop is closed.
@@ -77,7 +77,7 @@ func TestLoop(t *testing.T) {
 				t.Errorf("pause %d is %v, want %v", i, d, w*time.Millisecond)
 			}
 		}
-		if n := g.Panics(guard.Probe); len(begun) != 12 || n != 11 {
+		if n := g.PanicCount(guard.Probe); len(begun) != 12 || n != 11 {
 			t.Errorf("%d runs, %d panics", len(begun), n)
 		}
 		runs := 0
@@ -110,7 +110,7 @@ func TestStorm(t *testing.T) {
 		}
 		want := func(what, place string) {
 			t.Helper()
-			if s := g.Storm(time.Now()); s != place {
+			if s := g.StormPlace(time.Now()); s != place {
 				t.Errorf("%s: %q, want %q", what, s, place)
 			}
 		}

@@ -8,42 +8,42 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-type condition int
+type roundOutcome int
 
 const (
-	written condition = iota
-	waiting           // the previous process writes the ledger
-	failing
+	roundWritten roundOutcome = iota
+	roundWaiting              // the previous process writes the ledger
+	roundFailing
 )
 
-func conditionOf(err error) condition {
+func classifyRound(err error) roundOutcome {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
-		return failing // the ledger cannot even be read
+		return roundFailing // the ledger cannot even be read
 	}
 	var locked *LockedError
 	switch {
 	case err == nil:
-		return written
+		return roundWritten
 	case errors.As(err, &locked):
-		return waiting
+		return roundWaiting
 	}
-	return failing
+	return roundFailing
 }
 
-// before contains the rows that were read from the ledger while the previous process still held the
+// predecessorRows contains the rows that were read from the ledger while the previous process still held the
 // lock.
-type before struct {
-	mu   sync.Mutex
-	rows map[rowID]observe.Amount
-	file os.FileInfo
+type predecessorRows struct {
+	mu       sync.Mutex
+	rows     map[rowID]observe.Amount
+	fileInfo os.FileInfo
 }
 
-func (b *before) forget() { b.rows = nil }
+func (b *predecessorRows) clearRows() { b.rows = nil }
 
-// add returns the new usage in rows. Unless all is true, it ignores the sum of old days, because
+// addNewUsage returns the new usage in rows. Unless all is true, it ignores the sum of old days, because
 // this usage has already been added.
-func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
+func (b *predecessorRows) addNewUsage(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	again := b.rows != nil
@@ -51,11 +51,11 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 		b.rows = make(map[rowID]observe.Amount, len(rows))
 	}
 	for _, r := range rows {
-		if r.User != "" && !all || r.Day == observe.DayBefore && again {
+		if r.User != "" && !all || r.Day == observe.OlderDays && again {
 			continue
 		}
-		id, amount := idOf(&r), r.Amount
-		if r.Amount = amount.Beyond(b.rows[id]); r.Amount != (observe.Amount{}) {
+		id, amount := newRowID(&r), r.Amount
+		if r.Amount = amount.Excess(b.rows[id]); r.Amount != (observe.Amount{}) {
 			b.rows[id] = amount
 			news = append(news, r)
 		}
@@ -63,13 +63,13 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 	return news
 }
 
-func (b *before) differs(file os.FileInfo) bool {
-	was := b.file
+func (b *predecessorRows) fileChanged(file os.FileInfo) bool {
+	was := b.fileInfo
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns a key's usage between two days (inclusive), from the rows that have a model.
-func (b *before) of(key string, from, to int64) (sum observe.Amount) {
+// usageBetween returns a key's usage between two days (inclusive), from the rows that have a model.
+func (b *predecessorRows) usageBetween(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, a := range b.rows {

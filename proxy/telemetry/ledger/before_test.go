@@ -15,7 +15,7 @@ func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
 	first.call("a", "m", 1)
-	if err := first.round(); err != nil {
+	if err := first.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	var heard observe.Amount
@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 	next.call("a", "m", 10)
 	first.call("a", "m", 100)
 	first.call("b", "n", 1000)
-	if err := first.round(); err != nil {
+	if err := first.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -47,13 +47,13 @@ func TestFollow(t *testing.T) {
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		next.countRound(next.round())
+		next.recordRound(next.runRound())
 	}
-	if got := next.total(); got.Calls != 4 || got.Prompt != 1111 || heard.Prompt != 1100 || next.logged != waiting {
-		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
+	if got := next.total(); got.Calls != 4 || got.Prompt != 1111 || heard.Prompt != 1100 || next.loggedOutcome != roundWaiting {
+		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.loggedOutcome)
 	}
 	day := observe.DayOf(noon)
-	if got := next.Inherited("a", day, day); got.Prompt != 101 {
+	if got := next.InheritedUsage("a", day, day); got.Prompt != 101 {
 		t.Errorf("inherited = %+v, want 101 prompt tokens", got)
 	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
@@ -63,9 +63,9 @@ func TestFollow(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next.countRound(next.round())
-	if got := next.total(); got.Calls != 5 || got.Prompt != 11_111 || heard.Prompt != 11_100 || next.logged != written || next.bad.Get() != 0 {
-		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
+	next.recordRound(next.runRound())
+	if got := next.total(); got.Calls != 5 || got.Prompt != 11_111 || heard.Prompt != 11_100 || next.loggedOutcome != roundWritten || next.badLines.Get() != 0 {
+		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.loggedOutcome)
 	}
 	if err := next.Close(); err != nil {
 		t.Fatal(err)
@@ -87,12 +87,12 @@ func TestUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := appendLine(nil, header{Format: format, Version: 99})
+	later := appendLine(nil, header{Format: formatID, Version: 99})
 	if err := os.WriteFile(path, later, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if next.countRound(next.round()); next.logged != failing {
-		t.Errorf("condition = %v, want %v", next.logged, failing)
+	if next.recordRound(next.runRound()); next.loggedOutcome != roundFailing {
+		t.Errorf("condition = %v, want %v", next.loggedOutcome, roundFailing)
 	}
 }
 
@@ -116,21 +116,21 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
-				if err := first.round(); err != nil { // both run every second, so neither misses a day
+				if err := first.runRound(); err != nil { // both run every second, so neither misses a day
 					t.Fatal(err)
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))
 				if next != nil {
-					next.countRound(next.round())
+					next.recordRound(next.runRound())
 					next.now = first.now
 				}
 			case 1:
-				if err := first.round(); err != nil {
+				if err := first.runRound(); err != nil {
 					t.Fatal(err)
 				}
 			case 2:
 				if next != nil {
-					next.countRound(next.round())
+					next.recordRound(next.runRound())
 				} else if next, err = openEdge(path, first.now, func(o *Options) { o.Wait = true }); err != nil {
 					t.Fatal(err)
 				}
@@ -149,8 +149,8 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		if next == nil {
 			return
 		}
-		if next.countRound(next.round()); next.total().Calls != want.Calls || next.logged != written {
-			t.Fatalf("%+v, want %d calls; condition %v", next.total(), want.Calls, next.logged)
+		if next.recordRound(next.runRound()); next.total().Calls != want.Calls || next.loggedOutcome != roundWritten {
+			t.Fatalf("%+v, want %d calls; condition %v", next.total(), want.Calls, next.loggedOutcome)
 		}
 	})
 }

@@ -18,31 +18,31 @@ type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
 
-const deliveryTime = 5 * time.Second
+const deliveryTimeout = 5 * time.Second
 
 func newDeliverer(s *Sink) deliverer {
 	if s.File != "" {
-		return toFile(s.File)
+		return fileDeliverer(s.File)
 	}
 	to, err := url.Parse(s.URL)
 	if err != nil {
 		panic("BUG: the configuration takes no such URL")
 	}
 	secure := to.Scheme == "https"
-	return &toURL{sink: s, client: fasthttp.HostClient{
+	return &urlDeliverer{sink: s, client: fasthttp.HostClient{
 		Addr: fasthttp.AddMissingPort(to.Host, secure), IsTLS: secure,
 		Name: "penstock", MaxResponseBodySize: 64 << 10, MaxIdemponentCallAttempts: 1, DialTimeout: dial,
 	}}
 }
 
 func dial(address string, within time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", address, min(within, deliveryTime))
+	return net.DialTimeout("tcp", address, min(within, deliveryTimeout))
 }
 
-// toFile opens its file for each delivery, because an operator may move the file away.
-type toFile string
+// fileDeliverer opens its file for each delivery, because an operator may move the file away.
+type fileDeliverer string
 
-func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
+func (path fileDeliverer) deliver(lines []byte, _ time.Duration) (err error) {
 	f, err := os.OpenFile(string(path), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -65,12 +65,12 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	return f.Sync()
 }
 
-type toURL struct {
+type urlDeliverer struct {
 	sink   *Sink
 	client fasthttp.HostClient
 }
 
-func (u *toURL) deliver(lines []byte, within time.Duration) error {
+func (u *urlDeliverer) deliver(lines []byte, within time.Duration) error {
 	request, answer := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	request.SetRequestURI(u.sink.URL)
 	request.Header.SetMethod(fasthttp.MethodPost)

@@ -17,26 +17,26 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Export sends the ledger's rows to a sink. A row contains the total usage of its day. A sink may
+// Exporter sends the ledger's rows to a sink. A row contains the total usage of its day. A sink may
 // receive a row twice, and must use the last row with each id. Acknowledged rows are stored in a
 // file next to the ledger. An export resumes from this file.
-type Export struct {
-	sink Sink
-	to   deliverer
-	file file
-	log  *zap.Logger
-	now  func() time.Time
+type Exporter struct {
+	sink      Sink
+	deliverer deliverer
+	ackFile   file
+	log       *zap.Logger
+	now       func() time.Time
 
 	usage   *observe.Usage
 	acked   map[rowID]observe.Amount // nil until the file has been read
 	failing bool
 
-	ok, failed *metrics.Counter
+	succeeded, failed *metrics.Counter
 
-	mu      sync.Mutex
-	header  header // the ledger's header; empty until the ledger is open
-	pending map[rowID]observe.UsageRow
-	since   time.Time // when the first pending row was added
+	mu           sync.Mutex
+	header       header // the ledger's header; empty until the ledger is open
+	pending      map[rowID]observe.UsageRow
+	pendingSince time.Time // when the first pending row was added
 }
 
 // Sink is the destination of rows: a file or a URL.
@@ -45,16 +45,16 @@ type Sink struct {
 	URL, Token string
 }
 
-func (s *Sink) place() string {
+func (s *Sink) address() string {
 	if s.File != "" {
 		return s.File
 	}
 	return s.URL
 }
 
-// shown returns the sink's name for the log. It omits the path of a URL, because webhook URLs
+// logName returns the sink's name for the log. It omits the path of a URL, because webhook URLs
 // contain secrets in the path.
-func (s *Sink) shown() string {
+func (s *Sink) logName() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
 		return s.File
@@ -70,83 +70,83 @@ type exportedRow struct {
 	Row
 }
 
-const rowsAtOnce = 500
+const maxBatchRows = 500
 
-func newExport(o *Options, n int) *Export {
+func newExporter(o *Options, n int) *Exporter {
 	s := o.Exports[n]
-	sum := sha256.Sum256([]byte(s.place()))
-	x := &Export{
-		sink: s, to: newDeliverer(&s), log: o.Log, now: o.Now, usage: o.Usage, pending: map[rowID]observe.UsageRow{},
-		file: file{path: o.Path + ".sent-" + hex.EncodeToString(sum[:4])},
+	sum := sha256.Sum256([]byte(s.address()))
+	x := &Exporter{
+		sink: s, deliverer: newDeliverer(&s), log: o.Log, now: o.Now, usage: o.Usage, pending: map[rowID]observe.UsageRow{},
+		ackFile: file{path: o.Path + ".sent-" + hex.EncodeToString(sum[:4])},
 	}
 	label := `{sink="` + strconv.Itoa(n) + `"`
-	x.ok = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="ok"}`)
+	x.succeeded = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="ok"}`)
 	x.failed = o.Metrics.NewCounter("penstock_ledger_export_total" + label + `,result="error"}`)
-	o.Metrics.NewGauge("penstock_ledger_export_behind_seconds"+label+"}", func() float64 { return x.Behind().Seconds() })
+	o.Metrics.NewGauge("penstock_ledger_export_behind_seconds"+label+"}", func() float64 { return x.Lag().Seconds() })
 	return x
 }
 
-// Behind returns how long the oldest pending row has been waiting for the sink.
-func (x *Export) Behind() time.Duration {
+// Lag returns how long the oldest pending row has been waiting for the sink.
+func (x *Exporter) Lag() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.pending) == 0 {
 		return 0
 	}
-	return max(0, x.now().Sub(x.since))
+	return max(0, x.now().Sub(x.pendingSince))
 }
 
 // add adds changed rows, and sets the header of the ledger to which they belong.
-func (x *Export) add(h header, rows []observe.UsageRow) {
+func (x *Exporter) add(h header, rows []observe.UsageRow) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // the days in this sum have been exported individually
+		if rows[i].Day == observe.OlderDays { // the days in this sum have been exported individually
 			continue
 		}
 		if len(x.pending) == 0 {
-			x.since = x.now()
+			x.pendingSince = x.now()
 		}
-		x.pending[idOf(&rows[i])] = rows[i]
+		x.pending[newRowID(&rows[i])] = rows[i]
 	}
 }
 
 // Run exports rows until ctx ends.
-func (x *Export) Run(ctx context.Context) {
-	wait := period
+func (x *Exporter) Run(ctx context.Context) {
+	wait := roundInterval
 	for {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		if err := x.round(ctx, deliveryTime); err != nil {
+		if err := x.exportPending(ctx, deliveryTimeout); err != nil {
 			wait = min(2*wait, time.Minute)
 			continue
 		}
-		wait = period
+		wait = roundInterval
 	}
 }
 
 // Close makes one attempt to export the remaining rows. Run must have ended.
-func (x *Export) Close() error {
+func (x *Exporter) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	// Remaining rows are in the ledger, and the next process exports them.
-	_ = x.round(ctx, time.Second)
-	return x.file.close()
+	_ = x.exportPending(ctx, time.Second)
+	return x.ackFile.close()
 }
 
-func (x *Export) round(ctx context.Context, within time.Duration) error {
-	err := x.open()
+func (x *Exporter) exportPending(ctx context.Context, within time.Duration) error {
+	err := x.openAckFile()
 	for err == nil && ctx.Err() == nil {
-		rows, h := x.next()
+		rows, h := x.nextBatch()
 		if len(rows) == 0 {
 			break
 		}
-		if err = x.to.deliver(linesOf(h.Edge, rows), within); err == nil {
-			x.ok.Inc()
+		if err = x.deliverer.deliver(encodeRows(h.Edge, rows), within); err == nil {
+			x.succeeded.Inc()
 			err = x.acknowledge(rows)
 		}
 	}
@@ -156,41 +156,41 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	if failing := err != nil; failing != x.failing {
 		x.failing = failing
 		if failing {
-			x.log.Warn("the export of the ledger fails: its rows are kept and sent later", zap.String("sink", x.sink.shown()), zap.Error(err))
+			x.log.Warn("the export of the ledger fails: its rows are kept and sent later", zap.String("sink", x.sink.logName()), zap.Error(err))
 		} else {
-			x.log.Info("the export of the ledger works again", zap.String("sink", x.sink.shown()))
+			x.log.Info("the export of the ledger works again", zap.String("sink", x.sink.logName()))
 		}
 	}
 	return err
 }
 
-func (x *Export) open() error {
+func (x *Exporter) openAckFile() error {
 	x.mu.Lock()
 	h := x.header
 	x.mu.Unlock()
-	if h.Edge == "" || x.file.f != nil {
+	if h.Edge == "" || x.ackFile.f != nil {
 		return nil
 	}
 	if x.acked == nil {
-		c, err := x.file.open()
+		c, err := x.ackFile.open()
 		if err != nil {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
 		if c.header.Edge == h.Edge { // ignores acknowledgements for another ledger
 			for i := range c.rows {
-				acked[idOf(&c.rows[i])] = c.rows[i].Amount
+				acked[newRowID(&c.rows[i])] = c.rows[i].Amount
 			}
 		}
-		x.file.header, x.acked = h, acked
+		x.ackFile.header, x.acked = h, acked
 		var rows []observe.UsageRow
-		x.usage.Rows(func(r observe.UsageRow) { rows = append(rows, r) })
+		x.usage.EachRow(func(r observe.UsageRow) { rows = append(rows, r) })
 		x.add(h, rows)
 	}
-	return x.rewrite()
+	return x.rewriteAcks()
 }
 
-func (x *Export) next() (rows []observe.UsageRow, h header) {
+func (x *Exporter) nextBatch() (rows []observe.UsageRow, h header) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for id, r := range x.pending {
@@ -198,50 +198,50 @@ func (x *Export) next() (rows []observe.UsageRow, h header) {
 			delete(x.pending, id)
 			continue
 		}
-		if rows = append(rows, r); len(rows) == rowsAtOnce {
+		if rows = append(rows, r); len(rows) == maxBatchRows {
 			break
 		}
 	}
 	return rows, x.header
 }
 
-func (x *Export) acknowledge(rows []observe.UsageRow) error {
+func (x *Exporter) acknowledge(rows []observe.UsageRow) error {
 	var lines []byte
 	x.mu.Lock()
 	for i := range rows {
-		r, id := &rows[i], idOf(&rows[i])
+		r, id := &rows[i], newRowID(&rows[i])
 		x.acked[id] = r.Amount
-		lines = appendLine(lines, rowOf(r))
+		lines = appendLine(lines, newRow(r))
 		if x.pending[id].Amount == r.Amount {
 			delete(x.pending, id)
 		}
 	}
-	x.since = x.now()
+	x.pendingSince = x.now()
 	x.mu.Unlock()
-	if x.file.grown() {
-		return x.rewrite()
+	if x.ackFile.needsRewrite() {
+		return x.rewriteAcks()
 	}
-	return x.file.write(lines)
+	return x.ackFile.write(lines)
 }
 
-func (x *Export) rewrite() error {
+func (x *Exporter) rewriteAcks() error {
 	oldest := observe.DayOf(x.now()) - observe.UsageDays
 	for id := range x.acked {
 		if id.day < oldest {
 			delete(x.acked, id)
 		}
 	}
-	return x.file.rewrite(func(write func(observe.UsageRow)) {
+	return x.ackFile.rewrite(func(write func(observe.UsageRow)) {
 		for id, a := range x.acked {
 			write(observe.UsageRow{Key: id.key, Model: id.model, User: id.user, Day: id.day, Amount: a})
 		}
 	})
 }
 
-func linesOf(edge string, rows []observe.UsageRow) []byte {
+func encodeRows(edge string, rows []observe.UsageRow) []byte {
 	var out []byte
 	for i := range rows {
-		row := rowOf(&rows[i])
+		row := newRow(&rows[i])
 		what := fmt.Appendf(nil, "%q %s %q %q", edge, row.Day, row.Key, row.Model)
 		if row.User != "" {
 			what = fmt.Appendf(what, " %q", row.User)

@@ -19,9 +19,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// taker is a sink that stores the last row of each id. It may fail before or after it stores the
+// flakySink is a sink that stores the last row of each id. It may fail before or after it stores the
 // rows.
-type taker struct {
+type flakySink struct {
 	rows  map[string]exportedRow
 	calls int
 	fails func() (before, after bool)
@@ -29,7 +29,7 @@ type taker struct {
 
 var errTaker = errors.New("the sink fails")
 
-func (s *taker) deliver(lines []byte, _ time.Duration) error {
+func (s *flakySink) deliver(lines []byte, _ time.Duration) error {
 	before, after := s.fails()
 	if before {
 		return errTaker
@@ -50,7 +50,7 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-func (s *taker) total() (sum observe.Amount) {
+func (s *flakySink) total() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User == "" {
 			sum.Add(r.Amount)
@@ -59,7 +59,7 @@ func (s *taker) total() (sum observe.Amount) {
 	return sum
 }
 
-func (s *taker) ofUsers() (sum observe.Amount) {
+func (s *flakySink) userTotal() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
 			sum.Add(r.Amount)
@@ -68,8 +68,8 @@ func (s *taker) ofUsers() (sum observe.Amount) {
 	return sum
 }
 
-func (e *edge) ofUsers() (sum observe.Amount) {
-	e.calls.Usage.Rows(func(r observe.UsageRow) {
+func (e *edge) userTotal() (sum observe.Amount) {
+	e.calls.Usage.EachRow(func(r observe.UsageRow) {
 		if r.User != "" {
 			sum.Add(r.Amount)
 		}
@@ -80,19 +80,19 @@ func (e *edge) ofUsers() (sum observe.Amount) {
 func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 	e, err := openEdge(path, now, func(o *Options) { o.Exports = []Sink{{File: "unused"}} })
 	if err == nil {
-		e.exports[0].to = to
+		e.exports[0].deliverer = to
 	}
 	return e, err
 }
 
-func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
+func (e *edge) killWithExport() { _ = e.file.close(); _ = e.exports[0].ackFile.close() }
 
 // TestExportIsWhatWasCounted checks that the sink receives all counted usage, however sinks fail
 // and edges exit. A restarted edge must not send acknowledged rows again.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
-		sink := &taker{rows: map[string]exportedRow{}}
+		sink := &flakySink{rows: map[string]exportedRow{}}
 		chance := rapid.IntRange(0, 60).Draw(t, "faults in a hundred")
 		sink.fails = func() (bool, bool) {
 			return rapid.IntRange(1, 100).Draw(t, "fault") <= chance, rapid.IntRange(1, 100).Draw(t, "fault") <= chance
@@ -105,23 +105,23 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			return e
 		}
 		e := start()
-		defer func() { e.kill2() }()
+		defer func() { e.killWithExport() }()
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			switch rapid.IntRange(0, 7).Draw(t, "what") {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
 			case 1: // the edge exits; all rows are on disk, but the sink has only some
-				if err := e.round(); err != nil {
+				if err := e.runRound(); err != nil {
 					t.Fatal(err)
 				}
-				e.kill2()
+				e.killWithExport()
 				e = start()
 			case 2, 3:
-				if err := e.round(); err != nil {
+				if err := e.runRound(); err != nil {
 					t.Fatal(err)
 				}
-				_ = e.exports[0].round(t.Context(), time.Second)
+				_ = e.exports[0].exportPending(t.Context(), time.Second)
 			case 4:
 				user := observe.EndUser{byte(rapid.IntRange(1, 3).Draw(t, "user"))}
 				e.calls.Begin()
@@ -131,19 +131,19 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			}
 		}
 		sink.fails = func() (bool, bool) { return false, false }
-		if err := errors.Join(e.round(), e.exports[0].round(t.Context(), time.Second)); err != nil {
+		if err := errors.Join(e.runRound(), e.exports[0].exportPending(t.Context(), time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := sink.total(), e.total(); got != want {
 			t.Fatalf("the sink has %+v, counted was %+v", got, want)
 		}
-		if got, want := sink.ofUsers(), e.ofUsers(); got != want {
+		if got, want := sink.userTotal(), e.userTotal(); got != want {
 			t.Fatalf("the sink has %+v of end users, counted was %+v", got, want)
 		}
 		before := sink.calls
-		e.kill2()
+		e.killWithExport()
 		e = start()
-		if err := e.exports[0].round(t.Context(), time.Second); err != nil || sink.calls != before {
+		if err := e.exports[0].exportPending(t.Context(), time.Second); err != nil || sink.calls != before {
 			t.Fatalf("%d rows were sent again, %v", sink.calls-before, err)
 		}
 	})
@@ -161,7 +161,7 @@ func TestExportToFile(t *testing.T) {
 	turn := func(n int) string {
 		t.Helper()
 		e.call("team-a", "llama", n)
-		if err := errors.Join(e.round(), e.exports[0].round(t.Context(), time.Second)); err != nil {
+		if err := errors.Join(e.runRound(), e.exports[0].exportPending(t.Context(), time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(out)
@@ -193,7 +193,7 @@ func TestExportToFile(t *testing.T) {
 // TestExportToURL checks that a failing sink causes an error, and that the sink receives all rows
 // after it has recovered.
 func TestExportToURL(t *testing.T) {
-	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
+	sink := &flakySink{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
 	var status atomic.Int64
 	var hang atomic.Pointer[chan struct{}]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -225,10 +225,10 @@ func TestExportToURL(t *testing.T) {
 	round := func(within time.Duration) error {
 		t.Helper()
 		e.call("a", "m", 1)
-		if err := e.round(); err != nil {
+		if err := e.runRound(); err != nil {
 			t.Fatal(err)
 		}
-		return x.round(t.Context(), within)
+		return x.exportPending(t.Context(), within)
 	}
 	for _, code := range []int64{500, 429, 404, 302} {
 		status.Store(code)
@@ -244,14 +244,14 @@ func TestExportToURL(t *testing.T) {
 	}
 	close(wait)
 	hang.Store(nil)
-	if e.now = e.now.Add(time.Minute); x.Behind() != time.Minute {
-		t.Errorf("Behind = %s, want 1 m", x.Behind())
+	if e.now = e.now.Add(time.Minute); x.Lag() != time.Minute {
+		t.Errorf("Behind = %s, want 1 m", x.Lag())
 	}
 	if err := round(10 * time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if sink.total() != e.total() || len(sink.rows) != 1 || x.Behind() != 0 || x.failed.Get() != 5 {
-		t.Errorf("%+v, want %+v; %s behind, %d failures", sink.total(), e.total(), x.Behind(), x.failed.Get())
+	if sink.total() != e.total() || len(sink.rows) != 1 || x.Lag() != 0 || x.failed.Get() != 5 {
+		t.Errorf("%+v, want %+v; %s behind, %d failures", sink.total(), e.total(), x.Lag(), x.failed.Get())
 	}
 	if err := errors.Join(e.Close(), x.Close()); err != nil {
 		t.Error(err)

@@ -21,51 +21,51 @@ func (e *LockedError) Error() string {
 
 // file is the ledger on disk. It is not safe for concurrent use.
 type file struct {
-	path   string
-	lock   *os.File
-	f      *os.File // nil until the file is open
-	header header
-	size   int64 // length of the complete lines
-	small  int64 // size after the last rewrite
+	path          string
+	lock          *os.File
+	f             *os.File // nil until the file is open
+	header        header
+	size          int64 // length of the complete lines
+	rewrittenSize int64 // size after the last rewrite
 }
 
 // A file is rewritten when it is growth bytes larger than four times its size after the last
 // rewrite.
-const growth = 16 << 20
+const rewriteGrowthBytes = 16 << 20
 
-// Check returns an error if the file at a path is not an edge's ledger. If the file does not exist
+// CheckFile returns an error if the file at a path is not an edge's ledger. If the file does not exist
 // or cannot be read, Check returns nil, because Run tries again.
-func Check(path string) error {
+func CheckFile(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
 		return nil
 	}
 	if !info.Mode().IsRegular() {
-		return foreign(path, fmt.Errorf("%w: it is a folder or a device", errForeign))
+		return foreignFileError(path, fmt.Errorf("%w: it is a folder or a device", errNotLedger))
 	}
 	in, err := os.Open(path)
 	if err == nil {
 		defer in.Close()
-		_, err = read(&firstLine{from: in})
+		_, err = readLedger(&firstLineReader{from: in})
 	}
-	return foreign(path, err)
+	return foreignFileError(path, err)
 }
 
-// foreign adds a remedy to the error for a file that is not a ledger. For other errors it returns
+// foreignFileError adds a remedy to the error for a file that is not a ledger. For other errors it returns
 // nil.
-func foreign(path string, err error) error {
-	if !errors.Is(err, errForeign) {
+func foreignFileError(path string, err error) error {
+	if !errors.Is(err, errNotLedger) {
 		return nil
 	}
 	return fmt.Errorf("%s is %w; name a file that is not there yet, or move this one away", path, err)
 }
 
-type firstLine struct {
+type firstLineReader struct {
 	from  io.Reader
 	ended bool
 }
 
-func (r *firstLine) Read(into []byte) (int, error) {
+func (r *firstLineReader) Read(into []byte) (int, error) {
 	if r.ended {
 		return 0, io.EOF
 	}
@@ -79,30 +79,30 @@ func (r *firstLine) Read(into []byte) (int, error) {
 // open acquires the lock and reads the ledger. It creates no file except the lock file. If the file
 // at the path is not a ledger, open does not even create the lock file.
 func (f *file) open() (content, error) {
-	if err := Check(f.path); err != nil {
+	if err := CheckFile(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
 	used := err == nil && f.lock == nil // a new ledger has no lock file yet
-	if err := f.takeLock(); err != nil {
+	if err := f.acquireLock(); err != nil {
 		return content{}, err
 	}
 	in, err := os.Open(f.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return content{emptied: used}, nil
+		return content{wasEmptied: used}, nil
 	}
 	if err != nil {
 		return content{}, err
 	}
 	defer in.Close()
-	c, err := read(in)
-	c.emptied = c.header.Format == ""
+	c, err := readLedger(in)
+	c.wasEmptied = c.header.Format == ""
 	return c, err
 }
 
 func (f *file) lockName() string { return f.path + ".lock" }
 
-func (f *file) takeLock() error {
+func (f *file) acquireLock() error {
 	if f.lock != nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 		size, buffer = size+int64(len(buffer)), buffer[:0]
 	}
 	rows(func(r observe.UsageRow) {
-		if buffer = appendLine(buffer, rowOf(&r)); len(buffer) >= maxLine {
+		if buffer = appendLine(buffer, newRow(&r)); len(buffer) >= maxLineBytes {
 			flush()
 		}
 	})
@@ -166,7 +166,7 @@ func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	if f.f != nil {
 		_ = f.f.Close()
 	}
-	f.f, f.size, f.small = next, size, size
+	f.f, f.size, f.rewrittenSize = next, size, size
 	return nil
 }
 
@@ -178,7 +178,7 @@ func syncFolder(path string) {
 	}
 }
 
-func (f *file) grown() bool { return f.size > growth+4*f.small }
+func (f *file) needsRewrite() bool { return f.size > rewriteGrowthBytes+4*f.rewrittenSize }
 
 // write appends lines and syncs the file. If this fails, write truncates the file to the complete
 // lines. If truncating also fails, the next write overwrites the incomplete line.

@@ -76,7 +76,7 @@ func TestRestart(t *testing.T) {
 	e := mustOpen(t, path, noon)
 	e.call("a", "m", 5)
 	e.call("b", "m", 1)
-	if err := e.round(); err != nil {
+	if err := e.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	e.call("a", "n", 7)
@@ -84,12 +84,12 @@ func TestRestart(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	name := e.Edge()
+	name := e.EdgeID()
 	e = mustOpen(t, path, noon.Add(time.Minute))
 	if got := e.total(); got != want || got.Calls != 3 || got.Spend.String() != "0.000015999997" {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
-	if e.Edge() != name {
+	if e.EdgeID() != name {
 		t.Error("the ledger has another name")
 	}
 	if since := e.calls.Usage.Report(e.now, e.now).Since; !since.Equal(noon) {
@@ -144,7 +144,7 @@ func TestCut(t *testing.T) {
 	e := mustOpen(t, path, noon)
 	for i := range 4 {
 		e.call("a", "m", i+1)
-		if err := e.round(); err != nil {
+		if err := e.runRound(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestChangedLine(t *testing.T) {
 	e := mustOpen(t, path, noon)
 	for range 3 {
 		e.call("a", "m", 1)
-		if err := e.round(); err != nil {
+		if err := e.runRound(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,8 +198,8 @@ func TestChangedLine(t *testing.T) {
 	}
 	e = mustOpen(t, path, noon)
 	defer e.kill()
-	if got := e.total().Calls; got != 3 || e.bad.Get() != 1 {
-		t.Errorf("%d calls, %d lines left out", got, e.bad.Get())
+	if got := e.total().Calls; got != 3 || e.badLines.Get() != 1 {
+		t.Errorf("%d calls, %d lines left out", got, e.badLines.Get())
 	}
 }
 
@@ -209,7 +209,7 @@ func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
 	first.call("a", "m", 1)
-	if err := first.round(); err != nil {
+	if err := first.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := openEdge(path, noon, nil)
@@ -221,17 +221,17 @@ func TestLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := next.total(); got.Calls != 1 || got.Prompt != 1 || next.logged != waiting || next.failed.Get() != 0 {
-		t.Errorf("it begins with %+v; %v, %d failures", got, next.logged, next.failed.Get())
+	if got := next.total(); got.Calls != 1 || got.Prompt != 1 || next.loggedOutcome != roundWaiting || next.failed.Get() != 0 {
+		t.Errorf("it begins with %+v; %v, %d failures", got, next.loggedOutcome, next.failed.Get())
 	}
 	next.call("a", "m", 10)
-	if err := next.round(); !errors.As(err, &locked) {
+	if err := next.runRound(); !errors.As(err, &locked) {
 		t.Fatalf("round: %v, want a lock error", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.round(); err != nil {
+	if err := next.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	if got := next.total(); got.Calls != 2 || got.Prompt != 11 {
@@ -252,8 +252,8 @@ func TestLocked(t *testing.T) {
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
-		"a later version": string(appendLine(nil, header{Format: format, Version: 99})),
-		"cut":             string(appendLine(nil, header{Format: format, Version: version, Edge: "e"}))[:60],
+		"a later version": string(appendLine(nil, header{Format: formatID, Version: 99})),
+		"cut":             string(appendLine(nil, header{Format: formatID, Version: formatVersion, Edge: "e"}))[:60],
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tempLedger(t)
@@ -265,8 +265,8 @@ func TestForeignFile(t *testing.T) {
 				e.call("a", "m", 1)
 				_ = e.Close()
 				t.Error("it is taken")
-			} else if !strings.Contains(err.Error(), path) || Check(path) == nil {
-				t.Errorf("%v, and a look says %v", err, Check(path))
+			} else if !strings.Contains(err.Error(), path) || CheckFile(path) == nil {
+				t.Errorf("%v, and a look says %v", err, CheckFile(path))
 			}
 			if _, err := os.Stat(path + ".lock"); err == nil {
 				t.Error("a lock was left beside it")
@@ -283,17 +283,17 @@ func TestForeignFile(t *testing.T) {
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
-		if err := Check(other); err == nil || !strings.Contains(err.Error(), other) {
+		if err := CheckFile(other); err == nil || !strings.Contains(err.Error(), other) {
 			t.Errorf("Check(%s): %v, want an error that names the file", other, err)
 		}
 	}
-	if err := Check(path); err != nil {
+	if err := CheckFile(path); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(path); err != nil {
+	if err := CheckFile(path); err != nil {
 		t.Error(err)
 	}
 	e := mustOpen(t, path, noon)
@@ -301,7 +301,7 @@ func TestCheck(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(path); err != nil {
+	if err := CheckFile(path); err != nil {
 		t.Error(err)
 	}
 }
@@ -314,15 +314,15 @@ func TestNoDisk(t *testing.T) {
 	e.call("a", "m", 1)
 	for range 3 {
 		e.now = e.now.Add(time.Second)
-		e.countRound(e.round())
+		e.recordRound(e.runRound())
 	}
-	if e.Unsaved() != 3*time.Second || e.calls.Usage.Unsaved() != e.Unsaved() || e.failed.Get() != 4 {
-		t.Errorf("%s unsaved, %d failures", e.Unsaved(), e.failed.Get())
+	if e.UnsavedTime() != 3*time.Second || e.calls.Usage.UnsavedTime() != e.UnsavedTime() || e.failed.Get() != 4 {
+		t.Errorf("%s unsaved, %d failures", e.UnsavedTime(), e.failed.Get())
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if e.countRound(e.round()); e.Unsaved() != 0 {
+	if e.recordRound(e.runRound()); e.UnsavedTime() != 0 {
 		t.Error("it is still not saved")
 	}
 	e.kill()
@@ -347,19 +347,19 @@ func TestFailedWrite(t *testing.T) {
 	e.file.f = readOnly
 	for i := range 3 {
 		e.call("a", fmt.Sprint(i), 1)
-		if err := e.round(); err == nil {
+		if err := e.runRound(); err == nil {
 			t.Fatal("the write has not failed")
 		}
 	}
 	e.file.f = good
-	if err := e.round(); err != nil {
+	if err := e.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	e.kill()
 	e = mustOpen(t, path, noon)
 	defer e.kill()
-	if got := e.total().Calls; got != 3 || e.bad.Get() != 0 {
-		t.Errorf("%d calls, %d bad lines", got, e.bad.Get())
+	if got := e.total().Calls; got != 3 || e.badLines.Get() != 0 {
+		t.Errorf("%d calls, %d bad lines", got, e.badLines.Get())
 	}
 }
 
@@ -395,7 +395,7 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 					t.Fatal(err)
 				}
 			case 3, 4:
-				if err := e.round(); err != nil {
+				if err := e.runRound(); err != nil {
 					t.Fatal(err)
 				}
 				saved = counted
@@ -425,8 +425,8 @@ func TestLinesHoldNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	c, err := read(f)
-	if err != nil || c.bad != 0 || c.torn || len(c.rows) != 1 {
+	c, err := readLedger(f)
+	if err != nil || c.badLines != 0 || c.torn || len(c.rows) != 1 {
 		t.Fatalf("read = %+v, %v; want one row and no bad line", c, err)
 	}
 	want := observe.UsageRow{Key: "team \"a\"\n", Model: "llama ü", Day: observe.DayOf(noon)}
@@ -439,20 +439,20 @@ func TestLinesHoldNames(t *testing.T) {
 // FuzzRead checks that reading any file causes no panic, and that the result can be written and
 // read again.
 func FuzzRead(f *testing.F) {
-	text := appendLine(nil, header{Format: format, Version: version, Edge: "e", Since: noon})
+	text := appendLine(nil, header{Format: formatID, Version: formatVersion, Edge: "e", Since: noon})
 	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", Amount: observe.Amount{Calls: 1}})
 	f.Add(text)
 	f.Add(append(text, "deadbeef {}\nzz"...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := read(bytes.NewReader(b))
+		c, err := readLedger(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
 		out := appendLine(nil, c.header)
 		for i := range c.rows {
-			out = appendLine(out, rowOf(&c.rows[i]))
+			out = appendLine(out, newRow(&c.rows[i]))
 		}
-		again, err := read(bytes.NewReader(out))
+		again, err := readLedger(bytes.NewReader(out))
 		if len(b) > 0 && (err != nil || !slices.Equal(again.rows, c.rows)) {
 			t.Fatalf("read again = %+v, %v; want %+v", again, err, c.rows)
 		}
@@ -463,7 +463,7 @@ func FuzzRead(f *testing.F) {
 // valid.
 func TestForgedLines(t *testing.T) {
 	var text []byte
-	text = appendLine(text, header{Format: format, Version: version})
+	text = appendLine(text, header{Format: formatID, Version: formatVersion})
 	text = appendLine(text, Row{Key: "a", Model: "m", Amount: observe.Amount{Calls: 3, Prompt: 5}})
 	for _, row := range []string{
 		`{"day":"","key":"a","model":"m","calls":-1}`,
@@ -476,11 +476,11 @@ func TestForgedLines(t *testing.T) {
 		`{"day":"","key":"a","model":"m","calls":4,"spend":"1e400"}`,
 		`{"day":"2026-13-01","key":"a","model":"m","calls":4}`,
 		`[]`,
-		`{"key":"` + strings.Repeat("a", 2*maxLine) + `"}`,
+		`{"key":"` + strings.Repeat("a", 2*maxLineBytes) + `"}`,
 	} {
-		c, err := read(bytes.NewReader(appendLine(slices.Clone(text), json.RawMessage(row))))
-		if err != nil || c.bad == 0 || c.torn || len(c.rows) != 1 || c.rows[0].Calls != 3 || c.rows[0].Tokens() != 5 {
-			t.Errorf("%.90s: %v, %d lines left out, rows %v", row, err, c.bad, c.rows)
+		c, err := readLedger(bytes.NewReader(appendLine(slices.Clone(text), json.RawMessage(row))))
+		if err != nil || c.badLines == 0 || c.torn || len(c.rows) != 1 || c.rows[0].Calls != 3 || c.rows[0].Tokens() != 5 {
+			t.Errorf("%.90s: %v, %d lines left out, rows %v", row, err, c.badLines, c.rows)
 		}
 	}
 }
@@ -495,7 +495,7 @@ func TestEndUsers(t *testing.T) {
 		e.calls.Finish(&observe.Record{Key: "k", Model: "m", User: user, Attempts: 1, PromptTokens: n}, e.now)
 	}
 	book(observe.EndUser{1}, 5)
-	if err := e.round(); err != nil {
+	if err := e.runRound(); err != nil {
 		t.Fatal(err)
 	}
 	book(observe.EndUser{1}, 6)
@@ -523,7 +523,7 @@ func TestEndUsers(t *testing.T) {
 	}
 	e = mustOpen(t, path, noon)
 	defer e.kill()
-	if n := e.bad.Get(); n != 0 {
+	if n := e.badLines.Get(); n != 0 {
 		t.Errorf("%d lines are left out", n)
 	}
 	got := e.calls.Usage.ReportUsers(e.now, e.now)

@@ -23,8 +23,8 @@ type header struct {
 }
 
 const (
-	format  = "penstock ledger"
-	version = 1
+	formatID      = "penstock ledger"
+	formatVersion = 1
 )
 
 // Row is a row in the file format.
@@ -36,22 +36,22 @@ type Row struct {
 	observe.Amount
 }
 
-func rowOf(r *observe.UsageRow) Row {
+func newRow(r *observe.UsageRow) Row {
 	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
-	if r.Day != observe.DayBefore {
+	if r.Day != observe.OlderDays {
 		out.Day = observe.FormatDay(r.Day)
 	}
 	return out
 }
 
-// mostCounted is more than an edge can count in its lifetime. Larger sums could overflow, and a key
+// maxCounted is more than an edge can count in its lifetime. Larger sums could overflow, and a key
 // with negative usage could use its whole budget again.
-const mostCounted = 1 << 53
+const maxCounted = 1 << 53
 
-func (r *Row) usage() (observe.UsageRow, error) {
-	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
-	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
-		return out, errLine
+func (r *Row) usageRow() (observe.UsageRow, error) {
+	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.OlderDays, Amount: r.Amount}
+	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > maxCounted {
+		return out, errChecksum
 	}
 	var err error
 	if r.Day != "" {
@@ -62,9 +62,9 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark is the prefix of lines about end users. It makes an edge of an older version skip these
+// userLinePrefix is the prefix of lines about end users. It makes an edge of an older version skip these
 // lines. Otherwise such an edge would read them as other rows of their keys.
-const userMark = "u"
+const userLinePrefix = "u"
 
 func appendLine(dst []byte, v any) []byte {
 	text, err := json.Marshal(v)
@@ -72,36 +72,36 @@ func appendLine(dst []byte, v any) []byte {
 		panic("BUG: a line of the ledger cannot be written: " + err.Error())
 	}
 	if r, ok := v.(Row); ok && r.User != "" {
-		dst = append(dst, userMark...)
+		dst = append(dst, userLinePrefix...)
 	}
 	dst = fmt.Appendf(dst, "%08x ", crc32.Checksum(text, castagnoli))
 	return append(append(dst, text...), '\n')
 }
 
-var errLine = errors.New("the line does not fit its checksum")
+var errChecksum = errors.New("the line does not fit its checksum")
 
-// parseLine parses a line from appendLine, without the line end. If it returns errLine, into
+// parseLine parses a line from appendLine, without the line end. If it returns errChecksum, into
 // contains the members that could be read, so that a warning can name the row.
 func parseLine(line []byte, into any) error {
-	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
+	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userLinePrefix)), []byte(" "))
 	var want [4]byte
 	if n, err := hex.Decode(want[:], sum[:min(len(sum), 8)]); !found || len(sum) != 8 || err != nil || n != 4 {
-		return errLine
+		return errChecksum
 	}
 	got := crc32.Checksum(text, castagnoli)
 	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
 		_ = json.Unmarshal(text, into) // most members are still intact
-		return errLine
+		return errChecksum
 	}
 	return json.Unmarshal(text, into)
 }
 
-const mostLost = 10
+const maxLostRows = 10
 
 // String describes the row for operators.
 func (id rowID) String() string {
 	day, of := "the days before", ""
-	if id.day != observe.DayBefore {
+	if id.day != observe.OlderDays {
 		day = observe.FormatDay(id.day)
 	}
 	switch {
@@ -113,48 +113,48 @@ func (id rowID) String() string {
 	return "key " + id.key + of + ", " + day
 }
 
-const maxLine = 64 << 10
+const maxLineBytes = 64 << 10
 
 type content struct {
-	header header
-	rows   []observe.UsageRow // one row for each day
-	good   int64              // length of the file up to the end of the last complete line
-	torn   bool               // a truncated line follows the last complete line
-	bad    int
-	lost   []rowID // rows without a valid line, as far as their names could be read
-	// emptied is true if the file was once a ledger and is empty now.
-	emptied bool
+	header        header
+	rows          []observe.UsageRow // one row for each day
+	completeBytes int64              // length of the file up to the end of the last complete line
+	torn          bool               // a truncated line follows the last complete line
+	badLines      int
+	lostRows      []rowID // rows without a valid line, as far as their names could be read
+	// wasEmptied is true if the file was once a ledger and is empty now.
+	wasEmptied bool
 }
 
-// errForeign means that the file was not written by an edge.
-var errForeign = errors.New("not the ledger of a penstock")
+// errNotLedger means that the file was not written by an edge.
+var errNotLedger = errors.New("not the ledger of a penstock")
 
-// read reads a ledger. It rejects a file that does not start like a ledger, so that the edge never
+// readLedger reads a ledger. It rejects a file that does not start like a ledger, so that the edge never
 // overwrites another file.
-func read(from io.Reader) (c content, err error) {
-	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
+func readLedger(from io.Reader) (c content, err error) {
+	in, at := bufio.NewReaderSize(from, maxLineBytes), map[rowID]int{}
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
 			c.torn = len(line) > 0
 			if c.header.Format == "" && c.torn {
-				return c, fmt.Errorf("%w: its first line is cut", errForeign)
+				return c, fmt.Errorf("%w: its first line is cut", errNotLedger)
 			}
-			c.lost = slices.DeleteFunc(c.lost, func(id rowID) bool { _, known := at[id]; return known })
+			c.lostRows = slices.DeleteFunc(c.lostRows, func(id rowID) bool { _, known := at[id]; return known })
 			return c, nil
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return c, err
 		}
-		first := c.good == 0
-		c.good += int64(len(line))
+		first := c.completeBytes == 0
+		c.completeBytes += int64(len(line))
 		switch {
 		case first:
-			if parseLine(bytes.TrimSuffix(line, []byte("\n")), &c.header) != nil || c.header.Format != format {
-				return c, errForeign
+			if parseLine(bytes.TrimSuffix(line, []byte("\n")), &c.header) != nil || c.header.Format != formatID {
+				return c, errNotLedger
 			}
-			if c.header.Version != version {
-				return c, fmt.Errorf("%w of this version, but of version %d", errForeign, c.header.Version)
+			if c.header.Version != formatVersion {
+				return c, fmt.Errorf("%w of this version, but of version %d", errNotLedger, c.header.Version)
 			}
 		default:
 			c.add(line, at)
@@ -165,19 +165,19 @@ func read(from io.Reader) (c content, err error) {
 func (c *content) add(line []byte, at map[rowID]int) {
 	var r Row
 	err := parseLine(bytes.TrimSuffix(line, []byte("\n")), &r)
-	row, wrongDay := r.usage()
+	row, wrongDay := r.usageRow()
 	if err != nil || wrongDay != nil {
-		c.bad++
-		if id := idOf(&row); wrongDay == nil && id.key != "" && len(c.lost) < mostLost {
-			c.lost = append(c.lost, id)
+		c.badLines++
+		if id := newRowID(&row); wrongDay == nil && id.key != "" && len(c.lostRows) < maxLostRows {
+			c.lostRows = append(c.lostRows, id)
 		}
 		return
 	}
-	if i, known := at[idOf(&row)]; known {
+	if i, known := at[newRowID(&row)]; known {
 		c.rows[i] = row
 		return
 	}
-	at[idOf(&row)] = len(c.rows)
+	at[newRowID(&row)] = len(c.rows)
 	c.rows = append(c.rows, row)
 }
 
@@ -186,4 +186,4 @@ type rowID struct {
 	day              int64
 }
 
-func idOf(r *observe.UsageRow) rowID { return rowID{r.Key, r.Model, r.User, r.Day} }
+func newRowID(r *observe.UsageRow) rowID { return rowID{r.Key, r.Model, r.User, r.Day} }

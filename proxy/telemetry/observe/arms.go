@@ -11,31 +11,31 @@ import (
 // call redirected to the arm, it counts only the end, because redirected calls are not a fair
 // sample.
 
-// Spread counts values by size. Each element is a bucket and its count, sorted by bucket.
-type Spread [][2]uint64
+// Distribution counts values by size. Each element is a bucket and its count, sorted by bucket.
+type Distribution [][2]uint64
 
 // A Spread has 16 buckets per octave, each 4.4 % wide. They range from 2^-14 (61 µs) to 2^20.
 const (
-	perOctave    = 16
-	lowestOctave = -14
-	buckets      = (20 - lowestOctave) * perOctave
+	bucketsPerOctave = 16
+	lowestOctave     = -14
+	bucketCount      = (20 - lowestOctave) * bucketsPerOctave
 )
 
 // BucketWidth is the natural logarithm of the ratio between a bucket's bounds.
-const BucketWidth = math.Ln2 / perOctave
+const BucketWidth = math.Ln2 / bucketsPerOctave
 
-// Middle returns the geometric middle of a bucket.
-func Middle(bucket uint64) float64 {
-	return math.Exp2((float64(bucket)+0.5)/perOctave + lowestOctave)
+// BucketMiddle returns the geometric middle of a bucket.
+func BucketMiddle(bucket uint64) float64 {
+	return math.Exp2((float64(bucket)+0.5)/bucketsPerOctave + lowestOctave)
 }
 
 // BucketOf returns the bucket of a value above 0.
 func BucketOf(v float64) uint64 {
-	return uint64(min(max((math.Log2(v)-lowestOctave)*perOctave, 0), buckets-1))
+	return uint64(min(max((math.Log2(v)-lowestOctave)*bucketsPerOctave, 0), bucketCount-1))
 }
 
 // Count returns the number of values.
-func (s Spread) Count() (n uint64) {
+func (s Distribution) Count() (n uint64) {
 	for _, b := range s {
 		n += b[1]
 	}
@@ -43,7 +43,7 @@ func (s Spread) Count() (n uint64) {
 }
 
 // Since returns the values that were added to s since an earlier state.
-func (s Spread) Since(earlier Spread) (out Spread) {
+func (s Distribution) Since(earlier Distribution) (out Distribution) {
 	for _, b := range s {
 		for _, e := range earlier {
 			if e[0] == b[0] {
@@ -57,16 +57,16 @@ func (s Spread) Since(earlier Spread) (out Spread) {
 	return out
 }
 
-type spread [buckets]atomic.Uint32
+type atomicDistribution [bucketCount]atomic.Uint32
 
-func (s *spread) add(v float64) {
+func (s *atomicDistribution) add(v float64) {
 	if v > 0 {
 		s[BucketOf(v)].Add(1)
 	}
 }
 
-func (s *spread) read() Spread {
-	out := Spread{}
+func (s *atomicDistribution) read() Distribution {
+	out := Distribution{}
 	for i := range s {
 		if n := s[i].Load(); n > 0 {
 			out = append(out, [2]uint64{uint64(i), uint64(n)})
@@ -83,15 +83,15 @@ type Arm struct {
 	Refused uint64 `json:"refused"` // no slot was free, or no upstream accepted calls
 	Left    uint64 `json:"left"`
 
-	TTFT   Spread `json:"ttft_seconds"` // from sending the request to the first event of the stream
-	Speed  Spread `json:"tokens_per_second"`
-	Length Spread `json:"completion_tokens"`
+	TTFT   Distribution `json:"ttft_seconds"` // from sending the request to the first event of the stream
+	Speed  Distribution `json:"tokens_per_second"`
+	Length Distribution `json:"completion_tokens"`
 
 	Finish map[string]uint64 `json:"finish_reasons"`
 }
 
-// Finishes lists the finish reasons of the chat dialect.
-var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
+// FinishReasons lists the finish reasons of the chat dialect.
+var FinishReasons = [...]string{"stop", "length", "tool_calls", "content_filter"}
 
 // ModelArms contains the counts of a model's arms.
 type ModelArms struct {
@@ -114,15 +114,15 @@ func (a *Arm) Since(b *Arm) Arm {
 type armStats struct {
 	ended, missed                atomic.Int64 // calls that ended at the arm; calls of the arm that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
-	ttft, speed, length          spread
-	finish                       [len(Finishes)]atomic.Uint64
+	ttft, speed, length          atomicDistribution
+	finish                       [len(FinishReasons)]atomic.Uint64
 }
 
-// count counts a call that was assigned to the arm. If an engine of the arm rejects a request, this
+// countCall counts a call that was assigned to the arm. If an engine of the arm rejects a request, this
 // counts as a failure of the arm only if another arm answers the request. Otherwise the request may
 // be at fault.
-func (a *armStats) count(r *Record, took float64) {
-	name, tried, rejected := r.ownArm(), false, false
+func (a *armStats) countCall(r *Record, took float64) {
+	name, tried, rejected := r.assignedArm(), false, false
 	a.calls.Add(1)
 	here := r.Arm == name
 	for i := range r.Failed {
@@ -135,7 +135,7 @@ func (a *armStats) count(r *Record, took float64) {
 		}
 	}
 	switch {
-	case r.foundNoRoom():
+	case r.foundNoSlot():
 		a.refused.Add(1)
 	case tried || here && (r.Outcome == StreamBroken || r.Outcome.Failed()):
 		a.failed.Add(1)
@@ -144,16 +144,16 @@ func (a *armStats) count(r *Record, took float64) {
 	case r.Outcome == ClientGone:
 		a.left.Add(1)
 	case r.Outcome == OK:
-		a.answered(r, took)
+		a.countAnswer(r, took)
 	}
 }
 
-func (a *armStats) answered(r *Record, took float64) {
+func (a *armStats) countAnswer(r *Record, took float64) {
 	if r.Stream {
 		a.ttft.add(r.UpstreamTTFT.Seconds())
 	}
 	a.length.add(float64(r.CompletionTokens))
-	if i := slices.Index(Finishes[:], r.Finish); i >= 0 {
+	if i := slices.Index(FinishReasons[:], r.Finish); i >= 0 {
 		a.finish[i].Add(1)
 	}
 	generated := r.CompletionTokens
@@ -168,31 +168,31 @@ func (a *armStats) answered(r *Record, took float64) {
 	}
 }
 
-// foundNoRoom reports whether a call ended without an attempt because no upstream had a free slot.
-func (r *Record) foundNoRoom() bool {
+// foundNoSlot reports whether a call ended without an attempt because no upstream had a free slot.
+func (r *Record) foundNoSlot() bool {
 	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
 }
 
-func (r *Record) ownArm() string {
+func (r *Record) assignedArm() string {
 	if r.MissedArm != "" {
 		return r.MissedArm
 	}
 	return r.Arm
 }
 
-// arm returns the statistics of a model's arm. If the model is not configured, the statistics are
+// statsForArm returns the statistics of a model's arm. If the model is not configured, the statistics are
 // discarded.
-func (s *series) arm(model, name string) *armStats {
-	return entryOf(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
+func (s *series) statsForArm(model, name string) *armStats {
+	return getOrCreate(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
 
-// ArmsOf returns the counts of a model's arms. The upstreams without an arm come first.
-func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
+// ArmCounts returns the counts of a model's arms. The upstreams without an arm come first.
+func (c *Calls) ArmCounts(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
-		a := c.series.arm(model, name)
+		a := c.series.statsForArm(model, name)
 		finish := map[string]uint64{}
-		for i, word := range Finishes {
+		for i, word := range FinishReasons {
 			finish[word] = a.finish[i].Load()
 		}
 		out.Arms = append(out.Arms, Arm{
@@ -203,9 +203,9 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns the number of calls that ended at the arm, that were assigned to the arm but ended
+// ArmTotals returns the number of calls that ended at the arm, that were assigned to the arm but ended
 // elsewhere, and that were assigned to the arm but refused or found no slot.
-func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
+func (c *Calls) ArmTotals(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {
 		return 0, 0, 0

@@ -42,18 +42,18 @@ func TestArmsCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls, _ := newTestCalls(t)
-			before := calls.ArmsOf("m", "new").Arms[1]
-			r := good("m", "a")
+			before := calls.ArmCounts("m", "new").Arms[1]
+			r := successfulRecord("m", "a")
 			r.Arm, r.Finish = "new", "length"
 			c.change(r)
 			finish(calls, r)
-			all := calls.ArmsOf("m", "new")
+			all := calls.ArmCounts("m", "new")
 			a := all.Arms[1].Since(&before)
 			got := fmt.Sprintf("%d %d %d %d, %d %d %d", a.Calls, a.Failed, a.Refused, a.Left, a.TTFT.Count(), a.Speed.Count(), a.Length.Count())
 			if all.Arms[0].Name != NoArm || got != c.want || a.Finish["length"] != a.Length.Count() {
 				t.Errorf("%s, %v, want %s", got, a.Finish, c.want)
 			}
-			if ended, _, _ := calls.OfArm("m", r.Arm); ended != int64(min(r.Attempts, 1)) {
+			if ended, _, _ := calls.ArmTotals("m", r.Arm); ended != int64(min(r.Attempts, 1)) {
 				t.Errorf("%d calls ended at %s", ended, r.Arm)
 			}
 			if again := all.Arms[1].Since(&all.Arms[1]); again.TTFT.Count() != 0 || again.Calls != 0 {
@@ -67,12 +67,12 @@ func TestArmsCount(t *testing.T) {
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))
-		if got := Middle(BucketOf(v)); math.Abs(math.Log(got/v)) > BucketWidth/2+1e-9 {
+		if got := BucketMiddle(BucketOf(v)); math.Abs(math.Log(got/v)) > BucketWidth/2+1e-9 {
 			rt.Errorf("%v is taken for %v", v, got)
 		}
 	})
 	for _, v := range []float64{1e-9, 1e12} {
-		if b := BucketOf(v); b != 0 && b != buckets-1 {
+		if b := BucketOf(v); b != 0 && b != bucketCount-1 {
 			t.Errorf("%v is in bucket %d", v, b)
 		}
 	}
@@ -82,14 +82,14 @@ func TestBuckets(t *testing.T) {
 // that counting a call for an arm does not allocate.
 func TestArmsCostNothing(t *testing.T) {
 	calls, _ := newTestCalls(t)
-	r, now := good("m", "a"), time.Now()
-	calls.count(r, now)
+	r, now := successfulRecord("m", "a"), time.Now()
+	calls.countCall(r, now)
 	if len(calls.series.arms.all()) != 0 {
 		t.Error("there are arms of a model without any")
 	}
 	r.Arm = NoArm
-	calls.count(r, now)
-	if n := testing.AllocsPerRun(100, func() { calls.count(r, now) }); n != 0 {
+	calls.countCall(r, now)
+	if n := testing.AllocsPerRun(100, func() { calls.countCall(r, now) }); n != 0 {
 		t.Errorf("count allocates %v times, want 0", n)
 	}
 }

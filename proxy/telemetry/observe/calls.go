@@ -14,13 +14,13 @@ import (
 // Calls counts finished calls, writes their access lines and stores the newest calls. It is safe
 // for concurrent use.
 type Calls struct {
-	log    accessLog
-	access atomic.Bool
+	log        accessLog
+	logsAccess atomic.Bool
 
-	series   *series
-	finished *metrics.Counter
-	inflight atomic.Int64
-	begun    time.Time
+	series    *series
+	finished  *metrics.Counter
+	inflight  atomic.Int64
+	startedAt time.Time
 
 	// Recent stores the newest calls and refusals, for the status page.
 	Recent *Recent
@@ -32,9 +32,9 @@ type Calls struct {
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
 		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
-		Recent: new(Recent), Usage: new(Usage), begun: time.Now(),
+		Recent: new(Recent), Usage: new(Usage), startedAt: time.Now(),
 	}
-	c.access.Store(l.Access)
+	c.logsAccess.Store(l.Access)
 	c.finished = set.NewCounter("penstock_calls_finished_total")
 	set.NewGauge("penstock_calls_inflight", func() float64 { return float64(c.inflight.Load()) })
 	return c
@@ -42,7 +42,7 @@ func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 
 // SetLog applies the log settings of a reload, except the format of the lines.
 func (c *Calls) SetLog(l config.Log) {
-	c.access.Store(l.Access)
+	c.logsAccess.Store(l.Access)
 	c.log.setLevel(l.Level)
 }
 
@@ -55,9 +55,11 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns the number of calls that have ended since the edge started.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured sets the names in the configuration. Series with other names are dropped. A call whose
+// SetConfigured sets the names in the configuration. Series with other names are dropped. A call whose
 // model was removed is counted under "-", and a call whose key was removed under "other".
-func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
+func (c *Calls) SetConfigured(models, upstreams, keys []string) {
+	c.series.setConfigured(models, upstreams, keys)
+}
 
 // Finish counts r, stores it and writes its access line. It must be called exactly once for each
 // Begin. The call stays in flight until it has been counted, so that code that waits for the last
@@ -65,197 +67,197 @@ func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(mod
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
-	c.count(r, now)
+	c.countCall(r, now)
 	c.Recent.add(r, now)
-	c.Usage.add(r, now)
-	if c.access.Load() {
+	c.Usage.addCall(r, now)
+	if c.logsAccess.Load() {
 		c.log.write(r, now)
 	}
 }
 
 // LastEnd returns when a model's last call ended or, if there was none, when the edge started.
 func (c *Calls) LastEnd(model string) time.Time {
-	last := c.begun
+	last := c.startedAt
 	for k, m := range c.series.models.all() {
-		if at := m.lastAt.Load(); k.model == model && at > 0 && time.Unix(0, at).After(last) {
+		if at := m.lastEndNanos.Load(); k.model == model && at > 0 && time.Unix(0, at).After(last) {
 			last = time.Unix(0, at)
 		}
 	}
 	return last
 }
 
-// Overflowed returns how many of a model's calls ended in the given tier, which must not be the
+// TierCalls returns how many of a model's calls ended in the given tier, which must not be the
 // first.
-func (c *Calls) Overflowed(model string, tier int) int64 {
+func (c *Calls) TierCalls(model string, tier int) int64 {
 	if n, ok := c.series.tiers.get(tierKey{model, tier}); ok {
 		return n.Load()
 	}
 	return 0
 }
 
-// OfClass returns how many calls of a class other than the first have ended.
-func (c *Calls) OfClass(model, class string) int64 {
+// ClassCalls returns how many calls of a class other than the first have ended.
+func (c *Calls) ClassCalls(model, class string) int64 {
 	if n, ok := c.series.classes.get(classKey{model, class}); ok {
 		return n.Load()
 	}
 	return 0
 }
 
-// FellBack returns how many of a model's calls ended at the fallback model to.
-func (c *Calls) FellBack(model, to string) int64 {
+// FallbackCalls returns how many of a model's calls ended at the fallback model to.
+func (c *Calls) FallbackCalls(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
 	}
 	return 0
 }
 
-// Refused counts a request that was refused before it became a call.
-func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
+// CountRefused counts a request that was refused before it became a call.
+func (c *Calls) CountRefused(code string) { c.series.labelCounter(familyErrors, orDash(code)).Inc() }
 
-// Left counts a client that disconnected before its request became a call.
-func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
+// CountClientGone counts a client that disconnected before its request became a call.
+func (c *Calls) CountClientGone() { c.series.labelCounter(familyAborts, string(PhaseBody)).Inc() }
 
-func (c *Calls) count(r *Record, now time.Time) {
+func (c *Calls) countCall(r *Record, now time.Time) {
 	m := c.series.model(r.Dialect, r.Model)
-	m.ended(c.series, r.Upstream, r.Outcome).Inc()
-	m.lastAt.Store(now.UnixNano())
+	m.endCounter(c.series, r.Upstream, r.Outcome).Inc()
+	m.lastEndNanos.Store(now.UnixNano())
 	switch r.Outcome {
 	case OK:
-		m.observe(r, now)
+		m.recordLatencies(r, now)
 	case ClientGone:
-		c.series.word(familyAborts, string(r.Phase)).Inc()
+		c.series.labelCounter(familyAborts, string(r.Phase)).Inc()
 	case Limited:
-		c.series.word(familyLimited, r.limit()).Inc()
+		c.series.labelCounter(familyLimited, r.refusedLimit()).Inc()
 		if r.Limit == "" && m.full != nil {
 			m.full.Inc()
 		}
 		fallthrough
 	default:
-		c.series.word(familyErrors, dash(r.Code)).Inc()
+		c.series.labelCounter(familyErrors, orDash(r.Code)).Inc()
 	}
 	if r.Committed && r.Outcome != OK {
-		c.series.word(familyBroken, dash(r.Code)).Inc()
+		c.series.labelCounter(familyBroken, orDash(r.Code)).Inc()
 	}
 	for _, name := range r.Dropped {
-		c.series.word(familyDropped, name).Inc()
+		c.series.labelCounter(familyDropped, name).Inc()
 	}
 	for i := range r.Failed {
 		a := &r.Failed[i]
-		c.series.failed(a)
-		if a.Fault && r.retried(i) {
-			c.series.pair(r.Model, a.Upstream).retry(now)
+		c.series.countFailure(a)
+		if a.Fault && r.wasRetried(i) {
+			c.series.pairHistory(r.Model, a.Upstream).addRetry(now)
 		}
 	}
-	m.used(r)
+	m.recordUsage(r)
 	c.series.countKey(r)
 	if r.Markup != "" {
-		c.series.markup(r.Model, r.Markup)
+		c.series.countMarkup(r.Model, r.Markup)
 	}
 	if r.Tier > 0 {
-		count(c.series, &c.series.tiers, r.Model, tierKey{r.Model, r.Tier})
+		countConfigured(c.series, &c.series.tiers, r.Model, tierKey{r.Model, r.Tier})
 	}
 	if r.Class != "" {
-		count(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
+		countConfigured(c.series, &c.series.classes, r.Model, classKey{r.Model, r.Class})
 	}
 	if r.Choice != nil {
-		count(c.series, &c.series.choices, r.Model, choiceKey{r.Model, r.Choice.Reason})
+		countConfigured(c.series, &c.series.choices, r.Model, choiceKey{r.Model, r.Choice.Reason})
 	}
 	if r.Arm != "" {
-		if !r.foundNoRoom() {
-			c.series.arm(r.Model, r.Arm).ended.Add(1)
+		if !r.foundNoSlot() {
+			c.series.statsForArm(r.Model, r.Arm).ended.Add(1)
 		}
-		own := c.series.arm(r.Model, r.ownArm())
-		own.count(r, now.Sub(r.Start).Seconds())
+		own := c.series.statsForArm(r.Model, r.assignedArm())
+		own.countCall(r, now.Sub(r.Start).Seconds())
 		if r.MissedArm != "" {
 			own.missed.Add(1)
 		}
 	}
 	if r.Asked != "" {
-		count(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
+		countConfigured(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
 	}
 	if r.Overhead > 0 {
 		m.overhead.Update(r.Overhead.Seconds())
 	}
 	if r.Upstream != "" && r.Attempts > 0 {
-		c.series.upstream(r.Upstream).finish(r)
-		c.series.pair(r.Model, r.Upstream).finish(r, now)
+		c.series.upstream(r.Upstream).recordTTFT(r)
+		c.series.pairHistory(r.Model, r.Upstream).addCall(r, now)
 	}
 }
 
-// Meter measures one stream while it runs. All streams of a model share their counters, so each
+// StreamMeter measures one stream while it runs. All streams of a model share their counters, so each
 // Meter collects measurements for a short time and then adds them together.
-type Meter struct {
-	model *modelSeries
-	pair  *history
-	last  instant.Time
-	seen  int
-	moved int // number of events from previous upstreams
+type StreamMeter struct {
+	model       *modelSeries
+	history     *history
+	lastEvent   instant.Time
+	seenEvents  int
+	movedEvents int // number of events from previous upstreams
 
-	handed instant.Time // when measurements were last added to the counters
-	told   int          // number of events already added to the counters
-	kept   int
-	gaps   [16]float64 // in seconds; only gaps[:kept] is valid
+	flushedAt     instant.Time // when measurements were last added to the counters
+	flushedEvents int          // number of events already added to the counters
+	gapCount      int
+	gaps          [16]float64 // in seconds; only gaps[:kept] is valid
 }
 
-// keepFor is how long a Meter collects measurements. keepFor is shorter than the interval at which
+// flushInterval is how long a Meter collects measurements. flushInterval is shorter than the interval at which
 // the counters are read.
-const keepFor = 250 * time.Millisecond
+const flushInterval = 250 * time.Millisecond
 
-// Meter returns the meter for a new stream. Model and upstream are configured names.
-func (c *Calls) Meter(dialect, model, upstream string) Meter {
-	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
+// NewMeter returns the meter for a new stream. Model and upstream are configured names.
+func (c *Calls) NewMeter(dialect, model, upstream string) StreamMeter {
+	return StreamMeter{model: c.series.model(dialect, model), history: c.series.pairHistory(model, upstream)}
 }
 
-// Move records that another upstream continues the stream. The new upstream's events are counted
+// MoveMeter records that another upstream continues the stream. The new upstream's events are counted
 // from 0.
-func (c *Calls) Move(m *Meter, model, upstream string) {
+func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
 	if m.model != nil {
-		m.handOver()
-		m.model, m.pair = c.series.model(m.model.key.dialect, model), c.series.pair(model, upstream)
-		m.moved, m.seen, m.told = m.moved+m.seen, 0, 0
+		m.flush()
+		m.model, m.history = c.series.model(m.model.key.dialect, model), c.series.pairHistory(model, upstream)
+		m.movedEvents, m.seenEvents, m.flushedEvents = m.movedEvents+m.seenEvents, 0, 0
 	}
 }
 
-// Note records how many events have been received. Events that are received at the same time count
+// RecordEvents records how many events have been received. Events that are received at the same time count
 // as one gap, because a read does not show how fast the engine generated them.
-func (m *Meter) Note(events int, at instant.Time) {
-	if m.model == nil || events == m.seen {
+func (m *StreamMeter) RecordEvents(events int, at instant.Time) {
+	if m.model == nil || events == m.seenEvents {
 		return
 	}
-	if m.last != 0 {
-		m.gaps[m.kept] = at.Since(m.last).Seconds()
-		m.kept++
+	if m.lastEvent != 0 {
+		m.gaps[m.gapCount] = at.Sub(m.lastEvent).Seconds()
+		m.gapCount++
 	}
-	m.last, m.seen = at, events
-	if m.kept == len(m.gaps) || at.Since(m.handed) >= keepFor {
-		m.handOver()
-		m.handed = at
+	m.lastEvent, m.seenEvents = at, events
+	if m.gapCount == len(m.gaps) || at.Sub(m.flushedAt) >= flushInterval {
+		m.flush()
+		m.flushedAt = at
 	}
 }
 
-func (m *Meter) handOver() {
+func (m *StreamMeter) flush() {
 	if m.model.itl != nil {
-		for _, gap := range m.gaps[:m.kept] {
+		for _, gap := range m.gaps[:m.gapCount] {
 			m.model.itl.Update(gap)
 		}
 	}
-	if m.seen != m.told {
-		m.pair.live.Add(int64(m.seen - m.told))
+	if m.seenEvents != m.flushedEvents {
+		m.history.liveEvents.Add(int64(m.seenEvents - m.flushedEvents))
 	}
-	m.kept, m.told = 0, m.seen
+	m.gapCount, m.flushedEvents = 0, m.seenEvents
 }
 
 // End adds the remaining measurements to the counters and copies the totals to the stream's record.
-func (m *Meter) End(r *Record) {
+func (m *StreamMeter) End(r *Record) {
 	if m.model != nil {
-		m.handOver()
+		m.flush()
 	}
-	r.streamed = m.moved + m.seen
+	r.streamed = m.movedEvents + m.seenEvents
 }
 
-// Tick adds the events of running streams to the history. Call it about every second.
-func (c *Calls) Tick(now time.Time) {
-	for _, h := range c.series.pairs.all() {
-		h.fold(now)
+// UpdateHistory adds the events of running streams to the history. Call it about every second.
+func (c *Calls) UpdateHistory(now time.Time) {
+	for _, h := range c.series.histories.all() {
+		h.foldLive(now)
 	}
 }

@@ -23,7 +23,7 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	t.Helper()
 	set := metrics.NewSet()
 	c := NewCalls(set, zap.NewNop(), config.Log{})
-	c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
+	c.SetConfigured([]string{"m", "n"}, []string{"a", "b"}, nil)
 	return c, func() string {
 		var b bytes.Buffer
 		if err := WriteText(&b, set.WritePrometheus); err != nil {
@@ -33,7 +33,7 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	}
 }
 
-func good(model, upstream string) *Record {
+func successfulRecord(model, upstream string) *Record {
 	return &Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Pool: "text", Key: "k", Start: time.Now().Add(-time.Second), Stream: true, Status: 200, Attempts: 1,
 		Outcome: OK, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, TTFT: 100 * time.Millisecond, UpstreamTTFT: 90 * time.Millisecond, Overhead: 80 * time.Microsecond,
@@ -49,7 +49,7 @@ func finish(c *Calls, r *Record) {
 // answered the call. It also checks that an unknown status or upstream has no separate series.
 func TestFinishCountsFailures(t *testing.T) {
 	c, page := newTestCalls(t)
-	r := good("m", "b")
+	r := successfulRecord("m", "b")
 	r.Failed = []FailedAttempt{
 		{Upstream: "a", Cause: "status", EngineStatus: 500},
 		{Upstream: "a", Cause: "status", EngineStatus: 998},
@@ -71,7 +71,7 @@ func TestFinishCountsFailures(t *testing.T) {
 	if n := strings.Count(text, "penstock_upstream_failures_total{"); n != 3 {
 		t.Errorf("there are %d series", n)
 	}
-	c.Configured([]string{"m", "n"}, []string{"b"}, nil)
+	c.SetConfigured([]string{"m", "n"}, []string{"b"}, nil)
 	if n := strings.Count(page(), "penstock_upstream_failures_total{"); n != 1 {
 		t.Errorf("%d series are left after one of two upstreams was removed", n)
 	}
@@ -88,7 +88,7 @@ func TestFinishCounts(t *testing.T) {
 			t.Errorf("no %s before the first event in\n%s", want, fresh)
 		}
 	}
-	finish(c, good("m", "a"))
+	finish(c, successfulRecord("m", "a"))
 	finish(c, &Record{Dialect: "chat", Outcome: ClientError, Status: 401, Code: "invalid_api_key"})
 	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full"})
 	finish(c, &Record{Dialect: "chat", Model: "m", Outcome: Limited, Status: 429, Code: "capacity_full", Upstream: "a", Attempts: 1})
@@ -117,14 +117,14 @@ func TestFinishCounts(t *testing.T) {
 // that end later create no series.
 func TestSeriesGoAway(t *testing.T) {
 	c, page := newTestCalls(t)
-	finish(c, good("m", "a"))
-	finish(c, good("n", "b"))
-	c.Meter("chat", "m", "a")
-	c.Configured([]string{"n"}, []string{"b"}, nil)
-	finish(c, good("m", "a"))
-	finish(c, good("n", "a"))
-	m := c.Meter("chat", "m", "a")
-	m.Note(1, instant.Now())
+	finish(c, successfulRecord("m", "a"))
+	finish(c, successfulRecord("n", "b"))
+	c.NewMeter("chat", "m", "a")
+	c.SetConfigured([]string{"n"}, []string{"b"}, nil)
+	finish(c, successfulRecord("m", "a"))
+	finish(c, successfulRecord("n", "a"))
+	m := c.NewMeter("chat", "m", "a")
+	m.RecordEvents(1, instant.Now())
 	text := page()
 	for _, gone := range []string{`model="m"`, `upstream="a"`} {
 		if strings.Contains(text, gone) {
@@ -139,8 +139,8 @@ func TestSeriesGoAway(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
-	finish(c, good("m", "a"))
+	c.SetConfigured([]string{"m", "n"}, []string{"a", "b"}, nil)
+	finish(c, successfulRecord("m", "a"))
 	if want := `penstock_calls_total{dialect="chat",model="m",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after it came back", want)
 	}
@@ -151,18 +151,18 @@ func TestSeriesGoAway(t *testing.T) {
 // before sum.
 func TestTotalsOutliveUpstreams(t *testing.T) {
 	c, page := newTestCalls(t)
-	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
+	c.SetConfigured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
 	for range 3 {
-		r := good("m", "a")
+		r := successfulRecord("m", "a")
 		r.Key, r.PromptTokens = "k", 10
 		finish(c, r)
 	}
 	keys := func() string {
 		var b bytes.Buffer
-		c.AppendKeys(&b, nil)
+		c.AppendKeyMetrics(&b, nil)
 		return b.String()
 	}
-	c.Configured([]string{"m", "n"}, []string{"b"}, []string{"k"})
+	c.SetConfigured([]string{"m", "n"}, []string{"b"}, []string{"k"})
 	if text := page(); strings.Contains(text, `upstream="a"`) || !strings.Contains(text, "penstock_calls_finished_total 3\n") ||
 		!strings.Contains(text, `penstock_tokens_total{dialect="chat",model="m",kind="prompt"} 30`) {
 		t.Errorf("after the reload:\n%s", text)
@@ -176,11 +176,11 @@ func TestTotalsOutliveUpstreams(t *testing.T) {
 func TestSuspectMarkup(t *testing.T) {
 	c, page := newTestCalls(t)
 	leaks := func(model string) *Record {
-		r := good(model, "a")
+		r := successfulRecord(model, "a")
 		r.Markup = "<tool_call>"
 		return r
 	}
-	finish(c, good("m", "a"))
+	finish(c, successfulRecord("m", "a"))
 	if text := page(); strings.Contains(text, "penstock_suspect_markup_total{") {
 		t.Errorf("there from the start:\n%s", text)
 	}
@@ -190,7 +190,7 @@ func TestSuspectMarkup(t *testing.T) {
 	if want, text := `penstock_suspect_markup_total{model="m",markup="<tool_call>"} 2`, page(); !strings.Contains(text, want+"\n") || strings.Contains(text, "gone") {
 		t.Errorf("no %s, or more, in\n%s", want, text)
 	}
-	c.Configured([]string{"n"}, []string{"a"}, nil)
+	c.SetConfigured([]string{"n"}, []string{"a"}, nil)
 	finish(c, leaks("m"))
 	if text := page(); strings.Contains(text, "penstock_suspect_markup_total{") {
 		t.Errorf("outlives its model:\n%s", text)
@@ -205,9 +205,9 @@ func TestSeriesUnderReloads(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 300 {
-				r := good([]string{"m", "n"}[(i+w)%2], []string{"a", "b"}[i%2])
-				meter := c.Meter(r.Dialect, r.Model, r.Upstream)
-				meter.Note(2, instant.Now())
+				r := successfulRecord([]string{"m", "n"}[(i+w)%2], []string{"a", "b"}[i%2])
+				meter := c.NewMeter(r.Dialect, r.Model, r.Upstream)
+				meter.RecordEvents(2, instant.Now())
 				meter.End(r)
 				finish(c, r)
 			}
@@ -215,10 +215,10 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 	wg.Go(func() {
 		for range 100 {
-			c.Configured([]string{"m"}, []string{"a"}, nil)
-			c.Configured([]string{"m", "n"}, []string{"a", "b"}, nil)
+			c.SetConfigured([]string{"m"}, []string{"a"}, nil)
+			c.SetConfigured([]string{"m", "n"}, []string{"a", "b"}, nil)
 		}
-		c.Configured([]string{"m"}, []string{"a"}, nil)
+		c.SetConfigured([]string{"m"}, []string{"a"}, nil)
 	})
 	wg.Wait()
 	text := page()
@@ -235,8 +235,8 @@ func TestSeriesUnderReloads(t *testing.T) {
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
-	c.Configured([]string{"m"}, []string{"a"}, nil)
-	m.ended(c.series, "a", OK).Inc()
+	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
+	m.endCounter(c.series, "a", OK).Inc()
 	text := page()
 	if strings.Contains(text, `model="n"`) {
 		t.Errorf("a series of the removed model:\n%s", text)
@@ -244,15 +244,15 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	if want := `penstock_calls_total{dialect="chat",model="-",upstream="a",outcome="ok"} 1`; !strings.Contains(text, want) {
 		t.Errorf("no %s in\n%s", want, text)
 	}
-	c.Configured([]string{"m", "n"}, []string{"a"}, nil)
-	m.ended(c.series, "a", OK).Inc()
+	c.SetConfigured([]string{"m", "n"}, []string{"a"}, nil)
+	m.endCounter(c.series, "a", OK).Inc()
 	if want := `penstock_calls_total{dialect="chat",model="n",upstream="a",outcome="ok"} 1`; !strings.Contains(page(), want) {
 		t.Errorf("no %s after the model came back", want)
 	}
 }
 
 func TestLabelsAreEscaped(t *testing.T) {
-	if got := labels("a", "x\"y\\z\nü", "b", ""); got != `{a="x\"y\\z\nü",b=""}` {
+	if got := formatLabels("a", "x\"y\\z\nü", "b", ""); got != `{a="x\"y\\z\nü",b=""}` {
 		t.Error(got)
 	}
 }
@@ -274,10 +274,10 @@ func TestUndescribedStaysVisible(t *testing.T) {
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
-	m := c.Meter("chat", "m", "a")
-	m.Note(1, instant.Of(now))
-	m.Note(8, instant.Of(now.Add(keepFor)))
-	c.Tick(now)
+	m := c.NewMeter("chat", "m", "a")
+	m.RecordEvents(1, instant.FromTime(now))
+	m.RecordEvents(8, instant.FromTime(now.Add(flushInterval)))
+	c.UpdateHistory(now)
 	total := func(h History) (sum float64) {
 		for _, v := range h.TokensPerSecond[:len(h.TokensPerSecond)-1] {
 			sum += v * h.StepSeconds
@@ -285,25 +285,25 @@ func TestHistory(t *testing.T) {
 		return sum
 	}
 	later := now.Add(6 * time.Second)
-	if got := total(c.Outlook(later).Upstream("a")); got != 8 {
+	if got := total(c.Summary(later).Upstream("a")); got != 8 {
 		t.Errorf("%v tokens of 8 events", got)
 	}
-	r := good("m", "a")
+	r := successfulRecord("m", "a")
 	r.Start, r.CompletionTokens = now.Add(-20*time.Second), 28
 	m.End(r)
 	c.Begin()
 	c.Finish(r, now)
-	h := c.Outlook(later).Upstream("a")
+	h := c.Summary(later).Upstream("a")
 	if got := total(h); got < 27.99 || got > 28.01 {
 		t.Errorf("%v tokens of a call with 28", got)
 	}
 	if h.TTFTP50Millis < 70 || h.TTFTP50Millis > 100 || h.Ended != 1 || h.Failed != 0 {
 		t.Errorf("upstream a = %+v, want a TTFT from 70 to 100 ms and 1 call", h)
 	}
-	if h := c.Outlook(now.Add(6 * time.Minute)).Upstream("a"); total(h) != 0 || h.TTFTP95Millis != -1 {
+	if h := c.Summary(now.Add(6 * time.Minute)).Upstream("a"); total(h) != 0 || h.TTFTP95Millis != -1 {
 		t.Errorf("after six minutes: %+v", h)
 	}
-	if h := c.Outlook(now).Upstream("nobody"); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
+	if h := c.Summary(now).Upstream("nobody"); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
 		t.Errorf("unknown upstream = %+v, want no TTFT and empty speeds", h)
 	}
 }
@@ -313,19 +313,19 @@ func TestHistory(t *testing.T) {
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
-	m := c.Meter("chat", "m", "a")
+	m := c.NewMeter("chat", "m", "a")
 	events := 0
 	note := func(after time.Duration) {
-		now = now.After(after)
+		now = now.Add(after)
 		events++
-		m.Note(events, now)
+		m.RecordEvents(events, now)
 	}
 	want := func(gaps, a, b int64) {
 		t.Helper()
 		if want := fmt.Sprintf(`penstock_itl_seconds_count{dialect="chat",model="m"} %d`, gaps); !strings.Contains(page(), want+"\n") {
 			t.Errorf("not %s after %d events", want, events)
 		}
-		if gotA, gotB := c.series.pair("m", "a").live.Load(), c.series.pair("m", "b").live.Load(); gotA != a || gotB != b {
+		if gotA, gotB := c.series.pairHistory("m", "a").liveEvents.Load(), c.series.pairHistory("m", "b").liveEvents.Load(); gotA != a || gotB != b {
 			t.Errorf("%d events of a and %d of b are counted, want %d and %d", gotA, gotB, a, b)
 		}
 	}
@@ -339,10 +339,10 @@ func TestMeterKeeps(t *testing.T) {
 	want(16, 17, 0)
 	note(time.Millisecond)
 	want(16, 17, 0)
-	note(keepFor)
+	note(flushInterval)
 	want(18, 19, 0)
 	note(time.Millisecond)
-	c.Move(&m, m.model.key.model, "b")
+	c.MoveMeter(&m, m.model.key.model, "b")
 	want(19, 20, 0)
 	events = 0
 	note(time.Millisecond)
@@ -357,7 +357,7 @@ func TestMeterKeeps(t *testing.T) {
 func TestRecent(t *testing.T) {
 	c, _ := newTestCalls(t)
 	for i := range recentRows + 10 {
-		r := good("m", "a")
+		r := successfulRecord("m", "a")
 		r.PromptTokens = i
 		c.Begin()
 		c.Finish(r, r.Start.Add(time.Duration(i)*time.Millisecond))
@@ -381,7 +381,7 @@ func TestRecentKinds(t *testing.T) {
 	add := func(kind string, n int, change func(*Record)) {
 		for range n {
 			made++
-			r := good("m", "a")
+			r := successfulRecord("m", "a")
 			copy(r.RequestID[:], fmt.Sprintf("req_%s_%d", kind, made))
 			change(r)
 			c.Recent.add(r, now)
@@ -390,8 +390,8 @@ func TestRecentKinds(t *testing.T) {
 	add("failed", 3, func(r *Record) { r.Outcome, r.Failed = UpstreamFail, []FailedAttempt{{Upstream: "a", Cause: "status"}} })
 	add("slow", 3, func(r *Record) { r.UpstreamTTFT, r.Choice = SlowFirstToken+1, &Choice{Reason: "soonest"} })
 	add("queued", 2, func(r *Record) { r.Queue = SlowQueue + 1 })
-	add("good", 10*keptRows, func(*Record) {})
-	add("refused", keptRows+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = ClientError, 0, 401 })
+	add("good", 10*maxKeptCalls, func(*Record) {})
+	add("refused", maxKeptCalls+10, func(r *Record) { r.Outcome, r.Attempts, r.Status = ClientError, 0, 401 })
 	kinds := func(n int, at time.Time) map[string]int {
 		out := map[string]int{}
 		for _, e := range c.Recent.Newest(n, at) {
@@ -399,13 +399,13 @@ func TestRecentKinds(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := kinds(keptRows*2, now), map[string]int{"failed": 3, "slow": 3, "queued": 2, "good": recentRows, "refused": keptRows}; !maps.Equal(got, want) {
+	if got, want := kinds(maxKeptCalls*2, now), map[string]int{"failed": 3, "slow": 3, "queued": 2, "good": recentRows, "refused": maxKeptCalls}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got, want := kinds(2, now), map[string]int{"failed": 2, "queued": 2, "good": 2, "refused": 2}; !maps.Equal(got, want) {
 		t.Errorf("two of each kind: %v, want %v", got, want)
 	}
-	if got, want := kinds(keptRows, now.Add(keptFor+1)), map[string]int{"good": recentRows}; !maps.Equal(got, want) {
+	if got, want := kinds(maxKeptCalls, now.Add(keptTime+1)), map[string]int{"good": recentRows}; !maps.Equal(got, want) {
 		t.Errorf("after an hour: %v, want %v", got, want)
 	}
 	id := string(append([]byte("req_failed_1"), make([]byte, len(ID{})-len("req_failed_1"))...))
@@ -423,13 +423,13 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	c, _ := newTestCalls(t)
-	r, now := good("m", "a"), time.Now()
+	r, now := successfulRecord("m", "a"), time.Now()
 	finish(c, r)
 	if n := testing.AllocsPerRun(100, func() {
 		c.Begin()
-		meter := c.Meter("chat", "m", "a")
-		meter.Note(1, instant.Of(now))
-		meter.Note(2, instant.Of(now))
+		meter := c.NewMeter("chat", "m", "a")
+		meter.RecordEvents(1, instant.FromTime(now))
+		meter.RecordEvents(2, instant.FromTime(now))
 		meter.End(r)
 		c.Finish(r, now)
 	}); n != 0 {
@@ -443,15 +443,15 @@ func BenchmarkFinish(b *testing.B) {
 		log  config.Log
 	}{{"metrics", config.Log{}}, {"metrics+log", config.Log{Access: true}}, {"metrics+console", config.Log{Access: true, Format: "console"}}} {
 		b.Run(l.name, func(b *testing.B) {
-			sink := NewSink(io.Discard, nil)
+			sink := NewLogSink(io.Discard, nil)
 			defer sink.Close()
 			log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 			if err != nil {
 				b.Fatal(err)
 			}
 			c := NewCalls(metrics.NewSet(), log, l.log)
-			c.Configured([]string{"m"}, []string{"a"}, nil)
-			r, now := good("m", "a"), time.Now()
+			c.SetConfigured([]string{"m"}, []string{"a"}, nil)
+			r, now := successfulRecord("m", "a"), time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
 				c.Begin()
@@ -461,10 +461,10 @@ func BenchmarkFinish(b *testing.B) {
 	}
 	b.Run("meter", func(b *testing.B) {
 		c, _ := newTestCalls(b)
-		m, now := c.Meter("chat", "m", "a"), instant.Now()
+		m, now := c.NewMeter("chat", "m", "a"), instant.Now()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			m.Note(i, now)
+			m.RecordEvents(i, now)
 		}
 	})
 }
@@ -473,10 +473,10 @@ func BenchmarkFinish(b *testing.B) {
 func BenchmarkMeter(b *testing.B) {
 	c, _ := newTestCalls(b)
 	b.RunParallel(func(pb *testing.PB) {
-		m, now := c.Meter("chat", "m", "a"), instant.Now()
+		m, now := c.NewMeter("chat", "m", "a"), instant.Now()
 		for i := 1; pb.Next(); i++ {
-			now = now.After(20 * time.Millisecond)
-			m.Note(i, now)
+			now = now.Add(20 * time.Millisecond)
+			m.RecordEvents(i, now)
 		}
 	})
 }
@@ -485,7 +485,7 @@ func BenchmarkMeter(b *testing.B) {
 // token.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
-	whole := good("m", "a")
+	whole := successfulRecord("m", "a")
 	whole.Stream, whole.TTFT, whole.UpstreamTTFT = false, 30*time.Second, 30*time.Second
 	finish(c, whole)
 	for _, want := range []string{`penstock_call_duration_seconds_count{dialect="chat",model="m"} 1`, `penstock_ttft_seconds_count{dialect="chat",model="m"} 0`, `penstock_upstream_ttft_seconds_count{upstream="a"} 0`} {
@@ -493,7 +493,7 @@ func TestTTFTOfStreams(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text())
 		}
 	}
-	if h := c.Outlook(time.Now()).Upstream("a"); h.TTFTP95Millis != -1 || h.Ended != 1 {
+	if h := c.Summary(time.Now()).Upstream("a"); h.TTFTP95Millis != -1 || h.Ended != 1 {
 		t.Errorf("upstream a = %+v, want 1 call without a TTFT", h)
 	}
 }
@@ -520,12 +520,12 @@ func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
 	for _, o := range []Outcome{OK, UpstreamFail, UpstreamFail, ClientGone} {
-		r := good("m", "a")
+		r := successfulRecord("m", "a")
 		r.Outcome = o
 		c.Begin()
 		c.Finish(r, now)
 	}
-	if h := c.Outlook(now).Upstream("a"); h.Ended != 4 || h.Failed != 2 || h.Minute.Calls != 4 {
+	if h := c.Summary(now).Upstream("a"); h.Ended != 4 || h.Failed != 2 || h.Minute.Calls != 4 {
 		t.Errorf("upstream a = %+v, want 4 calls, 2 of them failed", h)
 	}
 }

@@ -31,9 +31,9 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many prompt tokens the engine was expected to have cached. The result is
+// expectedCached returns how many prompt tokens the engine was expected to have cached. The result is
 // scaled to prompt, the engine's token count.
-func (c *Choice) expect(prompt int) int {
+func (c *Choice) expectedCached(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
 	}
@@ -55,8 +55,8 @@ func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(
 // 0 to 1.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
-// book adds the prompt of an ended call if the call could choose among engines.
-func (p *Prompts) book(r *Record) {
+// addCall adds the prompt of an ended call if the call could choose among engines.
+func (p *Prompts) addCall(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return
 	}
@@ -69,15 +69,15 @@ func (p *Prompts) add(o *Prompts) {
 	p.Prompt, p.Cached, p.Expected = p.Prompt+o.Prompt, p.Cached+o.Cached, p.Expected+o.Expected
 }
 
-// AppendChoices appends the metrics of calls that could choose among engines.
-func (c *Calls) AppendChoices(b *bytes.Buffer) {
+// AppendChoiceMetrics appends the metrics of calls that could choose among engines.
+func (c *Calls) AppendChoiceMetrics(b *bytes.Buffer) {
 	choices := c.series.choices.all()
 	for _, k := range slices.SortedFunc(maps.Keys(choices), func(x, y choiceKey) int {
 		return cmp.Or(cmp.Compare(x.model, y.model), cmp.Compare(x.reason, y.reason))
 	}) {
 		AppendSample(b, "penstock_choices_total", strconv.FormatInt(choices[k].Load(), 10), "model", k.model, "reason", k.reason)
 	}
-	pairs := c.series.pairs.all()
+	pairs := c.series.histories.all()
 	for _, k := range slices.SortedFunc(maps.Keys(pairs), func(x, y pairKey) int {
 		return cmp.Or(cmp.Compare(x.model, y.model), cmp.Compare(x.upstream, y.upstream))
 	}) {

@@ -12,14 +12,14 @@ import (
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
 	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}
-	r := good("m", "a")
+	r := successfulRecord("m", "a")
 	r.Choice = choice
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
 	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
 	r.SetTokens(500, 20, 0, true) // estimated, so Prompts does not count the prompt
 	finish(c, r)
-	finish(c, good("m", "a")) // a call without a choice
+	finish(c, successfulRecord("m", "a")) // a call without a choice
 	calls := c.Recent.calls.newest()
 	if first := calls[2].Choice; first.Reason != "cached" || len(first.Estimates) != 2 || first.Estimates[0].Upstream != "a" || calls[2].ExpectedCached != 800 {
 		t.Errorf("the first call has %+v, %d tokens expected", first, calls[2].ExpectedCached)
@@ -28,7 +28,7 @@ func TestChoices(t *testing.T) {
 		t.Errorf("choices = %+v and %+v, want none and home", calls[0].Choice, calls[1].Choice)
 	}
 	var b bytes.Buffer
-	c.AppendChoices(&b)
+	c.AppendChoiceMetrics(&b)
 	for _, want := range []string{
 		`penstock_choices_total{model="m",reason="cached"} 1`, `penstock_choices_total{model="m",reason="home"} 1`,
 		`penstock_chosen_prompt_tokens_total{model="m",upstream="a",kind="prompt"} 1000`,
@@ -39,15 +39,15 @@ func TestChoices(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}
 	}
-	o := c.Outlook(time.Now())
+	o := c.Summary(time.Now())
 	for _, h := range []History{o.Model("m"), o.Upstream("a"), o.Total} {
 		if h.Prompts != (Prompts{1000, 900, 800}) {
 			t.Errorf("the last minutes have %+v", h.Prompts)
 		}
 	}
-	c.Configured([]string{"other"}, []string{"a"}, nil)
+	c.SetConfigured([]string{"other"}, []string{"a"}, nil)
 	b.Reset()
-	if c.AppendChoices(&b); b.Len() > 0 {
+	if c.AppendChoiceMetrics(&b); b.Len() > 0 {
 		t.Errorf("of a model that is gone there is %s", b.String())
 	}
 }

@@ -15,8 +15,8 @@ type EndUser [16]byte
 // String returns the hash in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed limits the users in reports to those with the highest usage.
-const endUsersListed = 1000
+// maxListedUsers limits the users in reports to those with the highest usage.
+const maxListedUsers = 1000
 
 // endUsers contains the accounts of end users. A key's account includes the accounts of its end
 // users. Usage of unlisted users is reported as "all others".
@@ -25,54 +25,54 @@ const endUsersListed = 1000
 // has more usage than the last listed user, the two change places. A client that invents a name for
 // each call therefore cannot displace users that have more usage than a single call.
 type endUsers struct {
-	mu    sync.Mutex
-	all   map[endUserOf]*endUserCell
-	today int64 // the newest day with usage
+	mu       sync.Mutex
+	accounts map[endUserKey]*endUserAccount
+	today    int64 // the newest day with usage
 }
 
-type endUserOf struct{ key, user string }
+type endUserKey struct{ key, user string }
 
-type endUserCell struct {
-	usageCell
+type endUserAccount struct {
+	usageAccount
 	listed bool
 }
 
-func (e *endUsers) add(of endUserOf, a Amount, day int64) {
+func (e *endUsers) add(of endUserKey, a Amount, day int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.cell(of, day)
-	c.forget(e.today - UsageDays)
-	c.restore(day, a) // day comes from the key's account, even if the user's newest day differs
-	if len(e.all) >= 2*endUsersListed {
-		e.rank()
+	c := e.account(of, day)
+	c.dropDaysThrough(e.today - UsageDays)
+	c.restoreDay(day, a) // day comes from the key's account, even if the user's newest day differs
+	if len(e.accounts) >= 2*maxListedUsers {
+		e.selectListed()
 	}
 }
 
-// cell returns the account of an end user. The caller must hold mu.
-func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
-	if e.all == nil {
-		e.all = map[endUserOf]*endUserCell{}
+// account returns the account of an end user. The caller must hold mu.
+func (e *endUsers) account(of endUserKey, day int64) *endUserAccount {
+	if e.accounts == nil {
+		e.accounts = map[endUserKey]*endUserAccount{}
 	}
 	e.today = max(e.today, day)
-	c := e.all[of]
+	c := e.accounts[of]
 	if c == nil {
-		c = &endUserCell{listed: len(e.all) < endUsersListed}
-		e.all[of] = c
+		c = &endUserAccount{listed: len(e.accounts) < maxListedUsers}
+		e.accounts[of] = c
 	}
 	return c
 }
 
-// rank selects the users to list. If there are too many unlisted users, it drops some. The caller
+// selectListed selects the users to list. If there are too many unlisted users, it drops some. The caller
 // must hold mu.
-func (e *endUsers) rank() {
+func (e *endUsers) selectListed() {
 	type place struct {
-		of endUserOf
-		*endUserCell
+		of endUserKey
+		*endUserAccount
 	}
-	places := make([]place, 0, len(e.all))
-	for of, c := range e.all {
-		if c.forget(e.today - UsageDays); len(c.days) == 0 {
-			delete(e.all, of)
+	places := make([]place, 0, len(e.accounts))
+	for of, c := range e.accounts {
+		if c.dropDaysThrough(e.today - UsageDays); len(c.days) == 0 {
+			delete(e.accounts, of)
 			continue
 		}
 		places = append(places, place{of, c})
@@ -88,61 +88,61 @@ func (e *endUsers) rank() {
 		return cmp.Or(used, cmp.Compare(a.of.key, b.of.key), cmp.Compare(a.of.user, b.of.user))
 	})
 	for i, p := range places {
-		listed := i < endUsersListed
+		listed := i < maxListedUsers
 		if listed && !p.listed {
-			p.change()
+			p.markChanged()
 		}
-		if p.listed = listed; !listed && len(places) >= 2*endUsersListed {
-			delete(e.all, p.of)
+		if p.listed = listed; !listed && len(places) >= 2*maxListedUsers {
+			delete(e.accounts, p.of)
 		}
 	}
 }
 
-func (c *endUserCell) forget(day int64) {
+func (c *endUserAccount) dropDaysThrough(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
 		c.total.sub(c.days[0].Amount)
 		c.days = slices.Delete(c.days, 0, 1)
 	}
 }
 
-func (c *endUserCell) change() {
+func (c *endUserAccount) markChanged() {
 	c.changed = true
 	for i := range c.days {
 		c.days[i].changed = true
 	}
 }
 
-func (e *endUsers) changed(f func(UsageRow)) {
-	e.each(func(of endUserOf, c *endUserCell) {
+func (e *endUsers) eachChanged(f func(UsageRow)) {
+	e.eachListed(func(of endUserKey, c *endUserAccount) {
 		if c.changed {
 			c.changed = false
-			c.changedDays(func(d *usageDay) { f(of.row(d)) })
+			c.changedDays(func(d *usageDay) { f(of.usageRow(d)) })
 		}
 	})
 }
 
-func (e *endUsers) rows(f func(UsageRow)) {
-	e.each(func(of endUserOf, c *endUserCell) {
+func (e *endUsers) eachRow(f func(UsageRow)) {
+	e.eachListed(func(of endUserKey, c *endUserAccount) {
 		for i := range c.days {
-			f(of.row(&c.days[i]))
+			f(of.usageRow(&c.days[i]))
 		}
 	})
 }
 
-func (e *endUsers) each(f func(endUserOf, *endUserCell)) {
+func (e *endUsers) eachListed(f func(endUserKey, *endUserAccount)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.all) > 0 {
-		e.rank()
+	if len(e.accounts) > 0 {
+		e.selectListed()
 	}
-	for of, c := range e.all {
+	for of, c := range e.accounts {
 		if c.listed {
 			f(of, c)
 		}
 	}
 }
 
-func (of endUserOf) row(d *usageDay) UsageRow {
+func (of endUserKey) usageRow(d *usageDay) UsageRow {
 	return UsageRow{Key: of.key, User: of.user, Day: d.day, Amount: d.Amount}
 }
 
@@ -156,10 +156,10 @@ func (e *endUsers) restore(rows []UsageRow) {
 	}
 	for i := range rows {
 		if r := &rows[i]; r.User != "" && r.Day > e.today-UsageDays {
-			e.cell(endUserOf{r.Key, r.User}, r.Day).restore(r.Day, r.Amount)
+			e.account(endUserKey{r.Key, r.User}, r.Day).restoreDay(r.Day, r.Amount)
 		}
 	}
-	e.rank()
+	e.selectListed()
 }
 
 // UserUsage is the usage of one of a key's end users, for all models.
@@ -174,8 +174,8 @@ type UserUsage struct {
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
 	// Read the users before the keys, so that the keys include all of this usage.
-	u.users.each(func(of endUserOf, c *endUserCell) {
-		m := c.read("")
+	u.users.eachListed(func(of endUserKey, c *endUserAccount) {
+		m := c.modelUsage("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
 	})
 	out := u.Report(since, now)
@@ -183,7 +183,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 		k := &out.Keys[i]
 		k.Users = users[k.Key]
 		slices.SortFunc(k.Users, func(a, b UserUsage) int { return cmp.Compare(a.User, b.User) })
-		if o := k.others(); o.Total != (Amount{}) {
+		if o := k.unlistedUsage(); o.Total != (Amount{}) {
 			k.Users = append(k.Users, o)
 		}
 		k.Models = nil
@@ -191,8 +191,8 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns the part of a key's usage that belongs to no listed end user.
-func (k *KeyUsage) others() (o UserUsage) {
+// unlistedUsage returns the part of a key's usage that belongs to no listed end user.
+func (k *KeyUsage) unlistedUsage() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
 	for _, m := range k.Models {
@@ -203,10 +203,10 @@ func (k *KeyUsage) others() (o UserUsage) {
 		}
 	}
 	for _, u := range k.Users {
-		o.Total.subUpTo(u.Total)
+		o.Total.subClamped(u.Total)
 		for _, d := range u.Days {
 			rest := days[d.Day]
-			rest.subUpTo(d.Amount)
+			rest.subClamped(d.Amount)
 			days[d.Day] = rest
 		}
 	}
@@ -219,14 +219,14 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns by how much a exceeds b. No number in the result is negative.
-func (a Amount) Beyond(b Amount) Amount {
-	a.subUpTo(b)
+// Excess returns by how much a exceeds b. No number in the result is negative.
+func (a Amount) Excess(b Amount) Amount {
+	a.subClamped(b)
 	return a
 }
 
-// subUpTo subtracts b. No number becomes negative, even if a ledger has lost a line of a.
-func (a *Amount) subUpTo(b Amount) {
+// subClamped subtracts b. No number becomes negative, even if a ledger has lost a line of a.
+func (a *Amount) subClamped(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)
 	a.Cached -= min(a.Cached, b.Cached)

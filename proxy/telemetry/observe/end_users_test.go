@@ -18,12 +18,12 @@ func userNamed(n int) (u EndUser) {
 	return u
 }
 
-func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
-	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
+func addUserUsage(u *Usage, key string, user EndUser, n int, at time.Time) {
+	u.addCall(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole checks that the users' accounts contain all usage of their keys exactly once.
-func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
+// checkUsersComplete checks that the users' accounts contain all usage of their keys exactly once.
+func checkUsersComplete(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
 		t.Errorf("%+v by user, %+v by model", byUser.Total, byModel.Total)
@@ -56,25 +56,25 @@ func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	a, b := userNamed(1), userNamed(2)
-	bookUser(&u, "k", a, 10, at)
-	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
-	bookUser(&u, "k", b, 7, at) // yesterday's call is counted after a call today
-	bookUser(&u, "k", EndUser{}, 100, at)
-	bookUser(&u, "j", a, 1, at)
-	got := wantWhole(t, &u, at)
+	addUserUsage(&u, "k", a, 10, at)
+	addUserUsage(&u, "k", a, 5, at.AddDate(0, 0, 1))
+	addUserUsage(&u, "k", b, 7, at) // yesterday's call is counted after a call today
+	addUserUsage(&u, "k", EndUser{}, 100, at)
+	addUserUsage(&u, "j", a, 1, at)
+	got := checkUsersComplete(t, &u, at)
 	k := got.Keys[1]
 	if len(k.Users) != 3 || k.Users[0].User != a.String() || k.Users[0].Total.Prompt != 15 || len(k.Users[0].Days) != 2 ||
 		k.Users[1].User != b.String() || k.Users[2].User != "" || k.Users[2].Total.Prompt != 100 || k.Users[2].Total.Spend.Micros != 100 {
 		t.Errorf("key = %+v, want the users %s, %s and the rest", k, a, b)
 	}
-	if of := got.Of("2026-01-02"); of.Total.Prompt != 112 || len(of.Keys) != 1 || len(of.Keys[0].Users) != 3 || of.Keys[0].Users[0].Total.Prompt != 5 {
+	if of := got.ForPeriod("2026-01-02"); of.Total.Prompt != 112 || len(of.Keys) != 1 || len(of.Keys[0].Users) != 3 || of.Keys[0].Users[0].Total.Prompt != 5 {
 		t.Errorf("a day alone: %+v", of)
 	}
-	if sum := u.Of("k", DayOf(at), DayOf(at)+1); sum.Prompt != 122 {
+	if sum := u.UsageBetween("k", DayOf(at), DayOf(at)+1); sum.Prompt != 122 {
 		t.Errorf("a budget counts %d tokens", sum.Prompt)
 	}
-	bookUser(&u, "k", b, 1, at.AddDate(0, 0, UsageDays))
-	got = wantWhole(t, &u, at)
+	addUserUsage(&u, "k", b, 1, at.AddDate(0, 0, UsageDays))
+	got = checkUsersComplete(t, &u, at)
 	if users := got.Keys[1].Users; len(users) != 3 || users[0].Total.Prompt != 5 || users[1].Total.Prompt != 8 || len(got.Keys[0].Users) != 1 {
 		t.Errorf("after 62 days: %+v", got.Keys)
 	}
@@ -85,26 +85,26 @@ func TestEndUsers(t *testing.T) {
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	const heavy = endUsersListed / 2
+	const heavy = maxListedUsers / 2
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), 1))
-			for i := range 4 * endUsersListed {
-				bookUser(&u, "k", userNamed(1_000_000+w*100_000+i), 1+rng.IntN(50), at)
-				bookUser(&u, "k", userNamed(rng.IntN(heavy)), 100, at)
+			for i := range 4 * maxListedUsers {
+				addUserUsage(&u, "k", userNamed(1_000_000+w*100_000+i), 1+rng.IntN(50), at)
+				addUserUsage(&u, "k", userNamed(rng.IntN(heavy)), 100, at)
 				if i%5000 == 0 {
-					u.Changed(func(UsageRow) {})
+					u.EachChanged(func(UsageRow) {})
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if n := len(u.users.all); n >= 2*endUsersListed {
+	if n := len(u.users.accounts); n >= 2*maxListedUsers {
 		t.Errorf("%d are kept", n)
 	}
-	listed := wantWhole(t, &u, at).Keys[0].Users
-	if len(listed) != endUsersListed+1 {
+	listed := checkUsersComplete(t, &u, at).Keys[0].Users
+	if len(listed) != maxListedUsers+1 {
 		t.Fatalf("%d are listed", len(listed))
 	}
 	for i := range heavy {
@@ -113,13 +113,13 @@ func TestEndUsersAreBounded(t *testing.T) {
 		}
 	}
 	rows := 0
-	u.Rows(func(r UsageRow) {
+	u.EachRow(func(r UsageRow) {
 		if r.User != "" {
 			rows++
 		}
 	})
-	if rows != endUsersListed {
-		t.Errorf("%d rows, want %d", rows, endUsersListed)
+	if rows != maxListedUsers {
+		t.Errorf("%d rows, want %d", rows, maxListedUsers)
 	}
 }
 
@@ -129,17 +129,17 @@ func TestEndUsersDoNotFloodRows(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	rows := 0
-	for i := range 20 * endUsersListed {
-		bookUser(&u, "k", userNamed(i), 10, at)
+	for i := range 20 * maxListedUsers {
+		addUserUsage(&u, "k", userNamed(i), 10, at)
 		if i%100 == 0 {
-			u.Changed(func(r UsageRow) {
+			u.EachChanged(func(r UsageRow) {
 				if r.User != "" {
 					rows++
 				}
 			})
 		}
 	}
-	if rows != endUsersListed {
+	if rows != maxListedUsers {
 		t.Errorf("%d rows for calls of one size", rows)
 	}
 }
@@ -158,12 +158,12 @@ func TestEndUsersRestored(t *testing.T) {
 				at = at.AddDate(0, 0, rapid.IntRange(1, 40).Draw(t, "days"))
 			case 1:
 				clear(ledger)
-				u.Rows(write)
+				u.EachRow(write)
 			case 2:
-				u.Changed(write)
+				u.EachChanged(write)
 				want := u.ReportUsers(at, at)
 				clear(ledger)
-				u.Rows(write) // as the ledger does each day
+				u.EachRow(write) // as the ledger does each day
 				var rows []UsageRow
 				for _, r := range ledger {
 					rows = append(rows, r)
@@ -178,9 +178,9 @@ func TestEndUsersRestored(t *testing.T) {
 				if n := rapid.IntRange(0, 5).Draw(t, "user"); n > 0 {
 					user = userNamed(n)
 				}
-				bookUser(u, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"), user, rapid.IntRange(0, 9).Draw(t, "tokens"), at)
+				addUserUsage(u, rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"), user, rapid.IntRange(0, 9).Draw(t, "tokens"), at)
 			}
-			wantWhole(t, u, at)
+			checkUsersComplete(t, u, at)
 		}
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ownPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
-const ownPrefix = "penstock_"
+// metricPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
+const metricPrefix = "penstock_"
 
 // WriteText writes the metrics page in the Prometheus text format. Each family appears once. Its
 // HELP and TYPE precede the samples from all sources. Runtime metrics that are not in the table of
@@ -31,9 +31,9 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 	samples := map[string][]string{}
 	var undescribed []string
 	for line := range strings.Lines(raw.String()) {
-		family := familyOf(line)
+		family := familyName(line)
 		if family == "" {
-			if strings.HasPrefix(line, ownPrefix) {
+			if strings.HasPrefix(line, metricPrefix) {
 				undescribed = append(undescribed, line)
 			}
 			continue
@@ -60,7 +60,7 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 	return err
 }
 
-var kinds = func() map[string]Kind {
+var familyKinds = func() map[string]Kind {
 	out := make(map[string]Kind, len(families))
 	for _, f := range families {
 		out[f.Name] = f.Kind
@@ -68,13 +68,13 @@ var kinds = func() map[string]Kind {
 	return out
 }()
 
-func familyOf(line string) string {
+func familyName(line string) string {
 	name := line[:max(0, strings.IndexAny(line, "{ "))]
-	if kind, ok := kinds[name]; ok && kind != Histogram {
+	if kind, ok := familyKinds[name]; ok && kind != Histogram {
 		return name
 	}
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-		if base, ok := strings.CutSuffix(name, suffix); ok && kinds[base] == Histogram {
+		if base, ok := strings.CutSuffix(name, suffix); ok && familyKinds[base] == Histogram {
 			return base
 		}
 	}
@@ -86,7 +86,7 @@ func familyOf(line string) string {
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {
-		b.WriteString(labels(pairs...))
+		b.WriteString(formatLabels(pairs...))
 	}
 	b.WriteString(" " + value + "\n")
 }

@@ -16,7 +16,7 @@ const (
 
 // history records the last few minutes of one model at one upstream. It is safe for concurrent use.
 type history struct {
-	live atomic.Int64 // events of running streams that have not been added to a slot yet
+	liveEvents atomic.Int64 // events of running streams that have not been added to a slot yet
 
 	mu      sync.Mutex
 	prompts Prompts // totals since the edge started
@@ -25,12 +25,12 @@ type history struct {
 
 // slot contains the results of one step. at is the number of the step since 1970.
 type slot struct {
-	at                      int64
-	in, out                 float64 // prompt and answer tokens
-	prompts                 Prompts
-	ok, failed, full, other uint32
-	retried                 uint32 // failed attempts that were followed by another attempt
-	ttft, wait              [len(historyBounds) + 1]uint16
+	step                       int64
+	promptTokens, outputTokens float64 // prompt and answer tokens
+	prompts                    Prompts
+	ok, failed, full, other    uint32
+	retried                    uint32 // failed attempts that were followed by another attempt
+	ttft, wait                 [len(historyBounds) + 1]uint16
 }
 
 // historyBounds are the upper bounds of the buckets, in milliseconds. They include 1000 and 2000,
@@ -41,48 +41,48 @@ var historyBounds = [...]float64{
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
 }
 
-type times [len(historyBounds) + 1]int
+type timeCounts [len(historyBounds) + 1]int
 
-func (t *times) add(o *times) {
+func (t *timeCounts) add(o *timeCounts) {
 	for class, n := range o {
 		t[class] += n
 	}
 }
 
-func (t *times) count() (n int) {
+func (t *timeCounts) count() (n int) {
 	for _, c := range t {
 		n += c
 	}
 	return n
 }
 
-func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
+func historyStepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
 // slot returns the slot of a step, and clears the slot if the step is new. The caller must hold mu.
 func (h *history) slot(step int64) *slot {
 	s := &h.slots[step%historySlots]
-	if s.at != step {
-		*s = slot{at: step}
+	if s.step != step {
+		*s = slot{step: step}
 	}
 	return s
 }
 
-// fold adds the events of running streams to the current slot.
-func (h *history) fold(now time.Time) {
-	if h.live.Load() == 0 {
+// foldLive adds the events of running streams to the current slot.
+func (h *history) foldLive(now time.Time) {
+	if h.liveEvents.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
-	h.slot(stepOf(now)).out += float64(h.live.Swap(0))
+	h.slot(historyStepOf(now)).outputTokens += float64(h.liveEvents.Swap(0))
 	h.mu.Unlock()
 }
 
-// finish counts an ended call. It distributes tokens that were not counted as events over the time
+// addCall counts an ended call. It distributes tokens that were not counted as events over the time
 // in which they were generated.
-func (h *history) finish(r *Record, now time.Time) {
+func (h *history) addCall(r *Record, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := h.slot(stepOf(now))
+	s := h.slot(historyStepOf(now))
 	switch {
 	case r.Outcome == OK:
 		s.ok++
@@ -94,43 +94,43 @@ func (h *history) finish(r *Record, now time.Time) {
 		s.other++
 	}
 	if r.Stream && r.UpstreamTTFT > 0 {
-		countUp(&s.ttft[classOf(r.UpstreamTTFT)])
+		incrementSaturating(&s.ttft[bucketIndex(r.UpstreamTTFT)])
 	}
 	if r.Queue > 0 && r.Outcome != Limited {
-		countUp(&s.wait[classOf(r.Queue)])
+		incrementSaturating(&s.wait[bucketIndex(r.Queue)])
 	}
-	s.in += float64(r.PromptTokens)
-	s.prompts.book(r)
-	h.prompts.book(r)
-	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
+	s.promptTokens += float64(r.PromptTokens)
+	s.prompts.addCall(r)
+	h.prompts.addCall(r)
+	h.spreadTokens(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
 }
 
-// retry counts an attempt that failed at this upstream and was followed by another attempt.
-func (h *history) retry(now time.Time) {
+// addRetry counts an attempt that failed at this upstream and was followed by another attempt.
+func (h *history) addRetry(now time.Time) {
 	h.mu.Lock()
-	h.slot(stepOf(now)).retried++
+	h.slot(historyStepOf(now)).retried++
 	h.mu.Unlock()
 }
 
-func (h *history) spread(tokens float64, from, to time.Time) {
+func (h *history) spreadTokens(tokens float64, from, to time.Time) {
 	if tokens == 0 {
 		return
 	}
-	last := stepOf(to)
-	first := max(stepOf(from), last-historySlots+1)
+	last := historyStepOf(to)
+	first := max(historyStepOf(from), last-historySlots+1)
 	for step := first; step <= last; step++ {
-		h.slot(step).out += tokens / float64(last-first+1)
+		h.slot(step).outputTokens += tokens / float64(last-first+1)
 	}
 }
 
-// countUp increments n unless n is at its maximum. More counts would hardly change a quantile.
-func countUp(n *uint16) {
+// incrementSaturating increments n unless n is at its maximum. More counts would hardly change a quantile.
+func incrementSaturating(n *uint16) {
 	if *n < math.MaxUint16 {
 		*n++
 	}
 }
 
-func classOf(d time.Duration) int {
+func bucketIndex(d time.Duration) int {
 	ms := float64(d) / float64(time.Millisecond)
 	for i, bound := range historyBounds {
 		if ms <= bound {
@@ -142,7 +142,7 @@ func classOf(d time.Duration) int {
 
 // quantile returns a quantile in milliseconds, with the precision of a bucket. It returns -1 if
 // nothing was counted.
-func quantile(counts *times, q float64) float64 {
+func quantile(counts *timeCounts, q float64) float64 {
 	total := counts.count()
 	if total == 0 {
 		return -1

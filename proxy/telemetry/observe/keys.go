@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// The first mostKeys keys have separate series. All other keys, and removed keys, share
+// The first maxKeySeries keys have separate series. All other keys, and removed keys, share
 // otherAccount. The number of series is therefore limited, whatever clients send.
 const (
-	mostKeys     = 1000
+	maxKeySeries = 1000
 	otherAccount = "other"
 	noAccount    = "-" // no key was required, or the key was not recognized
 )
@@ -27,7 +27,7 @@ type keySeries struct {
 // template that defines the token's rights. Otherwise it is the call's key.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
-func (s *series) account(name string) *keySeries {
+func (s *series) accountSeries(name string) *keySeries {
 	if k, ok := s.keys.get(name); ok {
 		return k
 	}
@@ -35,11 +35,11 @@ func (s *series) account(name string) *keySeries {
 	return k
 }
 
-// keepKeys creates the series of keys and drops all other series. The caller must hold mu.
-func (s *series) keepKeys(keys []string) {
-	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), mostKeys)])
-	s.keys.change(func(all map[string]*keySeries) {
-		wanted := setOf(keys)
+// setKeys creates the series of keys and drops all other series. The caller must hold mu.
+func (s *series) setKeys(keys []string) {
+	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), maxKeySeries)])
+	s.keys.update(func(all map[string]*keySeries) {
+		wanted := nameSet(keys)
 		maps.DeleteFunc(all, func(name string, _ *keySeries) bool { return !wanted[name] })
 		for _, name := range keys {
 			if all[name] == nil {
@@ -50,12 +50,12 @@ func (s *series) keepKeys(keys []string) {
 }
 
 func (s *series) countKey(r *Record) {
-	k := s.account(r.Account())
+	k := s.accountSeries(r.Account())
 	k.calls.Add(1)
 	k.prompt.Add(int64(r.PromptTokens))
 	k.cached.Add(int64(r.CachedTokens))
 	k.completion.Add(int64(r.CompletionTokens))
-	reason := r.refusal()
+	reason := r.refusalReason()
 	if reason == "" {
 		return
 	}
@@ -65,23 +65,23 @@ func (s *series) countKey(r *Record) {
 		defer s.mu.Unlock()
 		if n, ok = k.refusals.get(reason); !ok {
 			n = new(atomic.Int64)
-			k.refusals.change(func(all map[string]*atomic.Int64) { all[reason] = n })
+			k.refusals.update(func(all map[string]*atomic.Int64) { all[reason] = n })
 		}
 	}
 	n.Add(1)
 }
 
-// refusal returns the limit that the call exceeded, or the error code. If the call was not refused,
+// refusalReason returns the limit that the call exceeded, or the error code. If the call was not refused,
 // it returns "".
-func (r *Record) refusal() string {
+func (r *Record) refusalReason() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
-		return cmp.Or(r.Limit, dash(r.Code))
+		return cmp.Or(r.Limit, orDash(r.Code))
 	}
 	return ""
 }
 
-// AppendKeys appends the key metrics. running counts the running calls by Account.
-func (c *Calls) AppendKeys(b *bytes.Buffer, running map[string]int) {
+// AppendKeyMetrics appends the key metrics. running counts the running calls by Account.
+func (c *Calls) AppendKeyMetrics(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}
 	for name, n := range running {

@@ -13,21 +13,21 @@ import (
 // keysPage returns the key metrics if the given calls are running.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
-	c.AppendKeys(&b, running)
+	c.AppendKeyMetrics(&b, running)
 	return b.String()
 }
 
 func TestKeys(t *testing.T) {
 	c, _ := newTestCalls(t)
-	c.Configured([]string{"m"}, []string{"a"}, []string{"k", "role"})
+	c.SetConfigured([]string{"m"}, []string{"a"}, []string{"k", "role"})
 	if text := keysPage(c, nil); !strings.Contains(text, `penstock_key_calls_total{key="k"} 0`+"\n") {
 		t.Errorf("a key is not there before its first call:\n%s", text)
 	}
-	finish(c, good("m", "a"))
-	token := good("m", "a")
+	finish(c, successfulRecord("m", "a"))
+	token := successfulRecord("m", "a")
 	token.Key, token.Template = "https://idp/somebody", "role"
 	finish(c, token)
-	gone := good("m", "a")
+	gone := successfulRecord("m", "a")
 	gone.Key = "gone"
 	finish(c, gone)
 	for _, r := range []Record{
@@ -60,29 +60,29 @@ func TestKeys(t *testing.T) {
 	if strings.Contains(text, "somebody") || strings.Contains(text, `"gone"`) {
 		t.Errorf("a name that the configuration does not have:\n%s", text)
 	}
-	c.Configured([]string{"m"}, []string{"a"}, []string{"role"}) // a reload removes k
-	finish(c, good("m", "a"))
+	c.SetConfigured([]string{"m"}, []string{"a"}, []string{"role"}) // a reload removes k
+	finish(c, successfulRecord("m", "a"))
 	if text := keysPage(c, nil); strings.Contains(text, `key="k"`) || !strings.Contains(text, `penstock_key_calls_total{key="other"} 2`) || !strings.Contains(text, `penstock_key_calls_total{key="role"} 1`) {
 		t.Errorf("behind the reload:\n%s", text)
 	}
 }
 
-// TestKeysAreBounded checks that, if there are more than mostKeys keys, the last keys share a
+// TestKeysAreBounded checks that, if there are more than maxKeySeries keys, the last keys share a
 // series.
 func TestKeysAreBounded(t *testing.T) {
 	c, _ := newTestCalls(t)
 	var ids []string
-	for i := range mostKeys + 5 {
+	for i := range maxKeySeries + 5 {
 		ids = append(ids, fmt.Sprint("team-", i))
 	}
-	c.Configured([]string{"m"}, []string{"a"}, ids)
+	c.SetConfigured([]string{"m"}, []string{"a"}, ids)
 	for _, id := range ids {
-		r := good("m", "a")
+		r := successfulRecord("m", "a")
 		r.Key = id
 		finish(c, r)
 	}
 	text := keysPage(c, nil)
-	if n := strings.Count(text, "penstock_key_calls_total"); n != mostKeys+2 {
+	if n := strings.Count(text, "penstock_key_calls_total"); n != maxKeySeries+2 {
 		t.Errorf("%d keys have series", n)
 	}
 	for _, want := range []string{`penstock_key_calls_total{key="team-999"} 1`, `penstock_key_calls_total{key="other"} 5`} {
@@ -99,8 +99,8 @@ func TestKeysAllocateNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	c, _ := newTestCalls(t)
-	c.Configured([]string{"m"}, []string{"a"}, []string{"k"})
-	r, refused := good("m", "a"), &Record{Key: "k", Outcome: Limited, Code: "rate_limited", Limit: "concurrency", Start: time.Now()}
+	c.SetConfigured([]string{"m"}, []string{"a"}, []string{"k"})
+	r, refused := successfulRecord("m", "a"), &Record{Key: "k", Outcome: Limited, Code: "rate_limited", Limit: "concurrency", Start: time.Now()}
 	c.series.countKey(refused)
 	if n := testing.AllocsPerRun(100, func() {
 		c.series.countKey(r)

@@ -33,22 +33,22 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		enc = zapcore.NewConsoleEncoder(ec)
 	}
 	at := zap.NewAtomicLevelAt(level)
-	return zap.New(&leveled{zapcore.NewCore(enc, sink, at), at}), nil
+	return zap.New(&leveledCore{zapcore.NewCore(enc, sink, at), at}), nil
 }
 
-// leveled is a core whose level a reload can change (Calls.SetLog).
-type leveled struct {
+// leveledCore is a core whose level a reload can change (Calls.SetLog).
+type leveledCore struct {
 	zapcore.Core
 	level zap.AtomicLevel
 }
 
-// The fields after the first fieldsAlways appear only if they have a value.
+// The fields after the first baseFieldCount appear only if they have a value.
 const (
-	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 16
+	baseFieldCount = 20
+	maxFieldCount  = baseFieldCount + 16
 )
 
-var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
+var fieldPool = sync.Pool{New: func() any { return new([maxFieldCount]zap.Field) }}
 
 type accessLog struct {
 	log     *zap.Logger
@@ -56,14 +56,14 @@ type accessLog struct {
 }
 
 func (a accessLog) setLevel(level string) {
-	if core, ok := a.log.Core().(*leveled); ok {
+	if core, ok := a.log.Core().(*leveledCore); ok {
 		_ = core.level.UnmarshalText([]byte(level))
 	}
 }
 
-// level returns warn if the service failed the call, so that a filter finds these calls whatever
+// logLevel returns warn if the service failed the call, so that a filter finds these calls whatever
 // their status. For example, the status of a broken stream is 200.
-func (o Outcome) level() zapcore.Level {
+func (o Outcome) logLevel() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
 	}
@@ -71,7 +71,7 @@ func (o Outcome) level() zapcore.Level {
 }
 
 func (a accessLog) write(r *Record, now time.Time) {
-	level := r.Outcome.level()
+	level := r.Outcome.logLevel()
 	if a.console {
 		if ce := a.log.Check(level, string(appendConsole(nil, r, now))); ce != nil {
 			ce.Write()
@@ -82,17 +82,17 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if ce == nil {
 		return
 	}
-	f := fieldPool.Get().(*[fieldsOf]zap.Field)
-	*f = [fieldsOf]zap.Field{
+	f := fieldPool.Get().(*[maxFieldCount]zap.Field)
+	*f = [maxFieldCount]zap.Field{
 		zap.ByteString("request_id", r.RequestID[:]),
-		zap.String("key", dash(r.Key)),
+		zap.String("key", orDash(r.Key)),
 		zap.String("dialect", r.Dialect),
-		zap.String("model", dash(r.Model)),
-		zap.String("upstream", dash(r.Upstream)),
-		zap.String("pool", dash(r.Pool)),
+		zap.String("model", orDash(r.Model)),
+		zap.String("upstream", orDash(r.Upstream)),
+		zap.String("pool", orDash(r.Pool)),
 		zap.Bool("stream", r.Stream),
 		zap.Int("status", r.Status),
-		zap.String("code", dash(r.Code)),
+		zap.String("code", orDash(r.Code)),
 		zap.String("outcome", string(r.Outcome)),
 		zap.Int("attempts", r.Attempts),
 		zap.Int("prompt_tokens", r.PromptTokens),
@@ -103,9 +103,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 		zap.Float64("duration_ms", milliseconds(now.Sub(r.Start))),
 		zap.Int64("bytes_in", r.BytesIn),
 		zap.Int64("bytes_out", r.BytesOut),
-		zap.String("client", dash(r.Client)),
+		zap.String("client", orDash(r.Client)),
 	}
-	fields := f[:fieldsAlways]
+	fields := f[:baseFieldCount]
 	if r.CachedTokens > 0 {
 		fields = append(fields, zap.Int("cached_tokens", r.CachedTokens))
 	}
@@ -161,7 +161,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 		}
 	}
 	ce.Write(fields...)
-	*f = [fieldsOf]zap.Field{} // the pool must not retain the record
+	*f = [maxFieldCount]zap.Field{} // the pool must not retain the record
 	fieldPool.Put(f)
 }
 
@@ -189,8 +189,8 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 		dst = append(dst, string(r.Outcome)+"  "...)
 	}
 	dst = strconv.AppendInt(dst, int64(r.Status), 10)
-	dst = append(dst, "  "+r.Dialect+"  "+r.shownModel()...)
-	dst = append(dst, " → "+dash(r.Upstream)...)
+	dst = append(dst, "  "+r.Dialect+"  "+r.loggedModel()...)
+	dst = append(dst, " → "+orDash(r.Upstream)...)
 	if r.Attempts > 1 {
 		dst = append(dst, " (second attempt)"...)
 	}
@@ -213,7 +213,7 @@ func appendConsole(dst []byte, r *Record, now time.Time) []byte {
 		dst = append(dst, " (for arm "+r.MissedArm+")"...)
 	}
 	if r.Outcome != OK {
-		dst = append(dst, "  "+dash(r.Code)...)
+		dst = append(dst, "  "+orDash(r.Code)...)
 	}
 	for i := range r.Failed {
 		a := &r.Failed[i]

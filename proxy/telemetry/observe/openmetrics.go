@@ -24,7 +24,7 @@ func openMetricsHead(f *Family) string {
 		name = strings.TrimSuffix(name, "_total")
 		// If a gauge has the name without _total, keep _total, because two families must not share
 		// a name.
-		if _, taken := kinds[name]; taken {
+		if _, taken := familyKinds[name]; taken {
 			name, kind = f.Name, "unknown"
 		}
 	}
@@ -37,15 +37,15 @@ func openMetricsHead(f *Family) string {
 	return head + "# HELP " + name + " " + labelEscaper.Replace(f.Help) + "\n"
 }
 
-// wholeBound matches a bucket bound that is written as an integer.
-var wholeBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
+// integerBound matches a bucket bound that is written as an integer.
+var integerBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
 
 // canonicalBounds writes a bucket bound in OpenMetrics' number format: 1.0, not 1.
 func canonicalBounds(line string) string {
 	if !strings.Contains(line, "_bucket{") {
 		return line
 	}
-	return wholeBound.ReplaceAllString(line, "$1.0$2")
+	return integerBound.ReplaceAllString(line, "$1.0$2")
 }
 
 // PrefersOpenMetrics reports whether an Accept header names OpenMetrics 1.0 and does not prefer the

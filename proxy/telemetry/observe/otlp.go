@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs the names of standard variables that the configuration file overrides. It
+// WarnOverriddenVariables logs the names of standard variables that the configuration file overrides. It
 // does not log their values.
-func WarnOfVariables(c config.Tracing, log *zap.Logger) {
+func WarnOverriddenVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
 			if os.Getenv(name) != "" {
@@ -73,18 +73,18 @@ func otlpEndpoint(configured string) (string, error) {
 	return u.String(), nil
 }
 
-// noRedirects is the Proxy function of the exporter's transport, which runs before each request. It
+// rejectRedirects is the Proxy function of the exporter's transport, which runs before each request. It
 // rejects a request that follows a redirect, because the headers may contain a credential for the
 // configured host. A custom HTTP client could also do this, but would make the exporter ignore the
 // environment variables for certificates and the timeout.
-func noRedirects(r *http.Request) (*url.URL, error) {
+func rejectRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
 	}
 	return http.ProxyFromEnvironment(r)
 }
 
-const spansQueued = 4096
+const maxQueuedSpans = 4096
 
 // spanQueue prevents the SDK's batch processor from overflowing, because the processor would drop
 // spans silently.
@@ -96,15 +96,15 @@ type spanQueue struct {
 
 func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQueue {
 	e := &spanExporter{to: to, health: endpointHealth{log: log}, guard: g, stopped: make(chan struct{})}
-	e.running, e.cancel = context.WithCancel(context.Background())
-	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(spansQueued)), e}
+	e.exportContext, e.cancel = context.WithCancel(context.Background())
+	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(maxQueuedSpans)), e}
 }
 
 // OnEnd implements sdk.SpanProcessor. It never blocks: if the queue is full, it drops and counts
 // the span.
 func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
-	if q.exporter.waiting.Add(1) > spansQueued {
-		q.exporter.waiting.Add(-1)
+	if q.exporter.queuedSpans.Add(1) > maxQueuedSpans {
+		q.exporter.queuedSpans.Add(-1)
 		q.exporter.dropped.Add(1)
 		return
 	}
@@ -123,27 +123,27 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 // spanExporter counts the spans that the endpoint did not accept, and catches panics. The SDK's
 // processor calls it from one goroutine at a time.
 type spanExporter struct {
-	to      sdk.SpanExporter
-	health  endpointHealth
-	guard   *guard.Guard
-	waiting atomic.Int64 // spans that have ended and are not exported yet
-	dropped atomic.Uint64
-	running context.Context // canceled when Shutdown gives up
-	cancel  context.CancelFunc
-	stopped chan struct{}
+	to            sdk.SpanExporter
+	health        endpointHealth
+	guard         *guard.Guard
+	queuedSpans   atomic.Int64 // spans that have ended and are not exported yet
+	dropped       atomic.Uint64
+	exportContext context.Context // canceled when Shutdown gives up
+	cancel        context.CancelFunc
+	stopped       chan struct{}
 }
 
 // ExportSpans implements sdk.SpanExporter.
 func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
-	e.waiting.Add(-int64(len(batch)))
+	e.queuedSpans.Add(-int64(len(batch)))
 	lost := len(batch)
 	defer func() { e.dropped.Add(uint64(lost)) }()
-	if err := e.running.Err(); err != nil {
+	if err := e.exportContext.Err(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.running, func() {
+	defer context.AfterFunc(e.exportContext, func() {
 		defer e.guard.Catch(guard.Spans, nil)
 		cancel()
 	})()
@@ -153,7 +153,7 @@ func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan
 		if err == nil {
 			lost = 0
 		}
-		e.health.tell(err, lost)
+		e.health.recordExport(err, lost)
 	})
 	return nil
 }
@@ -167,22 +167,22 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 // endpointHealth logs when the endpoint stops accepting spans and when it accepts them again, at
 // most once a minute. It is not safe for concurrent use.
 type endpointHealth struct {
-	log     *zap.Logger
-	failing bool
-	lost    int       // spans lost since the failing endpoint was last logged
-	told    time.Time // when the failing endpoint was last logged
+	log      *zap.Logger
+	failing  bool
+	lost     int       // spans lost since the failing endpoint was last logged
+	loggedAt time.Time // when the failing endpoint was last logged
 }
 
-const retellAfter = time.Minute
+const relogInterval = time.Minute
 
-func (h *endpointHealth) tell(err error, lost int) {
+func (h *endpointHealth) recordExport(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
-		if !h.told.IsZero() && time.Since(h.told) < retellAfter {
+		if !h.loggedAt.IsZero() && time.Since(h.loggedAt) < relogInterval {
 			return
 		}
-		h.failing, h.told, h.lost = true, time.Now(), lost
-		h.log.Warn("the trace endpoint does not accept spans: they are dropped", zap.String("error", exportFailure(err)))
+		h.failing, h.loggedAt, h.lost = true, time.Now(), lost
+		h.log.Warn("the trace endpoint does not accept spans: they are dropped", zap.String("error", describeExportError(err)))
 	case err != nil:
 		h.lost += lost
 	case h.failing:
@@ -191,17 +191,17 @@ func (h *endpointHealth) tell(err error, lost int) {
 	}
 }
 
-// refused matches an error after which the SDK does not retry. The first group is the status.
-var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
+// rejectedStatus matches an error after which the SDK does not retry. The first group is the status.
+var rejectedStatus = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
-// exportFailure describes an export error for the log. It omits the SDK's message, which contains
+// describeExportError describes an export error for the log. It omits the SDK's message, which contains
 // the endpoint's URL and response. The path of the URL may be a credential, and the response may be
 // any text.
-func exportFailure(err error) string {
+func describeExportError(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()
 	}
-	if m := refused.FindStringSubmatch(err.Error()); m != nil {
+	if m := rejectedStatus.FindStringSubmatch(err.Error()); m != nil {
 		status, _ := strconv.Atoi(m[1])
 		return fmt.Sprintf("the endpoint answered %d %s", status, http.StatusText(status))
 	}

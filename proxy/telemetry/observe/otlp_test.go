@@ -21,7 +21,7 @@ import (
 	"penstock/config"
 )
 
-func withoutVariables(t *testing.T) {
+func clearOTELVariables(t *testing.T) {
 	t.Helper()
 	for _, name := range os.Environ() {
 		if name, _, _ = strings.Cut(name, "="); strings.HasPrefix(name, "OTEL_") {
@@ -38,7 +38,7 @@ func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
+	tracer.StartCall("chat", nil, time.Now()).End(successfulRecord("m", "a"), time.Now())
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -51,7 +51,7 @@ func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 // TestExport checks that the log says why the endpoint accepts no spans, without the endpoint's URL
 // and response. Redirects must not be followed, because the headers may contain a credential.
 func TestExport(t *testing.T) {
-	withoutVariables(t)
+	clearOTELVariables(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=s3cret")
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect was followed: %s %v", r.Method, r.Header)
@@ -101,7 +101,7 @@ func TestExport(t *testing.T) {
 // TestExportCertificates checks that the SDK's variables for certificates apply. If it had a custom
 // HTTP client, the exporter would ignore them.
 func TestExportCertificates(t *testing.T) {
-	withoutVariables(t)
+	clearOTELVariables(t)
 	var taken atomic.Int32
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/traces" {
@@ -125,7 +125,7 @@ func TestExportCertificates(t *testing.T) {
 // TestCloseIsBounded checks that an endpoint that never responds cannot delay Close beyond the end
 // of the context, and that no goroutine is left.
 func TestCloseIsBounded(t *testing.T) {
-	withoutVariables(t)
+	clearOTELVariables(t)
 	before := goleak.IgnoreCurrent()
 	asked, end := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -138,7 +138,7 @@ func TestCloseIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2000 { // more than one batch; only the first is sent
-		tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
+		tracer.StartCall("chat", nil, time.Now()).End(successfulRecord("m", "a"), time.Now())
 	}
 	<-asked
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,14 +174,14 @@ func TestVariables(t *testing.T) {
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "s3cret:4317", "write tracing: { otlp: URL }", true},
 	} {
 		t.Run(c.name+"="+c.value, func(t *testing.T) {
-			withoutVariables(t)
+			clearOTELVariables(t)
 			t.Setenv(c.name, c.value)
 			core, logged := observer.New(zap.DebugLevel)
 			log, tracing := zap.New(core), config.Tracing{}
 			if !c.without {
 				tracing.OTLP = "http://127.0.0.1:1"
 			}
-			WarnOfVariables(tracing, log)
+			WarnOverriddenVariables(tracing, log)
 			if !c.without {
 				tracer, err := NewTracer(tracing, "1", "i", log, nil)
 				if err != nil {

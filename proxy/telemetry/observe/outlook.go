@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// Outlook summarizes the last few minutes.
-type Outlook struct {
+// Summary summarizes the last few minutes.
+type Summary struct {
 	Total             History
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount
@@ -12,30 +12,30 @@ type Outlook struct {
 }
 
 // Model returns the history of a model. It is empty if the model has had no calls.
-func (o *Outlook) Model(id string) History { return orEmpty(o.Models[id]) }
+func (o *Summary) Model(id string) History { return orEmpty(o.Models[id]) }
 
 // Upstream returns the history of an upstream. It is empty if the upstream has had no calls.
-func (o *Outlook) Upstream(name string) History { return orEmpty(o.Upstreams[name]) }
+func (o *Summary) Upstream(name string) History { return orEmpty(o.Upstreams[name]) }
 
 func orEmpty(h *History) History {
 	if h == nil {
-		return new(sums).recent()
+		return new(historySums).historyWithoutSteps()
 	}
 	return *h
 }
 
-// Outlook returns the summary of the last few minutes.
-func (c *Calls) Outlook(now time.Time) *Outlook {
-	models, upstreams, total := map[string]*sums{}, map[string]*sums{}, new(sums)
-	last := stepOf(now)
-	for k, h := range c.series.pairs.all() {
-		h.fold(now)
-		h.addTo(last, of(models, k.model), of(upstreams, k.upstream))
+// Summary returns the summary of the last few minutes.
+func (c *Calls) Summary(now time.Time) *Summary {
+	models, upstreams, total := map[string]*historySums{}, map[string]*historySums{}, new(historySums)
+	last := historyStepOf(now)
+	for k, h := range c.series.histories.all() {
+		h.foldLive(now)
+		h.addTo(last, sumsFor(models, k.model), sumsFor(upstreams, k.upstream))
 	}
 	for _, m := range models {
-		total.add(m)
+		total.merge(m)
 	}
-	o := &Outlook{
+	o := &Summary{
 		Models: map[string]*History{}, Upstreams: map[string]*History{},
 		Failures: c.Recent.Failures.Counts(now), Refusals: c.Recent.Refusals.Counts(now),
 		Attempts: c.Recent.Attempts.Counts(now),
@@ -43,32 +43,32 @@ func (c *Calls) Outlook(now time.Time) *Outlook {
 	present := max(1, time.Duration(now.UnixNano()-last*int64(historyStep)).Seconds())
 	for i := range o.Refusals {
 		if r := &o.Refusals[i]; r.Model != "" {
-			of(models, r.Model)
+			sumsFor(models, r.Model)
 		}
 	}
 	for id, h := range models {
-		read := h.read(present)
+		read := h.fullHistory(present)
 		o.Models[id] = &read
 	}
 	for name, h := range upstreams {
-		read := h.read(present)
+		read := h.fullHistory(present)
 		o.Upstreams[name] = &read
 	}
-	o.Total = total.read(present)
+	o.Total = total.fullHistory(present)
 	for i := range o.Refusals {
 		r := &o.Refusals[i]
-		o.Total.Minute.refuse(r)
+		o.Total.Minute.addRefusals(r)
 		if m := o.Models[r.Model]; m != nil {
-			m.Minute.refuse(r)
+			m.Minute.addRefusals(r)
 		}
 	}
 	return o
 }
 
-func of(all map[string]*sums, name string) *sums {
+func sumsFor(all map[string]*historySums, name string) *historySums {
 	t := all[name]
 	if t == nil {
-		t = new(sums)
+		t = new(historySums)
 		all[name] = t
 	}
 	return t

@@ -14,18 +14,18 @@ func BenchmarkOutlook(b *testing.B) {
 	for u := range 50 {
 		models, upstreams = append(models, fmt.Sprint("m", u)), append(upstreams, fmt.Sprint("u", u))
 	}
-	calls.Configured(models, upstreams, nil)
+	calls.SetConfigured(models, upstreams, nil)
 	for m := range 30 {
 		for u := range 50 {
-			h := calls.series.pair(models[m], upstreams[u])
+			h := calls.series.pairHistory(models[m], upstreams[u])
 			for step := range historySlots {
-				h.finish(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond}, now.Add(-time.Duration(step)*historyStep))
+				h.addCall(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond}, now.Add(-time.Duration(step)*historyStep))
 			}
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		calls.Outlook(now)
+		calls.Summary(now)
 	}
 }
 
@@ -37,15 +37,15 @@ func TestOutlookAddsUp(t *testing.T) {
 	for u := range 3 {
 		upstreams = append(upstreams, fmt.Sprint("u", u))
 	}
-	calls.Configured([]string{"m"}, upstreams, nil)
+	calls.SetConfigured([]string{"m"}, upstreams, nil)
 	now := time.Now()
 	for _, u := range upstreams {
-		h := calls.series.pair("m", u)
+		h := calls.series.pairHistory("m", u)
 		for range 40_000 {
-			h.finish(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond, Queue: time.Second}, now)
+			h.addCall(&Record{Outcome: OK, Stream: true, UpstreamTTFT: 80 * time.Millisecond, Queue: time.Second}, now)
 		}
 	}
-	o := calls.Outlook(now)
+	o := calls.Summary(now)
 	for name, m := range map[string]Minute{"model": o.Model("m").Minute, "total": o.Total.Minute} {
 		if m.Calls != 120_000 || m.Streams != 120_000 || m.Queued != 120_000 {
 			t.Errorf("%s: %d calls, %d streams, %d queued, want 120,000 of each", name, m.Calls, m.Streams, m.Queued)
@@ -55,7 +55,7 @@ func TestOutlookAddsUp(t *testing.T) {
 	if p50 := steps[len(steps)-1]; p50 < 70 || p50 > 100 {
 		t.Errorf("the median of the last step is %v ms, want 70 to 100", p50)
 	}
-	if n := calls.Outlook(now).Upstream("nobody").Minute.Calls; n != 0 {
+	if n := calls.Summary(now).Upstream("nobody").Minute.Calls; n != 0 {
 		t.Errorf("an upstream without calls has %d", n)
 	}
 }

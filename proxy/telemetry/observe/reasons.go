@@ -10,9 +10,9 @@ import (
 // ReasonWindow is the period that Reasons covers.
 const ReasonWindow = 5 * time.Minute
 
-// mostReasons limits the number of rows, because a configuration may have thousands of keys and
+// maxReasonRows limits the number of rows, because a configuration may have thousands of keys and
 // models.
-const mostReasons = 512
+const maxReasonRows = 512
 
 // OtherKeys replaces the key in a Reason if there are too many reasons.
 const OtherKeys = "(others)"
@@ -68,14 +68,14 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if r.rows == nil {
 		r.rows = make(map[Reason]*reasonRow)
 	}
-	if len(r.rows) >= mostReasons {
+	if len(r.rows) >= maxReasonRows {
 		for old, row := range r.rows {
 			if now.Sub(row.last) >= ReasonWindow {
 				delete(r.rows, old)
 			}
 		}
 	}
-	if len(r.rows) >= mostReasons && reason.Key != "" {
+	if len(r.rows) >= maxReasonRows && reason.Key != "" {
 		reason.Key = OtherKeys
 		if row := r.rows[reason]; row != nil {
 			return row

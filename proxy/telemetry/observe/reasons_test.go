@@ -36,11 +36,11 @@ func TestRefusalsCountAll(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	var r Reasons
 	now := time.Unix(1_700_000_000, 0)
-	for i := range 3 * mostReasons {
+	for i := range 3 * maxReasonRows {
 		r.add(Reason{Code: "rate_limited", Key: fmt.Sprint("key-", i)}, now)
 	}
 	got := r.Counts(now)
-	if len(r.rows) > mostReasons+1 || got[0].Code != "rate_limited" || got[0].Key != OtherKeys || got[0].Count != 2*mostReasons {
+	if len(r.rows) > maxReasonRows+1 || got[0].Code != "rate_limited" || got[0].Key != OtherKeys || got[0].Count != 2*maxReasonRows {
 		t.Errorf("%d rows, the first %+v", len(r.rows), got[0])
 	}
 	now = now.Add(2 * ReasonWindow)

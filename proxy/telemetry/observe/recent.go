@@ -9,11 +9,11 @@ import (
 
 const recentRows = 256
 
-// Recent stores up to keptRows calls of each kind for keptFor, because the newest calls of a busy
+// Recent stores up to maxKeptCalls calls of each kind for keptTime, because the newest calls of a busy
 // edge cover only a few seconds.
 const (
-	keptRows = 1000
-	keptFor  = time.Hour
+	maxKeptCalls = 1000
+	keptTime     = time.Hour
 )
 
 // A call is slow if it waited longer than SlowQueue for a slot, or longer than SlowFirstToken for
@@ -26,8 +26,8 @@ const (
 // Recent stores the newest calls that reached an engine. It stores failed, slow and refused calls
 // separately, so that other calls cannot displace them. Recent is safe for concurrent use.
 type Recent struct {
-	calls                 ring
-	failed, slow, refused kept
+	calls                 recentRing
+	failed, slow, refused keptCalls
 	// Refusals counts the calls that were refused before a request was sent to an engine.
 	Refusals Reasons
 	// Failures counts the calls that failed at an engine.
@@ -36,36 +36,36 @@ type Recent struct {
 	Attempts Reasons
 }
 
-// kept stores calls of one kind. Its memory grows with the number of calls, up to keptRows.
-type kept struct {
+// keptCalls stores calls of one kind. Its memory grows with the number of calls, up to maxKeptCalls.
+type keptCalls struct {
 	mu   sync.Mutex
-	rows []Ended // a ring, once it is full
-	next int     // index of the oldest row, once the ring is full
+	rows []EndedCall // a ring, once it is full
+	next int         // index of the oldest row, once the ring is full
 }
 
-func (k *kept) add(r *Record, now time.Time) {
-	e := Ended{*r, now}
+func (k *keptCalls) add(r *Record, now time.Time) {
+	e := EndedCall{*r, now}
 	if r.Choice != nil {
 		e.Choice = new(Choice)
 		r.Choice.copyTo(e.Choice)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.rows) < keptRows {
+	if len(k.rows) < maxKeptCalls {
 		k.rows = append(k.rows, e)
 		return
 	}
 	k.rows[k.next] = e
-	k.next = (k.next + 1) % keptRows
+	k.next = (k.next + 1) % maxKeptCalls
 }
 
-// newest returns at most n calls that ended within keptFor, the most recent first.
-func (k *kept) newest(n int, now time.Time) (out []Ended) {
+// newest returns at most n calls that ended within keptTime, the most recent first.
+func (k *keptCalls) newest(n int, now time.Time) (out []EndedCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range min(n, len(k.rows)) {
 		e := k.rows[(k.next+len(k.rows)-1-i)%len(k.rows)]
-		if now.Sub(e.End) > keptFor {
+		if now.Sub(e.End) > keptTime {
 			break
 		}
 		out = append(out, e)
@@ -73,7 +73,7 @@ func (k *kept) newest(n int, now time.Time) (out []Ended) {
 	return out
 }
 
-type ring struct {
+type recentRing struct {
 	next atomic.Uint64
 	rows [recentRows]struct {
 		mu   sync.Mutex
@@ -85,7 +85,7 @@ type ring struct {
 	}
 }
 
-func (r *ring) add(rec *Record, now time.Time) {
+func (r *recentRing) add(rec *Record, now time.Time) {
 	row := &r.rows[(r.next.Add(1)-1)%recentRows]
 	row.mu.Lock()
 	row.r, row.end, row.used = *rec, now, true
@@ -96,13 +96,13 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row.mu.Unlock()
 }
 
-func (r *ring) newest() []Ended {
-	out := make([]Ended, 0, recentRows)
+func (r *recentRing) newest() []EndedCall {
+	out := make([]EndedCall, 0, recentRows)
 	for i := range r.rows {
 		row := &r.rows[i]
 		row.mu.Lock()
 		if row.used {
-			e := Ended{row.r, row.end}
+			e := EndedCall{row.r, row.end}
 			if e.Choice != nil {
 				e.Choice = new(Choice)
 				row.choice.copyTo(e.Choice)
@@ -111,12 +111,12 @@ func (r *ring) newest() []Ended {
 		}
 		row.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b Ended) int { return b.End.Compare(a.End) })
+	slices.SortFunc(out, func(a, b EndedCall) int { return b.End.Compare(a.End) })
 	return out
 }
 
-// Ended is the record of a call and the time at which the call ended.
-type Ended struct {
+// EndedCall is the record of a call and the time at which the call ended.
+type EndedCall struct {
 	Record
 	End time.Time
 }
@@ -167,28 +167,28 @@ func (r *Recent) add(rec *Record, now time.Time) {
 
 // Newest returns at most n calls that reached an engine, and at most n of each kind that is stored
 // separately, most recent first. Each call appears only once.
-func (r *Recent) Newest(n int, now time.Time) []Ended {
+func (r *Recent) Newest(n int, now time.Time) []EndedCall {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
-	for _, k := range []*kept{&r.failed, &r.slow, &r.refused} {
+	for _, k := range []*keptCalls{&r.failed, &r.slow, &r.refused} {
 		all = append(all, k.newest(n, now)...)
 	}
 	seen := make(map[ID]bool, len(all))
-	all = slices.DeleteFunc(all, func(e Ended) bool {
+	all = slices.DeleteFunc(all, func(e EndedCall) bool {
 		again := seen[e.RequestID]
 		seen[e.RequestID] = true
 		return again
 	})
-	slices.SortStableFunc(all, func(a, b Ended) int { return b.End.Compare(a.End) })
+	slices.SortStableFunc(all, func(a, b EndedCall) int { return b.End.Compare(a.End) })
 	return all
 }
 
 // Find returns the call with the given id if it is still stored.
-func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
-	for _, e := range r.Newest(keptRows, now) {
+func (r *Recent) Find(id string, now time.Time) (EndedCall, bool) {
+	for _, e := range r.Newest(maxKeptCalls, now) {
 		if e.RequestID.String() == id {
 			return e, true
 		}
 	}
-	return Ended{}, false
+	return EndedCall{}, false
 }

@@ -125,7 +125,7 @@ type Hooks struct {
 func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 	r.PromptTokens, r.CompletionTokens, r.CachedTokens, r.TokensEstimated = prompt, completion, cached, estimated
 	if r.Choice != nil {
-		r.ExpectedCached = r.Choice.expect(prompt)
+		r.ExpectedCached = r.Choice.expectedCached(prompt)
 	}
 }
 
@@ -145,8 +145,8 @@ type FailedAttempt struct {
 	Took         time.Duration
 }
 
-// retried reports whether another attempt followed the i-th failed attempt.
-func (r *Record) retried(i int) bool {
+// wasRetried reports whether another attempt followed the i-th failed attempt.
+func (r *Record) wasRetried(i int) bool {
 	return i < len(r.Failed)-1 || !r.Outcome.Failed() || r.Failed[i].Upstream != r.Upstream
 }
 
@@ -158,9 +158,9 @@ const (
 	limitEngine = "engine" // the engines refused the call
 )
 
-// limit returns the limit that refused a call whose outcome is Limited. The result comes from a
+// refusedLimit returns the limit that refused a call whose outcome is Limited. The result comes from a
 // closed set.
-func (r *Record) limit() string {
+func (r *Record) refusedLimit() string {
 	switch {
 	case r.Limit != "":
 		return r.Limit
@@ -169,15 +169,15 @@ func (r *Record) limit() string {
 	case r.Code == "capacity_full":
 		return limitEngine
 	}
-	return dash(r.Code)
+	return orDash(r.Code)
 }
 
-// shownModel returns the model for the log. An unknown name is client text, so shownModel returns a
+// loggedModel returns the model for the log. An unknown name is client text, so loggedModel returns a
 // similar configured name instead.
-func (r *Record) shownModel() string {
+func (r *Record) loggedModel() string {
 	switch {
 	case r.Code != "model_not_found":
-		return dash(r.Model)
+		return orDash(r.Model)
 	case r.Nearest != "":
 		return "unknown model, like " + r.Nearest
 	default:
@@ -185,7 +185,7 @@ func (r *Record) shownModel() string {
 	}
 }
 
-func dash(s string) string {
+func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}

@@ -18,7 +18,7 @@ func NewRing[T any](n int) Ring[T] { return Ring[T]{make([]ringSlot[T], n)} }
 
 // At returns the counts of the slot that contains now.
 func (r *Ring[T]) At(now time.Time) *T {
-	at := slotAt(now)
+	at := slotNumber(now)
 	slot := &r.slots[at%int64(len(r.slots))]
 	if slot.at != at {
 		*slot = ringSlot[T]{at: at}
@@ -28,7 +28,7 @@ func (r *Ring[T]) At(now time.Time) *T {
 
 // Each calls f with the counts of the slots in the window that ends at now.
 func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
-	newest := slotAt(now)
+	newest := slotNumber(now)
 	for i := range r.slots {
 		if s := &r.slots[i]; s.at > newest-int64(window/RingSlot) {
 			f(&s.counts)
@@ -36,4 +36,4 @@ func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
 	}
 }
 
-func slotAt(now time.Time) int64 { return now.UnixNano() / int64(RingSlot) }
+func slotNumber(now time.Time) int64 { return now.UnixNano() / int64(RingSlot) }

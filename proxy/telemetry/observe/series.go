@@ -30,7 +30,7 @@ const (
 	familyDropped = "penstock_dropped_total"
 )
 
-var labelOf = map[string]string{
+var familyLabel = map[string]string{
 	familyAborts: "phase", familyErrors: "code", familyLimited: "limit",
 	familyBroken: "code", familyDropped: "what",
 }
@@ -43,19 +43,19 @@ type series struct {
 	configured         map[string]bool
 	configuredUpstream map[string]bool
 
-	models    table[modelKey, *modelSeries]
-	upstreams table[string, *upstreamSeries]
-	pairs     table[pairKey, *history]
-	words     table[wordKey, *metrics.Counter]
-	markups   table[markupKey, *metrics.Counter]
-	tiers     table[tierKey, *atomic.Int64]
-	classes   table[classKey, *atomic.Int64]
-	choices   table[choiceKey, *atomic.Int64]
-	fallbacks table[fallbackKey, *atomic.Int64]
-	arms      table[armKey, *armStats]
-	shadows   table[fallbackKey, *shadowStats]
-	failures  table[failureKey, *metrics.Counter]
-	keys      table[string, *keySeries]
+	models        table[modelKey, *modelSeries]
+	upstreams     table[string, *upstreamSeries]
+	histories     table[pairKey, *history]
+	labelCounters table[labelValueKey, *metrics.Counter]
+	markups       table[markupKey, *metrics.Counter]
+	tiers         table[tierKey, *atomic.Int64]
+	classes       table[classKey, *atomic.Int64]
+	choices       table[choiceKey, *atomic.Int64]
+	fallbacks     table[fallbackKey, *atomic.Int64]
+	arms          table[armKey, *armStats]
+	shadows       table[fallbackKey, *shadowStats]
+	failures      table[failureKey, *metrics.Counter]
+	keys          table[string, *keySeries]
 }
 
 type (
@@ -66,13 +66,13 @@ type (
 		model string
 		tier  int // above 0, which is the first tier
 	}
-	classKey    struct{ model, class string } // class is not the first class
-	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // to answered calls for model, or received copies of such calls
-	armKey      struct{ model, arm string }
-	wordKey     struct{ family, value string }
-	failureKey  struct{ upstream, cause, status string }
-	endKey      struct {
+	classKey      struct{ model, class string } // class is not the first class
+	choiceKey     struct{ model, reason string }
+	fallbackKey   struct{ model, to string } // to answered calls for model, or received copies of such calls
+	armKey        struct{ model, arm string }
+	labelValueKey struct{ family, value string }
+	failureKey    struct{ upstream, cause, status string }
+	endKey        struct {
 		upstream string
 		outcome  Outcome
 	}
@@ -95,8 +95,8 @@ func (t *table[K, V]) all() map[K]V {
 	return nil
 }
 
-// change stores a copy that f has modified. The caller must hold series.mu.
-func (t *table[K, V]) change(f func(map[K]V)) {
+// update stores a copy that f has modified. The caller must hold series.mu.
+func (t *table[K, V]) update(f func(map[K]V)) {
 	next := maps.Clone(t.all())
 	if next == nil {
 		next = map[K]V{}
@@ -105,15 +105,15 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
-// drop removes the entries for which gone returns true. The caller must hold series.mu.
-func (t *table[K, V]) drop(gone func(K) bool) {
-	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
+// deleteFunc removes the entries for which gone returns true. The caller must hold series.mu.
+func (t *table[K, V]) deleteFunc(gone func(K) bool) {
+	t.update(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// entryOf returns the value of a key, or a new value if there is none. A new value is stored only
+// getOrCreate returns the value of a key, or a new value if there is none. A new value is stored only
 // if keep returns true, because a removed model must not get new series. keep is called with
 // series.mu held.
-func entryOf[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
+func getOrCreate[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
 	if v, ok := t.get(k); ok {
 		return v
 	}
@@ -124,15 +124,15 @@ func entryOf[K comparable, V any](s *series, t *table[K, *V], k K, keep func() b
 	}
 	v := new(V)
 	if keep() {
-		t.change(func(all map[K]*V) { all[k] = v })
+		t.update(func(all map[K]*V) { all[k] = v })
 	}
 	return v
 }
 
-// wordsKnown contains the label values of families with small sets. Their series exist from the
+// knownLabelValues contains the label values of families with small sets. Their series exist from the
 // start, with the value 0. If a series appeared only with its first event, increase and rate would
 // miss that event.
-var wordsKnown = map[string][]string{
+var knownLabelValues = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
 		string(PhaseStalled),
@@ -147,10 +147,10 @@ var wordsKnown = map[string][]string{
 
 func newSeries(set *metrics.Set) *series {
 	s := &series{set: set}
-	s.keepKeys(nil)
-	for family, words := range wordsKnown {
+	s.setKeys(nil)
+	for family, words := range knownLabelValues {
 		for _, w := range words {
-			s.word(family, w)
+			s.labelCounter(family, w)
 		}
 	}
 	return s
@@ -161,13 +161,13 @@ func newSeries(set *metrics.Set) *series {
 type modelSeries struct {
 	key                        modelKey
 	dropped                    bool // the model was removed from the configuration; guarded by series.mu
-	ends                       table[endKey, *metrics.Counter]
+	endCounters                table[endKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
 	overhead                   *metrics.PrometheusHistogram // of all models in this dialect
-	// lastAt is when the model's last call ended, in Unix nanoseconds, or 0.
-	lastAt atomic.Int64
+	// lastEndNanos is when the model's last call ended, in Unix nanoseconds, or 0.
+	lastEndNanos atomic.Int64
 }
 
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
@@ -180,11 +180,11 @@ func (s *series) model(dialect, model string) *modelSeries {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.makeModel(dialect, model)
+	return s.modelLocked(dialect, model)
 }
 
-// makeModel does the same as model for callers that hold mu.
-func (s *series) makeModel(dialect, model string) *modelSeries {
+// modelLocked does the same as model for callers that hold mu.
+func (s *series) modelLocked(dialect, model string) *modelSeries {
 	if !s.configured[model] {
 		model = ""
 	}
@@ -193,14 +193,14 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 		return m
 	}
 	m := &modelSeries{key: k, overhead: s.set.GetOrCreatePrometheusHistogramExt(
-		"penstock_overhead_seconds"+labels("dialect", dialect), overheadBounds)}
+		"penstock_overhead_seconds"+formatLabels("dialect", dialect), overheadBounds)}
 	if model != "" {
-		l := labels("dialect", dialect, "model", model)
+		l := formatLabels("dialect", dialect, "model", model)
 		histogram := func(name string, bounds []float64) *metrics.PrometheusHistogram {
 			return s.set.NewPrometheusHistogramExt(name+l, bounds)
 		}
 		tokens := func(kind string) *metrics.Counter {
-			return s.set.NewCounter("penstock_tokens_total" + labels("dialect", dialect, "model", model, "kind", kind))
+			return s.set.NewCounter("penstock_tokens_total" + formatLabels("dialect", dialect, "model", model, "kind", kind))
 		}
 		m.duration, m.ttft = histogram("penstock_call_duration_seconds",
 			latencyBounds), histogram("penstock_ttft_seconds", latencyBounds)
@@ -210,12 +210,12 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 		m.estimated = s.set.NewCounter("penstock_calls_estimated_total" + l)
 		m.full = s.set.NewCounter("penstock_calls_full_total" + l)
 	}
-	s.models.change(func(all map[modelKey]*modelSeries) { all[k] = m })
+	s.models.update(func(all map[modelKey]*modelSeries) { all[k] = m })
 	return m
 }
 
-func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Counter {
-	if c, ok := m.ends.get(endKey{upstream, o}); ok {
+func (m *modelSeries) endCounter(s *series, upstream string, o Outcome) *metrics.Counter {
+	if c, ok := m.endCounters.get(endKey{upstream, o}); ok {
 		return c
 	}
 	s.mu.Lock()
@@ -223,28 +223,28 @@ func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Coun
 	// The model was dropped after the caller's lookup. A counter created now would never be
 	// removed.
 	if m.dropped {
-		m = s.makeModel(m.key.dialect, m.key.model)
+		m = s.modelLocked(m.key.dialect, m.key.model)
 	}
 	if upstream != "" && !s.configuredUpstream[upstream] {
 		upstream = ""
 	}
 	k := endKey{upstream, o}
-	if c, ok := m.ends.get(k); ok {
+	if c, ok := m.endCounters.get(k); ok {
 		return c
 	}
-	c := s.set.GetOrCreateCounter(m.endName(k))
-	m.ends.change(func(all map[endKey]*metrics.Counter) { all[k] = c })
+	c := s.set.GetOrCreateCounter(m.endSeriesName(k))
+	m.endCounters.update(func(all map[endKey]*metrics.Counter) { all[k] = c })
 	return c
 }
 
-func (m *modelSeries) endName(k endKey) string {
-	return "penstock_calls_total" + labels("dialect", m.key.dialect, "model", dash(m.key.model), "upstream",
-		dash(k.upstream), "outcome", string(k.outcome))
+func (m *modelSeries) endSeriesName(k endKey) string {
+	return "penstock_calls_total" + formatLabels("dialect", m.key.dialect, "model", orDash(m.key.model), "upstream",
+		orDash(k.upstream), "outcome", string(k.outcome))
 }
 
-// observe records the latencies of a successful call. Refusals are fast and would distort the
+// recordLatencies records the latencies of a successful call. Refusals are fast and would distort the
 // latencies.
-func (m *modelSeries) observe(r *Record, now time.Time) {
+func (m *modelSeries) recordLatencies(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
 	}
@@ -254,7 +254,7 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 	}
 }
 
-func (m *modelSeries) used(r *Record) {
+func (m *modelSeries) recordUsage(r *Record) {
 	if m.duration == nil {
 		return
 	}
@@ -283,40 +283,40 @@ func (s *series) upstream(name string) *upstreamSeries {
 	if !s.configuredUpstream[name] {
 		return new(upstreamSeries)
 	}
-	u := &upstreamSeries{ttft: s.set.NewPrometheusHistogramExt("penstock_upstream_ttft_seconds"+labels("upstream",
+	u := &upstreamSeries{ttft: s.set.NewPrometheusHistogramExt("penstock_upstream_ttft_seconds"+formatLabels("upstream",
 		name), latencyBounds)}
-	s.upstreams.change(func(all map[string]*upstreamSeries) { all[name] = u })
+	s.upstreams.update(func(all map[string]*upstreamSeries) { all[name] = u })
 	return u
 }
 
-func (u *upstreamSeries) finish(r *Record) {
+func (u *upstreamSeries) recordTTFT(r *Record) {
 	if u.ttft != nil && r.Stream && r.UpstreamTTFT > 0 {
 		u.ttft.Update(r.UpstreamTTFT.Seconds())
 	}
 }
 
-// pair returns the history of a model at an upstream. If either is no longer configured, the
+// pairHistory returns the history of a model at an upstream. If either is no longer configured, the
 // history is discarded.
-func (s *series) pair(model, upstream string) *history {
-	return entryOf(s, &s.pairs, pairKey{model, upstream}, func() bool {
+func (s *series) pairHistory(model, upstream string) *history {
+	return getOrCreate(s, &s.histories, pairKey{model, upstream}, func() bool {
 		return s.configured[model] && s.configuredUpstream[upstream]
 	})
 }
 
-// word returns the counter of a family for a label value from a closed set.
-func (s *series) word(family, value string) *metrics.Counter {
-	k := wordKey{family, value}
-	if c, ok := s.words.get(k); ok {
+// labelCounter returns the counter of a family for a label value from a closed set.
+func (s *series) labelCounter(family, value string) *metrics.Counter {
+	k := labelValueKey{family, value}
+	if c, ok := s.labelCounters.get(k); ok {
 		return c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.set.GetOrCreateCounter(family + labels(labelOf[family], value))
-	s.words.change(func(all map[wordKey]*metrics.Counter) { all[k] = c })
+	c := s.set.GetOrCreateCounter(family + formatLabels(familyLabel[family], value))
+	s.labelCounters.update(func(all map[labelValueKey]*metrics.Counter) { all[k] = c })
 	return c
 }
 
-func (s *series) failed(a *FailedAttempt) {
+func (s *series) countFailure(a *FailedAttempt) {
 	k := failureKey{a.Upstream, a.Cause, statusLabel(a.EngineStatus)}
 	if c, ok := s.failures.get(k); ok {
 		c.Inc()
@@ -329,11 +329,11 @@ func (s *series) failed(a *FailedAttempt) {
 	}
 	c := s.set.GetOrCreateCounter(k.name())
 	c.Inc()
-	s.failures.change(func(all map[failureKey]*metrics.Counter) { all[k] = c })
+	s.failures.update(func(all map[failureKey]*metrics.Counter) { all[k] = c })
 }
 
 func (k failureKey) name() string {
-	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
+	return "penstock_upstream_failures_total" + formatLabels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
 // statusLabel returns the label for a status. All numbers that are not HTTP statuses share one
@@ -348,9 +348,9 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// markup counts an answer that starts with markup. If the model is not configured, the count is
+// countMarkup counts an answer that starts with markup. If the model is not configured, the count is
 // discarded.
-func (s *series) markup(model, markup string) {
+func (s *series) countMarkup(model, markup string) {
 	k := markupKey{model, markup}
 	if c, ok := s.markups.get(k); ok {
 		c.Inc()
@@ -363,40 +363,40 @@ func (s *series) markup(model, markup string) {
 	}
 	c := s.set.GetOrCreateCounter(k.name())
 	c.Inc()
-	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
+	s.markups.update(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
-	entryOf(s, t, k, func() bool { return s.configured[model] }).Add(1)
+func countConfigured[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
+	getOrCreate(s, t, k, func() bool { return s.configured[model] }).Add(1)
 }
 
 func (k markupKey) name() string {
-	return "penstock_suspect_markup_total" + labels("model", k.model, "markup", k.markup)
+	return "penstock_suspect_markup_total" + formatLabels("model", k.model, "markup", k.markup)
 }
 
-func (s *series) keep(models, upstreams, keys []string) {
+func (s *series) setConfigured(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.configured, s.configuredUpstream = setOf(models), setOf(upstreams)
-	s.keepKeys(keys)
-	s.models.change(func(all map[modelKey]*modelSeries) {
+	s.configured, s.configuredUpstream = nameSet(models), nameSet(upstreams)
+	s.setKeys(keys)
+	s.models.update(func(all map[modelKey]*modelSeries) {
 		for k, m := range all {
 			if k.model != "" && !s.configured[k.model] {
 				delete(all, k)
 				s.dropModel(m)
 				continue
 			}
-			m.ends.change(func(ends map[endKey]*metrics.Counter) {
+			m.endCounters.update(func(ends map[endKey]*metrics.Counter) {
 				for e := range ends {
 					if e.upstream != "" && !s.configuredUpstream[e.upstream] {
 						delete(ends, e)
-						s.set.UnregisterMetric(m.endName(e))
+						s.set.UnregisterMetric(m.endSeriesName(e))
 					}
 				}
 			})
 		}
 	})
-	s.markups.change(func(all map[markupKey]*metrics.Counter) {
+	s.markups.update(func(all map[markupKey]*metrics.Counter) {
 		for k := range all {
 			if !s.configured[k.model] {
 				delete(all, k)
@@ -404,7 +404,7 @@ func (s *series) keep(models, upstreams, keys []string) {
 			}
 		}
 	})
-	s.failures.change(func(all map[failureKey]*metrics.Counter) {
+	s.failures.update(func(all map[failureKey]*metrics.Counter) {
 		for k := range all {
 			if !s.configuredUpstream[k.upstream] {
 				delete(all, k)
@@ -412,18 +412,18 @@ func (s *series) keep(models, upstreams, keys []string) {
 			}
 		}
 	})
-	s.tiers.drop(func(k tierKey) bool { return !s.configured[k.model] })
-	s.classes.drop(func(k classKey) bool { return !s.configured[k.model] })
-	s.choices.drop(func(k choiceKey) bool { return !s.configured[k.model] })
-	s.fallbacks.drop(func(k fallbackKey) bool { return !s.configured[k.model] })
-	s.shadows.drop(func(k fallbackKey) bool { return !s.configured[k.model] || !s.configured[k.to] })
-	s.arms.drop(func(k armKey) bool { return !s.configured[k.model] })
-	s.pairs.drop(func(k pairKey) bool { return !s.configured[k.model] || !s.configuredUpstream[k.upstream] })
-	s.upstreams.change(func(all map[string]*upstreamSeries) {
+	s.tiers.deleteFunc(func(k tierKey) bool { return !s.configured[k.model] })
+	s.classes.deleteFunc(func(k classKey) bool { return !s.configured[k.model] })
+	s.choices.deleteFunc(func(k choiceKey) bool { return !s.configured[k.model] })
+	s.fallbacks.deleteFunc(func(k fallbackKey) bool { return !s.configured[k.model] })
+	s.shadows.deleteFunc(func(k fallbackKey) bool { return !s.configured[k.model] || !s.configured[k.to] })
+	s.arms.deleteFunc(func(k armKey) bool { return !s.configured[k.model] })
+	s.histories.deleteFunc(func(k pairKey) bool { return !s.configured[k.model] || !s.configuredUpstream[k.upstream] })
+	s.upstreams.update(func(all map[string]*upstreamSeries) {
 		for name := range all {
 			if !s.configuredUpstream[name] {
 				delete(all, name)
-				s.set.UnregisterMetric("penstock_upstream_ttft_seconds" + labels("upstream", name))
+				s.set.UnregisterMetric("penstock_upstream_ttft_seconds" + formatLabels("upstream", name))
 			}
 		}
 	})
@@ -431,10 +431,10 @@ func (s *series) keep(models, upstreams, keys []string) {
 
 func (s *series) dropModel(m *modelSeries) {
 	m.dropped = true
-	for e := range m.ends.all() {
-		s.set.UnregisterMetric(m.endName(e))
+	for e := range m.endCounters.all() {
+		s.set.UnregisterMetric(m.endSeriesName(e))
 	}
-	l := labels("dialect", m.key.dialect, "model", m.key.model)
+	l := formatLabels("dialect", m.key.dialect, "model", m.key.model)
 	for _, name := range []string{
 		"penstock_call_duration_seconds", "penstock_ttft_seconds",
 		"penstock_queue_seconds", "penstock_itl_seconds", "penstock_calls_estimated_total",
@@ -443,12 +443,12 @@ func (s *series) dropModel(m *modelSeries) {
 		s.set.UnregisterMetric(name + l)
 	}
 	for _, kind := range []string{"prompt", "completion", "cached"} {
-		s.set.UnregisterMetric("penstock_tokens_total" + labels("dialect", m.key.dialect, "model", m.key.model,
+		s.set.UnregisterMetric("penstock_tokens_total" + formatLabels("dialect", m.key.dialect, "model", m.key.model,
 			"kind", kind))
 	}
 }
 
-func setOf(names []string) map[string]bool {
+func nameSet(names []string) map[string]bool {
 	out := make(map[string]bool, len(names))
 	for _, n := range names {
 		out[n] = true
@@ -456,7 +456,7 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-func labels(pairs ...string) string {
+func formatLabels(pairs ...string) string {
 	var b strings.Builder
 	for pair := range slices.Chunk(pairs, 2) {
 		b.WriteString("," + pair[0] + `="` + labelEscaper.Replace(pair[1]) + `"`)

@@ -22,10 +22,10 @@ var sessionSecret = sync.OnceValue(func() []byte {
 	return secret
 })
 
-// SessionOf returns the Session for the hash of a session's name. If the hash is 0, it returns the
-// zero Session. SessionOf hashes the hash again with a secret, because otherwise a reader of the
+// NewSession returns the Session for the hash of a session's name. If the hash is 0, it returns the
+// zero Session. NewSession hashes the hash again with a secret, because otherwise a reader of the
 // log could test guessed names.
-func SessionOf(hash uint64) (s Session) {
+func NewSession(hash uint64) (s Session) {
 	if hash == 0 {
 		return s
 	}

@@ -15,7 +15,7 @@ const (
 	ShadowLeft
 	ShadowDrained // the edge or the engine is draining
 	ShadowForbidden
-	shadowEnds
+	shadowEndCount
 )
 
 // String returns the value of the metric label.
@@ -27,29 +27,29 @@ func (e ShadowEnd) String() string {
 
 // Shadows counts how the copies of a model's calls ended.
 type Shadows struct {
-	Ended              [shadowEnds]int64
+	Ended              [shadowEndCount]int64
 	Prompt, Completion int64 // tokens
 }
 
 type shadowStats struct {
-	ended              [shadowEnds]atomic.Int64
+	ended              [shadowEndCount]atomic.Int64
 	prompt, completion atomic.Int64
 }
 
-// ShadowArm returns the arm name under which a comparison shows the copies sent to another model.
-func ShadowArm(to string) string { return "shadow:" + to }
+// ShadowArmName returns the arm name under which a comparison shows the copies sent to another model.
+func ShadowArmName(to string) string { return "shadow:" + to }
 
-// Shadowed counts a copy of a call for r.Model that was sent to another model. r contains the times
+// CountShadow counts a copy of a call for r.Model that was sent to another model. r contains the times
 // and tokens of the copy.
-func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
-	s := c.series.shadow(fallbackKey{r.Model, to})
+func CountShadow(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
+	s := c.series.statsForShadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
 	s.prompt.Add(int64(r.PromptTokens))
 	s.completion.Add(int64(r.CompletionTokens))
-	switch arm := c.series.arm(r.Model, ShadowArm(to)); end {
+	switch arm := c.series.statsForArm(r.Model, ShadowArmName(to)); end {
 	case ShadowOK:
 		arm.calls.Add(1)
-		arm.answered(r, took)
+		arm.countAnswer(r, took)
 	case ShadowFailed:
 		arm.calls.Add(1)
 		arm.failed.Add(1)
@@ -57,8 +57,8 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns how a model's call copies sent to another model ended.
-func ShadowsOf(c *Calls, model, to string) (out Shadows) {
+// ShadowCounts returns how a model's call copies sent to another model ended.
+func ShadowCounts(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
 			out.Ended[i] = s.ended[i].Load()
@@ -68,8 +68,8 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// shadow returns the statistics of copies. If the model is not configured, the statistics are
+// statsForShadow returns the statistics of copies. If the model is not configured, the statistics are
 // discarded.
-func (s *series) shadow(k fallbackKey) *shadowStats {
-	return entryOf(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
+func (s *series) statsForShadow(k fallbackKey) *shadowStats {
+	return getOrCreate(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	sinkBytes = 1 << 20
-	// closeTime limits Close, because a blocked reader must not prevent the process from exiting.
-	closeTime = 2 * time.Second
+	maxPendingBytes = 1 << 20
+	// closeTimeout limits Close, because a blocked reader must not prevent the process from exiting.
+	closeTimeout = 2 * time.Second
 )
 
-// Sink is an asynchronous, bounded io.Writer for log lines. Write never waits for the destination.
+// LogSink is an asynchronous, bounded io.Writer for log lines. Write never waits for the destination.
 // Lines that do not fit into the buffer, or that the destination rejects, are dropped and counted.
 // Sink is safe for concurrent use.
-type Sink struct {
+type LogSink struct {
 	dst     io.Writer
 	guard   *guard.Guard
 	mu      sync.Mutex
@@ -31,19 +31,19 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writing goroutine; Close ends it. g catches panics in dst.
-func NewSink(dst io.Writer, g *guard.Guard) *Sink {
-	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
+// NewLogSink starts the writing goroutine; Close ends it. g catches panics in dst.
+func NewLogSink(dst io.Writer, g *guard.Guard) *LogSink {
+	s := &LogSink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
 	go g.Loop(s.done, guard.Log, s.run)
 	return s
 }
 
 // Write queues a copy of line or drops it.
-func (s *Sink) Write(line []byte) (int, error) {
+func (s *LogSink) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.pending)+len(line) > sinkBytes {
+	if s.closed || len(s.pending)+len(line) > maxPendingBytes {
 		s.dropped.Add(1)
 		return len(line), nil
 	}
@@ -53,26 +53,26 @@ func (s *Sink) Write(line []byte) (int, error) {
 }
 
 // Sync implements zapcore.WriteSyncer. It does nothing, because Close flushes.
-func (s *Sink) Sync() error { return nil }
+func (s *LogSink) Sync() error { return nil }
 
 // Dropped returns the number of lines lost since the edge started.
-func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
+func (s *LogSink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes the buffered lines. If the destination blocks for closeTime, Close returns even
+// Close writes the buffered lines. If the destination blocks for closeTimeout, Close returns even
 // though the goroutine is still running.
-func (s *Sink) Close() error {
+func (s *LogSink) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.wake.Broadcast()
 	s.mu.Unlock()
 	select {
 	case <-s.done:
-	case <-time.After(closeTime):
+	case <-time.After(closeTimeout):
 	}
 	return nil
 }
 
-func (s *Sink) run() {
+func (s *LogSink) run() {
 	for {
 		s.mu.Lock()
 		for len(s.pending) == 0 && !s.closed {
@@ -86,14 +86,14 @@ func (s *Sink) run() {
 		chunk := s.pending
 		s.pending, s.spare = s.spare[:0], nil
 		s.mu.Unlock()
-		s.pass(chunk)
+		s.writeChunk(chunk)
 		s.spare = chunk
 	}
 }
 
-// pass writes a chunk of lines. If a pipe is closed or a disk is full, the lines are lost, but no
+// writeChunk writes a chunk of lines. If a pipe is closed or a disk is full, the lines are lost, but no
 // request fails.
-func (s *Sink) pass(chunk []byte) {
+func (s *LogSink) writeChunk(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()
 	s.guard.Point(guard.Log)

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// sick accepts the first bytes of every write and rejects the remaining bytes.
-type sick struct {
+// limitedWriter accepts the first bytes of every write and rejects the remaining bytes.
+type limitedWriter struct {
 	takes int
 	got   bytes.Buffer
 }
 
-func (s *sick) Write(p []byte) (int, error) {
+func (s *limitedWriter) Write(p []byte) (int, error) {
 	n := min(s.takes, len(p))
 	s.got.Write(p[:n])
 	if n < len(p) {
@@ -30,8 +30,8 @@ func (s *sick) Write(p []byte) (int, error) {
 func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {
-		dst := &sick{takes: takes}
-		s := NewSink(dst, nil)
+		dst := &limitedWriter{takes: takes}
+		s := NewLogSink(dst, nil)
 		_, _ = s.Write([]byte("one.\ntwo.\nthree\n"))
 		_ = s.Close()
 		if n := s.Dropped(); n != want {
@@ -46,20 +46,20 @@ func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		s := NewSink(w, nil)
+		s := NewLogSink(w, nil)
 		line := []byte(strings.Repeat("x", 1023) + "\n")
 		begun := time.Now()
-		for range 3 * sinkBytes / len(line) {
+		for range 3 * maxPendingBytes / len(line) {
 			_, _ = s.Write(line)
 		}
 		if took := time.Since(begun); took > 0 {
 			t.Errorf("writing took %v", took)
 		}
-		if n := s.Dropped(); n < uint64(sinkBytes/len(line)) {
+		if n := s.Dropped(); n < uint64(maxPendingBytes/len(line)) {
 			t.Errorf("%d lines lost", n)
 		}
 		_ = s.Close()
-		if took := time.Since(begun); took != closeTime {
+		if took := time.Since(begun); took != closeTimeout {
 			t.Errorf("closing took %v", took)
 		}
 		_ = r.Close()

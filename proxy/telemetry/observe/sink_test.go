@@ -19,19 +19,19 @@ import (
 // bytes again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
-	sink := NewSink(w, nil)
+	sink := NewLogSink(w, nil)
 	log, err := NewLogger(config.Log{Level: "info", Format: "json"}, sink)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := NewCalls(metrics.NewSet(), log, config.Log{Access: true})
-	c.Configured([]string{"m"}, []string{"a"}, nil)
+	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
 	const calls = 10000 // about 4 MB of lines
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for range calls {
-			finish(c, good("m", "a"))
+			finish(c, successfulRecord("m", "a"))
 		}
 	}()
 	select {
@@ -64,7 +64,7 @@ func TestSinkNeverWaits(t *testing.T) {
 func TestConsoleLine(t *testing.T) {
 	now := time.Now()
 	line := func(r *Record) string { return string(appendConsole(nil, r, now)) }
-	r := good("m", "a")
+	r := successfulRecord("m", "a")
 	r.Start = now.Add(-1500 * time.Millisecond)
 	copy(r.RequestID[:], "req_0123456789")
 	if got := line(r); !strings.HasPrefix(got, "200  chat  m → a  stream  10+20 tok  ttft 0.10s  1.50s  req_0123456789") {
@@ -96,7 +96,7 @@ func TestLineLevels(t *testing.T) {
 			OK: zap.InfoLevel, ClientError: zap.InfoLevel, Limited: zap.InfoLevel, ClientGone: zap.InfoLevel, Drained: zap.InfoLevel,
 			NoRoute: zap.WarnLevel, UpstreamFail: zap.WarnLevel, StreamBroken: zap.WarnLevel, Timeout: zap.WarnLevel, Internal: zap.WarnLevel,
 		} {
-			r := good("m", "a")
+			r := successfulRecord("m", "a")
 			r.Outcome, r.Code = outcome, "code"
 			finish(c, r)
 			line := lines.TakeAll()[0]

@@ -32,8 +32,8 @@ type Minute struct {
 	QueueP95      float64 `json:"queue_p95_ms"`
 }
 
-// refuse adds calls that were refused before a request was sent to an engine.
-func (m *Minute) refuse(c *ReasonCount) {
+// addRefusals adds calls that were refused before a request was sent to an engine.
+func (m *Minute) addRefusals(c *ReasonCount) {
 	m.Calls += c.Minute
 	switch {
 	case c.Outcome.Failed():
@@ -45,26 +45,26 @@ func (m *Minute) refuse(c *ReasonCount) {
 	}
 }
 
-type sum struct {
-	in, out                 float64
-	prompts                 Prompts
-	ok, failed, full, other int
-	retried                 int
-	ttft                    times
+type stepSum struct {
+	promptTokens, outputTokens float64
+	prompts                    Prompts
+	ok, failed, full, other    int
+	retried                    int
+	ttft                       timeCounts
 }
 
-type sums struct {
-	steps  [historySlots]sum // the current step is last
-	minute times             // times to first token in the last minute
-	wait   times             // waits for a slot in the last minute
+type historySums struct {
+	steps      [historySlots]stepSum // the current step is last
+	minuteTTFT timeCounts            // times to first token in the last minute
+	minuteWait timeCounts            // waits for a slot in the last minute
 }
 
-func (h *history) addTo(last int64, to ...*sums) {
+func (h *history) addTo(last int64, to ...*historySums) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.slots {
 		s := &h.slots[i]
-		age := last - s.at
+		age := last - s.step
 		if age < 0 || age >= historySlots {
 			continue
 		}
@@ -74,9 +74,9 @@ func (h *history) addTo(last int64, to ...*sums) {
 	}
 }
 
-func (t *sums) addSlot(s *slot, age int64) {
+func (t *historySums) addSlot(s *slot, age int64) {
 	step := &t.steps[historySlots-1-age]
-	step.in, step.out = step.in+s.in, step.out+s.out
+	step.promptTokens, step.outputTokens = step.promptTokens+s.promptTokens, step.outputTokens+s.outputTokens
 	step.prompts.add(&s.prompts)
 	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
 	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
@@ -91,42 +91,42 @@ func (t *sums) addSlot(s *slot, age int64) {
 		return
 	}
 	for class := range s.ttft {
-		t.minute[class] += int(s.ttft[class])
-		t.wait[class] += int(s.wait[class])
+		t.minuteTTFT[class] += int(s.ttft[class])
+		t.minuteWait[class] += int(s.wait[class])
 	}
 }
 
-func (t *sums) add(o *sums) {
+func (t *historySums) merge(o *historySums) {
 	for i := range t.steps {
 		step, more := &t.steps[i], &o.steps[i]
-		step.in, step.out = step.in+more.in, step.out+more.out
+		step.promptTokens, step.outputTokens = step.promptTokens+more.promptTokens, step.outputTokens+more.outputTokens
 		step.prompts.add(&more.prompts)
 		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
 		step.full, step.other = step.full+more.full, step.other+more.other
 		step.retried += more.retried
 		step.ttft.add(&more.ttft)
 	}
-	t.minute.add(&o.minute)
-	t.wait.add(&o.wait)
+	t.minuteTTFT.add(&o.minuteTTFT)
+	t.minuteWait.add(&o.minuteWait)
 }
 
-// read returns the sums for display. present is how many seconds of the last step have passed.
-func (t *sums) read(present float64) History {
-	out := t.recent()
+// fullHistory returns the sums for display. present is how many seconds of the last step have passed.
+func (t *historySums) fullHistory(present float64) History {
+	out := t.historyWithoutSteps()
 	for i := range t.steps {
 		step, width := &t.steps[i], historyStep.Seconds()
 		if i == historySlots-1 {
 			width = present
 		}
-		out.TokensPerSecond = append(out.TokensPerSecond, max(0, step.out)/width)
+		out.TokensPerSecond = append(out.TokensPerSecond, max(0, step.outputTokens)/width)
 		out.TTFTMillis = append(out.TTFTMillis, quantile(&step.ttft, 0.5))
 	}
 	return out
 }
 
-// recent is like read, but omits the values of individual steps.
-func (t *sums) recent() History {
-	var all times
+// historyWithoutSteps is like read, but omits the values of individual steps.
+func (t *historySums) historyWithoutSteps() History {
+	var all timeCounts
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}
 	m := &out.Minute
 	for i := range t.steps {
@@ -141,13 +141,13 @@ func (t *sums) recent() History {
 			m.Failed += step.failed
 			m.Retried += step.retried
 			m.Full += step.full
-			m.In += step.in
-			m.Out += max(0, step.out)
+			m.In += step.promptTokens
+			m.Out += max(0, step.outputTokens)
 		}
 	}
 	out.TTFTP50Millis, out.TTFTP95Millis = quantile(&all, 0.5), quantile(&all, 0.95)
-	m.Streams, m.Queued = t.minute.count(), t.wait.count()
-	m.TTFTP50Millis, m.TTFTP95Millis = quantile(&t.minute, 0.5), quantile(&t.minute, 0.95)
-	m.QueueP95 = quantile(&t.wait, 0.95)
+	m.Streams, m.Queued = t.minuteTTFT.count(), t.minuteWait.count()
+	m.TTFTP50Millis, m.TTFTP95Millis = quantile(&t.minuteTTFT, 0.5), quantile(&t.minuteTTFT, 0.95)
+	m.QueueP95 = quantile(&t.minuteWait, 0.95)
 	return out
 }

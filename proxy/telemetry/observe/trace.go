@@ -52,17 +52,17 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	client, err := otlptracehttp.New(context.Background(),
-		otlptracehttp.WithEndpointURL(to), otlptracehttp.WithProxy(noRedirects))
+		otlptracehttp.WithEndpointURL(to), otlptracehttp.WithProxy(rejectRedirects))
 	if err != nil {
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	queue := newSpanQueue(client, log, g)
-	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithResource(resourceOf(version, instance)))
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithResource(traceResource(version, instance)))
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 
-// resourceOf returns the attributes of the edge. Attributes from the environment take precedence.
-func resourceOf(version, instance string) *resource.Resource {
+// traceResource returns the attributes of the edge. Attributes from the environment take precedence.
+func traceResource(version, instance string) *resource.Resource {
 	own := []attribute.KeyValue{
 		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
 		attribute.String("service.instance.id", instance),
@@ -92,14 +92,14 @@ type CallSpan struct {
 	span   trace.Span
 }
 
-// Call starts the span of a call. traceparent is the client's well-formed header, or nil. operation
+// StartCall starts the span of a call. traceparent is the client's well-formed header, or nil. operation
 // is an operation name from the conventions, such as chat.
-func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
+func (t *Tracer) StartCall(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
 	}
 	ctx := context.Background()
-	if parent, ok := parentOf(traceparent); ok {
+	if parent, ok := parseTraceparent(traceparent); ok {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	}
 	ctx, span := t.tracer.Start(ctx, operation, trace.WithTimestamp(start),
@@ -108,7 +108,7 @@ func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *Ca
 	return &CallSpan{t, ctx, span}
 }
 
-func parentOf(traceparent []byte) (trace.SpanContext, bool) {
+func parseTraceparent(traceparent []byte) (trace.SpanContext, bool) {
 	if len(traceparent) != 55 {
 		return trace.SpanContext{}, false
 	}
@@ -122,8 +122,8 @@ func parentOf(traceparent []byte) (trace.SpanContext, bool) {
 	return trace.NewSpanContext(c), err1 == nil && err2 == nil
 }
 
-// Traceparent appends the W3C traceparent header that continues the span.
-func (s *CallSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
+// AppendTraceparent appends the W3C traceparent header that continues the span.
+func (s *CallSpan) AppendTraceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
 
 func appendTraceparent(dst []byte, s trace.Span) []byte {
 	c := s.SpanContext()
@@ -137,7 +137,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 		return
 	}
 	if r.Model != "" {
-		s.span.SetName(r.operation(s.span) + " " + r.Model)
+		s.span.SetName(r.operationName(s.span) + " " + r.Model)
 		s.span.SetAttributes(attribute.String("gen_ai.request.model", r.Model),
 			attribute.String("gen_ai.response.model", r.Model))
 	}
@@ -163,7 +163,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 		s.span.SetAttributes(attribute.Float64("gen_ai.response.time_to_first_chunk", r.TTFT.Seconds()))
 	}
 	if r.Outcome != OK {
-		s.span.SetAttributes(attribute.String("error.type", dash(r.Code)))
+		s.span.SetAttributes(attribute.String("error.type", orDash(r.Code)))
 		if r.Status >= 500 || r.Committed {
 			s.span.SetStatus(codes.Error, "")
 		}
@@ -171,7 +171,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	s.span.End(trace.WithTimestamp(now))
 }
 
-func (r *Record) operation(s trace.Span) string {
+func (r *Record) operationName(s trace.Span) string {
 	if recorded, ok := s.(sdk.ReadOnlySpan); ok {
 		return recorded.Name()
 	}
@@ -181,9 +181,9 @@ func (r *Record) operation(s trace.Span) string {
 // AttemptSpan is the span of one attempt at one upstream.
 type AttemptSpan struct{ span trace.Span }
 
-// Attempt starts the span of an attempt. base is the base URL of the connection, and engine is the
+// StartAttempt starts the span of an attempt. base is the base URL of the connection, and engine is the
 // name of the engine profile.
-func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
+func (s *CallSpan) StartAttempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil
 	}
@@ -201,8 +201,8 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 	return &AttemptSpan{span}
 }
 
-// Traceparent appends the W3C traceparent header for the engine.
-func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
+// AppendTraceparent appends the W3C traceparent header for the engine.
+func (a *AttemptSpan) AppendTraceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
 // End ends the span. status is 0 if there was no response, and ttft is 0 if there was no event.
 func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {

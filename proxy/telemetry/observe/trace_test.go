@@ -48,12 +48,12 @@ func TestSpanQueueNeverWaits(t *testing.T) {
 	e := &exporter{hold: make(chan struct{})}
 	q := newSpanQueue(e, zap.NewNop(), nil)
 	span := sampledSpan()
-	const spans = 3 * spansQueued
+	const spans = 3 * maxQueuedSpans
 	for range spans {
 		q.OnEnd(span)
 	}
 	dropped := q.exporter.dropped.Load()
-	if dropped == 0 || dropped > spans-spansQueued {
+	if dropped == 0 || dropped > spans-maxQueuedSpans {
 		t.Errorf("%d of %d dropped", dropped, spans)
 	}
 	close(e.hold)
@@ -77,13 +77,13 @@ func TestParentOf(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": true, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00": false,
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0b": true, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fe": false,
 	} {
-		c, ok := parentOf([]byte(text))
+		c, ok := parseTraceparent([]byte(text))
 		if !ok || c.IsSampled() != sampled || c.TraceID().String() != text[3:35] {
 			t.Errorf("traceparent %s read as %v, %t; want the same trace, sampled %t", text, c, ok, sampled)
 		}
 	}
 	for _, text := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"} {
-		if _, ok := parentOf([]byte(text)); ok {
+		if _, ok := parseTraceparent([]byte(text)); ok {
 			t.Errorf("%q is a parent", text)
 		}
 	}
@@ -93,10 +93,10 @@ func TestParentOf(t *testing.T) {
 func TestNoTracer(t *testing.T) {
 	var tracer *Tracer
 	now := time.Now()
-	r := good("m", "a")
+	r := successfulRecord("m", "a")
 	if n := testing.AllocsPerRun(10, func() {
-		call := tracer.Call("chat", nil, now)
-		call.Attempt(1, "a", "sim", "http://h:1", "m", now).End("ok", false, 200, 0, now)
+		call := tracer.StartCall("chat", nil, now)
+		call.StartAttempt(1, "a", "sim", "http://h:1", "m", now).End("ok", false, 200, 0, now)
 		call.End(r, now)
 	}); n != 0 {
 		t.Errorf("an unsampled call allocates %v times, want 0", n)
@@ -111,7 +111,7 @@ func TestNoTracer(t *testing.T) {
 func TestResource(t *testing.T) {
 	read := func() map[string]string {
 		got := map[string]string{}
-		for _, a := range resourceOf("1.2", "host :4000").Attributes() {
+		for _, a := range traceResource("1.2", "host :4000").Attributes() {
 			got[string(a.Key)] = a.Value.AsString()
 		}
 		return got
@@ -154,7 +154,7 @@ func TestSampling(t *testing.T) {
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.argument)
 		core, logged := observer.New(zap.WarnLevel)
 		tracing := config.Tracing{OTLP: "http://127.0.0.1:1"}
-		WarnOfVariables(tracing, zap.New(core))
+		WarnOverriddenVariables(tracing, zap.New(core))
 		tracer, err := NewTracer(tracing, "1", "i", zap.New(core), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // this span is never ended or sent
+			if tracer.StartCall("chat", parent, time.Now()).span.IsRecording() { // this span is never ended or sent
 				recorded++
 			}
 		}
@@ -197,7 +197,7 @@ func TestSpansOfCalls(t *testing.T) {
 		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked during the call
 		{Status: 404, Outcome: ClientError},                // auth: none
 	} {
-		tracer.Call("chat", nil, time.Now()).End(&r, time.Now())
+		tracer.StartCall("chat", nil, time.Now()).End(&r, time.Now())
 	}
 	var got []string
 	for _, s := range recorder.Ended() {
@@ -232,21 +232,21 @@ func TestEndpointHealth(t *testing.T) {
 			}
 		}
 		const down, up = "warn the trace endpoint does not accept spans: they are dropped map[error:", "info the trace endpoint accepts spans again map[lost:"
-		h.tell(nil, 0)
+		h.recordExport(nil, 0)
 		want()
 		refused := &url.Error{Op: "Post", URL: "http://h/?token=secret", Err: errors.New("connection refused")}
-		h.tell(fmt.Errorf("traces export: %w", refused), 3)
-		h.tell(errors.New("traces export: failed to send to http://h/: 401 Unauthorized (body: secret)"), 4)
+		h.recordExport(fmt.Errorf("traces export: %w", refused), 3)
+		h.recordExport(errors.New("traces export: failed to send to http://h/: 401 Unauthorized (body: secret)"), 4)
 		want(down + "connection refused]")
-		h.tell(nil, 0)
-		h.tell(nil, 0)
+		h.recordExport(nil, 0)
+		h.recordExport(nil, 0)
 		want(up + "7]")
-		h.tell(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
-		h.tell(nil, 0)
+		h.recordExport(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
+		h.recordExport(nil, 0)
 		want()
-		time.Sleep(retellAfter)
-		h.tell(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
-		h.tell(nil, 0)
+		time.Sleep(relogInterval)
+		h.recordExport(errors.New("traces export: failed to send to http://h/secret: 404 Not Found (body: secret)"), 1)
+		h.recordExport(nil, 0)
 		want(down+"the endpoint answered 404 Not Found]", up+"1]")
 	})
 }

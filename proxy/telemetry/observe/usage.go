@@ -14,27 +14,27 @@ import (
 // UsageDays is how many days Usage stores individually: the current and the previous month.
 const UsageDays = 62
 
-// usagePairs is the maximum number of pairs of a key and a model. Any other pairs are counted under
-// usageOther, so that the sums are correct.
+// maxUsagePairs is the maximum number of pairs of a key and a model. Any other pairs are counted under
+// otherUsageName, so that the sums are correct.
 const (
-	usagePairs = 10_000
-	usageOther = "(other)"
+	maxUsagePairs  = 10_000
+	otherUsageName = "(other)"
 )
 
 // Usage counts calls and tokens by key and model, by key and end user, and by day (UTC). It is safe
 // for concurrent use.
 type Usage struct {
-	mu    sync.Mutex // held to add a pair; guards since
-	since time.Time
-	pairs table[usagePair, *usageCell]
-	users endUsers
+	mu       sync.Mutex // held to add a pair; guards since
+	since    time.Time
+	accounts table[usagePair, *usageAccount]
+	users    endUsers
 
 	unsaved atomic.Pointer[func() time.Duration]
 }
 
 type usagePair struct{ key, model string }
 
-type usageCell struct {
+type usageAccount struct {
 	mu      sync.Mutex
 	total   Amount
 	changed bool       // one of the days has changed
@@ -47,8 +47,8 @@ type usageDay struct {
 	Amount
 }
 
-// DayBefore is the day in the row that contains the sum of all older days.
-const DayBefore = 0
+// OlderDays is the day in the row that contains the sum of all older days.
+const OlderDays = 0
 
 // DayOf returns the day of a time, in UTC.
 func DayOf(t time.Time) int64 { return t.Unix() / (24 * 3600) }
@@ -86,8 +86,8 @@ func (a *Amount) Add(b Amount) {
 	a.Spend = a.Spend.Plus(b.Spend)
 }
 
-// add counts a call if it reached an engine. A refusal is not usage.
-func (u *Usage) add(r *Record, now time.Time) {
+// addCall counts a call if it reached an engine. A refusal is not usage.
+func (u *Usage) addCall(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
 	}
@@ -98,31 +98,31 @@ func (u *Usage) add(r *Record, now time.Time) {
 	if r.TokensEstimated {
 		a.Estimated = 1
 	}
-	day := u.cell(usagePair{r.Key, r.Model}).add(a, DayOf(now))
+	day := u.account(usagePair{r.Key, r.Model}).addToDay(a, DayOf(now))
 	if r.User != (EndUser{}) {
-		u.users.add(endUserOf{r.Key, r.User.String()}, a, day)
+		u.users.add(endUserKey{r.Key, r.User.String()}, a, day)
 	}
 }
 
-func (u *Usage) cell(p usagePair) *usageCell {
-	if c, ok := u.pairs.get(p); ok {
+func (u *Usage) account(p usagePair) *usageAccount {
+	if c, ok := u.accounts.get(p); ok {
 		return c
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.pairs.all()) >= usagePairs {
-		p = usagePair{usageOther, usageOther}
+	if len(u.accounts.all()) >= maxUsagePairs {
+		p = usagePair{otherUsageName, otherUsageName}
 	}
-	c, ok := u.pairs.get(p)
+	c, ok := u.accounts.get(p)
 	if !ok {
-		c = new(usageCell)
-		u.pairs.change(func(all map[usagePair]*usageCell) { all[p] = c })
+		c = new(usageAccount)
+		u.accounts.update(func(all map[usagePair]*usageAccount) { all[p] = c })
 	}
 	return c
 }
 
-// add adds an amount to a day. It returns the day to which the amount was added.
-func (c *usageCell) add(a Amount, day int64) int64 {
+// addToDay adds an amount to a day. It returns the day to which the amount was added.
+func (c *usageAccount) addToDay(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total.Add(a)
@@ -176,19 +176,19 @@ func (u *Usage) Report(since, now time.Time) *UsageReport {
 	}
 	u.mu.Unlock()
 	out := &UsageReport{Since: since, Now: now, Keys: []KeyUsage{}}
-	for p, c := range u.pairs.all() {
-		out.add(p.key, c.read(p.model))
+	for p, c := range u.accounts.all() {
+		out.add(p.key, c.modelUsage(p.model))
 	}
 	out.sort()
 	return out
 }
 
 func (r *UsageReport) add(key string, m ModelUsage) {
-	k := r.with(key, m.Total)
+	k := r.addKeyUsage(key, m.Total)
 	k.Models = append(k.Models, m)
 }
 
-func (r *UsageReport) with(key string, a Amount) *KeyUsage {
+func (r *UsageReport) addKeyUsage(key string, a Amount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
 		r.Keys = append(r.Keys, KeyUsage{Key: key})
@@ -207,7 +207,7 @@ func (r *UsageReport) sort() {
 	}
 }
 
-func (c *usageCell) read(model string) ModelUsage {
+func (c *usageAccount) modelUsage(model string) ModelUsage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := ModelUsage{Model: model, Total: c.total}
@@ -217,18 +217,18 @@ func (c *usageCell) read(model string) ModelUsage {
 	return m
 }
 
-// Of returns the report for one day (2026-01-31) or one month (2026-01).
-func (r *UsageReport) Of(period string) *UsageReport {
+// ForPeriod returns the report for one day (2026-01-31) or one month (2026-01).
+func (r *UsageReport) ForPeriod(period string) *UsageReport {
 	out := &UsageReport{Since: r.Since, Now: r.Now, Keys: []KeyUsage{}}
 	for i := range r.Keys {
 		for _, m := range r.Keys[i].Models {
-			if days, sum := within(period, m.Days); days != nil {
+			if days, sum := daysInPeriod(period, m.Days); days != nil {
 				out.add(r.Keys[i].Key, ModelUsage{m.Model, sum, days})
 			}
 		}
 		for _, u := range r.Keys[i].Users {
-			if days, sum := within(period, u.Days); days != nil {
-				k := out.with(r.Keys[i].Key, sum)
+			if days, sum := daysInPeriod(period, u.Days); days != nil {
+				k := out.addKeyUsage(r.Keys[i].Key, sum)
 				k.Users = append(k.Users, UserUsage{u.User, sum, days})
 			}
 		}
@@ -236,7 +236,7 @@ func (r *UsageReport) Of(period string) *UsageReport {
 	return out
 }
 
-func within(period string, all []Day) (days []Day, sum Amount) {
+func daysInPeriod(period string, all []Day) (days []Day, sum Amount) {
 	for _, d := range all {
 		if strings.HasPrefix(d.Day, period) {
 			days = append(days, d)
@@ -246,11 +246,11 @@ func within(period string, all []Day) (days []Day, sum Amount) {
 	return days, sum
 }
 
-// SavedBy sets a function that returns how long usage has been waiting for the disk.
-func (u *Usage) SavedBy(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
+// SetUnsavedFunc sets a function that returns how long usage has been waiting for the disk.
+func (u *Usage) SetUnsavedFunc(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
 
-// Unsaved returns how long usage has been waiting for the disk, or 0 if usage is not saved.
-func (u *Usage) Unsaved() time.Duration {
+// UnsavedTime returns how long usage has been waiting for the disk, or 0 if usage is not saved.
+func (u *Usage) UnsavedTime() time.Duration {
 	if f := u.unsaved.Load(); f != nil {
 		return (*f)()
 	}

@@ -10,30 +10,30 @@ import (
 type UsageRow struct {
 	Key, Model string
 	User       string // a keyed hash; the row has no model, and the key's other rows include its usage
-	Day        int64  // days since 1970, in UTC; DayBefore for the sum of all days that are not stored individually
+	Day        int64  // days since 1970, in UTC; OlderDays for the sum of all days that are not stored individually
 	Amount
 }
 
-// Changed calls f with the rows that have changed since its last call. Changed must not be called
+// EachChanged calls f with the rows that have changed since its last call. Changed must not be called
 // concurrently.
-func (u *Usage) Changed(f func(UsageRow)) {
-	for p, c := range u.pairs.all() {
+func (u *Usage) EachChanged(f func(UsageRow)) {
+	for p, c := range u.accounts.all() {
 		c.mu.Lock()
 		if c.changed {
 			c.changed = false
-			c.changedDays(func(d *usageDay) { f(p.row(d.day, d.Amount)) })
+			c.changedDays(func(d *usageDay) { f(p.usageRow(d.day, d.Amount)) })
 		}
 		c.mu.Unlock()
 	}
-	u.users.changed(f)
+	u.users.eachChanged(f)
 }
 
-func (p usagePair) row(day int64, a Amount) UsageRow {
+func (p usagePair) usageRow(day int64, a Amount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
 }
 
 // changedDays calls f with the days that have changed. The caller must prevent concurrent use.
-func (c *usageCell) changedDays(f func(*usageDay)) {
+func (c *usageAccount) changedDays(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
 			d.changed = false
@@ -42,21 +42,21 @@ func (c *usageCell) changedDays(f func(*usageDay)) {
 	}
 }
 
-// Rows calls f with all rows.
-func (u *Usage) Rows(f func(UsageRow)) {
-	for p, c := range u.pairs.all() {
+// EachRow calls f with all rows.
+func (u *Usage) EachRow(f func(UsageRow)) {
+	for p, c := range u.accounts.all() {
 		c.mu.Lock()
 		before := c.total
 		for i := range c.days {
-			f(p.row(c.days[i].day, c.days[i].Amount))
+			f(p.usageRow(c.days[i].day, c.days[i].Amount))
 			before.sub(c.days[i].Amount)
 		}
 		if before != (Amount{}) {
-			f(p.row(DayBefore, before))
+			f(p.usageRow(OlderDays, before))
 		}
 		c.mu.Unlock()
 	}
-	u.users.rows(f)
+	u.users.eachRow(f)
 }
 
 // Restore adds usage that was counted since the given time. It may be called while calls are
@@ -69,7 +69,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Unlock()
 	for i := range rows {
 		if rows[i].User == "" {
-			u.cell(usagePair{rows[i].Key, rows[i].Model}).restore(rows[i].Day, rows[i].Amount)
+			u.account(usagePair{rows[i].Key, rows[i].Model}).restoreDay(rows[i].Day, rows[i].Amount)
 		}
 	}
 	u.users.restore(rows)
@@ -82,11 +82,11 @@ func (u *Usage) Since() time.Time {
 	return u.since
 }
 
-func (c *usageCell) restore(day int64, a Amount) {
+func (c *usageAccount) restoreDay(day int64, a Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total.Add(a)
-	if day == DayBefore {
+	if day == OlderDays {
 		return
 	}
 	at, found := slices.BinarySearchFunc(c.days, day, func(d usageDay, day int64) int { return int(d.day - day) })
@@ -101,9 +101,9 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns a key's usage of all models between two days (inclusive).
-func (u *Usage) Of(key string, from, to int64) (sum Amount) {
-	for p, c := range u.pairs.all() {
+// UsageBetween returns a key's usage of all models between two days (inclusive).
+func (u *Usage) UsageBetween(key string, from, to int64) (sum Amount) {
+	for p, c := range u.accounts.all() {
 		if p.key != key {
 			continue
 		}
@@ -118,10 +118,10 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns the usage of all models on a day, by key id.
-func (u *Usage) Day(day int64) map[string]Amount {
+// DayUsage returns the usage of all models on a day, by key id.
+func (u *Usage) DayUsage(day int64) map[string]Amount {
 	out := map[string]Amount{}
-	for p, c := range u.pairs.all() {
+	for p, c := range u.accounts.all() {
 		c.mu.Lock()
 		for i := len(c.days) - 1; i >= 0 && c.days[i].day >= day; i-- {
 			if d := &c.days[i]; d.day == day {

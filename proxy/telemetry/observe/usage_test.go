@@ -11,12 +11,12 @@ func TestUsage(t *testing.T) {
 	var u Usage
 	first := time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)
 	book := func(key, model string, at time.Time, change func(*Record)) {
-		r := good(model, "a")
+		r := successfulRecord(model, "a")
 		r.Key = key
 		if change != nil {
 			change(r)
 		}
-		u.add(r, at)
+		u.addCall(r, at)
 	}
 	book("k", "m", first, nil)
 	book("k", "m", first.Add(time.Second), func(r *Record) { r.TokensEstimated = true })
@@ -47,14 +47,14 @@ func TestUsage(t *testing.T) {
 }
 
 // TestUsageIsBounded checks that every call is counted, even if there are more pairs than
-// usagePairs.
+// maxUsagePairs.
 func TestUsageIsBounded(t *testing.T) {
 	var u Usage
-	cells := map[usagePair]*usageCell{}
-	for i := range usagePairs - 1 {
-		cells[usagePair{fmt.Sprint(i), "m"}] = new(usageCell)
+	cells := map[usagePair]*usageAccount{}
+	for i := range maxUsagePairs - 1 {
+		cells[usagePair{fmt.Sprint(i), "m"}] = new(usageAccount)
 	}
-	u.pairs.change(func(all map[usagePair]*usageCell) {
+	u.accounts.update(func(all map[usagePair]*usageAccount) {
 		for p, c := range cells {
 			all[p] = c
 		}
@@ -63,15 +63,15 @@ func TestUsageIsBounded(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := range 50 {
-				r := good("m", "a")
+				r := successfulRecord("m", "a")
 				r.Key = fmt.Sprintf("new-%d-%d", w, i)
-				u.add(r, time.Now())
+				u.addCall(r, time.Now())
 			}
 		})
 	}
 	wg.Wait()
 	got := u.Report(time.Now(), time.Now())
-	if n := len(u.pairs.all()); n != usagePairs+1 || got.Total.Calls != 400 {
+	if n := len(u.accounts.all()); n != maxUsagePairs+1 || got.Total.Calls != 400 {
 		t.Errorf("%d pairs, %d calls", n, got.Total.Calls)
 	}
 }

@@ -14,22 +14,22 @@ import (
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
-	bytes := func(live uint64) heap { return heap{live: live, counted: live} }
+	bytes := func(live uint64) heap { return heap{live: live, paceBase: live} }
 	p := pacer{
-		pace:    usualPace,
-		usual:   usualPace,
-		set:     func(percent int) { did = append(did, percent) },
-		collect: func() { did = append(did, collection) },
+		pace:       defaultPace,
+		targetPace: defaultPace,
+		setPercent: func(percent int) { did = append(did, percent) },
+		collect:    func() { did = append(did, collection) },
 	}
 	p.beginBoost(bytes(16 << 20))
 	p.beginBoost(bytes(32 << 20))
-	p.adapt(bytes(tightAbove), time.Time{})
+	p.adapt(bytes(tightMinHeap), time.Time{})
 	p.endBoost(1<<40, bytes(1<<20)) // another boost is still running
-	p.endBoost(tightAbove+tightAbove*tightPace/100, bytes(tightAbove))
+	p.endBoost(tightMinHeap+tightMinHeap*tightPace/100, bytes(tightMinHeap))
 	p.beginBoost(bytes(1 << 40))
-	p.endBoost(tightAbove+tightAbove*tightPace/100+1, bytes(tightAbove))
-	p.adapt(bytes(tightUntil-1), time.Time{})
-	if want := []int{400, tightPace, tightPace, collection, tightPace, usualPace}; !slices.Equal(did, want) {
+	p.endBoost(tightMinHeap+tightMinHeap*tightPace/100+1, bytes(tightMinHeap))
+	p.adapt(bytes(tightEndHeap-1), time.Time{})
+	if want := []int{400, tightPace, tightPace, collection, tightPace, defaultPace}; !slices.Equal(did, want) {
 		t.Errorf("got %v, want %v", did, want)
 	}
 }

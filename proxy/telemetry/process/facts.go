@@ -21,8 +21,8 @@ type Facts struct {
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// Look returns the current facts. Reading the runtime's statistics briefly stops the process.
-func Look() Facts {
+// CurrentFacts returns the current facts. Reading the runtime's statistics briefly stops the process.
+func CurrentFacts() Facts {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	f := Facts{
@@ -30,7 +30,7 @@ func Look() Facts {
 		Heap: m.HeapAlloc, HeapHeld: m.HeapSys - m.HeapReleased, Stacks: m.StackInuse,
 		Collections: m.NumGC, NextGC: m.NextGC,
 	}
-	if l := applied.Load(); l != nil {
+	if l := appliedMemoryLimit.Load(); l != nil {
 		f.MemoryLimit, f.MemorySource = l.bytes, l.source
 	}
 	return f

@@ -15,34 +15,34 @@ import (
 // to open streams, which allocate almost no memory. Collections are therefore rare at any pace, and
 // a lower percentage saves memory.
 const (
-	tightAbove = 48 << 20
-	tightUntil = 32 << 20 // below this size, the usual pace is restored
-	looseBelow = 4 << 20
-	looseUntil = 6 << 20 // from this size on, the usual pace is restored
+	tightMinHeap = 48 << 20
+	tightEndHeap = 32 << 20 // below this size, the usual pace is restored
+	looseMaxHeap = 4 << 20
+	looseEndHeap = 6 << 20 // from this size on, the usual pace is restored
 
-	loosePace = 400 // allocation before the next collection, in percent of the live heap
-	usualPace = 100
-	tightPace = 40
+	loosePace   = 400 // allocation before the next collection, in percent of the live heap
+	defaultPace = 100
+	tightPace   = 40
 
-	boostRoom = 64 << 20 // bytes that a boost may allocate without a collection
+	boostHeapBytes = 64 << 20 // bytes that a boost may allocate without a collection
 )
 
 // While the process is busy, the collector does not collect a heap that is smaller than the floor.
 // This reduces the number of collections for the same load several times. A process becomes busy if
-// it has two collections within busyBelow. It becomes idle after idleAfter without a collection,
-// and returns the floor's memory to the system. idleAfter is much longer than busyBelow, so that
-// the state does not alternate. There is no floor if the process may use less than floorFrom.
+// it has two collections within busyMaxInterval. It becomes idle after idleMinInterval without a collection,
+// and returns the floor's memory to the system. idleMinInterval is much longer than busyMaxInterval, so that
+// the state does not alternate. There is no floor if the process may use less than floorMinMemory.
 const (
-	heapFloor = 64 << 20
-	floorFrom = 8 * heapFloor
+	heapFloor      = 64 << 20
+	floorMinMemory = 8 * heapFloor
 
-	busyBelow = 10 * time.Second
-	idleAfter = time.Minute
+	busyMaxInterval = 10 * time.Second
+	idleMinInterval = time.Minute
 )
 
-// runtimeFloor is the heap size below which the runtime does not collect if the pace is 100
+// runtimeMinHeap is the heap size below which the runtime does not collect if the pace is 100
 // percent. The size is proportional to the pace.
-const runtimeFloor = 4 << 20
+const runtimeMinHeap = 4 << 20
 
 // PaceGC adapts the garbage collector's pace to the live heap size after each collection. memory is
 // how many bytes the process may use. PaceGC does not change a pace that the environment sets
@@ -52,7 +52,7 @@ func PaceGC(memory int64) {
 		if os.Getenv("GOGC") != "" {
 			return
 		}
-		if memory >= floorFrom {
+		if memory >= floorMinMemory {
 			gcPace.floor = heapFloor
 		}
 		afterEachGC(func() { gcPace.adapt(readHeap(), time.Now()) })
@@ -64,40 +64,40 @@ func PaceGC(memory int64) {
 var paceOnce sync.Once
 
 var gcPace = pacer{
-	pace: usualPace, usual: usualPace,
-	set: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
+	pace: defaultPace, targetPace: defaultPace,
+	setPercent: func(percent int) { debug.SetGCPercent(percent) }, collect: runtime.GC,
 }
 
 type pacer struct {
-	adaptive atomic.Bool
-	floor    uint64 // 0 if there is no floor
-	set      func(percent int)
-	collect  func()
+	adaptive   atomic.Bool
+	floor      uint64 // 0 if there is no floor
+	setPercent func(percent int)
+	collect    func()
 
-	mu     sync.Mutex
-	pace   int // used while no boost is running
-	usual  int // the last result of paceOf
-	boosts int
-	last   time.Time
-	busy   bool
+	mu             sync.Mutex
+	pace           int // used while no boost is running
+	targetPace     int // the last result of paceForHeap
+	boosts         int
+	lastCollection time.Time
+	busy           bool
 }
 
 type heap struct {
-	live    uint64
-	counted uint64 // size of live objects, stacks and globals; the pace is a percentage of this size
+	live     uint64
+	paceBase uint64 // size of live objects, stacks and globals; the pace is a percentage of this size
 }
 
 // goal returns the heap size at which the next collection starts.
 func (h heap) goal(pace int) uint64 {
-	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
+	return max(h.live+h.paceBase*uint64(pace)/100, runtimeMinHeap*uint64(pace)/100)
 }
 
-// paceTo returns the largest percentage whose goal does not exceed the floor.
-func (h heap) paceTo(floor uint64) int {
+// paceForFloor returns the largest percentage whose goal does not exceed the floor.
+func (h heap) paceForFloor(floor uint64) int {
 	if floor <= h.live {
 		return 0
 	}
-	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
+	return int(min((floor-h.live)*100/max(h.paceBase, 1), floor*100/runtimeMinHeap))
 }
 
 // adapt chooses the pace after a collection. While a boost is running, the new pace does not take
@@ -106,24 +106,24 @@ func (h heap) paceTo(floor uint64) int {
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch since := now.Sub(p.last); {
-	case since < busyBelow:
+	switch since := now.Sub(p.lastCollection); {
+	case since < busyMaxInterval:
 		p.busy = true
-	case since > idleAfter:
+	case since > idleMinInterval:
 		p.busy = false
 	}
-	p.last = now
-	p.usual = paceOf(h.live, p.usual)
-	next := p.usual
+	p.lastCollection = now
+	p.targetPace = paceForHeap(h.live, p.targetPace)
+	next := p.targetPace
 	if p.busy {
-		next = max(next, h.paceTo(p.floor))
+		next = max(next, h.paceForFloor(p.floor))
 	}
 	if was, will := h.goal(p.pace), h.goal(next); will > was-was/8 && will < was+was/8 {
 		return
 	}
 	p.pace = next
 	if p.boosts == 0 {
-		p.set(next)
+		p.setPercent(next)
 	}
 }
 
@@ -132,7 +132,7 @@ func (p *pacer) beginBoost(h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.boosts++; p.boosts == 1 {
-		p.set(max(p.pace, int(boostRoom*100/max(h.counted, 1<<20))))
+		p.setPercent(max(p.pace, int(boostHeapBytes*100/max(h.paceBase, 1<<20))))
 	}
 }
 
@@ -148,29 +148,29 @@ func (p *pacer) endBoost(size uint64, h heap) {
 	if size > h.goal(p.pace) {
 		p.collect()
 	}
-	p.set(p.pace)
+	p.setPercent(p.pace)
 }
 
-func paceOf(live uint64, pace int) int {
+func paceForHeap(live uint64, pace int) int {
 	switch {
-	case live >= tightAbove, live >= tightUntil && pace == tightPace:
+	case live >= tightMinHeap, live >= tightEndHeap && pace == tightPace:
 		return tightPace
-	case live < looseBelow, live < looseUntil && pace == loosePace:
+	case live < looseMaxHeap, live < looseEndHeap && pace == loosePace:
 		return loosePace
 	}
-	return usualPace
+	return defaultPace
 }
 
 func readHeap() heap {
 	live := readMetric("/gc/heap/live:bytes")
-	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
+	return heap{live: live, paceBase: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
 }
 
 // usedHeap returns the memory used by live and uncollected objects, in bytes.
 func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
 
-// Collections returns how often the heap has been collected.
-func Collections() uint64 { return readMetric("/gc/cycles/total:gc-cycles") }
+// CollectionCount returns how often the heap has been collected.
+func CollectionCount() uint64 { return readMetric("/gc/cycles/total:gc-cycles") }
 
 func readMetric(name string) uint64 {
 	sample := [1]metrics.Sample{{Name: name}}

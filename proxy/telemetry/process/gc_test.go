@@ -14,19 +14,19 @@ func TestPaceOf(t *testing.T) {
 		want int
 	}{
 		{0, loosePace, loosePace},
-		{looseBelow - 1, usualPace, loosePace},
-		{looseBelow, usualPace, usualPace},
-		{looseBelow, tightPace, usualPace},
-		{looseUntil - 1, loosePace, loosePace},
-		{looseUntil, loosePace, usualPace},
-		{tightAbove - 1, loosePace, usualPace},
-		{tightAbove - 1, usualPace, usualPace},
-		{tightAbove, usualPace, tightPace},
-		{tightUntil, tightPace, tightPace},
-		{tightUntil - 1, tightPace, usualPace},
+		{looseMaxHeap - 1, defaultPace, loosePace},
+		{looseMaxHeap, defaultPace, defaultPace},
+		{looseMaxHeap, tightPace, defaultPace},
+		{looseEndHeap - 1, loosePace, loosePace},
+		{looseEndHeap, loosePace, defaultPace},
+		{tightMinHeap - 1, loosePace, defaultPace},
+		{tightMinHeap - 1, defaultPace, defaultPace},
+		{tightMinHeap, defaultPace, tightPace},
+		{tightEndHeap, tightPace, tightPace},
+		{tightEndHeap - 1, tightPace, defaultPace},
 	} {
-		if got := paceOf(c.live, c.pace); got != c.want {
-			t.Errorf("paceOf(%+v) = %d, want %d", c, got, c.want)
+		if got := paceForHeap(c.live, c.pace); got != c.want {
+			t.Errorf("paceForHeap(%+v) = %d, want %d", c, got, c.want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestPaceOf(t *testing.T) {
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
-	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(percent int) { set = percent }}
+	p := pacer{floor: heapFloor, pace: defaultPace, targetPace: defaultPace, setPercent: func(percent int) { set = percent }}
 	now := time.Now()
 	for _, c := range []struct {
 		since         time.Duration
@@ -44,21 +44,21 @@ func TestPacerFloor(t *testing.T) {
 		goal          uint64 // expected goal in MiB, within an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
-		{busyBelow, 2 * mib, 3 * mib, 16},
-		{busyBelow - 1, 0, 0, 64},
-		{idleAfter, 2 * mib, 3 * mib, 64},
+		{busyMaxInterval, 2 * mib, 3 * mib, 16},
+		{busyMaxInterval - 1, 0, 0, 64},
+		{idleMinInterval, 2 * mib, 3 * mib, 64},
 		{time.Second, 3 * mib, 5 * mib, 64},
 		{time.Second, 10 * mib, 25 * mib, 64},
 		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace allows more
 		{time.Second, 60 * mib, 62 * mib, 85}, // the tight pace allows more
 		{time.Second, 40 * mib, 42 * mib, 64},
 		{time.Second, 5 * mib, 6 * mib, 64},
-		{idleAfter + 1, 5 * mib, 6 * mib, 11},
-		{idleAfter + 1, 3 * mib, 4 * mib, 19},
+		{idleMinInterval + 1, 5 * mib, 6 * mib, 11},
+		{idleMinInterval + 1, 3 * mib, 4 * mib, 19},
 		{time.Second, 3 * mib, 4 * mib, 64},
 	} {
 		now = now.Add(c.since)
-		h := heap{live: c.live, counted: c.counted}
+		h := heap{live: c.live, paceBase: c.counted}
 		p.adapt(h, now)
 		if goal, want := h.goal(p.pace), c.goal*mib; goal < want-want/8 || goal > want+want/8 {
 			t.Errorf("%+v: %d %%, which is a heap of %.1f MiB", c, p.pace, float64(goal)/mib)
@@ -73,11 +73,11 @@ func TestPacerFloor(t *testing.T) {
 // eighth, because a change briefly stops the process.
 func TestPacerKeeps(t *testing.T) {
 	sets := 0
-	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(int) { sets++ }}
+	p := pacer{floor: heapFloor, pace: defaultPace, targetPace: defaultPace, setPercent: func(int) { sets++ }}
 	now := time.Now()
 	for live := uint64(8 << 20); live < 9<<20; live += 64 << 10 {
 		now = now.Add(time.Second)
-		p.adapt(heap{live: live, counted: live}, now)
+		p.adapt(heap{live: live, paceBase: live}, now)
 	}
 	if sets > 3 {
 		t.Errorf("%d changes for a heap that grows by an eighth", sets)

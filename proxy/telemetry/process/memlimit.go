@@ -49,11 +49,11 @@ func ApplyMemoryLimit() (int64, MemorySource) {
 		n = int64(float64(n) * cgroupShare)
 		debug.SetMemoryLimit(n)
 	}
-	applied.Store(&appliedLimit{n, source})
+	appliedMemoryLimit.Store(&appliedLimit{n, source})
 	return n, source
 }
 
-var applied atomic.Pointer[appliedLimit]
+var appliedMemoryLimit atomic.Pointer[appliedLimit]
 
 type appliedLimit struct {
 	bytes  int64

@@ -8,5 +8,5 @@ import (
 
 func init() { log.SetOutput(io.Discard) }
 
-// End lets the standard library's log write to standard error again. main calls End first.
-func End() { log.SetOutput(os.Stderr) }
+// RestoreOutput lets the standard library's log write to standard error again. main calls End first.
+func RestoreOutput() { log.SetOutput(os.Stderr) }

@@ -33,43 +33,43 @@ type Options struct {
 }
 
 type setup struct {
-	// base does not end in /v1; key is the name of the environment variable.
-	base, key string
-	models    []model
-	codex     []byte
-	websocket bool // whether the edge serves WebSocket; set only for Codex
-	folder    string
+	// baseURL does not end in /v1; key is the name of the environment variable.
+	baseURL, keyVariable string
+	models               []model
+	codex                []byte
+	websocket            bool // whether the edge serves WebSocket; set only for Codex
+	folder               string
 }
 
-func (s *setup) first() *model { return &s.models[0] }
+func (s *setup) firstModel() *model { return &s.models[0] }
 
 type file struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
 }
 
-type program struct {
+type agentProgram struct {
 	endpoint string
 	folder   []string
 	// folderEnv is the environment variable by which users can move the agent's folder. below is
 	// the path inside that folder.
-	folderEnv, below string
-	files            func(*setup) []file
-	run              func(*setup) string // returns the command line that starts the agent
+	folderEnv, subfolder string
+	files                func(*setup) []file
+	startCommand         func(*setup) string // returns the command line that starts the agent
 }
 
-// Names returns the names of the supported agents.
-func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
+// AgentNames returns the names of the supported agents.
+func AgentNames() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is the maximum length of a variable's name. Most keys are longer.
-const longestName = 40
+// maxVariableBytes is the maximum length of a variable's name. Most keys are longer.
+const maxVariableBytes = 40
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// IsVariable reports whether a word can be the name of an environment variable. It returns false if
+// IsVariableName reports whether a word can be the name of an environment variable. It returns false if
 // the word may be a key. environment has the format of os.Environ.
-func IsVariable(word string, environment []string) bool {
-	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
+func IsVariableName(word string, environment []string) bool {
+	if !variablePattern.MatchString(word) || len(word) > maxVariableBytes || strings.HasPrefix(word, auth.KeyPrefix) {
 		return false
 	}
 	holds := func(v string) bool {
@@ -80,56 +80,56 @@ func IsVariable(word string, environment []string) bool {
 	return !slices.ContainsFunc(environment, holds) || slices.ContainsFunc(environment, isSet)
 }
 
-var programs = map[string]program{
+var agentPrograms = map[string]agentProgram{
 	"claude": {
 		endpoint: "/v1/messages", folder: []string{".claude"}, folderEnv: "CLAUDE_CONFIG_DIR",
-		files: claudeFiles, run: func(s *setup) string { return "claude --settings " + shellWord(s.at("penstock.json")) },
+		files: claudeFiles, startCommand: func(s *setup) string { return "claude --settings " + quoteShell(s.pathTo("penstock.json")) },
 	},
 	"codex": {
 		endpoint: "/v1/responses", folder: []string{".codex"}, folderEnv: "CODEX_HOME",
-		files: codexFiles, run: func(*setup) string { return "codex --profile penstock" },
+		files: codexFiles, startCommand: func(*setup) string { return "codex --profile penstock" },
 	},
 	"opencode": {
 		endpoint: "/v1/messages", folder: []string{".config", "opencode"},
-		folderEnv: "XDG_CONFIG_HOME", below: "opencode",
-		files: opencodeFiles, run: func(s *setup) string {
-			return "OPENCODE_CONFIG=" + shellWord(s.at("penstock.json")) + " opencode"
+		folderEnv: "XDG_CONFIG_HOME", subfolder: "opencode",
+		files: opencodeFiles, startCommand: func(s *setup) string {
+			return "OPENCODE_CONFIG=" + quoteShell(s.pathTo("penstock.json")) + " opencode"
 		},
 	},
 	"copilot": {
 		endpoint: "/v1/chat/completions", folder: []string{".copilot"}, folderEnv: "COPILOT_HOME",
-		files: copilotFiles, run: func(s *setup) string { return "(. " + shellWord(s.at("penstock.env")) + " && copilot)" },
+		files: copilotFiles, startCommand: func(s *setup) string { return "(. " + quoteShell(s.pathTo("penstock.env")) + " && copilot)" },
 	},
 }
 
-func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
+func (s *setup) pathTo(name string) string { return filepath.Join(s.folder, name) }
 
-// firstPrompt is the approximate length of an agent's first prompt in tokens.
-const firstPrompt = 20000
+// firstPromptTokens is the approximate length of an agent's first prompt in tokens.
+const firstPromptTokens = 20000
 
 // Run prints or writes the configuration of an agent for a running edge.
 func Run(ctx context.Context, o *Options) error {
-	p, known := programs[o.Name]
+	p, known := agentPrograms[o.Name]
 	if !known {
-		return fmt.Errorf("there is no configuration for %q: the agents are %s", o.Name, strings.Join(Names(), ", "))
+		return fmt.Errorf("there is no configuration for %q: the agents are %s", o.Name, strings.Join(AgentNames(), ", "))
 	}
-	base, err := baseOf(o.URL)
+	base, err := parseBaseURL(o.URL)
 	if err != nil {
 		return err
 	}
-	c, err := readCatalog(ctx, base, o.Getenv(o.KeyEnv), o.Model)
+	c, err := fetchCatalog(ctx, base, o.Getenv(o.KeyEnv), o.Model)
 	if err != nil {
 		return err
 	}
-	s := &setup{base: base, key: o.KeyEnv, codex: c.codex}
+	s := &setup{baseURL: base, keyVariable: o.KeyEnv, codex: c.codex}
 	s.folder = filepath.Join(o.Home, filepath.Join(p.folder...))
 	if moved := o.Getenv(p.folderEnv); moved != "" {
-		s.folder = filepath.Join(moved, p.below)
+		s.folder = filepath.Join(moved, p.subfolder)
 	}
-	if s.models, err = c.choose(p.endpoint, o.Model); err != nil {
+	if s.models, err = c.chooseModels(p.endpoint, o.Model); err != nil {
 		return err
 	}
-	s.websocket = o.Name == "codex" && speaksWebSocket(ctx, base, o.Getenv(o.KeyEnv))
+	s.websocket = o.Name == "codex" && supportsWebSocket(ctx, base, o.Getenv(o.KeyEnv))
 	files := p.files(s)
 	shown := o.Out
 	if o.JSON {
@@ -145,18 +145,18 @@ func Run(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	note(o, s, p.run(s))
+	writeNotes(o, s, p.startCommand(s))
 	if !o.JSON {
 		return nil
 	}
 	e := json.NewEncoder(o.Out)
 	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
+	return e.Encode(map[string]any{"model": s.firstModel().ID, "files": files, "run": p.startCommand(s)})
 }
 
-func note(o *Options, s *setup, run string) {
-	m := s.first()
-	id := plaintext.Line(m.ID)
+func writeNotes(o *Options, s *setup, run string) {
+	m := s.firstModel()
+	id := plaintext.CleanLine(m.ID)
 	switch {
 	case o.Model != "" || len(s.models) == 1:
 	case m.IsReady:
@@ -165,15 +165,15 @@ func note(o *Options, s *setup, run string) {
 		fmt.Fprintf(o.Notes, "model %s, the first of %d, none of them ready: --model takes another\n", id, len(s.models))
 	}
 	if o.Name == "codex" && m.aliasOf != "" {
-		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, because its catalog has only ids\n", id, plaintext.Line(m.aliasOf))
+		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, because its catalog has only ids\n", id, plaintext.CleanLine(m.aliasOf))
 	}
 	switch {
 	case m.ContextLength == 0:
 		fmt.Fprintf(o.Notes, "the context of %s is not known, so %s guesses it: "+
 			"set context_length in the edge's configuration\n", id, o.Name)
-	case m.ContextLength < firstPrompt*3/2:
+	case m.ContextLength < firstPromptTokens*3/2:
 		fmt.Fprintf(o.Notes, "the context of %s is %d tokens, and an agent's first prompt is about %d: "+
-			"give the engine 32k or more for each slot\n", id, m.ContextLength, firstPrompt)
+			"give the engine 32k or more for each slot\n", id, m.ContextLength, firstPromptTokens)
 	}
 	if !m.IsReady {
 		fmt.Fprintf(o.Notes, "no engine is ready for %s now\n", id)

@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// key must not appear in any file or in the output of the command.
-const key = "pstk_a_key_that_nobody_may_see"
+// secretKey must not appear in any file or in the output of the command.
+const secretKey = "pstk_a_key_that_nobody_may_see"
 
 const twoModels = `{"object":"list","data":[
  {"id":"tts","kind":"audio-speech","supported_endpoints":["/v1/audio/speech"],"is_ready":true},
@@ -31,20 +31,20 @@ const twoModels = `{"object":"list","data":[
 // edge starts a fake edge that requires the key, and returns its address.
 func edge(t *testing.T, list string) string {
 	t.Helper()
-	return edgeOf(t, list, http.StatusUpgradeRequired)
+	return edgeWithUpgrade(t, list, http.StatusUpgradeRequired)
 }
 
-// edgeOf starts an edge that responds to WebSocket upgrades with the given status.
-func edgeOf(t *testing.T, list string, upgrade int) string {
+// edgeWithUpgrade starts an edge that responds to WebSocket upgrades with the given status.
+func edgeWithUpgrade(t *testing.T, list string, upgrade int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		alias := strings.HasPrefix(r.URL.Path, "/v1/models/")
 		switch {
-		case r.Method == "GET" && r.URL.Path == "/v1/responses" && r.Header.Get("Upgrade") == "websocket" && r.Header.Get("Authorization") == "Bearer "+key:
+		case r.Method == "GET" && r.URL.Path == "/v1/responses" && r.Header.Get("Upgrade") == "websocket" && r.Header.Get("Authorization") == "Bearer "+secretKey:
 			w.WriteHeader(upgrade)
 		case r.Method != "GET" || !alias && (r.URL.Path != "/v1/models" || !r.URL.Query().Has("client_version")):
 			t.Errorf("the command asks for %s %s", r.Method, r.URL)
-		case r.Header.Get("Authorization") != "Bearer "+key:
+		case r.Header.Get("Authorization") != "Bearer "+secretKey:
 			w.WriteHeader(http.StatusUnauthorized)
 		case alias && r.URL.Path == "/v1/models/claude-it's/1":
 			fmt.Fprint(w, `{"id":"small","name":"small","kind":"chat","supported_endpoints":["/v1/messages","/v1/responses"],"context_length":16384,"is_ready":true}`)
@@ -65,7 +65,7 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 	o.Getenv = func(name string) string { return env[name] }
 	o.Now = time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
 	err = Run(t.Context(), &o)
-	if all := written.String() + said.String() + fmt.Sprint(err); strings.Contains(all, key) {
+	if all := written.String() + said.String() + fmt.Sprint(err); strings.Contains(all, secretKey) {
 		t.Errorf("the key is told: %s", all)
 	}
 	return written.String(), said.String(), err
@@ -74,9 +74,9 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 // TestWebSocket checks that only Codex uses WebSocket, and only if the edge serves it.
 func TestWebSocket(t *testing.T) {
 	for status, on := range map[int]bool{101: true, 426: false, 405: false, 403: false, 200: false} {
-		url := edgeOf(t, twoModels, status)
-		for _, name := range Names() {
-			out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+		url := edgeWithUpgrade(t, twoModels, status)
+		for _, name := range AgentNames() {
+			out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": secretKey})
 			want := on && name == "codex"
 			if err != nil || strings.Contains(out, "wire_api = \"responses\"\nsupports_websockets = true\n") != want || strings.Contains(out, "websockets") != want {
 				t.Errorf("edge answers %d: %s: %v, want WebSocket: %v\n%s", status, name, err, want, out)
@@ -87,15 +87,15 @@ func TestWebSocket(t *testing.T) {
 
 func TestFilesOfEachAgent(t *testing.T) {
 	url := edge(t, twoModels)
-	for _, name := range Names() {
+	for _, name := range AgentNames() {
 		for _, model := range []string{"", "small", "unknown"} {
 			t.Run(name+"_"+model, func(t *testing.T) {
-				out, notes, err := run(t, Options{Name: name, URL: url + "/v1/", Model: model, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+				out, notes, err := run(t, Options{Name: name, URL: url + "/v1/", Model: model, Home: "/home/u"}, map[string]string{"EDGE_KEY": secretKey})
 				if err != nil {
 					t.Fatal(err)
 				}
 				text := strings.ReplaceAll(out+"-- notes --\n"+notes, url, "http://edge:4000")
-				golden.File(t, filepath.Join("testdata", strings.Trim(name+"-"+model, "-")+".txt"), []byte(text))
+				golden.CompareFile(t, filepath.Join("testdata", strings.Trim(name+"-"+model, "-")+".txt"), []byte(text))
 			})
 		}
 	}
@@ -112,7 +112,7 @@ func TestAlias(t *testing.T) {
 		"opencode": `"model": "penstock/claude-it's/1",`,
 		"codex":    `model = "small"`,
 	} {
-		out, notes, err := run(t, Options{Name: name, URL: url, Model: alias, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+		out, notes, err := run(t, Options{Name: name, URL: url, Model: alias, Home: "/home/u"}, map[string]string{"EDGE_KEY": secretKey})
 		if err != nil || !strings.Contains(out, want) || strings.Contains(notes, "an alias: Codex gets the id, small,") != (name == "codex") {
 			t.Errorf("%s: %v, want %s\n%s%s", name, err, want, out, notes)
 		}
@@ -135,7 +135,7 @@ func TestReadyFirst(t *testing.T) {
 			list = append(list, fmt.Sprintf(entry, id, ready != "" && id >= ready))
 		}
 		url := edge(t, `{"data":[`+strings.Join(list, ",")+`],"models":[]}`)
-		out, notes, err := run(t, Options{Name: "claude", URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
+		out, notes, err := run(t, Options{Name: "claude", URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": secretKey})
 		if err != nil || !strings.Contains(out, `"ANTHROPIC_MODEL": "`+want[0]+`"`) || !strings.Contains(notes, want[1]) {
 			t.Errorf("%v, want model and note %v\n%s%s", err, want, out, notes)
 		}
@@ -143,14 +143,14 @@ func TestReadyFirst(t *testing.T) {
 }
 
 func TestKeyInPlaceOfItsName(t *testing.T) {
-	environment := []string{"HOME=/home/u", "MINE=hf_abcdefgh", "NAME_OF_KEY=EDGE_KEY", "EDGE_KEY=" + key, "EMPTY="}
+	environment := []string{"HOME=/home/u", "MINE=hf_abcdefgh", "NAME_OF_KEY=EDGE_KEY", "EDGE_KEY=" + secretKey, "EMPTY="}
 	for word, want := range map[string]bool{
 		"PENSTOCK_API_KEY": true, "EDGE_KEY": true, "_k1": true, "NOT_SET": true,
 		"": false, "1K": false, "sk-abc": false, "A B": false,
-		"hf_abcdefgh": false, key: false, "pstk_another": false, strings.Repeat("a", 41): false,
+		"hf_abcdefgh": false, secretKey: false, "pstk_another": false, strings.Repeat("a", 41): false,
 	} {
-		if got := IsVariable(word, environment); got != want {
-			t.Errorf("IsVariable(%q) = %v, want %v", word, got, want)
+		if got := IsVariableName(word, environment); got != want {
+			t.Errorf("IsVariableName(%q) = %v, want %v", word, got, want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	for name, want := range map[string]string{
 		"claude": "/moved/penstock.json", "codex": "/moved/penstock.config.toml", "opencode": "/moved/opencode/penstock.json", "copilot": "/moved/penstock.env",
 	} {
-		env := map[string]string{"EDGE_KEY": key, programs[name].folderEnv: "/moved"}
+		env := map[string]string{"EDGE_KEY": secretKey, agentPrograms[name].folderEnv: "/moved"}
 		if out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, env); err != nil || !strings.HasPrefix(out, "# "+want+"\n") {
 			t.Errorf("%s: %.80s, %v; want it to begin with # %s", name, out, err, want)
 		}
@@ -171,7 +171,7 @@ func TestFoldersMoveWithTheirVariables(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	url := edge(t, twoModels)
-	with := map[string]string{"EDGE_KEY": key}
+	with := map[string]string{"EDGE_KEY": secretKey}
 	older := edge(t, `{"object":"list","data":[]}`)
 	empty := edge(t, `{"object":"list","data":[],"models":[]}`)
 	for _, c := range []struct {
@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 // show the differences and save the existing file.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
-	env := map[string]string{"EDGE_KEY": key}
+	env := map[string]string{"EDGE_KEY": secretKey}
 	write := func(model string) string {
 		t.Helper()
 		out, _, err := run(t, Options{Name: "codex", URL: url, Model: model, Home: home, Write: true}, env)
@@ -266,7 +266,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("behind the link: %s, %v", text, err)
 	}
 	_ = filepath.WalkDir(home, func(path string, d os.DirEntry, _ error) error {
-		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), key) {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), secretKey) {
 			t.Errorf("%s has the key", path)
 		}
 		return nil
@@ -275,12 +275,12 @@ func TestWrite(t *testing.T) {
 
 // TestWriteKeepsFolder checks that a folder in place of a file is not replaced.
 func TestWriteKeepsFolder(t *testing.T) {
-	writeKeeps(t, func(path string) error { return os.Mkdir(path, 0o700) })
+	checkWriteRejects(t, func(path string) error { return os.Mkdir(path, 0o700) })
 }
 
-// writeKeeps checks that --write rejects a path that is not a regular file, and leaves it
+// checkWriteRejects checks that --write rejects a path that is not a regular file, and leaves it
 // unchanged.
-func writeKeeps(t *testing.T, place func(path string) error) {
+func checkWriteRejects(t *testing.T, place func(path string) error) {
 	t.Helper()
 	url, home := edge(t, twoModels), t.TempDir()
 	path := filepath.Join(home, ".codex", "penstock.config.toml")
@@ -294,7 +294,7 @@ func writeKeeps(t *testing.T, place func(path string) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := run(t, Options{Name: "codex", URL: url, Home: home, Write: true}, map[string]string{"EDGE_KEY": key})
+	out, _, err := run(t, Options{Name: "codex", URL: url, Home: home, Write: true}, map[string]string{"EDGE_KEY": secretKey})
 	if err == nil || !strings.Contains(err.Error(), path+" is no regular file") || out != "" {
 		t.Errorf("%v, %q; want an error about %s", err, out, path)
 	}
@@ -305,9 +305,9 @@ func writeKeeps(t *testing.T, place func(path string) error) {
 
 // TestJSON checks that the files are printed as one JSON object without other output in between.
 func TestJSON(t *testing.T) {
-	url := edgeOf(t, twoModels, 405)
-	for _, name := range Names() {
-		out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u", JSON: true}, map[string]string{"EDGE_KEY": key})
+	url := edgeWithUpgrade(t, twoModels, 405)
+	for _, name := range AgentNames() {
+		out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u", JSON: true}, map[string]string{"EDGE_KEY": secretKey})
 		var got struct {
 			Model, Run string
 			Files      []file

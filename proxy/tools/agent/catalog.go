@@ -33,16 +33,16 @@ type model struct {
 	aliasOf string // id of the model if ID is an alias; otherwise empty
 }
 
-func (m *model) listed() string {
+func (m *model) catalogID() string {
 	if m.aliasOf != "" {
 		return m.aliasOf
 	}
 	return m.ID
 }
 
-// output returns the maximum length of an answer. It is the model's limit or, if that is unknown, a
+// maxOutputTokens returns the maximum length of an answer. It is the model's limit or, if that is unknown, a
 // quarter of the context.
-func (m *model) output() int {
+func (m *model) maxOutputTokens() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
 	}
@@ -51,12 +51,12 @@ func (m *model) output() int {
 
 func (m *model) takesImages() bool { return slices.Contains(m.InputModalities, "image") }
 
-func (m *model) reasons() bool {
+func (m *model) supportsReasoning() bool {
 	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
 }
 
-// serves reports whether an agent that sends tools to the endpoint can use the model.
-func (m *model) serves(endpoint string) bool {
+// supportsEndpoint reports whether an agent that sends tools to the endpoint can use the model.
+func (m *model) supportsEndpoint(endpoint string) bool {
 	unknown := m.SupportedFeatures == nil || slices.Equal(m.SupportedFeatures, []string{"retained"})
 	tools := unknown || slices.Contains(m.SupportedFeatures, "tools")
 	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
@@ -69,16 +69,16 @@ type catalog struct {
 
 const catalogTimeout = 5 * time.Second
 
-// readCatalog requests the catalog from the edge at base, which must not end in /v1. key may be
-// empty. If the catalog does not list the wanted model but the edge resolves its name, readCatalog
+// fetchCatalog requests the catalog from the edge at base, which must not end in /v1. key may be
+// empty. If the catalog does not list the wanted model but the edge resolves its name, fetchCatalog
 // adds an entry for it.
-func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
-	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
+func fetchCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
+	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ProbeOptions())
 	if err != nil {
 		return nil, fmt.Errorf("reach the edge at %s: %w", base, err)
 	}
 	defer transport.Close()
-	get := transport.Pages()
+	get := transport.PageFetcher()
 	page, err := get(ctx, "/v1/models?client_version=penstock", catalogTimeout)
 	switch {
 	case err != nil:
@@ -113,7 +113,7 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 	return c, nil
 }
 
-func speaksWebSocket(ctx context.Context, base, key string) bool {
+func supportsWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/responses", http.NoBody)
@@ -138,37 +138,37 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 	return res.StatusCode == http.StatusSwitchingProtocols
 }
 
-// choose returns the models that an agent can use. The wanted model comes first. If wanted is
+// chooseModels returns the models that an agent can use. The wanted model comes first. If wanted is
 // empty, a ready model comes first.
-func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
+func (c *catalog) chooseModels(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
 	for _, m := range c.models {
-		if m.serves(endpoint) {
+		if m.supportsEndpoint(endpoint) {
 			fit = append(fit, m)
-			names = append(names, plaintext.Line(m.ID))
+			names = append(names, plaintext.CleanLine(m.ID))
 		}
 	}
 	switch {
 	case len(fit) == 0:
 		return nil, errors.New("the edge has no chat model with tools for this agent")
 	case wanted == "":
-		return first(fit, max(0, slices.IndexFunc(fit, func(m model) bool { return m.IsReady }))), nil
+		return moveToFront(fit, max(0, slices.IndexFunc(fit, func(m model) bool { return m.IsReady }))), nil
 	}
 	i := slices.IndexFunc(fit, func(m model) bool { return m.ID == wanted })
 	if i < 0 {
-		hint := suggest.Choice(wanted, names)
-		return nil, fmt.Errorf("the edge has no model %q for this agent%s", plaintext.Line(wanted), hint)
+		hint := suggest.ChoiceHint(wanted, names)
+		return nil, fmt.Errorf("the edge has no model %q for this agent%s", plaintext.CleanLine(wanted), hint)
 	}
-	return first(fit, i), nil
+	return moveToFront(fit, i), nil
 }
 
-func first(models []model, i int) []model {
+func moveToFront(models []model, i int) []model {
 	m := models[i]
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-func baseOf(address string) (string, error) {
+func parseBaseURL(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}

@@ -11,9 +11,9 @@ import (
 // claudeFiles returns settings for Claude Code. apiKeyHelper is a command that prints the key. The
 // smaller models that Claude Code also uses are mapped to the same model.
 func claudeFiles(s *setup) []file {
-	m := s.first()
+	m := s.firstModel()
 	env := object{
-		{"ANTHROPIC_BASE_URL", s.base},
+		{"ANTHROPIC_BASE_URL", s.baseURL},
 		{"ANTHROPIC_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
@@ -25,15 +25,15 @@ func claudeFiles(s *setup) []file {
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
-			member{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(m.output())})
+			member{"CLAUDE_CODE_MAX_OUTPUT_TOKENS", strconv.Itoa(m.maxOutputTokens())})
 	}
-	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
+	return []file{{s.pathTo("penstock.json"), indentedJSON(object{{"apiKeyHelper", "printenv " + s.keyVariable}, {"env", env}})}}
 }
 
 // codexFiles returns a profile and a catalog for Codex. Codex merges the profile into its
 // configuration. Without the catalog, Codex would guess the context length of each model.
 func codexFiles(s *setup) []file {
-	catalog, websocket := s.at("penstock-models.json"), ""
+	catalog, websocket := s.pathTo("penstock-models.json"), ""
 	if s.websocket {
 		websocket = "supports_websockets = true\n"
 	}
@@ -47,9 +47,9 @@ name = "Penstock"
 base_url = %s
 env_key = %s
 wire_api = "responses"
-%s`, quoted(s.first().listed()), quoted(catalog), quoted(s.base+"/v1"), quoted(s.key), websocket)
-	models := indented(object{{"models", json.RawMessage(s.codex)}})
-	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
+%s`, quoteJSON(s.firstModel().catalogID()), quoteJSON(catalog), quoteJSON(s.baseURL+"/v1"), quoteJSON(s.keyVariable), websocket)
+	models := indentedJSON(object{{"models", json.RawMessage(s.codex)}})
+	return []file{{s.pathTo("penstock.config.toml"), profile}, {catalog, models}}
 }
 
 func opencodeFiles(s *setup) []file {
@@ -63,24 +63,24 @@ func opencodeFiles(s *setup) []file {
 		entry := object{
 			{"name", m.Name},
 			{"tool_call", true},
-			{"reasoning", m.reasons()},
+			{"reasoning", m.supportsReasoning()},
 			{"attachment", m.takesImages()},
 			{"modalities", object{{"input", input}, {"output", []string{"text"}}}},
 		}
 		if m.ContextLength > 0 {
-			entry = append(entry, member{"limit", object{{"context", m.ContextLength}, {"output", m.output()}}})
+			entry = append(entry, member{"limit", object{{"context", m.ContextLength}, {"output", m.maxOutputTokens()}}})
 		}
 		models = append(models, member{m.ID, entry})
 	}
-	name := "penstock/" + s.first().ID
-	return []file{{s.at("penstock.json"), indented(object{
+	name := "penstock/" + s.firstModel().ID
+	return []file{{s.pathTo("penstock.json"), indentedJSON(object{
 		{"$schema", "https://opencode.ai/config.json"},
 		{"model", name},
 		{"small_model", name},
 		{"provider", object{{"penstock", object{
 			{"npm", "@ai-sdk/anthropic"},
 			{"name", "Penstock"},
-			{"options", object{{"baseURL", s.base + "/v1"}, {"apiKey", "{env:" + s.key + "}"}}},
+			{"options", object{{"baseURL", s.baseURL + "/v1"}, {"apiKey", "{env:" + s.keyVariable + "}"}}},
 			{"models", models},
 		}}}},
 	})}}
@@ -89,18 +89,18 @@ func opencodeFiles(s *setup) []file {
 // copilotFiles returns a file of environment variables, because Copilot cannot be configured with a
 // provider in any other way.
 func copilotFiles(s *setup) []file {
-	m := s.first()
+	m := s.firstModel()
 	var b strings.Builder
 	set := func(name, value string) { fmt.Fprintf(&b, "export COPILOT_%s=%s\n", name, value) }
 	set("PROVIDER_TYPE", "openai")
-	set("PROVIDER_BASE_URL", shellWord(s.base+"/v1"))
-	set("PROVIDER_API_KEY", `"$`+s.key+`"`)
-	set("MODEL", shellWord(m.ID))
+	set("PROVIDER_BASE_URL", quoteShell(s.baseURL+"/v1"))
+	set("PROVIDER_API_KEY", `"$`+s.keyVariable+`"`)
+	set("MODEL", quoteShell(m.ID))
 	if m.ContextLength > 0 {
-		set("PROVIDER_MAX_PROMPT_TOKENS", strconv.Itoa(max(m.ContextLength-m.output(), m.ContextLength/2)))
-		set("PROVIDER_MAX_OUTPUT_TOKENS", strconv.Itoa(m.output()))
+		set("PROVIDER_MAX_PROMPT_TOKENS", strconv.Itoa(max(m.ContextLength-m.maxOutputTokens(), m.ContextLength/2)))
+		set("PROVIDER_MAX_OUTPUT_TOKENS", strconv.Itoa(m.maxOutputTokens()))
 	}
-	return []file{{s.at("penstock.env"), b.String()}}
+	return []file{{s.pathTo("penstock.env"), b.String()}}
 }
 
 type object []member
@@ -117,16 +117,16 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, quoted(m.name)...), ':'), encoded(m.value, "")...)
+		b = append(append(append(b, quoteJSON(m.name)...), ':'), encodeJSON(m.value, "")...)
 	}
 	return append(b, '}'), nil
 }
 
-func indented(v any) string { return encoded(v, "  ") }
+func indentedJSON(v any) string { return encodeJSON(v, "  ") }
 
-// encoded returns v as JSON. Encoding cannot fail, because v contains only strings, numbers and
+// encodeJSON returns v as JSON. Encoding cannot fail, because v contains only strings, numbers and
 // parsed JSON.
-func encoded(v any, indent string) string {
+func encodeJSON(v any, indent string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -135,11 +135,11 @@ func encoded(v any, indent string) string {
 	return b.String()
 }
 
-func quoted(s string) string {
-	return strings.ReplaceAll(strings.TrimSuffix(encoded(s, ""), "\n"), "\x7f", `\u007f`)
+func quoteJSON(s string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(encodeJSON(s, ""), "\n"), "\x7f", `\u007f`)
 }
 
-func shellWord(s string) string {
+func quoteShell(s string) string {
 	plain := func(r rune) bool {
 		return r < 'a' && !strings.ContainsRune("/._-:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') || r > 'z'
 	}

@@ -32,16 +32,16 @@ func (f *file) write(w io.Writer, now time.Time) error {
 		return err
 	}
 	if there {
-		if kept, err = f.keep(old, now); err != nil {
+		if kept, err = f.backup(old, now); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.Path, difference(string(old), f.Text))
+	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.Path, changedLines(string(old), f.Text))
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err
 	}
-	if err = closed(next, []byte(f.Text)); err == nil {
+	if err = writeAndClose(next, []byte(f.Text)); err == nil {
 		err = os.Rename(next.Name(), path)
 	}
 	if err != nil {
@@ -71,18 +71,18 @@ func (f *file) read() (text []byte, there bool, err error) {
 	return text, true, err
 }
 
-const stamp = "20060102-150405"
+const timestampFormat = "20060102-150405"
 
-// keep saves the old content to a new file, and returns the name of that file. It does not
+// backup saves the old content to a new file, and returns the name of that file. It does not
 // overwrite a file saved within the same second.
-func (f *file) keep(old []byte, now time.Time) (string, error) {
-	stamped := f.Path + "." + now.UTC().Format(stamp)
+func (f *file) backup(old []byte, now time.Time) (string, error) {
+	stamped := f.Path + "." + now.UTC().Format(timestampFormat)
 	name := stamped
 	for n := 2; ; n++ {
 		kept, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		switch {
 		case err == nil:
-			return name, closed(kept, old)
+			return name, writeAndClose(kept, old)
 		case !os.IsExist(err):
 			return "", err
 		}
@@ -90,7 +90,7 @@ func (f *file) keep(old []byte, now time.Time) (string, error) {
 	}
 }
 
-func closed(f *os.File, text []byte) error {
+func writeAndClose(f *os.File, text []byte) error {
 	_, err := f.Write(text)
 	if last := f.Close(); err == nil {
 		err = last
@@ -98,9 +98,9 @@ func closed(f *os.File, text []byte) error {
 	return err
 }
 
-// difference returns the lines that remain after removing the common prefix and the common suffix
+// changedLines returns the lines that remain after removing the common prefix and the common suffix
 // of two texts.
-func difference(old, next string) string {
+func changedLines(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
 		was, is = was[1:], is[1:]
@@ -112,7 +112,7 @@ func difference(old, next string) string {
 	for i, lines := range [][]string{was, is} {
 		for _, line := range lines {
 			if line != "" {
-				b.WriteString("-+"[i:i+1] + plaintext.Line(strings.TrimSuffix(line, "\n")) + "\n")
+				b.WriteString("-+"[i:i+1] + plaintext.CleanLine(strings.TrimSuffix(line, "\n")) + "\n")
 			}
 		}
 	}

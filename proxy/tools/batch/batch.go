@@ -28,7 +28,7 @@ type Options struct {
 // continue).
 const (
 	exitUsage       = 2
-	exitLines       = 3   // some lines failed
+	exitFailedLines = 3   // some lines failed
 	exitInterrupted = 130 // stopped by a signal; the next run continues
 )
 
@@ -49,7 +49,7 @@ func (e *Error) ExitCode() int { return e.Code }
 
 type run struct {
 	o         *Options
-	base      string
+	baseURL   string
 	gate      *gate
 	out       *output
 	transport *http.Transport
@@ -57,12 +57,12 @@ type run struct {
 	unanswered chan struct{} // receives a value after an attempt that got no response
 	failures   atomic.Int64  // number of consecutive attempts without a response
 	// Why the last attempt got no response; nil if it got one.
-	why         atomic.Pointer[string]
+	lastFailure atomic.Pointer[string]
 	ok, refused atomic.Int64
 }
 
-// check returns an error for invalid options. Its errors never contain the key.
-func (o *Options) check() error {
+// validate returns an error for invalid options. Its errors never contain the key.
+func (o *Options) validate() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
 	}
@@ -79,10 +79,10 @@ func (o *Options) check() error {
 // Run processes the lines that are not in the output yet. If ctx is done before that, the next run
 // sends the unfinished lines again.
 func Run(ctx context.Context, o *Options) error {
-	if err := o.check(); err != nil {
+	if err := o.validate(); err != nil {
 		return &Error{exitUsage, err}
 	}
-	lines, err := check(o.In)
+	lines, err := checkInput(o.In)
 	if err != nil {
 		return &Error{exitUsage, err}
 	}
@@ -91,7 +91,7 @@ func Run(ctx context.Context, o *Options) error {
 			return &Error{exitUsage, errors.New("the output is the input")}
 		}
 	}
-	r := &run{o: o, base: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
+	r := &run{o: o, baseURL: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
 	r.unanswered = make(chan struct{}, 1)
 	// The transport does not use a proxy.
 	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute}
@@ -99,7 +99,7 @@ func Run(ctx context.Context, o *Options) error {
 	if r.out, err = openOutput(o.Out); err != nil {
 		return err
 	}
-	had := len(r.out.done)
+	had := len(r.out.doneIDs)
 	stop := r.report(lines - had)
 	err = errors.Join(r.all(ctx), r.out.close())
 	stop()
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o *Options) error {
 	case ctx.Err() != nil:
 		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to continue it")}
 	case err == nil && refused > 0:
-		return &Error{exitLines, fmt.Errorf("%d lines have an error, as the output shows; another start repeats those that were "+
+		return &Error{exitFailedLines, fmt.Errorf("%d lines have an error, as the output shows; another start repeats those that were "+
 			"not refused for their content", refused)}
 	}
 	return err
@@ -124,7 +124,7 @@ func (r *run) all(ctx context.Context) error {
 	for range r.o.Concurrency {
 		workers.Go(func() {
 			for line := range todo {
-				if err := r.do(ctx, line); err != nil {
+				if err := r.processLine(ctx, line); err != nil {
 					cancel(err)
 				}
 			}
@@ -132,7 +132,7 @@ func (r *run) all(ctx context.Context) error {
 	}
 	err := eachLine(r.o.In, func(number int, text []byte) error {
 		line := &request{number: number}
-		if err := json.Unmarshal(text, line); err != nil || r.out.done[line.CustomID] {
+		if err := json.Unmarshal(text, line); err != nil || r.out.doneIDs[line.CustomID] {
 			return err
 		}
 		select {
@@ -150,12 +150,12 @@ func (r *run) all(ctx context.Context) error {
 	return err
 }
 
-func (r *run) do(ctx context.Context, line *request) error {
-	a, err := r.work(ctx, line)
+func (r *run) processLine(ctx context.Context, line *request) error {
+	a, err := r.sendUntilAnswered(ctx, line)
 	if err != nil {
 		return err
 	}
-	if a.ok() {
+	if a.isSuccess() {
 		r.ok.Add(1)
 	} else {
 		r.refused.Add(1)
@@ -179,10 +179,10 @@ func (r *run) report(todo int) (stop func()) {
 			case <-over:
 				return
 			case <-t.C:
-				fmt.Fprintln(r.o.Notes, r.progress(todo))
+				fmt.Fprintln(r.o.Notes, r.progressText(todo))
 			case <-unanswered:
 				unanswered = nil
-				fmt.Fprintf(r.o.Notes, "%s does not answer: %s\n", r.base, r.progress(todo))
+				fmt.Fprintf(r.o.Notes, "%s does not answer: %s\n", r.baseURL, r.progressText(todo))
 			}
 		}
 	})
@@ -192,9 +192,9 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-func (r *run) progress(todo int) string {
-	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
-	if why := r.why.Load(); why != nil {
+func (r *run) progressText(todo int) string {
+	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.runningCount())
+	if why := r.lastFailure.Load(); why != nil {
 		text += ": " + *why + ", trying again"
 	}
 	return text

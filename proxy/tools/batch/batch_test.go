@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 		`null`,
 		strings.Replace(good, `"a"`, `5`, 1),
 	}, "\r\n"))
-	lines, err := check(path)
+	lines, err := checkInput(path)
 	if lines != 2 || err == nil {
 		t.Fatalf("check = %d lines, %v; want 2 and an error", lines, err)
 	}
@@ -88,8 +88,8 @@ func TestOutputIsMended(t *testing.T) {
 			t.Error(err)
 		}
 		text, _ := os.ReadFile(path)
-		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") || o.refused != strings.Count(c.want, ":400") {
-			t.Errorf("%s: %d done and %d refused, want the file\n%s\ngot\n%s", name, len(o.done), o.refused, c.want, text)
+		if string(text) != c.want || len(o.doneIDs) != strings.Count(c.want, "\n") || o.refused != strings.Count(c.want, ":400") {
+			t.Errorf("%s: %d done and %d refused, want the file\n%s\ngot\n%s", name, len(o.doneIDs), o.refused, c.want, text)
 		}
 		if left, _ := filepath.Glob(path + ".*"); left != nil {
 			t.Errorf("%s: %v is left", name, left)
@@ -209,8 +209,8 @@ func TestWrongOptions(t *testing.T) {
 		"sk\n\n# Keep the key\n- id: a\n":     "sk",
 		"sk\n- id: a\n":                       "sk\n- id: a",
 	} {
-		if got := keyOf(text); got != want {
-			t.Errorf("keyOf(%q) = %q, want %q", text, got, want)
+		if got := parseKeyFile(text); got != want {
+			t.Errorf("parseKeyFile(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -222,14 +222,14 @@ func TestProgressSaysWhy(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, `{"error":{"code":"no_healthy_route"}}`)
 	}))
-	r := &run{o: &Options{}, base: edge.URL, transport: &http.Transport{}, gate: newGate(1)}
+	r := &run{o: &Options{}, baseURL: edge.URL, transport: &http.Transport{}, gate: newGate(1)}
 	line := &request{URL: "/v1/chat/completions", Body: []byte("{}")}
 	for _, want := range []string{"the edge answers 503 no_healthy_route", "connection refused"} {
-		r.failures.Store(mostFailures - 1)
-		if _, err := r.work(t.Context(), line); !errors.Is(err, errNoAnswer) || !strings.HasPrefix(err.Error(), want+": ") {
+		r.failures.Store(maxConsecutiveFailures - 1)
+		if _, err := r.sendUntilAnswered(t.Context(), line); !errors.Is(err, errNoAnswer) || !strings.HasPrefix(err.Error(), want+": ") {
 			t.Errorf("work: %v, want no answer because of %s", err, want)
 		}
-		if got := r.progress(3); got != "0 of 3 lines, 0 at once: "+want+", trying again" {
+		if got := r.progressText(3); got != "0 of 3 lines, 0 at once: "+want+", trying again" {
 			t.Errorf("progress = %q, want it to name %s", got, want)
 		}
 		r.transport.CloseIdleConnections()
@@ -242,27 +242,27 @@ func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		said := &firstWord{begun: time.Now(), then: stop}
+		said := &firstWriteRecorder{begun: time.Now(), then: stop}
 		in := write(t, "in.jsonl", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`)
 		err := Run(ctx, &Options{In: in, Out: in + ".out", URL: "http://127.0.0.1:1/v1", Concurrency: 1, Notes: said})
 		if e := (*Error)(nil); !errors.As(err, &e) || e.Code != exitInterrupted {
 			t.Errorf("the run ends by %v", err)
 		}
 		text := said.text.String()
-		if want := "http://127.0.0.1:1 does not answer: 0 of 1 lines, 0 at once: connection refused, trying again\n"; !strings.HasPrefix(text, want) || said.after >= shortestRetry {
+		if want := "http://127.0.0.1:1 does not answer: 0 of 1 lines, 0 at once: connection refused, trying again\n"; !strings.HasPrefix(text, want) || said.after >= minRetryPause {
 			t.Errorf("after %v it says %q", said.after, text)
 		}
 	})
 }
 
-type firstWord struct {
+type firstWriteRecorder struct {
 	begun time.Time
 	then  func()
 	after time.Duration
 	text  strings.Builder
 }
 
-func (w *firstWord) Write(p []byte) (int, error) {
+func (w *firstWriteRecorder) Write(p []byte) (int, error) {
 	if w.text.Len() == 0 {
 		w.after = time.Since(w.begun)
 		w.then()
@@ -289,7 +289,7 @@ func TestOutputIsOneRuns(t *testing.T) {
 			t.Error(name, err)
 		}
 		next, err := openOutput(path)
-		if err != nil || len(next.done) != 1 || !next.done["b"] {
+		if err != nil || len(next.doneIDs) != 1 || !next.doneIDs["b"] {
 			t.Fatalf("%s: openOutput = %v, %v; want b alone done", name, next, err)
 		}
 		if err := next.close(); err != nil {

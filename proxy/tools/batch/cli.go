@@ -38,7 +38,7 @@ func (c *CLI) Run() error {
 		if err != nil {
 			return &Error{exitUsage, err}
 		}
-		key = keyOf(string(text))
+		key = parseKeyFile(string(text))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -47,10 +47,10 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the first line of a key file if the file has the format of `penstock key new`. In
+// parseKeyFile returns the first line of a key file if the file has the format of `penstock key new`. In
 // this format, the key is alone or followed by an empty line. Otherwise, it returns the entire
 // text, which is not a valid key.
-func keyOf(text string) string {
+func parseKeyFile(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")
 	if next, _, _ := strings.Cut(rest, "\n"); strings.TrimSpace(next) == "" {

@@ -8,21 +8,21 @@ import (
 
 // gate limits the number of concurrent requests to the number of free slots at the edge.
 type gate struct {
-	ceiling int
+	maxRunning int
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when another request may start
 	running int
 	limit   float64
 	// Whether any request was refused. From then on, limit grows slowly.
-	refused   bool
-	notBefore time.Time // no request may start before this time
+	everRefused bool
+	notBefore   time.Time // no request may start before this time
 }
 
-const firstLimit = 4
+const initialLimit = 4
 
 func newGate(ceiling int) *gate {
-	return &gate{ceiling: ceiling, changed: make(chan struct{}), limit: float64(min(firstLimit, ceiling))}
+	return &gate{maxRunning: ceiling, changed: make(chan struct{}), limit: float64(min(initialLimit, ceiling))}
 }
 
 func (g *gate) enter(ctx context.Context) error {
@@ -57,11 +57,11 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	more := 1.0
-	if g.refused {
+	if g.everRefused {
 		more = 1 / g.limit
 	}
-	g.limit = min(g.limit+more, float64(g.ceiling))
-	g.end()
+	g.limit = min(g.limit+more, float64(g.maxRunning))
+	g.endLocked()
 }
 
 // leaveRefused ends a request that found no slot or no engine. after is how long to wait before the
@@ -69,16 +69,16 @@ func (g *gate) leave() {
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.refused = true
+	g.everRefused = true
 	if g.running == 1 {
 		g.notBefore = time.Now().Add(after)
 	}
 	g.limit = float64(max(1, g.running-1))
-	g.end()
+	g.endLocked()
 }
 
-// end counts a request as ended. The caller must hold mu.
-func (g *gate) end() {
+// endLocked counts a request as ended. The caller must hold mu.
+func (g *gate) endLocked() {
 	g.running--
 	close(g.changed)
 	g.changed = make(chan struct{})
@@ -95,7 +95,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (g *gate) atOnce() int {
+func (g *gate) runningCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.running

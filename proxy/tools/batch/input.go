@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// longestLine is the maximum length of a line. A line may be a request with images or an answer.
-const longestLine = 64 << 20
+// maxLineBytes is the maximum length of a line. A line may be a request with images or an answer.
+const maxLineBytes = 64 << 20
 
 type request struct {
 	CustomID string          `json:"custom_id"`
@@ -43,10 +43,10 @@ func (r *request) problem() string {
 	return ""
 }
 
-const mostProblems = 20
+const maxProblems = 20
 
-// check reads the entire input and returns the number of lines. The error lists all invalid lines.
-func check(path string) (lines int, err error) {
+// checkInput reads the entire input and returns the number of lines. The error lists all invalid lines.
+func checkInput(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error
 	err = eachLine(path, func(number int, line []byte) error {
@@ -63,7 +63,7 @@ func check(path string) (lines int, err error) {
 			}
 		}
 		if what != "" {
-			if problems = append(problems, fmt.Errorf("%s:%d: %s", path, number, what)); len(problems) == mostProblems {
+			if problems = append(problems, fmt.Errorf("%s:%d: %s", path, number, what)); len(problems) == maxProblems {
 				return errors.Join(problems...)
 			}
 			return nil
@@ -89,7 +89,7 @@ func eachLine(path string, f func(number int, line []byte) error) error {
 
 func scan(from io.Reader, path string, f func(number int, line []byte) error) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(make([]byte, 64<<10), longestLine)
+	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
 	for number := 1; lines.Scan(); number++ {
 		line := lines.Bytes()
 		if number == 1 {

@@ -34,10 +34,10 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// final reports whether the line does not have to be sent again. It was either answered, or refused
+// isFinal reports whether the line does not have to be sent again. It was either answered, or refused
 // because of its content. In the latter case, another attempt would probably be refused again.
-func (a *answer) final() bool {
-	if a.Response == nil || retryable(a.Response.Status) {
+func (a *answer) isFinal() bool {
+	if a.Response == nil || isRetryable(a.Response.Status) {
 		return false
 	}
 	switch a.Response.Status { // the key's permissions or the models may change
@@ -47,7 +47,7 @@ func (a *answer) final() bool {
 	return true
 }
 
-func retryable(status int) bool {
+func isRetryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
 		http.StatusGatewayTimeout, 529:
@@ -56,12 +56,12 @@ func retryable(status int) bool {
 	return false
 }
 
-func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
+func (a *answer) isSuccess() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
 type output struct {
-	mu   sync.Mutex
-	file *os.File
-	done map[string]bool // custom_ids of the lines in the file
+	mu      sync.Mutex
+	file    *os.File
+	doneIDs map[string]bool // custom_ids of the lines in the file
 
 	refused int // number of refused lines in done
 }
@@ -73,8 +73,8 @@ func openOutput(path string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &output{done: map[string]bool{}, file: file}
-	if err := o.mend(path); err != nil {
+	o := &output{doneIDs: map[string]bool{}, file: file}
+	if err := o.repair(path); err != nil {
 		return nil, errors.Join(err, o.file.Close())
 	}
 	return o, nil
@@ -110,9 +110,9 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads the lines in an output. If lines must be removed, it rewrites the file. If the file is
+// repair reads the lines in an output. If lines must be removed, it rewrites the file. If the file is
 // not the output of a batch, mend returns an error and leaves it unchanged.
-func (o *output) mend(path string) error {
+func (o *output) repair(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -133,14 +133,14 @@ func (o *output) mend(path string) error {
 		case a == nil:
 			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
-			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
+			if !json.Valid(line) && bytes.HasPrefix(line, []byte(linePrefix[:min(len(line), len(linePrefix))])) {
 				return nil // if it is the last line, a kill truncated it
 			}
 			return foreign
-		case !a.final() || o.done[a.CustomID]:
+		case !a.isFinal() || o.doneIDs[a.CustomID]:
 			return nil
 		}
-		if o.done[a.CustomID] = true; !a.ok() {
+		if o.doneIDs[a.CustomID] = true; !a.isSuccess() {
 			o.refused++
 		}
 		kept += int64(len(line)) + 1
@@ -170,8 +170,8 @@ func (o *output) mend(path string) error {
 	return old.Close()
 }
 
-// cutStart is the prefix of every line. It distinguishes a truncated line from any other text.
-const cutStart = `{"id":"`
+// linePrefix is the prefix of every line. It distinguishes a truncated line from any other text.
+const linePrefix = `{"id":"`
 
 // parseAnswer parses a line from an output. If the line is malformed, it returns nil.
 func parseAnswer(line []byte) *answer {

@@ -18,35 +18,35 @@ import (
 )
 
 const (
-	// mostAttempts is how many times a line without an answer is sent. Attempts that found no free
+	// maxAttempts is how many times a line without an answer is sent. Attempts that found no free
 	// slot do not count, because the line is not to blame.
-	mostAttempts = 8
-	// mostFailures is the number of consecutive failed attempts, for any lines, after which the run
+	maxAttempts = 8
+	// maxConsecutiveFailures is the number of consecutive failed attempts, for any lines, after which the run
 	// ends.
-	mostFailures = 3 * mostAttempts
-	// longestPause is the maximum pause between two attempts. shortestRetry is the first pause if
+	maxConsecutiveFailures = 3 * maxAttempts
+	// maxPause is the maximum pause between two attempts. minRetryPause is the first pause if
 	// the response has no Retry-After.
-	longestPause  = time.Minute
-	shortestRetry = time.Second
-	// longestWait is the maximum Retry-After. A longer value means that a budget is exhausted, and
+	maxPause      = time.Minute
+	minRetryPause = time.Second
+	// maxRetryAfter is the maximum Retry-After. A longer value means that a budget is exhausted, and
 	// ends the run.
-	longestWait = 10 * time.Minute
+	maxRetryAfter = 10 * time.Minute
 )
 
-// errKey ends the run, because all other lines would fail too.
-var errKey = errors.New("the edge refuses the key")
+// errKeyRejected ends the run, because all other lines would fail too.
+var errKeyRejected = errors.New("the edge refuses the key")
 
-// errPath ends the run. A 404 for a missing model does not end the run, because it affects only one
+// errNoEndpoint ends the run. A 404 for a missing model does not end the run, because it affects only one
 // line.
-var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
+var errNoEndpoint = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 const codeNoAnswer = "no_answer"
 
-// work sends one line repeatedly until it is answered or given up. If work returns an error, the
+// sendUntilAnswered sends one line repeatedly until it is answered or given up. If work returns an error, the
 // run ends.
-func (r *run) work(ctx context.Context, line *request) (*answer, error) {
+func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
 			return nil, err
@@ -62,23 +62,23 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 			a.Error = &failure{Code: codeNoAnswer, Message: "The connection failed, or broke off within the answer."}
 		case res.Status == http.StatusUnauthorized:
 			r.gate.leaveRefused(0)
-			return nil, errKey
-		case res.Status == http.StatusNotFound && res.code() != "model_not_found":
+			return nil, errKeyRejected
+		case res.Status == http.StatusNotFound && res.errorCode() != "model_not_found":
 			r.gate.leaveRefused(0)
-			return nil, fmt.Errorf("%s:%d: the answer is 404: %w", r.o.In, line.number, errPath)
-		case !retryable(res.Status):
+			return nil, fmt.Errorf("%s:%d: the answer is 404: %w", r.o.In, line.number, errNoEndpoint)
+		case !isRetryable(res.Status):
 			r.gate.leave()
 			r.failures.Store(0)
-			r.why.Store(nil)
+			r.lastFailure.Store(nil)
 			return a, nil
 		}
-		why := res.words(err)
-		r.why.Store(&why)
+		why := res.failureText(err)
+		r.lastFailure.Store(&why)
 		full := res != nil && res.Status == http.StatusTooManyRequests
 		if after == 0 {
-			after = min(shortestRetry<<min(attempt-1, 10), longestPause)
+			after = min(minRetryPause<<min(attempt-1, 10), maxPause)
 		}
-		r.gate.leaveRefused(min(after, longestPause))
+		r.gate.leaveRefused(min(after, maxPause))
 		if err != nil {
 			select {
 			case r.unanswered <- struct{}{}:
@@ -86,13 +86,13 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 			}
 		}
 		switch {
-		case full && after > longestWait:
+		case full && after > maxRetryAfter:
 			return nil, fmt.Errorf("%s:%d: the edge answers 429 %s until %s: start the batch again then to continue it",
-				r.o.In, line.number, res.code(), time.Now().Add(after).UTC().Format(time.RFC3339))
+				r.o.In, line.number, res.errorCode(), time.Now().Add(after).UTC().Format(time.RFC3339))
 		case full:
-		case attempt == mostAttempts:
+		case attempt == maxAttempts:
 			return a, nil
-		case r.failures.Add(1) >= mostFailures:
+		case r.failures.Add(1) >= maxConsecutiveFailures:
 			return nil, fmt.Errorf("%s: %w", why, errNoAnswer)
 		default:
 			attempt++
@@ -105,7 +105,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 
 // send sends a line once. If it returns an error, the line got no response.
 func (r *run) send(ctx context.Context, line *request) (res *response, after time.Duration, err error) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+line.URL, bytes.NewReader(line.Body))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.baseURL+line.URL, bytes.NewReader(line.Body))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -118,7 +118,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	defer got.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(got.Body, longestLine))
+	body, err := io.ReadAll(io.LimitReader(got.Body, maxLineBytes))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -146,11 +146,11 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words describes why an attempt produced no final answer. The reason is err or, if err is nil, the
+// failureText describes why an attempt produced no final answer. The reason is err or, if err is nil, the
 // edge's refusal.
-func (r *response) words(err error) string {
+func (r *response) failureText(err error) string {
 	if err == nil {
-		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
+		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.errorCode()))
 	}
 	var call *os.SyscallError
 	if errors.As(err, &call) {
@@ -159,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-func (r *response) code() string {
+func (r *response) errorCode() string {
 	var body struct {
 		Error struct {
 			Code string `json:"code"`

@@ -33,6 +33,6 @@ func (v *Version) Run() error {
 	if v.Format == formatJSON {
 		return printJSON(build.Describe())
 	}
-	fmt.Println("penstock", build.Line())
+	fmt.Println("penstock", build.VersionLine())
 	return nil
 }

@@ -16,13 +16,13 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-type operator struct {
+type edgeFlags struct {
 	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, if it has one. Other users of the machine can see arguments, but not the variable."`
 	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that signed the listener's, if it speaks TLS (admin.tls) and the system does not trust it."`
 }
 
-func (o *operator) edge() admin.Edge {
+func (o *edgeFlags) edge() admin.Edge {
 	return admin.Edge{Admin: o.Admin, Token: o.Token, CACert: o.CACert}
 }
 
@@ -33,7 +33,7 @@ type Reload struct {
 	Back   bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
 	Force  bool   `help:"Apply it even if a model that serves calls is left without a slot, which is otherwise refused."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: ok, version, changes, needs_restart, capacity, warnings and problems."`
-	operator
+	edgeFlags
 }
 
 // Run requests the reload. If the configuration has problems, the exit code is 1.
@@ -65,7 +65,7 @@ func (r *Reload) Run() error {
 
 // Top shows a running edge in the terminal.
 type Top struct {
-	operator
+	edgeFlags
 	Once     bool          `help:"Print the state once as plain text and exit, for scripts."`
 	Format   string        `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is the state, once: the object that GET /status of the admin listener answers."`
 	Interval time.Duration `default:"1s" help:"Time between two updates."`
@@ -99,7 +99,7 @@ type Usage struct {
 	Day    string `placeholder:"DAY" help:"Usage of one day, such as 2026-01-31, in UTC. 62 days are kept."`
 	Month  string `placeholder:"MONTH" help:"Usage of one month, such as 2026-01, in UTC."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is the object that GET /-/usage of the admin listener answers, with each day."`
-	operator
+	edgeFlags
 }
 
 // Help is printed below the flags.
@@ -123,7 +123,7 @@ type Canary struct {
 	Model  string         `arg:"" values:"models" help:"Id of a model with a deployment that has a share of its calls (traffic)."`
 	For    *time.Duration `placeholder:"10m" help:"Compare the calls of this period from now on, instead of all since the edge's start. Ctrl-C compares those so far."`
 	Format string         `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array of comparisons: model, arm, calls, rest_calls, verdict, and measures with measure, rest, arm, change, low, high and verdict."`
-	operator
+	edgeFlags
 }
 
 // Help is printed below the flags.
@@ -142,7 +142,7 @@ func (c *Canary) Run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return admin.RequestCanary(ctx, admin.CanaryOptions{
+	return admin.CompareCanary(ctx, admin.CanaryOptions{
 		Edge: c.edge(), Model: c.Model, JSON: c.Format == formatJSON, For: span,
 	}, os.Stdout)
 }
@@ -154,27 +154,27 @@ type Modes struct {
 	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
 }
 
-type mode struct {
+type modeFlags struct {
 	Who    string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: upstreams, each with name and was, its mode before; of ready without an upstream: status."`
-	operator
+	edgeFlags
 }
 
-func (m *mode) set(q admin.ModeRequest) ([]string, error) {
+func (m *modeFlags) setMode(q admin.ModeRequest) ([]string, error) {
 	q.Who = m.Who
-	return admin.RequestMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
+	return admin.ChangeMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
 }
 
-// out contains the flags for the commands that take upstreams out of service.
-type out struct {
-	mode
+// takeOutFlags contains the flags for the commands that take upstreams out of service.
+type takeOutFlags struct {
+	modeFlags
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
 	Wait     bool   `help:"Exit once no call of this edge is left there. Calls have timeouts.drain; Ctrl-C only ends the waiting."`
 	Force    bool   `help:"Do it even if a model is left without an engine that takes calls, which is otherwise refused."`
 }
 
-func (o *out) take(mode string) error {
-	names, err := o.set(admin.ModeRequest{Upstream: o.Upstream, Mode: mode, KeepLast: !o.Force})
+func (o *takeOutFlags) takeOutOfService(mode string) error {
+	names, err := o.setMode(admin.ModeRequest{Upstream: o.Upstream, Mode: mode, KeepLast: !o.Force})
 	if err != nil || !o.Wait {
 		return err
 	}
@@ -184,25 +184,25 @@ func (o *out) take(mode string) error {
 	if o.Format == formatJSON {
 		progress = os.Stderr
 	}
-	return admin.AwaitIdle(ctx, o.edge(), names, progress)
+	return admin.WaitIdle(ctx, o.edge(), names, progress)
 }
 
 // Drain takes an upstream out of service.
-type Drain struct{ out }
+type Drain struct{ takeOutFlags }
 
 // Run requests the mode.
-func (d *Drain) Run() error { return d.take("drain") }
+func (d *Drain) Run() error { return d.takeOutOfService("drain") }
 
 // Maintenance takes an upstream out of service and stops its probes.
-type Maintenance struct{ out }
+type Maintenance struct{ takeOutFlags }
 
 // Run requests the mode.
-func (m *Maintenance) Run() error { return m.take("maintenance") }
+func (m *Maintenance) Run() error { return m.takeOutOfService("maintenance") }
 
 // Ready checks whether an edge accepts requests. If an upstream is named, it lets that upstream
 // accept calls again.
 type Ready struct {
-	mode
+	modeFlags
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
@@ -210,10 +210,10 @@ type Ready struct {
 // returns an error if the edge is draining or does not respond.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
-		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})
+		_, err := r.setMode(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})
 		return err
 	}
-	if err := admin.RequestReady(r.edge()); err != nil || r.Format != formatJSON {
+	if err := admin.CheckReady(r.edge()); err != nil || r.Format != formatJSON {
 		return err
 	}
 	return printJSON(admin.Readiness{Status: "ready"})

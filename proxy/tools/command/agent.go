@@ -27,7 +27,7 @@ own configuration, which is not touched: the command line printed at the end nam
 // Run prints or writes the files.
 func (a *Agent) Run() error {
 	// The value is not printed, because it may be a key.
-	if !agent.IsVariable(a.KeyEnv, os.Environ()) {
+	if !agent.IsVariableName(a.KeyEnv, os.Environ()) {
 		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
 	home, err := os.UserHomeDir()

@@ -23,7 +23,7 @@ type Check struct {
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
 
-const stdin = "(standard input)"
+const stdinName = "(standard input)"
 
 // Run prints the result for each file, and prints where upstreams discover their engines.
 func (c *Check) Run() error {
@@ -41,7 +41,7 @@ func (c *Check) Run() error {
 	}
 	var all, refused config.Problems
 	for _, name := range c.Files {
-		f, problems, err := load(&name)
+		f, problems, err := loadConfig(&name)
 		if err != nil {
 			return err
 		}
@@ -53,55 +53,55 @@ func (c *Check) Run() error {
 			continue
 		}
 		for _, p := range problems {
-			fmt.Println(plaintext.Text(p.String()))
+			fmt.Println(plaintext.CleanText(p.String()))
 		}
 		fmt.Printf("%s: ok\n", name)
 		for i := range f.Upstreams {
-			if u := &f.Upstreams[i]; u.Discovery() != "" {
-				fmt.Println(plaintext.Text(fmt.Sprintf("upstream %s: its engines are %s", u.Name, u.Discovery())))
+			if u := &f.Upstreams[i]; u.DescribeDiscovery() != "" {
+				fmt.Println(plaintext.CleanText(fmt.Sprintf("upstream %s: its engines are %s", u.Name, u.DescribeDiscovery())))
 			}
 		}
 		for _, t := range config.Tags(f) {
-			fmt.Println(plaintext.Text(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
+			fmt.Println(plaintext.CleanText(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
 		}
 		for i := range f.Hooks {
-			if h := &f.Hooks[i]; h.ReadsPrompts() != "" {
-				fmt.Println(plaintext.Text(fmt.Sprintf("hook %s: receives %s", h.Name, h.ReadsPrompts())))
-			} else if h.Copies() != "" {
-				fmt.Println(plaintext.Text(fmt.Sprintf("hook %s: copies %s", h.Name, h.Copies())))
+			if h := &f.Hooks[i]; h.DescribePrompts() != "" {
+				fmt.Println(plaintext.CleanText(fmt.Sprintf("hook %s: receives %s", h.Name, h.DescribePrompts())))
+			} else if h.DescribeCopies() != "" {
+				fmt.Println(plaintext.CleanText(fmt.Sprintf("hook %s: copies %s", h.Name, h.DescribeCopies())))
 			}
 		}
 		if c.Against != "" {
-			if err := c.compare(f); err != nil {
+			if err := c.compareAgainst(f); err != nil {
 				return err
 			}
 		}
 	}
 	switch {
 	case c.Format != "text":
-		if err := c.write(os.Stdout, all); err != nil || len(refused) == 0 {
+		if err := c.writeFindings(os.Stdout, all); err != nil || len(refused) == 0 {
 			return err
 		}
-		return toldError{}
+		return reportedError{}
 	case len(refused) > 0:
 		return refused
 	}
 	return nil
 }
 
-// load reads a file, or standard input if *name is "-". For standard input, it changes *name to the
+// loadConfig reads a file, or standard input if *name is "-". For standard input, it changes *name to the
 // name for reports of problems. If the configuration is invalid, the returned file is nil.
-func load(name *string) (*config.File, config.Problems, error) {
+func loadConfig(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
-		f, problems := proxy.Load(*name)
+		f, problems := proxy.LoadConfig(*name)
 		return f, problems, nil
 	}
-	*name = stdin
+	*name = stdinName
 	src, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, problems := proxy.Parse(stdin, src)
+	f, problems := proxy.ParseConfig(stdinName, src)
 	return f, problems, nil
 }
 
@@ -114,7 +114,7 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-func (c *Check) write(w io.Writer, problems config.Problems) error {
+func (c *Check) writeFindings(w io.Writer, problems config.Problems) error {
 	out := make([]finding, len(problems))
 	for i, p := range problems {
 		level := "error"
@@ -153,17 +153,17 @@ var (
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with exit code 1 after its problems have been printed.
-type toldError struct{}
+// reportedError ends a command with exit code 1 after its problems have been printed.
+type reportedError struct{}
 
-func (toldError) Error() string { return "" }
+func (reportedError) Error() string { return "" }
 
-func (c *Check) compare(next *config.File) error {
-	old, problems := config.LoadValid(c.Against, engine.Known())
+func (c *Check) compareAgainst(next *config.File) error {
+	old, problems := config.LoadValid(c.Against, engine.KnownEngines())
 	if old == nil {
 		return problems
 	}
-	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
+	if exposed := next.CheckOpenPorts(old.Listen, old.Admin.Listen).Err(); exposed != nil {
 		return exposed // an edge running with the old file would reject the new one
 	}
 	return reload.WriteDiff(os.Stdout, old, next)

@@ -27,7 +27,7 @@ func (c *Completion) Help() string {
 // Run prints the script, which is generated from kong's grammar.
 func (c *Completion) Run(ctx *kong.Context) error {
 	var b strings.Builder
-	places := c.places(ctx.Model.Node)
+	places := c.completionNodes(ctx.Model.Node)
 	switch c.Shell {
 	case "bash":
 		writeShell(&b, places, bashFrame)
@@ -40,43 +40,43 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is a node in kong's grammar that a command line has reached.
-type place struct {
+// completionNode is a node in kong's grammar that a command line has reached.
+type completionNode struct {
 	// Commands typed so far, such as "bench run"; empty at the root.
-	path  string
-	words []word // possible next words other than flags: commands or values
-	flags []flag
-	kind  string // kind of the arguments: a kind of names, files, or empty
+	path         string
+	nextWords    []completionWord // possible next words other than flags: commands or values
+	flags        []completionFlag
+	argumentKind string // kind of the arguments: a kind of names, files, or empty
 }
 
-type word struct{ text, help string }
+type completionWord struct{ text, help string }
 
-type flag struct {
-	word
-	short  string // short flag, or empty
-	value  bool
-	values []string // allowed values; nil if any value is allowed
-	kind   string   // kind of the value, like place.kind
+type completionFlag struct {
+	completionWord
+	short      string // short flag, or empty
+	takesValue bool
+	values     []string // allowed values; nil if any value is allowed
+	valueKind  string   // kind of the value, like place.kind
 }
 
-// step returns the parent's path and the last word, joined with a slash, as in "bench/run".
-func (p *place) step() string {
+// caseLabel returns the parent's path and the last word, joined with a slash, as in "bench/run".
+func (p *completionNode) caseLabel() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places returns the places in a grammar, starting with the root. The words after a default command
+// completionNodes returns the places in a grammar, starting with the root. The words after a default command
 // are also offered after its parent.
-func (c *Completion) places(n *kong.Node) []place {
+func (c *Completion) completionNodes(n *kong.Node) []completionNode {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
-	here := place{path: path}
-	var below []place
+	here := completionNode{path: path}
+	var below []completionNode
 	for _, child := range n.Children {
 		if child.Hidden {
 			continue
 		}
-		here.words = append(here.words, word{text: child.Name, help: child.Help})
-		below = append(below, c.places(child)...)
+		here.nextWords = append(here.nextWords, completionWord{text: child.Name, help: child.Help})
+		below = append(below, c.completionNodes(child)...)
 	}
 	from := []*kong.Node{n}
 	if n.DefaultCmd != nil {
@@ -84,17 +84,17 @@ func (c *Completion) places(n *kong.Node) []place {
 	}
 	for _, from := range from {
 		for _, p := range from.Positional {
-			for _, v := range c.choices(p) {
-				here.words = append(here.words, word{text: v})
+			for _, v := range c.allowedValues(p) {
+				here.nextWords = append(here.nextWords, completionWord{text: v})
 			}
-			here.kind = cmp.Or(here.kind, kindOf(p))
+			here.argumentKind = cmp.Or(here.argumentKind, completionKind(p))
 		}
 		for _, f := range from.Flags {
 			if f.Hidden || f.Name == "help" && from != n {
 				continue
 			}
-			offered := flag{
-				word: word{"--" + f.Name, f.Help}, value: !f.IsBool(), values: c.choices(f.Value), kind: kindOf(f.Value),
+			offered := completionFlag{
+				completionWord: completionWord{"--" + f.Name, f.Help}, takesValue: !f.IsBool(), values: c.allowedValues(f.Value), valueKind: completionKind(f.Value),
 			}
 			if f.Short != 0 {
 				offered.short = "-" + string(f.Short)
@@ -102,10 +102,10 @@ func (c *Completion) places(n *kong.Node) []place {
 			here.flags = append(here.flags, offered)
 		}
 	}
-	return append([]place{here}, below...)
+	return append([]completionNode{here}, below...)
 }
 
-func (c *Completion) choices(v *kong.Value) []string {
+func (c *Completion) allowedValues(v *kong.Value) []string {
 	switch {
 	case v.Tag.Get("values") == "scenarios":
 		return c.Scenarios
@@ -115,28 +115,28 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns the kind of a value. The shell completes file names; the program completes all
+// completionKind returns the kind of a value. The shell completes file names; the program completes all
 // other kinds.
-func kindOf(v *kong.Value) string {
+func completionKind(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
 		return ""
 	case kind == "" && v.Tag.PlaceHolder == "FILE":
-		return files
+		return filesKind
 	default:
 		return kind
 	}
 }
 
-// files is the kind of values that the shell completes.
-const files = "files"
+// filesKind is the kind of values that the shell completes.
+const filesKind = "files"
 
-// frame is the text that differs between the scripts for bash and zsh.
-type frame struct{ head, end string }
+// scriptFrame is the text that differs between the scripts for bash and zsh.
+type scriptFrame struct{ head, end string }
 
 var (
 	// Readline splits words at = and :, so the script splits the line in its own way.
-	bashFrame = frame{
+	bashFrame = scriptFrame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
   local text="${COMP_LINE:0:COMP_POINT}" program="${COMP_WORDS[0]/#\~/$HOME}"
@@ -155,7 +155,7 @@ var (
 complete -o default -F _penstock penstock
 `,
 	}
-	zshFrame = frame{
+	zshFrame = scriptFrame{
 		`#compdef penstock
 _penstock() {
   local place="" offer="" flags="" kind="" word program="${words[1]/#\~/$HOME}"
@@ -169,8 +169,8 @@ compdef _penstock penstock
 	}
 )
 
-// asking is the part of a script that calls the program to get names.
-const asking = `  if [[ $current == -* ]]; then
+// requestNamesScript is the part of a script that calls the program to get names.
+const requestNamesScript = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
     offer="$offer $("$program" completion-values "$kind" -- "${line[@]}" 2>/dev/null)"
@@ -179,39 +179,39 @@ const asking = `  if [[ $current == -* ]]; then
   fi
 `
 
-func writeShell(b *strings.Builder, places []place, f frame) {
+func writeShell(b *strings.Builder, places []completionNode, f scriptFrame) {
 	b.WriteString(f.head)
 	b.WriteString("    case \"$place/$word\" in\n")
 	for _, p := range places[1:] {
-		fmt.Fprintf(b, "      %q) place=%q ;;\n", p.step(), p.path)
+		fmt.Fprintf(b, "      %q) place=%q ;;\n", p.caseLabel(), p.path)
 	}
 	b.WriteString("    esac\n  done\n  case \"$place\" in\n")
 	for _, p := range places {
 		var offer, flags []string
-		for _, w := range p.words {
+		for _, w := range p.nextWords {
 			offer = append(offer, w.text)
 		}
 		for _, f := range p.flags {
 			flags = append(flags, f.text)
 		}
 		fmt.Fprintf(b, "    %q) offer=%q flags=%q kind=%q ;;\n",
-			p.path, strings.Join(offer, " "), strings.Join(flags, " "), p.kind)
+			p.path, strings.Join(offer, " "), strings.Join(flags, " "), p.argumentKind)
 	}
 	b.WriteString("  esac\n  case \"$place/$previous\" in\n")
 	for _, p := range places {
 		for _, f := range p.flags {
-			if !f.value {
+			if !f.takesValue {
 				continue
 			}
 			at := fmt.Sprintf("%q", p.path+"/"+f.text)
 			if f.short != "" {
 				at += fmt.Sprintf("|%q", p.path+"/"+f.short)
 			}
-			fmt.Fprintf(b, "    %s) offer=%q flags=\"\" kind=%q ;;\n", at, strings.Join(f.values, " "), f.kind)
+			fmt.Fprintf(b, "    %s) offer=%q flags=\"\" kind=%q ;;\n", at, strings.Join(f.values, " "), f.valueKind)
 		}
 	}
 	b.WriteString("  esac\n")
-	b.WriteString(asking)
+	b.WriteString(requestNamesScript)
 	b.WriteString(f.end)
 }
 
@@ -231,36 +231,36 @@ function __penstock_at
     switch "$place/$word"
 `
 
-func writeFish(b *strings.Builder, places []place) {
+func writeFish(b *strings.Builder, places []completionNode) {
 	b.WriteString(fishHead)
 	for _, p := range places[1:] {
-		fmt.Fprintf(b, "      case %s\n        set place %s\n", quoteFish(p.step()), quoteFish(p.path))
+		fmt.Fprintf(b, "      case %s\n        set place %s\n", quoteFish(p.caseLabel()), quoteFish(p.path))
 	}
 	b.WriteString("    end\n" + "  end\n  test \"$place\" = \"$argv[1]\"\nend\n")
 	for _, p := range places {
 		at := "complete -c penstock -n " + quoteFish("__penstock_at "+quoteFish(p.path))
-		if p.kind != files {
+		if p.argumentKind != filesKind {
 			at += " -f"
 		}
-		for _, w := range p.words {
-			fmt.Fprintf(b, "%s -a %s -d %s\n", at, w.text, quoteFish(gistOf(w.help)))
+		for _, w := range p.nextWords {
+			fmt.Fprintf(b, "%s -a %s -d %s\n", at, w.text, quoteFish(firstSentence(w.help)))
 		}
-		if p.kind != "" && p.kind != files {
-			fmt.Fprintf(b, "%s -a %s\n", at, quoteFish("(__penstock_values "+p.kind+")"))
+		if p.argumentKind != "" && p.argumentKind != filesKind {
+			fmt.Fprintf(b, "%s -a %s\n", at, quoteFish("(__penstock_values "+p.argumentKind+")"))
 		}
 		at = strings.TrimSuffix(at, " -f")
 		for _, f := range p.flags {
-			fmt.Fprintf(b, "%s %s -d %s\n", at, f.fish(), quoteFish(gistOf(f.help)))
+			fmt.Fprintf(b, "%s %s -d %s\n", at, f.fishOptions(), quoteFish(firstSentence(f.help)))
 		}
 	}
 }
 
-func gistOf(help string) string {
+func firstSentence(help string) string {
 	help, _, _ = strings.Cut(help, ". ")
 	return help
 }
 
-func (f *flag) fish() string {
+func (f *completionFlag) fishOptions() string {
 	name := "-l " + strings.TrimPrefix(f.text, "--")
 	if f.short != "" {
 		name += " -s " + strings.TrimPrefix(f.short, "-")
@@ -268,9 +268,9 @@ func (f *flag) fish() string {
 	switch {
 	case len(f.values) > 0:
 		return name + " -x -a " + quoteFish(strings.Join(f.values, " "))
-	case f.kind != "" && f.kind != files:
-		return name + " -x -a " + quoteFish("(__penstock_values "+f.kind+")")
-	case f.value:
+	case f.valueKind != "" && f.valueKind != filesKind:
+		return name + " -x -a " + quoteFish("(__penstock_values "+f.valueKind+")")
+	case f.takesValue:
 		return name + " -r"
 	}
 	return name

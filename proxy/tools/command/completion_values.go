@@ -19,45 +19,45 @@ type CompletionValues struct {
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
 }
 
-// completionPatience is how long a user who has pressed Tab waits at most.
-const completionPatience = 300 * time.Millisecond
+// completionTimeout is how long a user who has pressed Tab waits at most.
+const completionTimeout = 300 * time.Millisecond
 
 // Run prints one name per line.
 func (c *CompletionValues) Run() error {
 	var names []string
 	switch c.Kind {
 	case "words":
-		names = explainable()
+		names = explainableNames()
 	default:
-		names = c.known()
+		names = c.knownNames()
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if typable(name) {
+		if isTypable(name) {
 			fmt.Fprintln(os.Stdout, name)
 		}
 	}
 	return nil
 }
 
-// known returns names from the running edge. If the edge does not respond, it returns names from
+// knownNames returns names from the running edge. If the edge does not respond, it returns names from
 // the configuration.
-func (c *CompletionValues) known() []string {
+func (c *CompletionValues) knownNames() []string {
 	edge := admin.Edge{
-		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
-		Token: c.given("", "PENSTOCK_ADMIN_TOKEN", "--token"), CACert: c.given("", "PENSTOCK_ADMIN_CACERT", "--cacert"),
+		Admin: c.flagValue("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
+		Token: c.flagValue("", "PENSTOCK_ADMIN_TOKEN", "--token"), CACert: c.flagValue("", "PENSTOCK_ADMIN_CACERT", "--cacert"),
 	}
-	if n, err := admin.AskNames(edge, completionPatience); err == nil {
+	if n, err := admin.FetchNames(edge, completionTimeout); err == nil {
 		if c.Kind == "models" {
 			return n.Models
 		}
 		return n.Upstreams
 	}
-	file := c.given("", "PENSTOCK_CONFIG", "--config", "-c")
+	file := c.flagValue("", "PENSTOCK_CONFIG", "--config", "-c")
 	if file == "" {
 		return nil
 	}
-	f, _ := config.LoadValid(file, engine.Known())
+	f, _ := config.LoadValid(file, engine.KnownEngines())
 	if f == nil {
 		return nil
 	}
@@ -77,9 +77,9 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the command line. If the flag is missing, it returns the
+// flagValue returns the value of a flag on the command line. If the flag is missing, it returns the
 // value of the environment variable or, if that is not set, usual.
-func (c *CompletionValues) given(usual, variable string, flags ...string) string {
+func (c *CompletionValues) flagValue(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
 		switch {
@@ -101,11 +101,11 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 	return usual
 }
 
-func explainable() (words []string) {
-	for _, row := range references() {
+func explainableNames() (words []string) {
+	for _, row := range referenceRows() {
 		words = append(words, row.name)
 		if row.isCode() {
-			words = append(words, statuses(row)...)
+			words = append(words, rowStatuses(row)...)
 		}
 		for i, r := range row.name {
 			if r == '.' { // a name before a dot is the name of a group of settings
@@ -116,9 +116,9 @@ func explainable() (words []string) {
 	return words
 }
 
-// typable reports whether a name can be typed on a command line without quotes. Engines choose
+// isTypable reports whether a name can be typed on a command line without quotes. Engines choose
 // model ids, so an id may contain characters that are special in a shell.
-func typable(name string) bool {
+func isTypable(name string) bool {
 	return name != "" && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))
 	})

@@ -19,7 +19,7 @@ import (
 
 // Doctor detects engines.
 type Doctor struct {
-	engineKey
+	engineKeyFlag
 	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000, or with --config names of its upstreams. Several make one configuration."`
 	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: report which engines its upstreams find ('resolve', 'kubernetes'), or why they find none."`
 	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
@@ -40,15 +40,15 @@ func (d *Doctor) Run() error {
 		return usageError("doctor: name the engines by their URLs, or give --config a file whose upstreams look for them")
 	}
 	if d.Config != "" {
-		f, problems := config.LoadValid(d.Config, engine.Known())
+		f, problems := config.LoadValid(d.Config, engine.KnownEngines())
 		if f == nil {
 			return problems
 		}
 		own, timeouts = f.Engines, &f.Timeouts
 		if len(d.URLs) == 0 {
-			return d.discover(f)
+			return d.printDiscovered(f)
 		}
-		if err := d.resolve(f.Upstreams); err != nil {
+		if err := d.resolveUpstreamNames(f.Upstreams); err != nil {
 			return err
 		}
 	}
@@ -57,15 +57,15 @@ func (d *Doctor) Run() error {
 	if d.Model != "" && !d.Try {
 		return usageError("doctor: --model is for --try")
 	}
-	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), &engine.DoctorOptions{
+	return engine.RunDoctor(ctx, plaintext.NewWriter(os.Stdout), &engine.DoctorOptions{
 		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.Format == formatJSON,
 		Timeouts: timeouts,
 	})
 }
 
-// resolve replaces each argument that is the name of an upstream with the upstream's URL. All other
+// resolveUpstreamNames replaces each argument that is the name of an upstream with the upstream's URL. All other
 // arguments must be hosts. An argument that resembles a name is an error.
-func (d *Doctor) resolve(all []config.Upstream) error {
+func (d *Doctor) resolveUpstreamNames(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {
 		names[i], urls[all[i].Name] = all[i].Name, all[i].URL
@@ -84,19 +84,19 @@ func (d *Doctor) resolve(all []config.Upstream) error {
 	return nil
 }
 
-func (d *Doctor) discover(f *config.File) error {
+func (d *Doctor) printDiscovered(f *config.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if d.Try || d.Model != "" {
 		return usageError("doctor: --try needs the URLs of the engines")
 	}
-	all := []*upstreams.Found{}
+	all := []*upstreams.DiscoveryResult{}
 	for i := range f.Upstreams {
 		if found := upstreams.Discover(ctx, &f.Upstreams[i], nil); found != nil {
 			all = append(all, found)
 		}
 	}
-	out := plaintext.Writer(os.Stdout)
+	out := plaintext.NewWriter(os.Stdout)
 	if d.Format == formatJSON {
 		if err := json.NewEncoder(out).Encode(all); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (d *Doctor) discover(f *config.File) error {
 	return nil
 }
 
-func printFound(out io.Writer, f *upstreams.Found) {
+func printFound(out io.Writer, f *upstreams.DiscoveryResult) {
 	if f.Trouble != "" {
 		fmt.Fprintf(out, "upstream %s: %s: nothing is found: %s\n", f.Upstream, f.Source, f.Trouble)
 		return

@@ -23,7 +23,7 @@ type Explain struct {
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a word of the log."`
 }
 
-func (r *explained) members() map[string]string {
+func (r *referenceRow) jsonMembers() map[string]string {
 	m := map[string]string{"name": r.name}
 	for i, column := range r.columns {
 		m[column] = r.cells[i]
@@ -31,7 +31,7 @@ func (r *explained) members() map[string]string {
 	return m
 }
 
-type explained struct {
+type referenceRow struct {
 	name    string // name without list markers
 	columns []string
 	cells   []string
@@ -45,30 +45,30 @@ var (
 	wordColumns    = []string{"meaning"}
 )
 
-func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
+func (r *referenceRow) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-func (r *explained) isWord() bool { return &r.columns[0] == &wordColumns[0] }
+func (r *referenceRow) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
 // wordSections are the sections of the log reference that explain words.
 var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
 
-func logWords() (rows []explained) {
+func logTerms() (rows []referenceRow) {
 	for _, name := range wordSections {
 		_, section, _ := strings.Cut(reference.Log, "\n## "+name+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
-		rows = append(rows, rowsOf(section, wordColumns)...)
+		rows = append(rows, parseTableRows(section, wordColumns)...)
 	}
 	return rows
 }
 
-var alertNamed = regexp.MustCompile(`Penstock[A-Z]\w+`)
+var alertNamePattern = regexp.MustCompile(`Penstock[A-Z]\w+`)
 
 // withAlerts adds the alerts mentioned in the rows, because the rows of alerts contain remedies.
-func withAlerts(rows, all []explained) []explained {
+func withAlerts(rows, all []referenceRow) []referenceRow {
 	var names []string
 	for i := range rows {
 		if rows[i].isWord() {
-			names = append(names, alertNamed.FindAllString(rows[i].cells[0], -1)...)
+			names = append(names, alertNamePattern.FindAllString(rows[i].cells[0], -1)...)
 		}
 	}
 	for i := range all {
@@ -79,29 +79,29 @@ func withAlerts(rows, all []explained) []explained {
 	return rows
 }
 
-func references() []explained {
-	all := slices.Concat(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns), logWords())
-	for _, d := range hook.Details() {
-		all = append(all, explained{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
+func referenceRows() []referenceRow {
+	all := slices.Concat(parseTableRows(reference.Errors, codeColumns), parseTableRows(config.Reference(), settingColumns), logTerms())
+	for _, d := range hook.AllDetails() {
+		all = append(all, referenceRow{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
 	}
-	alerts := proxy.Alerts()
+	alerts := proxy.AlertInstructions()
 	for _, name := range slices.Sorted(maps.Keys(alerts)) {
-		all = append(all, explained{name, alertColumns, []string{alerts[name]}})
+		all = append(all, referenceRow{name, alertColumns, []string{alerts[name]}})
 	}
 	return all
 }
 
-// mostWhole is the maximum number of rows that are printed in full. If there are more, each row is
+// maxFullRows is the maximum number of rows that are printed in full. If there are more, each row is
 // printed on one line.
-const mostWhole = 20
+const maxFullRows = 20
 
 // Run prints the rows about the word.
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
-	all := references()
-	rows := withAlerts(named(all, word), all)
-	if !slices.ContainsFunc(rows, func(r explained) bool { return !r.isWord() }) {
-		for _, row := range about(all, strings.ToLower(word)) {
+	all := referenceRows()
+	rows := withAlerts(rowsNamed(all, word), all)
+	if !slices.ContainsFunc(rows, func(r referenceRow) bool { return !r.isWord() }) {
+		for _, row := range rowsAbout(all, strings.ToLower(word)) {
 			// A word in the log, such as timeout, may also be part of a setting.
 			if !row.isWord() || rows == nil {
 				rows = append(rows, row)
@@ -114,24 +114,24 @@ func (e *Explain) Run() error {
 	if e.Format == formatJSON {
 		all := make([]map[string]string, len(rows))
 		for i := range rows {
-			all[i] = rows[i].members()
+			all[i] = rows[i].jsonMembers()
 		}
 		return printJSON(all)
 	}
 	for _, row := range rows {
-		if len(rows) <= mostWhole || row.name == word {
-			row.print()
+		if len(rows) <= maxFullRows || row.name == word {
+			row.printFull()
 			continue
 		}
-		fmt.Fprintf(os.Stdout, "%-36s  %s\n", row.name, row.gist())
+		fmt.Fprintf(os.Stdout, "%-36s  %s\n", row.name, row.summary())
 	}
-	if len(rows) > mostWhole {
+	if len(rows) > maxFullRows {
 		fmt.Fprintf(os.Stdout, "\n%d of them: penstock explain %s says more of one.\n", len(rows), rows[len(rows)-1].name)
 	}
 	return nil
 }
 
-func (r *explained) print() {
+func (r *referenceRow) printFull() {
 	fmt.Fprintln(os.Stdout, r.name)
 	for i, column := range r.columns {
 		if r.cells[i] != "" {
@@ -140,7 +140,7 @@ func (r *explained) print() {
 	}
 }
 
-func hintFor(all []explained, word string) string {
+func hintFor(all []referenceRow, word string) string {
 	var names []string
 	for _, row := range all {
 		names = append(names, row.name)
@@ -151,20 +151,20 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named returns the rows with this name, the rows below that name, and the error codes with this
+// rowsNamed returns the rows with this name, the rows below that name, and the error codes with this
 // status.
-func named(all []explained, word string) (rows []explained) {
+func rowsNamed(all []referenceRow, word string) (rows []referenceRow) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
-			row.isCode() && slices.Contains(statuses(row), word) {
+			row.isCode() && slices.Contains(rowStatuses(row), word) {
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
 
-// statuses returns the statuses in a row. In the Messages dialect, 502 to 504 become 529.
-func statuses(row explained) []string {
+// rowStatuses returns the statuses in a row. In the Messages dialect, 502 to 504 become 529.
+func rowStatuses(row referenceRow) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
 		all = append(all, "529")
@@ -172,20 +172,20 @@ func statuses(row explained) []string {
 	return all
 }
 
-// link matches a Markdown link, of which only the text is used.
-var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
+// markdownLink matches a Markdown link, of which only the text is used.
+var markdownLink = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
-func rowsOf(text string, columns []string) []explained {
-	var rows []explained
+func parseTableRows(text string, columns []string) []referenceRow {
+	var rows []referenceRow
 	for line := range strings.SplitSeq(text, "\n") {
 		cells := strings.Split(strings.ReplaceAll(strings.Trim(line, "|"), `\|`, "\x00"), "|")
 		name := strings.TrimSpace(cells[0])
 		if !strings.HasPrefix(line, "| `") {
 			continue
 		}
-		row := explained{columns: columns, name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
+		row := referenceRow{columns: columns, name: strings.ReplaceAll(strings.Trim(name, "`"), "[]", "")}
 		for _, cell := range cells[1:] {
-			cell = link.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
+			cell = markdownLink.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(cell), "\x00", "|"), "$1")
 			row.cells = append(row.cells, strings.ReplaceAll(cell, "`", ""))
 		}
 		if len(row.cells) == len(columns) {

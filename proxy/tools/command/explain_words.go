@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// meant maps common words, and terms used by other proxies, to our terms.
-var meant = map[string][]string{
+// synonyms maps common words, and terms used by other proxies, to our terms.
+var synonyms = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
 	"balancing":      {"policy"},
@@ -34,18 +34,18 @@ var meant = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// about returns the rows that match a common word in the singular or the plural. A setting matches
+// rowsAbout returns the rows that match a common word in the singular or the plural. A setting matches
 // if a part of its path equals or contains the word. An error code matches if its cause or remedy
 // contains the word.
-func about(all []explained, word string) (rows []explained) {
-	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
+func rowsAbout(all []referenceRow, word string) (rows []referenceRow) {
+	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, synonyms[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }
 	for _, row := range all {
 		switch {
 		case slices.ContainsFunc(strings.Split(row.name, "."), is),
 			slices.ContainsFunc(strings.FieldsFunc(row.name, notLetter), is),
-			row.isCode() && slices.ContainsFunc(statuses(row), is),
-			row.isCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], notWord), is):
+			row.isCode() && slices.ContainsFunc(rowStatuses(row), is),
+			row.isCode() && slices.ContainsFunc(strings.FieldsFunc(row.cells[1]+" "+row.cells[2], isWordSeparator), is):
 			rows = append(rows, row)
 		}
 	}
@@ -54,10 +54,10 @@ func about(all []explained, word string) (rows []explained) {
 
 func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// notWord reports whether r separates words in a sentence or parts of a path.
-func notWord(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
+// isWordSeparator reports whether r separates words in a sentence or parts of a path.
+func isWordSeparator(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
 
-func (r *explained) gist() string {
+func (r *referenceRow) summary() string {
 	text := r.cells[len(r.cells)-1]
 	if r.isCode() {
 		text = r.cells[0] + ": " + r.cells[1]

@@ -9,14 +9,14 @@ import (
 	"penstock/proxy/tools/local"
 )
 
-type engineKey struct {
+type engineKeyFlag struct {
 	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, if they need one; clients have another. Other users of the machine can see arguments, but not the variable."`
 }
 
-// named returns the engines at the given URLs. A configuration refers to the engines' key through
+// localEngines returns the engines at the given URLs. A configuration refers to the engines' key through
 // an environment variable. If the key was given in a flag, named therefore sets this variable for
 // the process.
-func (k engineKey) named(urls []string) (local.Engines, error) {
+func (k engineKeyFlag) localEngines(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {
 			return local.Engines{}, err
@@ -27,7 +27,7 @@ func (k engineKey) named(urls []string) (local.Engines, error) {
 
 // Init writes a first configuration.
 type Init struct {
-	engineKey
+	engineKeyFlag
 	URLs   []string `arg:"" optional:"" name:"url" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Without one they are looked for on the usual ports of this machine."`
 	From   string   `placeholder:"FILE" help:"Convert a configuration of LiteLLM's proxy, and say what has no counterpart; - is standard input. Engines are not asked."`
 	Output string   `short:"o" default:"edge.yaml" placeholder:"FILE" help:"File to write (default: ${default}); - is standard output. A file that exists is left as it is."`
@@ -44,14 +44,14 @@ head of the new file and on standard error. Variables stay variables, and keys o
 
 // Run writes the file.
 func (i *Init) Run() error {
-	to := local.Toward{File: i.Output, Out: os.Stdout, Notes: os.Stderr}
+	to := local.Destination{File: i.Output, Out: os.Stdout, Notes: os.Stderr}
 	if i.From != "" {
 		if len(i.URLs) > 0 {
 			return usageError("init: --from reads the engines from a file: leave the URLs out")
 		}
 		return local.Import(i.From, to)
 	}
-	engines, err := i.named(i.URLs)
+	engines, err := i.localEngines(i.URLs)
 	if err != nil {
 		return err
 	}

@@ -31,60 +31,60 @@ type Key struct {
 	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
 }
 
-type keyStore struct {
+type keyStoreFlags struct {
 	Store  bool   `help:"Of the fleet's store, which --config names."`
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-const storePatience = 10 * time.Second
+const storeTimeout = 10 * time.Second
 
-// open connects to the store. The caller must call done at the end.
-func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(), err error) {
+// openWriter connects to the store. The caller must call done at the end.
+func (k *keyStoreFlags) openWriter() (w *keystore.Writer, ctx context.Context, done func(), err error) {
 	if k.Config == "" {
 		return nil, nil, nil, usageError("key: --store needs the --config that names the store")
 	}
-	f, problems := config.LoadValid(k.Config, engine.Known())
+	f, problems := config.LoadValid(k.Config, engine.KnownEngines())
 	if f == nil {
 		return nil, nil, nil, problems
 	}
-	if w, err = proxy.OpenKeys(f); err != nil {
+	if w, err = proxy.OpenKeyWriter(f); err != nil {
 		return nil, nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// given is the value of a flag that may be omitted but must not be empty. An empty value may come
+// nonEmptyValue is the value of a flag that may be omitted but must not be empty. An empty value may come
 // from an unset variable in a script, and would remove a limit without notice.
-type given string
+type nonEmptyValue string
 
-func (g *given) UnmarshalText(text []byte) error {
+func (g *nonEmptyValue) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return errors.New("the value is empty: leave the flag out for a key without it")
 	}
-	*g = given(text)
+	*g = nonEmptyValue(text)
 	return nil
 }
 
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
-	Expires given             `placeholder:"TIME" help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	Expires nonEmptyValue     `placeholder:"TIME" help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
 
-	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
-	RPM         given    `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
-	TPM         given    `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
-	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
+	Operations  []string      `help:"Operations that the key may use; all, if it is left out."`
+	RPM         nonEmptyValue `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
+	TPM         nonEmptyValue `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
+	Concurrency nonEmptyValue `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts copies the values of the short flags to Limits. It rejects empty values.
-func (k *keyRights) shorts() error {
+// mergeShortFlags copies the values of the short flags to Limits. It rejects empty values.
+func (k *keyRights) mergeShortFlags() error {
 	for limit, value := range k.Limits {
 		if value == "" {
 			return usageError("--limits " + limit + "=: the value is empty: give a number, or leave the limit out")
 		}
 	}
-	for limit, n := range map[string]given{
+	for limit, n := range map[string]nonEmptyValue{
 		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
 	} {
 		if n != "" {
@@ -97,7 +97,7 @@ func (k *keyRights) shorts() error {
 	return nil
 }
 
-func (k *keyRights) members(id string) map[string]any {
+func (k *keyRights) requestMembers(id string) map[string]any {
 	fields := map[string]any{"id": id, "models": k.Models}
 	if len(k.Operations) > 0 {
 		fields["operations"] = k.Operations
@@ -126,18 +126,18 @@ type keyCreate struct {
 	Group  string `placeholder:"GROUP" help:"Group of the file's groups whose limits the key shares."`
 	Weight int    `placeholder:"N" help:"The key's share when calls wait for slots."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: the key's entry, and key, its secret."`
-	operator
+	edgeFlags
 }
 
-func (k *keyCreate) Help() string { return runTimeHelp }
+func (k *keyCreate) Help() string { return runtimeKeysHelp }
 
-const runTimeHelp = `The edge keeps such keys in the file admin.keys.file, or in the fleet's store where there is fleet.keys. It asks for admin.token, or for a token of admin.tokens with the role keys.`
+const runtimeKeysHelp = `The edge keeps such keys in the file admin.keys.file, or in the fleet's store where there is fleet.keys. It asks for admin.token, or for a token of admin.tokens with the role keys.`
 
 func (k *keyCreate) Run() error {
-	if err := k.shorts(); err != nil {
+	if err := k.mergeShortFlags(); err != nil {
 		return err
 	}
-	fields := k.members(k.ID)
+	fields := k.requestMembers(k.ID)
 	if k.Class != "" {
 		fields["class"] = k.Class
 	}
@@ -154,17 +154,17 @@ type keyRotate struct {
 	ID      string        `arg:"" name:"id" help:"Id of the key."`
 	Overlap time.Duration `default:"24h" help:"How long its present secrets stay valid; 0s: they end at once."`
 	Format  string        `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: the key's entry, and key, its secret."`
-	operator
+	edgeFlags
 }
 
-func (k *keyRotate) Help() string { return runTimeHelp }
+func (k *keyRotate) Help() string { return runtimeKeysHelp }
 
 func (k *keyRotate) Run() error {
 	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Rotate(k.ID, k.Overlap, os.Stdout)
 }
 
 type keyNew struct {
-	keyStore
+	keyStoreFlags
 	Name string `help:"Id of the key in the configuration and the log." default:"new-key"`
 	keyRights
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: key, its hash and, where they are printed, lines for keys: in the configuration."`
@@ -176,14 +176,14 @@ func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
 	}
-	if err := k.shorts(); err != nil {
+	if err := k.mergeShortFlags(); err != nil {
 		return err
 	}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		return err
 	}
-	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Operations, string(k.Expires), k.Limits, engine.Known())
+	lines, err := auth.KeyConfigYAML(k.Name, hash, k.Models, k.Operations, string(k.Expires), k.Limits, engine.KnownEngines())
 	if err != nil {
 		return usageError("--" + err.Error())
 	}
@@ -191,34 +191,34 @@ func (k *keyNew) Run() error {
 		if err := appendKey(k.Append, lines); err != nil {
 			return fmt.Errorf("key new: %s: %w", k.Append, err)
 		}
-		err := k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored, in "+plaintext.Line(k.Append)+".")
-		warnOfKey(k.Append, k.Name)
+		err := k.print(createdKey{Key: plain, Hash: hash}, "only its hash is stored, in "+plaintext.CleanLine(k.Append)+".")
+		printKeyWarnings(k.Append, k.Name)
 		return err
 	}
 	if !k.Store {
-		return k.print(madeKey{plain, hash, lines}, "only its hash is stored. Lines for `keys:` in the configuration:")
+		return k.print(createdKey{plain, hash, lines}, "only its hash is stored. Lines for `keys:` in the configuration:")
 	}
-	w, ctx, done, err := k.open()
+	w, ctx, done, err := k.openWriter()
 	if err != nil {
 		return err
 	}
 	defer done()
-	fields := k.members(k.Name)
+	fields := k.requestMembers(k.Name)
 	fields["hash"] = hash
 	if err := w.Add(ctx, fields); err != nil {
 		return fmt.Errorf("key new: %w", err)
 	}
-	return k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
+	return k.print(createdKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
 }
 
-// madeKey is the JSON output for a new key, or for its hash only.
-type madeKey struct {
+// createdKey is the JSON output for a new key, or for its hash only.
+type createdKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
 	Lines string `json:"lines,omitempty"` // YAML lines for the keys section of the configuration
 }
 
-func (k *keyNew) print(made madeKey, note string) error {
+func (k *keyNew) print(made createdKey, note string) error {
 	if k.Format == formatJSON {
 		return printJSON(made)
 	}
@@ -259,10 +259,10 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// warnOfKey prints the warnings about a key that `penstock check` would print, if the file is a
+// printKeyWarnings prints the warnings about a key that `penstock check` would print, if the file is a
 // configuration.
-func warnOfKey(name, id string) {
-	f, problems := config.LoadValid(name, engine.Known())
+func printKeyWarnings(name, id string) {
+	f, problems := config.LoadValid(name, engine.KnownEngines())
 	if f == nil {
 		return // the file is a keys_file or has problems
 	}
@@ -270,25 +270,25 @@ func warnOfKey(name, id string) {
 	at := "keys[" + strconv.Itoa(n) + "]."
 	for _, p := range problems {
 		if p.Warning && strings.HasPrefix(p.Path, at) {
-			fmt.Fprintln(os.Stderr, "penstock:", plaintext.Text(p.String()))
+			fmt.Fprintln(os.Stderr, "penstock:", plaintext.CleanText(p.String()))
 		}
 	}
 }
 
 type keyRevoke struct {
-	keyStore
+	keyStoreFlags
 	ID     string `arg:"" name:"id" help:"Id of the key."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: id, revoked and note."`
-	operator
+	edgeFlags
 }
 
-func (k *keyRevoke) Help() string { return runTimeHelp }
+func (k *keyRevoke) Help() string { return runtimeKeysHelp }
 
 func (k *keyRevoke) Run() error {
 	if !k.Store {
 		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Revoke(k.ID, os.Stdout)
 	}
-	w, ctx, done, err := k.open()
+	w, ctx, done, err := k.openWriter()
 	if err != nil {
 		return err
 	}
@@ -305,19 +305,19 @@ func (k *keyRevoke) Run() error {
 }
 
 type keyList struct {
-	keyStore
+	keyStoreFlags
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: keys, each with id, source, active, models, operations, limits and more, never a secret or a hash."`
-	operator
+	edgeFlags
 }
 
 func (k *keyList) Run() error {
 	switch {
 	case !k.Store && k.Config != "":
-		return k.ofFile()
+		return k.listConfigKeys()
 	case !k.Store:
 		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).List(os.Stdout)
 	}
-	w, ctx, done, err := k.open()
+	w, ctx, done, err := k.openWriter()
 	if err != nil {
 		return err
 	}
@@ -331,20 +331,20 @@ func (k *keyList) Run() error {
 
 const sourceStore = "store"
 
-func (k *keyList) print(all []keystore.Listed, source string) error {
+func (k *keyList) print(all []keystore.ListedKey, source string) error {
 	if k.Format == formatJSON {
 		list := struct {
 			Keys []listedKey `json:"keys"`
 		}{Keys: []listedKey{}}
 		for i := range all {
-			view := admin.ViewOf(&all[i].Key, source)
+			view := admin.NewKeyView(&all[i].Key, source)
 			view.Active = view.Active && !all[i].Revoked && all[i].Trouble == ""
 			list.Keys = append(list.Keys, listedKey{view, all[i].Revoked, all[i].Trouble})
 		}
 		return printJSON(list)
 	}
 	for i := range all {
-		fmt.Println(plaintext.Text(all[i].String()))
+		fmt.Println(plaintext.CleanText(all[i].String()))
 	}
 	return nil
 }
@@ -355,12 +355,12 @@ type listedKey struct {
 	Trouble string `json:"trouble,omitempty"` // why edges reject the entry; empty if they accept it
 }
 
-func (k *keyList) ofFile() error {
-	f, problems := config.LoadValid(k.Config, engine.Known())
+func (k *keyList) listConfigKeys() error {
+	f, problems := config.LoadValid(k.Config, engine.KnownEngines())
 	if f == nil {
 		return problems
 	}
-	all := make([]keystore.Listed, len(f.Keys))
+	all := make([]keystore.ListedKey, len(f.Keys))
 	for i := range f.Keys {
 		all[i].Key = f.Keys[i]
 	}
@@ -382,9 +382,9 @@ func (k *keyHash) Run() error {
 	if auth.Guessable(plain) {
 		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed from its hash, or by trying often enough. Use `penstock key new`, or 20 random characters or more.")
 	}
-	hash := auth.Hash(plain)
+	hash := auth.HashKey(plain)
 	if k.Format == formatJSON {
-		return printJSON(madeKey{Hash: hash})
+		return printJSON(createdKey{Hash: hash})
 	}
 	fmt.Println(hash)
 	return nil

@@ -13,7 +13,7 @@ import (
 
 // Serve runs the edge.
 type Serve struct {
-	engineKey
+	engineKeyFlag
 	Config    *string  `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration file (YAML). See 'penstock check --example'."`
 	Engine    []string `placeholder:"URL" sep:"none" help:"Serve this engine, without a file, for a key that is made for the run; can be repeated."`
 	SharePort bool     `env:"PENSTOCK_SHARE_PORT" help:"Let a second penstock listen on the same ports (SO_REUSEPORT), for an upgrade without a gap. Both need it."`
@@ -43,35 +43,35 @@ func (s *Serve) Run() error {
 	if s.Config != nil && *s.Config == "" {
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
-	if err := s.forAFile(); err != nil {
+	if err := s.rejectFileSettings(); err != nil {
 		return err
 	}
-	engines, err := s.named(s.Engine)
+	engines, err := s.localEngines(s.Engine)
 	if err != nil {
 		return err
 	}
-	at, err := s.place()
+	at, err := s.listenOptions()
 	if err != nil {
 		return err
 	}
-	end := proxy.OnSignals(os.Exit)
+	end := proxy.HandleSignals(os.Exit)
 	defer end.Stop()
 	if s.Config == nil {
 		return local.Serve(end, os.Stdout, engines, at, s.Simulator)
 	}
 	name := *s.Config
-	f, problems := proxy.Load(name)
+	f, problems := proxy.LoadConfig(name)
 	if f == nil {
 		return problems
 	}
 	if f.Log.Format == config.LogFormatConsole {
 		for _, p := range problems {
-			fmt.Fprintln(os.Stderr, plaintext.Text(p.String()))
+			fmt.Fprintln(os.Stderr, plaintext.CleanText(p.String()))
 		}
 		problems = nil
 	}
 	return proxy.Run(end, proxy.RunOptions{
-		Config: f, Warnings: problems, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
+		Config: f, Warnings: problems, SharePort: s.SharePort, Load: proxy.ConfigReloader(name), Parse: proxy.SiblingConfigParser(name),
 		Ready: func(public, admin string) {
 			if !strings.HasPrefix(public, "unix:") {
 				public += "/v1"
@@ -81,8 +81,8 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile rejects flags for settings that belong in the configuration file if such a file is used.
-func (s *Serve) forAFile() error {
+// rejectFileSettings rejects flags for settings that belong in the configuration file if such a file is used.
+func (s *Serve) rejectFileSettings() error {
 	if s.Config == nil {
 		return nil
 	}
@@ -106,11 +106,11 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place returns the addresses for an edge without a configuration file. The generated configuration
+// listenOptions returns the addresses for an edge without a configuration file. The generated configuration
 // refers to the admin token through an environment variable. If the token was given in a flag,
 // place therefore sets this variable for the process.
-func (s *Serve) place() (local.Place, error) {
-	at := local.Place{
+func (s *Serve) listenOptions() (local.ListenOptions, error) {
+	at := local.ListenOptions{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,
 	}
 	if s.AdminToken == "" || s.Config != nil {

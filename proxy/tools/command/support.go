@@ -28,7 +28,7 @@ listed, so that you can look before you send it. The log is not part of it: add 
 // Run writes the bundle and lists its contents.
 func (s *Support) Run() error {
 	now := time.Now()
-	return support.Write(&support.Options{
+	return support.WriteBundle(&support.Options{
 		Config: s.Config, Edge: admin.Edge{Admin: s.Admin, Token: s.Token, CACert: s.CACert}, Now: now, Environ: os.Environ(),
 		Output: cmp.Or(s.Output, "penstock-support-"+now.Format("20060102-150405")+".tar.gz"),
 	}, os.Stdout)

@@ -27,8 +27,8 @@ const (
 	ExitUsage  = 2
 )
 
-// Report prints an error for an operator to w and returns the exit code.
-func Report(w io.Writer, err error) int {
+// ReportError prints an error for an operator to w and returns the exit code.
+func ReportError(w io.Writer, err error) int {
 	code := exitFailed
 	var own interface{ ExitCode() int }
 	if errors.As(err, &own) {
@@ -40,24 +40,24 @@ func Report(w io.Writer, err error) int {
 	// The error has already been logged.
 	case errors.As(err, &told) && told.Logged():
 	case errors.As(err, &problems): // each line starts with a position in a file, as editors expect
-		fmt.Fprintln(w, plaintext.Text(text))
+		fmt.Fprintln(w, plaintext.CleanText(text))
 	case text != "":
-		for _, e := range joined(err) {
-			fmt.Fprintln(w, "penstock:", plaintext.Text(e.Error()))
+		for _, e := range splitErrors(err) {
+			fmt.Fprintln(w, "penstock:", plaintext.CleanText(e.Error()))
 		}
 	}
 	return code
 }
 
-func joined(err error) []error {
+func splitErrors(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
 	}
 	return []error{err}
 }
 
-// Customary replaces the common forms `help COMMAND…` and `--version` with ours.
-func Customary(args []string) []string {
+// NormalizeArgs replaces the common forms `help COMMAND…` and `--version` with ours.
+func NormalizeArgs(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
 		return append(append([]string(nil), args[1:]...), "--help")
@@ -67,16 +67,16 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown rejects a first word that is not a command. kong would treat the word as an argument of
+// RejectUnknownCommand rejects a first word that is not a command. kong would treat the word as an argument of
 // serve, and would not suggest a command.
-func Unknown(args []string, commands []*kong.Node) error {
+func RejectUnknownCommand(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
 	}
 	var names []string
 	for _, c := range commands {
 		if c.Name == args[0] {
-			return slipOfSubcommand(args[1:], c)
+			return checkSubcommand(args[1:], c)
 		}
 		if !c.Hidden {
 			names = append(names, c.Name)
@@ -93,9 +93,9 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand rejects a word that resembles a subcommand. kong would treat the word as an
+// checkSubcommand rejects a word that resembles a subcommand. kong would treat the word as an
 // argument of the default subcommand.
-func slipOfSubcommand(args []string, command *kong.Node) error {
+func checkSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
 	}
@@ -115,32 +115,32 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 }
 
 var (
-	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
-	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
-	unknownFlag  = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
-	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
+	missingValue     = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
+	notInEnum        = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
+	unknownFlag      = regexp.MustCompile(`^unknown flag (-\S+?)(?:, did you mean .*)?$`)
+	missingArguments = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
-// PlainUsage rewrites errors from kong for users.
-func PlainUsage(err error) error {
+// RewriteUsageError rewrites errors from kong for users.
+func RewriteUsageError(err error) error {
 	if err == nil {
 		return nil
 	}
 	if m := missingValue.FindStringSubmatch(err.Error()); m != nil {
 		return usageError(m[1] + " needs a value behind it")
 	}
-	if m := noneOfSet.FindStringSubmatch(err.Error()); m != nil {
+	if m := notInEnum.FindStringSubmatch(err.Error()); m != nil {
 		var words []string
 		for word := range strings.SplitSeq(m[2], ",") {
 			words = append(words, strings.Trim(word, `"`))
 		}
-		return usageError(fmt.Sprintf("%s: %q is not among its values%s", m[1], m[3], suggest.Choice(m[3], words)))
+		return usageError(fmt.Sprintf("%s: %q is not among its values%s", m[1], m[3], suggest.ChoiceHint(m[3], words)))
 	}
-	if m := missingWords.FindStringSubmatch(err.Error()); m != nil {
-		return usageError(leftOut(err, m[1]))
+	if m := missingArguments.FindStringSubmatch(err.Error()); m != nil {
+		return usageError(missingArgumentText(err, m[1]))
 	}
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil && serves(err) && flagsOfOthers[m[1]] != "" {
-		return usageError("serve has no " + m[1] + ": " + flagsOfOthers[m[1]])
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil && isServeError(err) && otherServersFlags[m[1]] != "" {
+		return usageError("serve has no " + m[1] + ": " + otherServersFlags[m[1]])
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "unexpected argument "); ok &&
 		(strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) {
@@ -149,8 +149,8 @@ func PlainUsage(err error) error {
 	return err
 }
 
-// flagsOfOthers maps flags of other model servers to advice about serve.
-var flagsOfOthers = map[string]string{
+// otherServersFlags maps flags of other model servers to advice about serve.
+var otherServersFlags = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"--host":       "write --listen HOST:PORT",
@@ -169,7 +169,7 @@ var flagsOfOthers = map[string]string{
 	"--workers":    "one process uses all processors that it has",
 }
 
-func serves(err error) bool {
+func isServeError(err error) bool {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil {
 		return false
@@ -178,8 +178,8 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut describes the missing part of a command line in the words of the command's help.
-func leftOut(err error, missing string) string {
+// missingArgumentText describes the missing part of a command line in the words of the command's help.
+func missingArgumentText(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {
 		return err.Error()

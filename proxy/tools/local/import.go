@@ -13,11 +13,11 @@ import (
 
 // Import converts another program's configuration, writes the result, and prints notes about
 // settings that have no counterpart. It does not overwrite an existing file.
-func Import(from string, to Toward) error {
-	if err := to.check(); err != nil {
+func Import(from string, to Destination) error {
+	if err := to.checkWritable(); err != nil {
 		return err
 	}
-	src, err := readForeign(&from)
+	src, err := readSource(&from)
 	if err != nil {
 		return err
 	}
@@ -25,16 +25,16 @@ func Import(from string, to Toward) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	unset, end, err := setForNow(made.Variables)
+	unset, end, err := setPlaceholders(made.Variables)
 	defer end()
 	if err != nil {
 		return err
 	}
-	f, problems := config.ParseValid(to.File, made.Text, engine.Known())
+	f, problems := config.ParseValid(to.File, made.Text, engine.KnownEngines())
 	if f == nil {
 		return fmt.Errorf("the conversion of %s is not a valid configuration: %w", from, problems)
 	}
-	if err := to.save(made.Text); err != nil {
+	if err := to.writeConfig(made.Text); err != nil {
 		return err
 	}
 	fmt.Fprintf(to.Notes, "From      a configuration of %s\n", made.Program)
@@ -44,13 +44,13 @@ func Import(from string, to Toward) error {
 	for _, name := range unset {
 		fmt.Fprintf(to.Notes, "Set       %s, which the configuration names and which is not set here\n", name)
 	}
-	to.tell(to.notes(), f, made.NewKey)
+	to.printSummary(to.notesWriter(), f, made.NewKey)
 	return nil
 }
 
-// readForeign reads a file, or standard input if *from is "-". For standard input, it changes *from
+// readSource reads a file, or standard input if *from is "-". For standard input, it changes *from
 // to the name for error messages.
-func readForeign(from *string) ([]byte, error) {
+func readSource(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
 		return strictyaml.ReadRegular(*from, most)
@@ -63,10 +63,10 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow sets unset environment variables to a placeholder until end is called, so that a
+// setPlaceholders sets unset environment variables to a placeholder until end is called, so that a
 // configuration that refers to them can be read. It returns the names of the variables that were
 // unset.
-func setForNow(names []string) (unset []string, end func(), err error) {
+func setPlaceholders(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {
 			_ = os.Unsetenv(name)

@@ -33,8 +33,8 @@ seal: { keys: [%q] }
 # In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
 `
 
-// Toward describes where a new configuration is written.
-type Toward struct {
+// Destination describes where a new configuration is written.
+type Destination struct {
 	File string // "-" means Out
 	Out  io.Writer
 	// Receives other messages if the configuration is written to Out.
@@ -44,12 +44,12 @@ type Toward struct {
 // Init writes a configuration for the engines that respond, with new seal keys, a new API key and a
 // new admin token. It prints the key and the token once, and lists the engines that do not respond.
 // It fails if no engine responds. It does not overwrite an existing file.
-func Init(ctx context.Context, named Engines, to Toward) error {
-	notes := to.notes()
-	if err := to.check(); err != nil { // checked before engines are queried; see also write
+func Init(ctx context.Context, named Engines, to Destination) error {
+	notes := to.notesWriter()
+	if err := to.checkWritable(); err != nil { // checked before engines are queried; see also write
 		return err
 	}
-	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
+	engines, missing, err := named.detectEngines(ctx, plaintext.NewWriter(notes))
 	if err != nil {
 		return err
 	}
@@ -65,39 +65,39 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	}
 	token, sealKey := rand.Text(), make([]byte, 32)
 	rand.Read(sealKey)
-	text, err := configuration(fmt.Sprintf(initHead, token, hash, base64.StdEncoding.EncodeToString(sealKey)), engines)
+	text, err := renderConfig(fmt.Sprintf(initHead, token, hash, base64.StdEncoding.EncodeToString(sealKey)), engines)
 	if err != nil {
 		return err
 	}
-	f, problems := config.ParseValid(to.File, text, engine.Known())
+	f, problems := config.ParseValid(to.File, text, engine.KnownEngines())
 	if f == nil {
 		return problems
 	}
-	if err := to.save(text); err != nil {
+	if err := to.writeConfig(text); err != nil {
 		return err
 	}
 	for _, m := range missing {
-		fmt.Fprintf(notes, "Left out  %s\n", plaintext.Line(m.Error()))
+		fmt.Fprintf(notes, "Left out  %s\n", plaintext.CleanLine(m.Error()))
 	}
-	to.tell(notes, f, key)
+	to.printSummary(notes, f, key)
 	fmt.Fprintf(notes, "Operate   export PENSTOCK_ADMIN_TOKEN=%s   (admin.token, for penstock top, drain and the like)\n", token)
 	return nil
 }
 
-func (to Toward) notes() io.Writer {
+func (to Destination) notesWriter() io.Writer {
 	if to.File == "-" {
 		return to.Notes
 	}
 	return to.Out
 }
 
-// check returns an error if it is certain that the file cannot be created.
-func (to Toward) check() error {
+// checkWritable returns an error if it is certain that the file cannot be created.
+func (to Destination) checkWritable() error {
 	if to.File == "-" {
 		return nil
 	}
 	if _, err := os.Lstat(to.File); err == nil {
-		return taken(to.File)
+		return fileExistsError(to.File)
 	}
 	folder := filepath.Dir(to.File)
 	switch at, err := os.Stat(folder); {
@@ -109,38 +109,38 @@ func (to Toward) check() error {
 	return nil
 }
 
-func (to Toward) save(text []byte) error {
+func (to Destination) writeConfig(text []byte) error {
 	if to.File == "-" {
 		_, err := to.Out.Write(text)
 		return err
 	}
-	return write(to.File, text)
+	return createFile(to.File, text)
 }
 
-// tell describes a new configuration. If the key is new, it prints the key.
-func (to Toward) tell(notes io.Writer, f *config.File, key string) {
-	fmt.Fprintf(notes, "%s, %s\n", counted(len(f.Upstreams), "upstream"), counted(len(f.Models), "model"))
+// printSummary describes a new configuration. If the key is new, it prints the key.
+func (to Destination) printSummary(notes io.Writer, f *config.File, key string) {
+	fmt.Fprintf(notes, "%s, %s\n", pluralize(len(f.Upstreams), "upstream"), pluralize(len(f.Models), "model"))
 	if key != "" {
 		fmt.Fprintf(notes, "API key   %s   (shown this once: the configuration has its hash)\n", key)
 	}
 	if to.File != "-" {
-		name := plaintext.Line(to.File)
+		name := plaintext.CleanLine(to.File)
 		fmt.Fprintf(notes, "Written   %s\nNext      penstock serve --config %s\n", name, name)
 	}
 }
 
-func counted(n int, what string) string {
+func pluralize(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// write creates a new file that only its owner can read.
-func write(name string, text []byte) error {
+// createFile creates a new file that only its owner can read.
+func createFile(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return taken(name)
+		return fileExistsError(name)
 	} else if err != nil {
 		return err
 	}
@@ -148,6 +148,6 @@ func write(name string, text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func taken(name string) error {
+func fileExistsError(name string) error {
 	return fmt.Errorf("%s exists and is left as it is: name another file with --output, or print to the terminal with --output -", name)
 }

@@ -23,7 +23,7 @@ func TestInitWithoutAFolder(t *testing.T) {
 		filepath.Join(file, "edge.yaml"):        file + " is a file, not a folder",
 		file:                                    file + " exists and is left as it is",
 	} {
-		to := Toward{File: name, Out: io.Discard, Notes: io.Discard}
+		to := Destination{File: name, Out: io.Discard, Notes: io.Discard}
 		for what, err := range map[string]error{
 			"init":   Init(t.Context(), Engines{URLs: []string{"http://127.0.0.1:1"}}, to),
 			"import": Import(filepath.Join(dir, "nothing"), to),
@@ -43,7 +43,7 @@ func TestTellCounts(t *testing.T) {
 		"2 upstreams, 0 models\n": {Upstreams: make([]config.Upstream, 2)},
 	} {
 		var notes strings.Builder
-		Toward{File: "-"}.tell(&notes, &f, "")
+		Destination{File: "-"}.printSummary(&notes, &f, "")
 		if notes.String() != want {
 			t.Errorf("%q, want %q", notes.String(), want)
 		}

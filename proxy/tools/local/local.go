@@ -27,14 +27,14 @@ type Engines struct {
 // Serve serves engines until end starts the shutdown. If no engine is named or found, it serves the
 // engine at the URL returned by simulator. It prints to out what it serves.
 func Serve(
-	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
+	end *proxy.Shutdown, out io.Writer, named Engines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {
-	end.AlsoHangup()
+	end.HandleHangup()
 	public, admin, err := at.addresses()
 	if err != nil {
 		return err
 	}
-	engines, err := named.findAll(end.Context, out)
+	engines, err := named.detectAll(end.Context, out)
 	if err != nil {
 		return err
 	}
@@ -46,38 +46,38 @@ func Serve(
 		defer stop()
 		fmt.Fprintln(out,
 			"No engine was found on the usual ports of this machine, so the bundled simulator was started.")
-		if engines, err = (Engines{URLs: []string{url}}).findAll(end.Context, out); err != nil {
+		if engines, err = (Engines{URLs: []string{url}}).detectAll(end.Context, out); err != nil {
 			return err
 		}
 	}
-	key, err := at.key()
+	key, err := at.loadOrCreateKey()
 	if err != nil {
 		return err
 	}
 	head := fmt.Sprintf(serveHead, public, admin, tokenLine(at.AdminToken))
-	text, err := configuration(head+fmt.Sprintf(serveKeys, key.hash), engines)
+	text, err := renderConfig(head+fmt.Sprintf(serveKeys, key.hash), engines)
 	if err != nil {
 		return err
 	}
-	f, problems := config.ParseValid("(no configuration)", text, engine.Known())
+	f, problems := config.ParseValid("(no configuration)", text, engine.KnownEngines())
 	if f == nil {
 		return problems
 	}
 	return proxy.Run(end, proxy.RunOptions{
-		Config: f, Origin: origin(f),
+		Config: f, Origin: describeStart(f),
 		NextPort: at.Listen == "", NextAdminPort: at.AdminListen == "", SharePort: at.SharePort,
 		Ready: func(public, admin string) { fmt.Fprint(out, welcome(f, public, admin, key)) },
 	})
 }
 
-// origin returns the first line in the log, which states why no configuration file is used and what
+// describeStart returns the first line in the log, which states why no configuration file is used and what
 // is served.
-func origin(f *config.File) string {
+func describeStart(f *config.File) string {
 	var engines []string
 	for i := range f.Upstreams {
 		engines = append(engines, f.Upstreams[i].URL)
 	}
-	return "no configuration, because neither --config nor PENSTOCK_CONFIG names a file: serving " + counted(len(f.Models), "model") +
+	return "no configuration, because neither --config nor PENSTOCK_CONFIG names a file: serving " + pluralize(len(f.Models), "model") +
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
@@ -99,37 +99,37 @@ func tokenLine(token string) string {
 	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
 }
 
-func configuration(head string, engines []engine.Detection) ([]byte, error) {
+func renderConfig(head string, engines []engine.Detection) ([]byte, error) {
 	b := bytes.NewBufferString(head)
 	err := engine.WriteConfig(b, engines)
 	return b.Bytes(), err
 }
 
-// findAll is find, but returns an error if a named engine is missing.
-func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
-	engines, missing, err := e.find(ctx, out)
+// detectAll is find, but returns an error if a named engine is missing.
+func (e Engines) detectAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
+	engines, missing, err := e.detectEngines(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find detects the named engines. If no engines are named, it scans the usual ports on this
+// detectEngines detects the named engines. If no engines are named, it scans the usual ports on this
 // machine, and prints to out which engines it omits. missing explains why named engines were
 // omitted: they do not respond, or have no model that a client could name.
-func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
+func (e Engines) detectEngines(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(e.URLs) == 0 {
-		return usual(ctx, out, profiles), nil, nil
+		return scanUsualPorts(ctx, out, profiles), nil, nil
 	}
 	for _, url := range e.URLs {
 		found, err := engine.Detect(ctx, url, e.APIKey, profiles)
 		switch {
 		case err != nil:
 			missing = append(missing, fmt.Errorf("no engine answers: %w", err))
-		case found.Among(engines): // the engine was named twice
-		case len(found.Served()) == 0:
-			missing = append(missing, errors.New(unserved(&found)))
+		case found.IsIn(engines): // the engine was named twice
+		case len(found.UsableModels()) == 0:
+			missing = append(missing, errors.New(omissionReason(&found)))
 		default:
 			engines = append(engines, found)
 		}
@@ -137,14 +137,14 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual scans the usual ports. It omits engines without a model that a client could name.
-func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
+// scanUsualPorts scans the usual ports. It omits engines without a model that a client could name.
+func scanUsualPorts(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
 		case found.Engine == engine.Penstock:
 			fmt.Fprintf(out, "%s is another Penstock, not an engine, so it is left out.\n", found.URL)
-		case len(found.Served()) == 0:
-			fmt.Fprintln(out, "Left out:", unserved(&found))
+		case len(found.UsableModels()) == 0:
+			fmt.Fprintln(out, "Left out:", omissionReason(&found))
 		default:
 			engines = append(engines, found)
 		}
@@ -152,7 +152,7 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 	return engines
 }
 
-func unserved(d *engine.Detection) string {
+func omissionReason(d *engine.Detection) string {
 	if d.Refused != 0 {
 		return fmt.Sprintf("%s (%s) needs a key: give its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)
 	}

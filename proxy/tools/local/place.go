@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place contains the listen addresses and the keys for a start without a configuration file.
-type Place struct {
+// ListenOptions contains the listen addresses and the keys for a start without a configuration file.
+type ListenOptions struct {
 	// HOST:PORT, :PORT or PORT. If empty, the usual port is used or, if that is in use, the next
 	// free one.
 	Listen      string
@@ -28,36 +28,36 @@ type Place struct {
 }
 
 const (
-	usualListen      = "127.0.0.1:4000"
-	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // used if the API uses the port of usualAdmin
+	defaultListen  = "127.0.0.1:4000"
+	defaultAdmin   = "127.0.0.1:9090"
+	alternateAdmin = "127.0.0.1:9091" // used if the API uses the port of defaultAdmin
 )
 
-func (p *Place) addresses() (public, admin string, err error) {
-	if public, err = address("--listen", cmp.Or(p.Listen, usualListen)); err != nil {
+func (p *ListenOptions) addresses() (public, admin string, err error) {
+	if public, err = listenAddress("--listen", cmp.Or(p.Listen, defaultListen)); err != nil {
 		return "", "", err
 	}
-	usual := usualAdmin
-	if strings.HasSuffix(usualAdmin, public[strings.LastIndexByte(public, ':'):]) {
-		usual = usualAdminBeside
+	usual := defaultAdmin
+	if strings.HasSuffix(defaultAdmin, public[strings.LastIndexByte(public, ':'):]) {
+		usual = alternateAdmin
 	}
-	if admin, err = address("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
+	if admin, err = listenAddress("--admin-listen", cmp.Or(p.AdminListen, usual)); err != nil {
 		return "", "", err
 	}
 	if public == admin {
 		return "", "", fmt.Errorf("--admin-listen: the API has %s: give the admin listener another port", public)
 	}
-	if !config.OnLoopback(admin) && len(p.AdminToken) < leastToken {
-		return "", "", fmt.Errorf("--admin-listen: other machines reach %s, so it needs a token: set PENSTOCK_ADMIN_TOKEN to %d characters or more; or write the port alone, for this machine", admin, leastToken)
+	if !config.OnLoopback(admin) && len(p.AdminToken) < minTokenBytes {
+		return "", "", fmt.Errorf("--admin-listen: other machines reach %s, so it needs a token: set PENSTOCK_ADMIN_TOKEN to %d characters or more; or write the port alone, for this machine", admin, minTokenBytes)
 	}
 	return public, admin, nil
 }
 
-const leastToken = 16
+const minTokenBytes = 16
 
-// address returns the listen address for the value of a flag. A value that is just a port means
+// listenAddress returns the listen address for the value of a flag. A value that is just a port means
 // loopback.
-func address(flag, at string) (string, error) {
+func listenAddress(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
 	}
@@ -74,18 +74,18 @@ func address(flag, at string) (string, error) {
 type clientKey struct {
 	plain, hash string
 	file        string // file that contains the key; empty if the key is for this run only
-	made        bool
+	wasCreated  bool
 }
 
-// key reads the key from KeyFile. If the file does not exist, key creates it. If KeyFile is empty,
+// loadOrCreateKey reads the key from KeyFile. If the file does not exist, key creates it. If KeyFile is empty,
 // key makes a key for this run.
-func (p *Place) key() (clientKey, error) {
-	k := clientKey{file: p.KeyFile, made: true}
+func (p *ListenOptions) loadOrCreateKey() (clientKey, error) {
+	k := clientKey{file: p.KeyFile, wasCreated: true}
 	if p.KeyFile != "" {
 		text, err := os.ReadFile(p.KeyFile)
 		if err == nil {
-			k.made, k.plain = false, strings.TrimSpace(string(text))
-			k.hash = auth.Hash(k.plain)
+			k.wasCreated, k.plain = false, strings.TrimSpace(string(text))
+			k.hash = auth.HashKey(k.plain)
 			return k, checkKeyFile(p.KeyFile, k.plain)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func (p *Place) key() (clientKey, error) {
 	if k.plain, k.hash, err = auth.NewKey(); err != nil || p.KeyFile == "" {
 		return k, err
 	}
-	if err := write(p.KeyFile, []byte(k.plain+"\n")); err != nil {
+	if err := createFile(p.KeyFile, []byte(k.plain+"\n")); err != nil {
 		return k, fmt.Errorf("--key-file: %w", err)
 	}
 	return k, nil

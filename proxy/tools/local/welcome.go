@@ -15,46 +15,46 @@ import (
 func welcome(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
-		fmt.Fprintf(&b, "Engine    %s (%s)\n", plaintext.Line(u.URL), u.Engine)
+		fmt.Fprintf(&b, "Engine    %s (%s)\n", plaintext.CleanLine(u.URL), u.Engine)
 	}
 	for _, m := range f.Models {
-		fmt.Fprintf(&b, "Model     %s\n", plaintext.Line(m.ID))
+		fmt.Fprintf(&b, "Model     %s\n", plaintext.CleanLine(m.ID))
 	}
-	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s\nStatus    %s/\n\n", public, key.told(), admin)
+	fmt.Fprintf(&b, "Base URL  %s/v1\nAPI key   %s\nStatus    %s/\n\n", public, key.description(), admin)
 	chat := slices.IndexFunc(f.Models, func(m config.Model) bool { return m.Kind == config.KindChat })
 	if chat < 0 {
 		return b.String()
 	}
 	b.WriteString("Try it:\n\n")
 	fmt.Fprintf(&b,
-		"curl -N %s/v1/chat/completions -H %s -H 'Content-Type: application/json' \\\n", public, key.header())
+		"curl -N %s/v1/chat/completions -H %s -H 'Content-Type: application/json' \\\n", public, key.authHeader())
 	fmt.Fprintf(&b,
-		"  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", jsonForShells(f.Models[chat].ID))
+		"  -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"stream\":true}'\n\n", escapeForShells(f.Models[chat].ID))
 	return b.String()
 }
 
-// told describes the key. The text includes the key only if it was not read from a file.
-func (k *clientKey) told() string {
+// description describes the key. The text includes the key only if it was not read from a file.
+func (k *clientKey) description() string {
 	switch {
 	case k.file == "":
 		return k.plain + "   (made for this run)"
-	case k.made:
-		return k.plain + "   (made now, and written to " + plaintext.Line(k.file) + ")"
+	case k.wasCreated:
+		return k.plain + "   (made now, and written to " + plaintext.CleanLine(k.file) + ")"
 	}
-	return "that of " + plaintext.Line(k.file)
+	return "that of " + plaintext.CleanLine(k.file)
 }
 
-func (k *clientKey) header() string {
-	if k.file == "" || k.made {
+func (k *clientKey) authHeader() string {
+	if k.file == "" || k.wasCreated {
 		return "'Authorization: Bearer " + k.plain + "'"
 	}
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells escapes s for a JSON string inside single quotes on a command line. s was chosen by
-// an engine, and shells differ in which characters they interpret inside quotes. jsonForShells
+// escapeForShells escapes s for a JSON string inside single quotes on a command line. s was chosen by
+// an engine, and shells differ in which characters they interpret inside quotes. escapeForShells
 // therefore escapes every character that any shell might interpret.
-func jsonForShells(s string) string {
+func escapeForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {
 		switch c := rune(unit); {

@@ -50,8 +50,8 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences maps LiteLLM settings to the reasons why Penstock does not have them.
-var differences = map[string]string{
+// unsupportedReasons maps LiteLLM settings to the reasons why Penstock does not have them.
+var unsupportedReasons = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
 	"success_callback":             "calls are seen by metrics, traces (tracing) and the log, none of which has prompts or replies",
@@ -89,79 +89,79 @@ var differences = map[string]string{
 	"max_parallel_requests":        "keys are bounded by keys[].limits.concurrency, engines by upstreams[].concurrency",
 }
 
-func (p *plan) liteLLM(file *section) {
-	for i, entry := range file.list("model_list") {
-		p.liteModel(newSection(fmt.Sprintf("model_list[%d]", i), entry))
+func (p *plan) readLiteLLM(file *section) {
+	for i, entry := range file.takeList("model_list") {
+		p.readModel(newSection(fmt.Sprintf("model_list[%d]", i), entry))
 	}
 	for _, m := range p.models {
-		m.number()
+		m.assignTiers()
 	}
-	router, library := file.under("router_settings"), file.under("litellm_settings")
-	general := file.under("general_settings")
-	p.liteAliases(router.under("model_group_alias"))
-	p.liteAliases(library.under("model_alias_map"))
+	router, library := file.takeSection("router_settings"), file.takeSection("litellm_settings")
+	general := file.takeSection("general_settings")
+	p.readAliases(router.takeSection("model_group_alias"))
+	p.readAliases(library.takeSection("model_alias_map"))
 	for _, s := range []*section{library, router} {
-		p.liteFallbacks(s)
+		p.readFallbacks(s)
 		if s.take("num_retries") != nil {
-			p.attempts = 1 + min(s.integer("num_retries"), 1)
-			if s.integer("num_retries") > 1 {
-				p.note("%s.num_retries: a call is sent at most twice (retry.attempts)", s.path)
+			p.attempts = 1 + min(s.takeInteger("num_retries"), 1)
+			if s.takeInteger("num_retries") > 1 {
+				p.addNote("%s.num_retries: a call is sent at most twice (retry.attempts)", s.path)
 			}
 		}
-		p.timeouts.answer = cmp.Or(s.number("timeout"), s.number("request_timeout"), p.timeouts.answer)
-		p.timeouts.firstEvent = cmp.Or(s.number("stream_timeout"), p.timeouts.firstEvent)
+		p.timeouts.answer = cmp.Or(s.takeNumber("timeout"), s.takeNumber("request_timeout"), p.timeouts.answer)
+		p.timeouts.firstEvent = cmp.Or(s.takeNumber("stream_timeout"), p.timeouts.firstEvent)
 		s.ignore("set_verbose", "json_logs", "request_timeout", "timeout", "telemetry", "suppress_debug_info")
 	}
-	if strategy := router.text("routing_strategy"); strategy != "" && strategy != "least-busy" {
-		p.note("router_settings.routing_strategy: least_loaded takes its place; models[].policy has round_robin")
+	if strategy := router.takeText("routing_strategy"); strategy != "" && strategy != "least-busy" {
+		p.addNote("router_settings.routing_strategy: least_loaded takes its place; models[].policy has round_robin")
 	}
-	if plain := general.text("master_key"); plain != "" {
+	if plain := general.takeText("master_key"); plain != "" {
 		name, isVariable := strings.CutPrefix(plain, "os.environ/")
 		if !isVariable {
 			name = ""
 		}
-		p.clientKey("general_settings.master_key", "master", plain, name)
+		p.addClientKey("general_settings.master_key", "master", plain, name)
 	}
-	if mib := general.number("max_request_size_mb"); mib > 0 {
+	if mib := general.takeNumber("max_request_size_mb"); mib > 0 {
 		p.requestBody = fmt.Sprintf("%dKiB", max(int64(mib*1024), 1))
 	}
 	general.ignore("completion_model")
 	for _, s := range []*section{router, library, general, file} {
-		s.rest(p, differences)
+		s.noteUntaken(p, unsupportedReasons)
 	}
 }
 
-const most = 1e6
+const maxConcurrency = 1e6
 
-func (p *plan) liteModel(entry *section) {
-	id, params := entry.text("model_name"), entry.under("litellm_params")
+func (p *plan) readModel(entry *section) {
+	id, params := entry.takeText("model_name"), entry.takeSection("litellm_params")
 	entry.path += " (" + id + ")"
 	params.path = entry.path + ".litellm_params"
-	where, served := entry.path, params.text("model")
+	where, served := entry.path, params.takeText("model")
 	switch {
 	case !config.CanBeModelID(id):
-		p.note("%s: a model is served under one name, patterns are for aliases, so it is left out", where)
+		p.addNote("%s: a model is served under one name, patterns are for aliases, so it is left out", where)
 		return
 	case served == "" || strings.HasPrefix(served, "os.environ/"):
-		p.note("%s: litellm_params.model names no model, so it is left out", where)
+		p.addNote("%s: litellm_params.model names no model, so it is left out", where)
 		return
 	}
-	u, served := p.liteEngine(params, where, served)
+	u, served := p.modelUpstream(params, where, served)
 	if u == nil {
 		return
 	}
-	u.concurrency = min(u.concurrency+params.integer("max_parallel_requests"), most)
-	u.weight = min(cmp.Or(params.number("weight"), u.weight), 1000)
-	info := entry.under("model_info")
-	m := p.modelNamed(id)
-	if tpm := max(params.integer("tpm"), entry.integer("tpm")); tpm > 0 {
+	u.concurrency = min(u.concurrency+params.takeInteger("max_parallel_requests"), maxConcurrency)
+	u.weight = min(cmp.Or(params.takeNumber("weight"), u.weight), 1000)
+	info := entry.takeSection("model_info")
+	m := p.findOrAddModel(id)
+	if tpm := max(params.takeInteger("tpm"), entry.takeInteger("tpm")); tpm > 0 {
 		m.tpm += tpm
-		p.note("%s.tpm: the catalog publishes it (capacity_tpm), and no call is held back for it; keys are bounded by keys[].limits.tokens_per_minute", where)
+		p.addNote("%s.tpm: the catalog publishes it (capacity_tpm), and no call is held back for it; keys are bounded by keys[].limits.tokens_per_minute", where)
 	}
-	m.timeouts.answer = max(m.timeouts.answer, params.number("timeout"))
-	m.timeouts.firstEvent = max(m.timeouts.firstEvent, params.number("stream_timeout"))
-	m.describe(p, info, params)
-	d := deployment{upstream: u, served: served, order: params.number("order")}
+	m.timeouts.answer = max(m.timeouts.answer, params.takeNumber("timeout"))
+	m.timeouts.firstEvent = max(m.timeouts.firstEvent, params.takeNumber("stream_timeout"))
+	m.readModelInfo(p, info, params)
+	d := deployment{upstream: u, served: served, order: params.takeNumber("order")}
 	same := func(o deployment) bool { return o.upstream == u && o.served == served }
 	if i := slices.IndexFunc(m.deployments, same); i < 0 {
 		m.deployments = append(m.deployments, d)
@@ -170,16 +170,16 @@ func (p *plan) liteModel(entry *section) {
 		"cache_read_input_token_cost", "custom_llm_provider")
 	entry.ignore("tpm")
 	for _, s := range []*section{params, entry} {
-		s.rest(p, differences)
+		s.noteUntaken(p, unsupportedReasons)
 	}
 }
 
-// liteEngine returns the upstream for a model, and the model's name at the engine. If the engine
+// modelUpstream returns the upstream for a model, and the model's name at the engine. If the engine
 // cannot be an upstream, the upstream is nil.
-func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
+func (p *plan) modelUpstream(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
-	named := params.text("custom_llm_provider")
-	base := params.text("api_base") + params.text("base_url")
+	named := params.takeText("custom_llm_provider")
+	base := params.takeText("api_base") + params.takeText("base_url")
 	kind, known := providers[prefix]
 	switch {
 	case named != "":
@@ -195,35 +195,35 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 		prefix, known = "", true
 	}
 	if !known {
-		p.note("%s: %s is not asked by OpenAI's API below /v1, so it is left out", where, prefix)
+		p.addNote("%s: %s is not asked by OpenAI's API below /v1, so it is left out", where, prefix)
 		return nil, ""
 	}
 	if base == "" && kind.base == "" {
-		p.note("%s: it has no api_base, so it is left out", where)
+		p.addNote("%s: it has no api_base, so it is left out", where)
 		return nil, ""
 	}
-	apiKey := params.text("api_key")
-	u := upstream{url: cmp.Or(base, kind.base), engine: kind.engine, apiKey: p.engineKey(apiKey)}
+	apiKey := params.takeText("api_key")
+	u := upstream{url: cmp.Or(base, kind.base), engine: kind.engine, apiKey: p.convertAPIKey(apiKey)}
 	if apiKey != "" && !strings.HasPrefix(apiKey, "os.environ/") {
-		p.note("%s: the engine's key stands in the new file as it stood in the other one: api_key takes ${VARIABLE} and file:PATH, too", where)
+		p.addNote("%s: the engine's key stands in the new file as it stood in the other one: api_key takes ${VARIABLE} and file:PATH, too", where)
 	}
-	u.external = hosted(u.url)
+	u.external = isHostedProvider(u.url)
 	if kind.key != "" && !u.external {
 		u.engine = "" // self-hosted, so the edge detects the engine
 	}
 	if kind.key != "" && u.external && u.apiKey == "" {
-		u.apiKey = p.variable(kind.key)
+		u.apiKey = p.variableReference(kind.key)
 	}
-	if !p.address(&u, where, cmp.Or(u.engine, prefix)) {
+	if !p.convertAddress(&u, where, cmp.Or(u.engine, prefix)) {
 		return nil, ""
 	}
 	if at, err := url.Parse(u.url); err == nil && base != "" && at.Path != "" && !strings.Contains(base+"/", "/v1/") {
-		p.note("%s: the engine is asked below /v1: the upstream's url has to be what stands before it", where)
+		p.addNote("%s: the engine is asked below /v1: the upstream's url has to be what stands before it", where)
 	}
-	return p.upstream(u), served
+	return p.findOrAddUpstream(u), served
 }
 
-func hosted(address string) bool {
+func isHostedProvider(address string) bool {
 	at, err := url.Parse(address)
 	for _, p := range providers {
 		if of, _ := url.Parse(p.base); err == nil && p.key != "" && of.Host == at.Host {
@@ -233,36 +233,36 @@ func hosted(address string) bool {
 	return false
 }
 
-func (p *plan) engineKey(text string) string {
+func (p *plan) convertAPIKey(text string) string {
 	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
-		return p.variable(name)
+		return p.variableReference(name)
 	}
-	return literal(text)
+	return escapeReferences(text)
 }
 
-// address converts an upstream's base URL to our format, and derives the upstream's name from it.
-func (p *plan) address(u *upstream, where, kind string) bool {
+// convertAddress converts an upstream's base URL to our format, and derives the upstream's name from it.
+func (p *plan) convertAddress(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
-		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
-		p.note("%s: the variable %s has to be the engine's base URL without /v1", where, name)
+		u.url, u.name = p.variableReference(name), slug(strings.ToLower(name))
+		p.addNote("%s: the variable %s has to be the engine's base URL without /v1", where, name)
 		return u.url != ""
 	}
 	at, err := url.Parse(strings.TrimRight(u.url, "/"))
 	if err != nil {
-		p.note("%s: its address is no http URL, so it is left out", where)
+		p.addNote("%s: its address is no http URL, so it is left out", where)
 		return false
 	}
 	if at.User != nil || at.RawQuery != "" {
-		p.note("%s: the user, the password and the query of its address are left out: an engine's key goes into api_key", where)
+		p.addNote("%s: the user, the password and the query of its address are left out: an engine's key goes into api_key", where)
 	}
 	at.RawQuery, at.Fragment, at.User = "", "", nil
 	path, _, _ := strings.Cut(at.Path+"/", "/v1/")
 	at.Path, at.RawPath = strings.TrimRight(path, "/"), ""
 	if config.CheckBaseURL(at.String()) != nil {
-		p.note("%s: its address is no http URL, so it is left out", where)
+		p.addNote("%s: its address is no http URL, so it is left out", where)
 		return false
 	}
-	u.url = literal(at.String())
+	u.url = escapeReferences(at.String())
 	u.name = slug(cmp.Or(kind, "engine") + "-" + at.Host)
 	if u.external {
 		u.name = slug(at.Hostname())
@@ -276,24 +276,24 @@ var kinds = map[string]string{
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-func (m *model) describe(p *plan, info, params *section) {
-	mode := info.text("mode")
+func (m *model) readModelInfo(p *plan, info, params *section) {
+	mode := info.takeText("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {
 		m.kind = kind
 	} else if mode != "" && kind == "" {
-		p.note("%s.mode: there is no such kind of models", info.path)
+		p.addNote("%s.mode: there is no such kind of models", info.path)
 	}
 	if m.kind == "" {
-		m.kind, m.guessed = guessKind(m.id + " " + params.text("model"))
+		m.kind, m.guessed = guessKind(m.id + " " + params.takeText("model"))
 	}
-	m.context = cmp.Or(m.context, info.integer("max_input_tokens"))
-	m.output = cmp.Or(m.output, info.integer("max_output_tokens"), info.integer("max_tokens"))
-	m.vision = m.vision || info.text("supports_vision") == "true"
-	if m.context > 0 && m.output > m.context {
-		m.output = 0
+	m.context = cmp.Or(m.context, info.takeInteger("max_input_tokens"))
+	m.maxOutput = cmp.Or(m.maxOutput, info.takeInteger("max_output_tokens"), info.takeInteger("max_tokens"))
+	m.vision = m.vision || info.takeText("supports_vision") == "true"
+	if m.context > 0 && m.maxOutput > m.context {
+		m.maxOutput = 0
 	}
 	for i, name := range []string{"input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost"} {
-		if cost := cmp.Or(params.number(name), info.number(name)); cost > 0 {
+		if cost := cmp.Or(params.takeNumber(name), info.takeNumber(name)); cost > 0 {
 			m.pricing[i] = strconv.FormatFloat(math.Round(cost*1e12)/1e6, 'f', -1, 64)
 		}
 	}
@@ -301,7 +301,7 @@ func (m *model) describe(p *plan, info, params *section) {
 		"cache_read_input_token_cost",
 		"supports_function_calling", "supports_tool_choice", "supports_parallel_function_calling", "supports_response_schema",
 		"supports_reasoning", "supports_system_messages", "litellm_provider")
-	info.rest(p, differences)
+	info.noteUntaken(p, unsupportedReasons)
 }
 
 func guessKind(name string) (kind string, guessed bool) {
@@ -323,9 +323,9 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number converts LiteLLM's order values to tiers. Each upstream of a model can be in only one
+// assignTiers converts LiteLLM's order values to tiers. Each upstream of a model can be in only one
 // tier.
-func (m *model) number() {
+func (m *model) assignTiers() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64
 	for _, d := range m.deployments {
@@ -343,34 +343,34 @@ func (m *model) number() {
 	}
 }
 
-func (p *plan) liteAliases(s *section) {
-	s.entries(func(alias string, target any) {
+func (p *plan) readAliases(s *section) {
+	s.eachEntry(func(alias string, target any) {
 		to := newSection(s.path+"."+alias, target)
-		name := cmp.Or(scalar(target), to.text("model"))
+		name := cmp.Or(scalarText(target), to.takeText("model"))
 		to.ignore("hidden")
-		to.rest(p, differences)
-		switch m := p.find(name); {
+		to.noteUntaken(p, unsupportedReasons)
+		switch m := p.findModel(name); {
 		case m == nil:
-			p.note("%s.%s: it leads to no model of this file", s.path, alias)
+			p.addNote("%s.%s: it leads to no model of this file", s.path, alias)
 		case !config.CanBeAlias(alias):
-			p.note("%s: an alias has a name that no client can send, so it is left out", s.path)
+			p.addNote("%s: an alias has a name that no client can send, so it is left out", s.path)
 		default:
 			m.aliases = append(m.aliases, alias)
 		}
 	})
 }
 
-func (p *plan) liteFallbacks(s *section) {
-	list, general := s.list("fallbacks"), s.names("default_fallbacks")
+func (p *plan) readFallbacks(s *section) {
+	list, general := s.takeList("fallbacks"), s.takeNames("default_fallbacks")
 	for _, entry := range list {
 		items, _ := entry.(yaml.MapSlice)
 		of := newSection(s.path+".fallbacks", items)
 		for _, item := range items {
 			name := fmt.Sprint(item.Key)
-			if m := p.find(name); m != nil {
-				m.fallback = append(m.fallback, of.names(name)...)
+			if m := p.findModel(name); m != nil {
+				m.fallback = append(m.fallback, of.takeNames(name)...)
 			} else {
-				p.note("%s.fallbacks: there is no model %q in this file", s.path, name)
+				p.addNote("%s.fallbacks: there is no model %q in this file", s.path, name)
 			}
 		}
 	}
@@ -380,6 +380,6 @@ func (p *plan) liteFallbacks(s *section) {
 		}
 	}
 	if len(list)+len(general) > 0 {
-		p.note("fallbacks: another model answers while no engine of the first has a slot or takes calls; a failed call is not sent to another model")
+		p.addNote("fallbacks: another model answers while no engine of the first has a slot or takes calls; a failed call is not sent to another model")
 	}
 }

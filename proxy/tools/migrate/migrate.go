@@ -36,7 +36,7 @@ func Convert(src []byte, env Environment) (*Conversion, error) {
 	switch {
 	case file.take("model_list") != nil:
 		p.program = "LiteLLM"
-		p.liteLLM(newSection("", root))
+		p.readLiteLLM(newSection("", root))
 	case file.take("upstreams") != nil:
 		return nil, errors.New("it is a configuration of Penstock already: penstock check says whether it is right")
 	default:
@@ -62,6 +62,6 @@ func (p *plan) finish() (*Conversion, error) {
 		c.NewKey = plain
 		p.keys = []key{{id: "first", hash: hash}}
 	}
-	c.Text, c.Notes, c.Variables = p.text(), p.notes, p.variables
+	c.Text, c.Notes, c.Variables = p.renderYAML(), p.notes, p.variables
 	return c, nil
 }

@@ -36,7 +36,7 @@ func TestConvert(t *testing.T) {
 			}
 			t.Setenv(name, value)
 		}
-		if f, problems := config.ParseValid("edge.yaml", c.Text, engine.Known()); f == nil || len(problems) > 0 {
+		if f, problems := config.ParseValid("edge.yaml", c.Text, engine.KnownEngines()); f == nil || len(problems) > 0 {
 			t.Errorf("the made configuration is refused: %v\n%s", problems, c.Text)
 		}
 		for _, said := range append(c.Notes, string(c.Text)) {
@@ -46,7 +46,7 @@ func TestConvert(t *testing.T) {
 		}
 		text := string(c.Text)
 		if c.NewKey != "" {
-			text = strings.ReplaceAll(text, auth.Hash(c.NewKey), "(the new key's)")
+			text = strings.ReplaceAll(text, auth.HashKey(c.NewKey), "(the new key's)")
 		}
 		for _, note := range c.Notes {
 			if !strings.Contains(text, "# - "+note+"\n") {
@@ -66,7 +66,7 @@ func TestKeysWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(c.Text), auth.Hash(key)) || c.NewKey != "" {
+		if !strings.Contains(string(c.Text), auth.HashKey(key)) || c.NewKey != "" {
 			t.Errorf("%s: a new key %t:\n%s", master, c.NewKey != "", c.Text)
 		}
 	}
@@ -103,7 +103,7 @@ func TestKeyNamesNoFile(t *testing.T) {
 
 // FuzzConvert checks that a converted configuration always passes the check.
 func FuzzConvert(f *testing.F) {
-	for _, a := range golden.All(f, "testdata") {
+	for _, a := range golden.ReadArchives(f, "testdata") {
 		f.Add(a.Section("from.yaml"))
 	}
 	for _, src := range []string{
@@ -126,7 +126,7 @@ func FuzzConvert(f *testing.F) {
 			}
 			t.Setenv(name, "http://unset.invalid")
 		}
-		known := engine.Known()
+		known := engine.KnownEngines()
 		if f, problems := config.ParseValid("edge.yaml", c.Text, known); f == nil {
 			t.Errorf("the made configuration is refused: %v\n%s", fmt.Sprint(problems), c.Text)
 		}

@@ -57,7 +57,7 @@ type model struct {
 	timeouts    timeouts
 	slots       int
 	context     int
-	output      int
+	maxOutput   int
 	tpm         int
 	vision      bool
 	pricing     [3]string // prices per million tokens: input, output, cached input
@@ -70,8 +70,8 @@ type deployment struct {
 	tier     int
 }
 
-func (p *plan) note(format string, args ...any) {
-	note := plaintext.Line(fmt.Sprintf(format, args...))
+func (p *plan) addNote(format string, args ...any) {
+	note := plaintext.CleanLine(fmt.Sprintf(format, args...))
 	if !slices.Contains(p.notes, note) {
 		p.notes = append(p.notes, note)
 	}
@@ -79,10 +79,10 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns a reference to an environment variable. If the name is invalid, it returns "".
-func (p *plan) variable(name string) string {
+// variableReference returns a reference to an environment variable. If the name is invalid, it returns "".
+func (p *plan) variableReference(name string) string {
 	if !variableName.MatchString(name) {
-		p.note("a reference to the environment does not name a variable")
+		p.addNote("a reference to the environment does not name a variable")
 		return ""
 	}
 	if !slices.Contains(p.variables, name) {
@@ -91,33 +91,33 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds the hash of a client key. where is the setting that contains the key. variable is
+// addClientKey adds the hash of a client key. where is the setting that contains the key. variable is
 // the environment variable that contains the key. If it is empty, plain is the key.
-func (p *plan) clientKey(where, id, plain, variable string) {
+func (p *plan) addClientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
-			p.note("%s: the variable %s is not set here, so its key has no hash in this file: penstock key hash makes one", where, variable)
+			p.addNote("%s: the variable %s is not set here, so its key has no hash in this file: penstock key hash makes one", where, variable)
 			return
 		}
 	}
 	if auth.Guessable(plain) {
-		p.note("%s: this key is so short that it can be guessed: make clients another one with penstock key new", where)
+		p.addNote("%s: this key is so short that it can be guessed: make clients another one with penstock key new", where)
 	}
-	hash := auth.Hash(plain)
+	hash := auth.HashKey(plain)
 	if !slices.ContainsFunc(p.keys, func(k key) bool { return k.hash == hash }) {
 		p.keys = append(p.keys, key{id: id, hash: hash})
 	}
 }
 
-// upstream returns the upstream that has the URL and key of u. If there is none, it adds one.
-func (p *plan) upstream(u upstream) *upstream {
+// findOrAddUpstream returns the upstream that has the URL and key of u. If there is none, it adds one.
+func (p *plan) findOrAddUpstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
+		p.addNote("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
 	// This is plain text, because the other program has no file: references.
 	if strings.HasPrefix(u.apiKey, "file:") {
-		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
+		p.addNote("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""
 	}
@@ -130,8 +130,8 @@ func (p *plan) upstream(u upstream) *upstream {
 	return &u
 }
 
-func (p *plan) modelNamed(id string) *model {
-	if m := p.find(id); m != nil {
+func (p *plan) findOrAddModel(id string) *model {
+	if m := p.findModel(id); m != nil {
 		return m
 	}
 	m := &model{id: id}
@@ -139,7 +139,7 @@ func (p *plan) modelNamed(id string) *model {
 	return m
 }
 
-func (p *plan) find(id string) *model {
+func (p *plan) findModel(id string) *model {
 	for _, m := range p.models {
 		if m.id == id {
 			return m
@@ -177,11 +177,11 @@ func (p *plan) resolveAliases() {
 			switch {
 			case alias == m.id || twice && other == m.id:
 				return true
-			case p.find(alias) != nil:
-				p.note("the alias %q of %s is a model's own name, so it is left out", alias, m.id)
+			case p.findModel(alias) != nil:
+				p.addNote("the alias %q of %s is a model's own name, so it is left out", alias, m.id)
 				return true
 			case twice:
-				p.note("the alias %q leads to %s and to %s: only the first is kept", alias, other, m.id)
+				p.addNote("the alias %q leads to %s and to %s: only the first is kept", alias, other, m.id)
 				return true
 			}
 			seen[alias] = m.id
@@ -195,7 +195,7 @@ func (p *plan) resolveFallbacks() {
 	for _, m := range p.models {
 		var fit []string
 		for _, name := range m.fallback {
-			other := p.find(name)
+			other := p.findModel(name)
 			for _, aliased := range p.models {
 				if other == nil && slices.Contains(aliased.aliases, name) {
 					other = aliased
@@ -203,10 +203,10 @@ func (p *plan) resolveFallbacks() {
 			}
 			switch {
 			case other == nil:
-				p.note("the fallback of %s to %q: there is no such model in this file", m.id, name)
+				p.addNote("the fallback of %s to %q: there is no such model in this file", m.id, name)
 			case other == m || slices.Contains(fit, other.id):
 			case other.kind != m.kind:
-				p.note("the fallback of %s to %s: they are of different kinds (%s, %s)", m.id, other.id, m.kind, other.kind)
+				p.addNote("the fallback of %s to %s: they are of different kinds (%s, %s)", m.id, other.id, m.kind, other.kind)
 			default:
 				fit = append(fit, other.id)
 			}

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-func (p *plan) text() []byte {
+func (p *plan) renderYAML() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Made of a configuration of %s by \"penstock init --from\". Every setting and its meaning: penstock check --example.\n", p.program)
 	if len(p.notes) > 0 {
@@ -72,9 +72,9 @@ func (u *upstream) write(b *bytes.Buffer) {
 		if i == 0 {
 			lead = "  # started by: "
 		}
-		fmt.Fprintf(b, "%s%s\n", lead, plaintext.Line(line))
+		fmt.Fprintf(b, "%s%s\n", lead, plaintext.CleanLine(line))
 	}
-	fmt.Fprintf(b, "  - name: %s\n    url: %s\n", quote(u.name), strconv.Quote(u.url))
+	fmt.Fprintf(b, "  - name: %s\n    url: %s\n", quoteYAML(u.name), strconv.Quote(u.url))
 	if u.engine != "" {
 		fmt.Fprintf(b, "    engine: %s\n", u.engine)
 	}
@@ -93,7 +93,7 @@ func (u *upstream) write(b *bytes.Buffer) {
 }
 
 func (m *model) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "  - id: %s\n", quote(m.id))
+	fmt.Fprintf(b, "  - id: %s\n", quoteYAML(m.id))
 	switch {
 	case m.guessed:
 		fmt.Fprintf(b, "    kind: %s   # a guess from its name\n", m.kind)
@@ -101,14 +101,14 @@ func (m *model) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, "    kind: %s\n", m.kind)
 	}
 	if m.name != "" {
-		fmt.Fprintf(b, "    name: %s\n", quote(m.name))
+		fmt.Fprintf(b, "    name: %s\n", quoteYAML(m.name))
 	}
 	writeList(b, "aliases", m.aliases)
 	b.WriteString("    deployments:\n")
 	for _, d := range m.deployments {
-		fmt.Fprintf(b, "      - { upstream: %s", quote(d.upstream.name))
+		fmt.Fprintf(b, "      - { upstream: %s", quoteYAML(d.upstream.name))
 		if d.served != m.id {
-			fmt.Fprintf(b, ", served: %s", quote(d.served))
+			fmt.Fprintf(b, ", served: %s", quoteYAML(d.served))
 		}
 		if d.tier > 0 {
 			fmt.Fprintf(b, ", tier: %d", d.tier)
@@ -128,7 +128,7 @@ func (m *model) write(b *bytes.Buffer) {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"context_length", m.context}, {"max_output_length", m.output}, {"capacity_tpm", m.tpm}} {
+	}{{"context_length", m.context}, {"max_output_length", m.maxOutput}, {"capacity_tpm", m.tpm}} {
 		if n.value > 0 {
 			fmt.Fprintf(b, "    %s: %d\n", n.name, n.value)
 		}
@@ -150,7 +150,7 @@ func writeList(b *bytes.Buffer, name string, values []string) {
 	}
 	quoted := make([]string, len(values))
 	for i, v := range values {
-		quoted[i] = quote(v)
+		quoted[i] = quoteYAML(v)
 	}
 	fmt.Fprintf(b, "    %s: [%s]\n", name, strings.Join(quoted, ", "))
 }
@@ -172,7 +172,7 @@ func (t timeouts) String() string {
 	return strings.ReplaceAll("{ "+strings.Join(parts, ", ")+" }", "000ms", "s")
 }
 
-func quote(s string) string { return strconv.Quote(literal(s)) }
+func quoteYAML(s string) string { return strconv.Quote(escapeReferences(s)) }
 
-// literal escapes ${ in s, so that it is not read as a reference to a variable.
-func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
+// escapeReferences escapes ${ in s, so that it is not read as a reference to a variable.
+func escapeReferences(s string) string { return strings.ReplaceAll(s, "${", "$${") }

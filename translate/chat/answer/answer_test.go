@@ -67,7 +67,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	for {
 		ev, err := r.Next()
 		if err == nil {
-			if err = as.Add(ev); err == nil {
+			if err = as.AddEvent(ev); err == nil {
 				continue
 			}
 		} else if errors.Is(err, io.EOF) {
@@ -124,16 +124,16 @@ func TestCompletionGolden(t *testing.T) {
 		var out []byte
 		usage := ""
 		body := bytes.TrimSpace(ar.Section("upstream"))
-		plain, facts, isPlain := AppendPlain(nil, body, &a)
+		plain, facts, isPlain := AppendSimpleAnswer(nil, body, &a)
 		if err := c.Parse(body); err != nil {
 			if isPlain {
-				t.Error("AppendPlain takes it")
+				t.Error("AppendSimpleAnswer takes it")
 			}
 			out = fmt.Appendf(out, "!! %s\n", describe(err))
 		} else {
 			out = append(c.Append(nil, &a), '\n')
 			if want := (Facts{c.Usage(), c.Markup()}); isPlain && (string(plain)+"\n" != string(out) || facts != want) {
-				t.Errorf("AppendPlain makes %s with %v, want %v", plain, facts, want)
+				t.Errorf("AppendSimpleAnswer makes %s with %v, want %v", plain, facts, want)
 			}
 			usage = usageText(c.Usage()) + "\n"
 			checkAssembled(t, out)

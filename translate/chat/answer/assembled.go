@@ -8,15 +8,15 @@ import (
 )
 
 type assembledChoice struct {
-	index  int
-	finish []byte // a finish_reason of the chat dialect, in quotes
-	end    Finish
-	more   members
+	index        int
+	finish       []byte // a finish_reason of the chat dialect, in quotes
+	finishKind   Finish
+	otherMembers members
 
 	content, refusal, reasoning optionalText
 	reasoningName               string
 	toolCalls                   []assembledToolCall
-	message                     members
+	messageMembers              members
 
 	hasLogprobs               bool
 	logprobs, refusalLogprobs []byte // comma-separated elements of logprobs.content and logprobs.refusal
@@ -30,9 +30,9 @@ type optionalText struct {
 }
 
 type assembledToolCall struct {
-	id, kind, name []byte // contents of JSON strings; the edge replaces an empty id
-	args           []byte // contents of a JSON string that contains a JSON text
-	more, function members
+	id, kind, name         []byte // contents of JSON strings; the edge replaces an empty id
+	args                   []byte // contents of a JSON string that contains a JSON text
+	otherMembers, function members
 }
 
 // members lists members that are passed on unread.
@@ -81,20 +81,20 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = c.toolCalls[i].append(dst, id, c.index, i, isCut(c.end))
+			dst = c.toolCalls[i].append(dst, id, c.index, i, isTruncated(c.finishKind))
 		}
 		dst = append(dst, ']')
 	}
-	dst = c.message.append(dst, strip)
+	dst = c.messageMembers.append(dst, strip)
 	dst = append(dst, `},"logprobs":`...)
 	dst = c.appendLogprobs(dst)
 	dst = append(dst, `,"finish_reason":`...)
-	if c.end == FinishStop && len(c.toolCalls) > 0 {
-		dst = append(dst, toolCallsWord...)
+	if c.finishKind == FinishStop && len(c.toolCalls) > 0 {
+		dst = append(dst, quotedToolCalls...)
 	} else {
 		dst = append(dst, c.finish...)
 	}
-	dst = c.more.append(dst, false)
+	dst = c.otherMembers.append(dst, false)
 	return append(dst, '}')
 }
 
@@ -134,7 +134,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 	dst = appendQuoted(dst, c.name)
 	dst = append(dst, `,"arguments":`...)
 	if toolcall.HasEscapes(c.args) {
-		toolcall.MendEscapes(c.args, true)
+		toolcall.ReplaceLoneEscapes(c.args, true)
 	}
 	dst = append(append(dst, '"'), c.args...)
 	if !cut && toolcall.Blank(c.args) {
@@ -143,7 +143,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 	dst = append(dst, '"')
 	dst = c.function.append(dst, false)
 	dst = append(dst, '}')
-	dst = c.more.append(dst, false)
+	dst = c.otherMembers.append(dst, false)
 	return append(dst, '}')
 }
 

@@ -21,9 +21,9 @@ type Assembler struct {
 	tools            toolcall.Assembler
 	assembledChoices []assembledChoice // in order of first appearance
 	identity         identity
-	more             members
-	size             int  // number of bytes kept, for the limit
-	lone             bool // a string contains half of a surrogate pair
+	otherMembers     members
+	keptBytes        int  // number of bytes kept, for the limit
+	hasLoneSurrogate bool // a string contains half of a surrogate pair
 }
 
 // Reset prepares the Assembler for another stream.
@@ -33,20 +33,20 @@ func (a *Assembler) Reset() {
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
-// Offer sets the names of the request's tools (see toolcall.Assembler).
-func (a *Assembler) Offer(names toolcall.Names) { a.tools.Offer(names) }
+// SetToolNames sets the names of the request's tools (see toolcall.Assembler).
+func (a *Assembler) SetToolNames(names toolcall.ToolNames) { a.tools.SetToolNames(names) }
 
-// Add adds one upstream event. If the event is malformed or the answer is too large, the error is a
+// AddEvent adds one upstream event. If the event is malformed or the answer is too large, the error is a
 // *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. Add ignores
 // events after the end. Add does not retain the event's data.
-func (a *Assembler) Add(ev sse.Event) error {
+func (a *Assembler) AddEvent(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
 		return err
 	}
 	c := &a.chunk
-	a.lone = a.lone || c.lone
-	if err := a.addTopLevel(c, a.state.noteUsage(c)); err != nil {
+	a.hasLoneSurrogate = a.hasLoneSurrogate || c.hasLoneSurrogate
+	if err := a.addTopLevel(c, a.state.recordUsage(c)); err != nil {
 		return err
 	}
 	for it := c.choices.Iter(); it.Next(); {
@@ -57,9 +57,9 @@ func (a *Assembler) Add(ev sse.Event) error {
 	return nil
 }
 
-// keep appends raw to dst and counts it against the size limit of an answer.
-func (a *Assembler) keep(dst *[]byte, raw []byte) error {
-	if a.size += len(raw); a.size > translate.MaxAnswer {
+// storeBytes appends raw to dst and counts it against the size limit of an answer.
+func (a *Assembler) storeBytes(dst *[]byte, raw []byte) error {
+	if a.keptBytes += len(raw); a.keptBytes > translate.MaxAnswer {
 		return badAnswer(translate.TooLarge)
 	}
 	*dst = append(*dst, raw...)
@@ -68,12 +68,12 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.identity.id) == 0 && c.id.HasText() {
-		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
+		if err := a.storeBytes(&a.identity.id, c.id.Raw()); err != nil {
 			return err
 		}
 	}
 	if len(a.identity.created) == 0 && IsTime(c.created) {
-		if err := a.keep(&a.identity.created, c.created.Raw()); err != nil {
+		if err := a.storeBytes(&a.identity.created, c.created.Raw()); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
 			// Append writes the usage, limiting its counts.
 		default:
-			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
+			if err := a.storeMember(&a.otherMembers, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
@@ -92,10 +92,10 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// keepMember stores an unknown member. If join is true and v is an array, its elements are appended
+// storeMember stores an unknown member. If join is true and v is an array, its elements are appended
 // to the existing elements. Otherwise v replaces an existing member of the same name. Null is
 // ignored.
-func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
+func (a *Assembler) storeMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
 	}
@@ -106,27 +106,27 @@ func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join boo
 		}
 		*to = append(*to, member{list: join && v.IsArray()})
 		m = &(*to)[len(*to)-1]
-		if err := a.keep(&m.name, k.Raw()); err != nil {
+		if err := a.storeBytes(&m.name, k.Raw()); err != nil {
 			return err
 		}
 	}
 	if m.list && v.IsArray() {
-		return a.keepElements(&m.value, v)
+		return a.storeElements(&m.value, v)
 	}
-	a.size -= len(m.value)
+	a.keptBytes -= len(m.value)
 	m.value, m.list = m.value[:0], false
-	return a.keep(&m.value, v.Raw())
+	return a.storeBytes(&m.value, v.Raw())
 }
 
-func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
-	elements := bytes.TrimSpace(v.Inside())
+func (a *Assembler) storeElements(to *[]byte, v jsonx.Value) error {
+	elements := bytes.TrimSpace(v.RawContents())
 	if len(elements) == 0 {
 		return nil
 	}
 	if len(*to) > 0 {
 		*to = append(*to, ',')
 	}
-	return a.keep(to, elements)
+	return a.storeBytes(to, elements)
 }
 
 func (a *Assembler) addChoice(v jsonx.Value) error {
@@ -134,7 +134,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := c.ReadDelta(v); err != nil {
 		return err
 	}
-	if a.state.noteChoice(&c) {
+	if a.state.recordChoice(&c) {
 		a.assembledChoices = append(a.assembledChoices, assembledChoice{index: c.Index})
 	}
 	to := &a.assembledChoices[0]
@@ -143,13 +143,13 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 			to = &a.assembledChoices[i]
 		}
 	}
-	if c.Finished() && to.end == FinishNone { // some engines send the end twice
-		to.end, _ = finishOf(c.Finish)
-		word := endWord(c.Finish, false)
+	if c.Finished() && to.finishKind == FinishNone { // some engines send the end twice
+		to.finishKind, _ = parseFinish(c.Finish)
+		word := replacementFinish(c.Finish, false)
 		if word == nil {
 			word = c.Finish.Raw()
 		}
-		if err := a.keep(&to.finish, word); err != nil {
+		if err := a.storeBytes(&to.finish, word); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 		switch string(it.Key().Name()) {
 		case "index", "delta", "message", "finish_reason", "logprobs":
 		default:
-			err = a.keepMember(&to.more, it.Key(), it.Value(), false)
+			err = a.storeMember(&to.otherMembers, it.Key(), it.Value(), false)
 		}
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	if err := a.addDelta(to, c.Body); err != nil || !c.Finished() {
 		return err
 	}
-	return a.take(to, a.tools.Release(c.Index)...)
+	return a.applyParts(to, a.tools.ReleaseNames(c.Index)...)
 }
 
 func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
@@ -182,12 +182,12 @@ func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 		var err error
 		switch name := string(it.Key().Name()); {
 		case name == "content" && it.Value().IsArray():
-			err = a.keepElements(&to.logprobs, it.Value())
+			err = a.storeElements(&to.logprobs, it.Value())
 		case name == "refusal" && it.Value().IsArray():
-			err = a.keepElements(&to.refusalLogprobs, it.Value())
+			err = a.storeElements(&to.refusalLogprobs, it.Value())
 		case name == "content", name == "refusal":
 		default:
-			err = a.keepMember(&to.logprobsMore, it.Key(), it.Value(), true)
+			err = a.storeMember(&to.logprobsMore, it.Key(), it.Value(), true)
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	var d Delta
 	d.Read(v)
-	if d.Generated() {
+	if d.HasOutput() {
 		a.state.deltas++
 	}
 	for it := v.Iter(); it.Next(); {
@@ -211,7 +211,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 				to.reasoningName = name
 			}
 		default:
-			err = a.keepMember(&to.message, it.Key(), it.Value(), true)
+			err = a.storeMember(&to.messageMembers, it.Key(), it.Value(), true)
 		}
 		if err != nil {
 			return err
@@ -235,15 +235,15 @@ func (a *Assembler) addContent(to *assembledChoice, v jsonx.Value) error {
 	if !v.IsArray() {
 		return a.addText(&to.content, v)
 	}
-	return eachPart(v, func(text []byte, thought bool) error {
+	return visitTextParts(v, func(text []byte, thought bool) error {
 		if !thought {
 			to.content.given = true
-			return a.keep(&to.content.raw, text)
+			return a.storeBytes(&to.content.raw, text)
 		}
 		if to.reasoning.given = true; to.reasoningName == "" {
 			to.reasoningName = memberReasoning
 		}
-		return a.keep(&to.reasoning.raw, text)
+		return a.storeBytes(&to.reasoning.raw, text)
 	})
 }
 
@@ -251,7 +251,7 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	switch {
 	case v.IsString():
 		to.given = true
-		return a.keep(&to.raw, v.Inside())
+		return a.storeBytes(&to.raw, v.RawContents())
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
@@ -268,13 +268,13 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 		if !ok {
 			return badAnswer(tooManyToolCalls)
 		}
-		if err := a.take(to, part.Before...); err != nil {
+		if err := a.applyParts(to, part.Before...); err != nil {
 			return err
 		}
 		if part.Position == len(to.toolCalls) {
 			to.toolCalls = append(to.toolCalls, assembledToolCall{})
 		}
-		if err := a.take(to, part); err != nil {
+		if err := a.applyParts(to, part); err != nil {
 			return err
 		}
 		if err := a.addPiece(&to.toolCalls[part.Position], &p); err != nil {
@@ -289,7 +289,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 		switch string(it.Key().Name()) {
 		case "index", "id", "type", "function":
 		default:
-			if err := a.keepMember(&to.more, it.Key(), it.Value(), false); err != nil {
+			if err := a.storeMember(&to.otherMembers, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
@@ -298,29 +298,29 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 		switch string(it.Key().Name()) {
 		case "name", "arguments":
 		default:
-			if err := a.keepMember(&to.function, it.Key(), it.Value(), false); err != nil {
+			if err := a.storeMember(&to.function, it.Key(), it.Value(), false); err != nil {
 				return err
 			}
 		}
 	}
 	if len(to.kind) == 0 && p.Type.HasText() {
-		if err := a.keep(&to.kind, p.Type.Inside()); err != nil {
+		if err := a.storeBytes(&to.kind, p.Type.RawContents()); err != nil {
 			return err
 		}
 	}
 	return a.addArguments(&to.args, p.Args)
 }
 
-func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error {
+func (a *Assembler) applyParts(choice *assembledChoice, parts ...toolcall.Part) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
 		if part.TakeID {
-			if err := a.keep(&to.id, part.ID); err != nil {
+			if err := a.storeBytes(&to.id, part.ID); err != nil {
 				return err
 			}
 		}
 		if part.TakeName {
-			if err := a.keep(&to.name, part.Name); err != nil {
+			if err := a.storeBytes(&to.name, part.Name); err != nil {
 				return err
 			}
 		}
@@ -333,9 +333,9 @@ func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error 
 func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
 	case v.IsString():
-		return a.keep(to, v.Inside())
+		return a.storeBytes(to, v.RawContents())
 	case v.IsObject():
-		return a.keep(to, appendArguments(nil, v))
+		return a.storeBytes(to, appendArguments(nil, v))
 	case v.IsNull(), !v.Exists():
 		return nil
 	}
@@ -374,18 +374,18 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // usage counts only one choice
+	if m := a.otherMembers.find([]byte("usage")); m != nil && a.state.usage.summed { // usage counts only one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
 		dst = appendUsage(dst, a.state.usageSoFar())
 	}
-	if a.more.find([]byte("system_fingerprint")) == nil {
+	if a.otherMembers.find([]byte("system_fingerprint")) == nil {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
-	dst = a.more.append(dst, false)
-	if a.lone { // surrogate pairs split between pieces are complete now
-		jsonx.MendLone(dst[start:])
+	dst = a.otherMembers.append(dst, false)
+	if a.hasLoneSurrogate { // surrogate pairs split between pieces are complete now
+		jsonx.ReplaceLoneSurrogates(dst[start:])
 	}
 	return append(dst, '}'), nil
 }
@@ -393,5 +393,5 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 // Finished reports whether every choice has a finish_reason.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
-// Held returns the approximate number of bytes that the Assembler stores.
-func (a *Assembler) Held() int { return a.size }
+// BufferedBytes returns the approximate number of bytes that the Assembler stores.
+func (a *Assembler) BufferedBytes() int { return a.keptBytes }

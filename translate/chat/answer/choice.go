@@ -16,12 +16,12 @@ type Choice struct {
 	Finish jsonx.Value
 	// Stop says why the engine stopped (stop_reason in vLLM, matched_stop in SGLang). A string is
 	// the stop sequence, and a number is a token id.
-	Stop     jsonx.Value
-	Logprobs jsonx.Value
-	private  bool
+	Stop       jsonx.Value
+	Logprobs   jsonx.Value
+	hasPrivate bool
 
-	piece, message jsonx.Value // the delta and message members
-	spare          jsonx.Value // whichever of piece and message is not Body
+	delta, message jsonx.Value // the delta and message members
+	unused         jsonx.Value // whichever of piece and message is not Body
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
@@ -30,7 +30,7 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
 	}
-	c.choose(c.piece, c.message)
+	c.chooseBody(c.delta, c.message)
 	missing := c.Body.IsNull() || !c.Body.Exists()
 	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text belongs to legacy completions
 		return nil
@@ -42,7 +42,7 @@ func (c *Choice) ReadDelta(v jsonx.Value) error {
 // error is an *engineerror.Error. Otherwise it is a *translate.BadAnswer.
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
-	c.choose(c.message, c.piece)
+	c.chooseBody(c.message, c.delta)
 	return err
 }
 
@@ -53,28 +53,28 @@ func (c *Choice) read(v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		name := it.Key().Name()
-		known, err := c.member(name, it.Value())
+		known, err := c.readMember(name, it.Value())
 		if err != nil {
 			return err
 		}
-		c.private = c.private || !known && isPrivate(name) && !it.Value().IsNull()
+		c.hasPrivate = c.hasPrivate || !known && isPrivate(name) && !it.Value().IsNull()
 	}
 	if c.Finished() {
-		if _, failed := finishOf(c.Finish); failed {
-			return Aborted()
+		if _, failed := parseFinish(c.Finish); failed {
+			return AbortedError()
 		}
 	}
 	return nil
 }
 
-// choose sets Body to first, or to second if only second is an object. Some engines use the same
+// chooseBody sets Body to first, or to second if only second is an object. Some engines use the same
 // type for chunks and completions. These engines send the superfluous member as null or with the
 // text so far.
-func (c *Choice) choose(first, second jsonx.Value) {
+func (c *Choice) chooseBody(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
 	}
-	c.Body, c.spare = first, second
+	c.Body, c.unused = first, second
 }
 
 // check rejects texts and tool calls that no client could read. Texts may be null, and content may
@@ -92,7 +92,7 @@ func (d *Delta) check() error {
 	return nil
 }
 
-func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
+func (c *Choice) readMember(name []byte, v jsonx.Value) (known bool, err error) {
 	switch string(name) {
 	case "index":
 		n, ok := v.Int()
@@ -106,7 +106,7 @@ func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 			c.Index, c.Numbered = int(n), true
 		}
 	case "delta":
-		c.piece = v
+		c.delta = v
 	case "message":
 		c.message = v
 	case "finish_reason":
@@ -128,11 +128,11 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// cut reports whether the last tool call of the choice may be incomplete, because of how the choice
+// isTruncated reports whether the last tool call of the choice may be incomplete, because of how the choice
 // ended.
-func (c *Choice) cut() bool {
-	finish, _ := finishOf(c.Finish)
-	return isCut(finish)
+func (c *Choice) isTruncated() bool {
+	finish, _ := parseFinish(c.Finish)
+	return isTruncated(finish)
 }
 
 // Delta is a view of a delta or a message. Both have the same members.
@@ -147,11 +147,11 @@ type Delta struct {
 func (d *Delta) Read(v jsonx.Value) {
 	*d = Delta{}
 	for it := v.Iter(); it.Next(); {
-		d.member(it.Key().Name(), it.Value())
+		d.readMember(it.Key().Name(), it.Value())
 	}
 }
 
-func (d *Delta) member(name []byte, v jsonx.Value) {
+func (d *Delta) readMember(name []byte, v jsonx.Value) {
 	switch string(name) {
 	case "role":
 		d.Role = v
@@ -168,10 +168,10 @@ func (d *Delta) member(name []byte, v jsonx.Value) {
 	}
 }
 
-// Generated reports whether the delta contains model output.
-func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
+// HasOutput reports whether the delta contains model output.
+func (d *Delta) HasOutput() bool { return d.HasVisibleOutput() || d.Reasoning.HasText() }
 
-// Visible reports whether the delta contains output other than reasoning.
-func (d *Delta) Visible() bool {
+// HasVisibleOutput reports whether the delta contains output other than reasoning.
+func (d *Delta) HasVisibleOutput() bool {
 	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists() || d.Content.Index(0).Exists()
 }

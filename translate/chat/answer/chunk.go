@@ -14,10 +14,10 @@ type topLevel struct {
 
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
-	progress    bool
-	fingerprint bool
-	lone        bool // a string contains half of a surrogate pair
-	private     bool // the answer has a member for which isPrivate returns true
+	hasProgress      bool
+	fingerprint      bool
+	hasLoneSurrogate bool // a string contains half of a surrogate pair
+	hasPrivate       bool // the answer has a member for which isPrivate returns true
 }
 
 // parse validates data and finds its members. The caller must not modify data until the next parse
@@ -25,13 +25,13 @@ type topLevel struct {
 func (h *topLevel) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
-	h.progress, h.private, h.fingerprint, h.lone, h.src = false, false, false, false, data
+	h.hasProgress, h.hasPrivate, h.fingerprint, h.hasLoneSurrogate, h.src = false, false, false, false, data
 	if len(data) > translate.MaxAnswer {
 		return badAnswer(translate.TooLarge)
 	}
 	err := h.doc.Parse(data, jsonx.Options{Record: recordDepth, Paired: true})
-	if err != nil && jsonx.IsLone(err) {
-		h.lone = true
+	if err != nil && jsonx.IsLoneSurrogateError(err) {
+		h.hasLoneSurrogate = true
 		err = h.doc.Parse(data, jsonx.Options{Record: recordDepth})
 	}
 	if err != nil {
@@ -43,9 +43,9 @@ func (h *topLevel) parse(data []byte) error {
 	}
 	for it := h.root.Iter(); it.Next(); {
 		name := it.Key().Name()
-		at := h.member(name)
+		at := h.memberField(name)
 		if at == nil {
-			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
+			h.hasPrivate = h.hasPrivate || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
 		// If a member occurs twice, the edge and the client could read different ones. The edge
@@ -58,8 +58,8 @@ func (h *topLevel) parse(data []byte) error {
 	return nil
 }
 
-// member returns the field for the named member, or nil if the edge does not read the member.
-func (h *topLevel) member(name []byte) *jsonx.Value {
+// memberField returns the field for the named member, or nil if the edge does not read the member.
+func (h *topLevel) memberField(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
 		return &h.id
@@ -78,7 +78,7 @@ func (h *topLevel) member(name []byte) *jsonx.Value {
 	case "error":
 		return &h.errv
 	case "prompt_progress":
-		h.progress = true
+		h.hasProgress = true
 	case "system_fingerprint":
 		h.fingerprint = true
 	}
@@ -109,9 +109,9 @@ func (h *topLevel) reset() {
 	h.doc.Reset()
 }
 
-// failure returns the error that the engine sent instead of an answer, or nil. It recognizes a
+// engineError returns the error that the engine sent instead of an answer, or nil. It recognizes a
 // truthy `error` member, and the flat format used by SGLang and older vLLM.
-func (h *topLevel) failure() *engineerror.Error {
+func (h *topLevel) engineError() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
 	}
@@ -127,8 +127,8 @@ type Chunk struct{ topLevel }
 // and most events are not parsed (see template).
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
-// giveBack returns c to the pool. c and its values must not be used afterwards.
-func (c *Chunk) giveBack() {
+// recycle returns c to the pool. c and its values must not be used afterwards.
+func (c *Chunk) recycle() {
 	c.reset()
 	chunkPool.Put(c)
 }
@@ -141,21 +141,23 @@ func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
 		return err
 	}
-	if e := c.failure(); e != nil {
+	if e := c.engineError(); e != nil {
 		return e
 	}
-	if !c.choices.IsArray() && !c.choices.IsNull() && (c.choices.Exists() || !c.saysMore() && !c.isPing()) {
+	if !c.choices.IsArray() && !c.choices.IsNull() && (c.choices.Exists() || !c.hasUsageOrProgress() && !c.isPing()) {
 		return badAnswer(noChoices)
 	}
 	return nil
 }
 
-// saysMore reports whether the chunk contains usage, timings or progress.
-func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
+// hasUsageOrProgress reports whether the chunk contains usage, timings or progress.
+func (c *Chunk) hasUsageOrProgress() bool {
+	return c.usage.IsObject() || c.timings.IsObject() || c.hasProgress
+}
 
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
-// saysNothing reports whether a chunk is empty. Hosts and gateways send such chunks at the start of
+// isEmpty reports whether a chunk is empty. Hosts and gateways send such chunks at the start of
 // a stream, or to keep connections alive.
-func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }
+func (c *Chunk) isEmpty() bool { return !c.choices.IsArray() && !c.hasUsageOrProgress() }

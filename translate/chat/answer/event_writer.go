@@ -26,7 +26,7 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 		w.edits.Set(c.choices, emptyArray)
 	}
 	addObject(&w.edits, &c.topLevel, chunkObject)
-	if c.private {
+	if c.hasPrivate {
 		HidePrivate(&w.edits, c.root)
 	}
 	if !pinned {
@@ -50,9 +50,9 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 		dst = append(dst, w.model...)
 		dst = append(dst, data[c.model.End():]...)
 	}
-	sse.Flatten(dst[start:])
-	if c.lone {
-		jsonx.MendLone(dst[start:])
+	sse.ReplaceLineEnds(dst[start:])
+	if c.hasLoneSurrogate {
+		jsonx.ReplaceLoneSurrogates(dst[start:])
 	}
 	return append(dst, "\n\n"...)
 }

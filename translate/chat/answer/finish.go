@@ -21,9 +21,9 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord recognizes only the finish_reasons of the chat dialect, because typed SDKs reject any
+// parseChatFinish recognizes only the finish_reasons of the chat dialect, because typed SDKs reject any
 // others.
-func chatWord(word []byte) (f Finish, known bool) {
+func parseChatFinish(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
 		return FinishStop, true
@@ -37,10 +37,10 @@ func chatWord(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// otherWords lists other finish_reasons that engines and hosts send, in lower case. A finish_reason
+// vendorFinishes lists other finish_reasons that engines and hosts send, in lower case. A finish_reason
 // that is neither listed nor a failure means FinishStop. Examples are TGI's eos_token and
 // stop_sequence, Together's eos, and Cohere's COMPLETE.
-var otherWords = map[string]Finish{
+var vendorFinishes = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
 	"tool_call": FinishToolCalls, "tool_use": FinishToolCalls,
@@ -57,64 +57,64 @@ var failureStems = [...]string{
 	"interrupt", "killed", "crash", "unload", "not_finished",
 }
 
-func finishOf(v jsonx.Value) (f Finish, failed bool) {
-	if f, known := wordOf(v); known {
+func parseFinish(v jsonx.Value) (f Finish, failed bool) {
+	if f, known := parseChatFinishValue(v); known {
 		return f, false
 	}
 	word := strings.ToLower(string(v.AppendText(nil)))
-	if f, known := chatWord([]byte(word)); known {
+	if f, known := parseChatFinish([]byte(word)); known {
 		return f, false
 	}
-	if f, known := otherWords[word]; known {
+	if f, known := vendorFinishes[word]; known {
 		return f, false
 	}
 	isIn := func(stem string) bool { return strings.Contains(word, stem) }
 	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
 }
 
-func wordOf(v jsonx.Value) (f Finish, known bool) {
+func parseChatFinishValue(v jsonx.Value) (f Finish, known bool) {
 	text, plain := v.Text()
 	if !plain {
 		return FinishNone, false
 	}
-	return chatWord(text)
+	return parseChatFinish(text)
 }
 
-// endWord returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
+// replacementFinish returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
 // kept. called is true if the choice has tool calls. Agents run tool calls only if the
 // finish_reason is tool_calls.
-func endWord(v jsonx.Value, called bool) []byte {
-	f, _ := finishOf(v)
+func replacementFinish(v jsonx.Value, called bool) []byte {
+	f, _ := parseFinish(v)
 	if f == FinishStop && called {
-		return toolCallsWord
+		return quotedToolCalls
 	}
-	if _, known := wordOf(v); known {
+	if _, known := parseChatFinishValue(v); known {
 		return nil
 	}
-	return quotedWords[f]
+	return quotedFinishes[f]
 }
 
 var (
-	toolCallsWord = []byte(`"tool_calls"`)
-	quotedWords   = [...][]byte{
-		FinishStop: []byte(`"stop"`), FinishLength: []byte(`"length"`), FinishToolCalls: toolCallsWord,
+	quotedToolCalls = []byte(`"tool_calls"`)
+	quotedFinishes  = [...][]byte{
+		FinishStop: []byte(`"stop"`), FinishLength: []byte(`"length"`), FinishToolCalls: quotedToolCalls,
 		FinishContentFilter: []byte(`"content_filter"`),
 	}
 )
 
-// ClosedFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
+// LegacyFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
 // failed is true if the engine aborted the choice.
-func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
+func LegacyFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false
 	}
-	if _, failed = finishOf(v); failed {
+	if _, failed = parseFinish(v); failed {
 		return nil, true
 	}
-	return endWord(v, false), false
+	return replacementFinish(v, false), false
 }
 
-// Aborted returns the error for a choice that the engine aborted.
-func Aborted() *engineerror.Error {
+// AbortedError returns the error for a choice that the engine aborted.
+func AbortedError() *engineerror.Error {
 	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
 }

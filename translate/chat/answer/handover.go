@@ -10,15 +10,15 @@ import (
 // handover is the state that a stream carries over from earlier engines. If a chunk has a different
 // id, SDKs treat it as a different answer. If a role is sent twice, SDKs concatenate it.
 type handover struct {
-	pinned bool
-	roles  [translate.MaxChoices / 64]uint64
+	pinned    bool
+	rolesSent [translate.MaxChoices / 64]uint64
 }
 
 // NextEngine prepares for events from another engine. If the answer has started, the other engine
 // continues it.
 func (s *Stream) NextEngine() {
-	for i, seen := range s.state.seen {
-		s.handover.roles[i] |= seen
+	for i, seen := range s.state.seenChoices {
+		s.handover.rolesSent[i] |= seen
 	}
 	s.handover.pinned = s.handover.pinned || s.state.choicesSeen > 0 || len(s.identity.id) > 0
 	if s.Started() {
@@ -26,14 +26,14 @@ func (s *Stream) NextEngine() {
 	} else {
 		s.state = streamState{promptEstimate: s.state.promptEstimate}
 		s.tools.Reset()
-		s.tools.Offer(s.options.Tools)
-		s.tools.Single(s.options.SingleToolCall)
-		s.opening = translate.Opening{}
+		s.tools.SetToolNames(s.options.Tools)
+		s.tools.SetSingle(s.options.SingleToolCall)
+		s.opening = translate.MarkupDetector{}
 	}
 	s.template.reset()
 	s.head.reset()
 	s.held.reset()
-	s.halves = nil
+	s.heldSurrogates = nil
 }
 
 // Resume prepares for events from an engine that continues the answer. The answer must not have
@@ -41,7 +41,7 @@ func (s *Stream) NextEngine() {
 func (r *Reader) Resume() {
 	r.state.resume()
 	r.template.reset()
-	r.halves = nil
+	r.heldSurrogates = nil
 }
 
 // resume prepares for the next engine's counts, which are added to the counts so far.
@@ -49,20 +49,20 @@ func (t *streamState) resume() {
 	u := t.usageSoFar()
 	u.Resumed++
 	*t = streamState{
-		seen: t.seen, choicesSeen: t.choicesSeen, unfinished: t.unfinished,
-		deltas: t.deltas, promptEstimate: t.promptEstimate, before: u,
+		seenChoices: t.seenChoices, choicesSeen: t.choicesSeen, unfinished: t.unfinished,
+		deltas: t.deltas, promptEstimate: t.promptEstimate, earlierUsage: u,
 	}
 }
 
-func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
+func (t *streamState) isResumed() bool { return t.earlierUsage.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer. next is the usage that the next engine reported.
-func (t *streamState) goOn(next translate.Usage) counts {
-	return counts{Usage: t.before.GoOn(next), summed: true}
+// addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine reported.
+func (t *streamState) addEarlierUsage(next translate.Usage) counts {
+	return counts{Usage: t.earlierUsage.ContinueWith(next), summed: true}
 }
 
-// knows reports whether the client has received choice n's role from an earlier engine.
-func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
+// isRoleSent reports whether the client has received choice n's role from an earlier engine.
+func (h *handover) isRoleSent(n int) bool { return h.rolesSent[n/64]&(1<<(n%64)) != 0 }
 
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
 	id, created := i.id, i.created

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-func send(t *testing.T, s *Stream, data string) string {
+func appendData(t *testing.T, s *Stream, data string) string {
 	t.Helper()
 	out, err := s.Append(nil, sse.Event{Data: []byte(data)})
 	if err != nil {
@@ -21,16 +21,16 @@ func send(t *testing.T, s *Stream, data string) string {
 func TestRestart(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
-	announced := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
+	announced := appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
 	if !strings.Contains(announced, `"id":"a","created":1`) || s.Started() {
 		t.Fatalf("started = %v, want false and the first engine's id: %s", s.Started(), announced)
 	}
 	s.NextEngine()
-	first := send(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
+	first := appendData(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
 	if !strings.Contains(first, `"id":"a","created":1,"model":"m"`) || strings.Count(first, `"role"`) != 1 || !s.Started() {
 		t.Errorf("the other engine's first chunk is %s", first)
 	}
-	end := send(t, &s, `{"model":"y","choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`)
+	end := appendData(t, &s, `{"model":"y","choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`)
 	if !strings.Contains(end, `"id":"a"`) || !strings.Contains(end, `"created":1`) {
 		t.Errorf("its last chunk is %s", end)
 	}
@@ -45,7 +45,7 @@ func TestRestart_Unannounced(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})
 	s.NextEngine()
-	if first := send(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}}]}`); !strings.Contains(first, `"id":"b","created":2,"model":"m"`) || !strings.Contains(first, `"role"`) {
+	if first := appendData(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}}]}`); !strings.Contains(first, `"id":"b","created":2,"model":"m"`) || !strings.Contains(first, `"role"`) {
 		t.Errorf("the first chunk is %s", first)
 	}
 }
@@ -55,11 +55,11 @@ func TestRestart_Unannounced(t *testing.T) {
 func TestStripTimings(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
-	out := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"Hi"}}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":5}}`)
+	out := appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"Hi"}}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":5}}`)
 	if u := s.Usage(); strings.Contains(out, "timings") || !u.Known || u.Prompt != 7 || u.Completion != 5 {
 		t.Errorf("got the usage %+v, want 7 prompt and 5 completion tokens without timings: %s", u, out)
 	}
-	out = send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":6}}`)
+	out = appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":6}}`)
 	if !strings.Contains(out, `"predicted_n":6`) {
 		t.Errorf("the end: %s", out)
 	}
@@ -75,12 +75,12 @@ func TestResume(t *testing.T) {
 		var s Stream
 		s.Reset(&Options{Model: "m", ID: "ours", IncludeUsage: true, PromptTokens: 50})
 		for _, text := range []string{"Hi", " there"} {
-			send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"`+text+`"}}]`+c.each+`}`)
+			appendData(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"`+text+`"}}]`+c.each+`}`)
 		}
 		s.NextEngine()
-		out := send(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"!"}}]}`)
-		out += send(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
-		out += send(t, &s, `{"id":"b","created":2,"model":"x","choices":[],"usage":{"prompt_tokens":93,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}`)
+		out := appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":"!"}}]}`)
+		out += appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
+		out += appendData(t, &s, `{"id":"b","created":2,"model":"x","choices":[],"usage":{"prompt_tokens":93,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}`)
 		tail, err := s.Finish(nil)
 		if out += string(tail); err != nil || !strings.Contains(out, c.want) || strings.Count(out, "penstock_resumed") != 1 {
 			t.Errorf("%s: error %v, want %q and one penstock_resumed: %s", name, err, c.want, out)

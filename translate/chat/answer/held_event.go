@@ -18,12 +18,12 @@ type heldEvent struct {
 
 func (h *heldEvent) reset() {
 	*h = heldEvent{event: h.event[:0]}
-	if cap(h.event) > keepBuffer {
+	if cap(h.event) > maxKeptBuffer {
 		h.event = nil
 	}
 }
 
-func (h *heldEvent) awaitTimings(event []byte) {
+func (h *heldEvent) holdForTimings(event []byte) {
 	h.event, h.awaitsTimings = append(h.event[:0], event...), true
 }
 
@@ -35,11 +35,11 @@ func (h *heldEvent) addTimings(v jsonx.Value) {
 		raw = b
 	}
 	h.event = append(append(h.event[:n], `,"timings":`...), raw...)
-	sse.Flatten(h.event[n:])
+	sse.ReplaceLineEnds(h.event[n:])
 	h.event = append(h.event, tail...)
 }
 
-func (h *heldEvent) release(dst []byte) []byte {
+func (h *heldEvent) appendHeld(dst []byte) []byte {
 	if !h.awaitsTimings {
 		return dst
 	}

@@ -39,7 +39,7 @@ func TestLogprobsOfWholeAnswer(t *testing.T) {
 			}
 			var r Reader
 			r.Reset("id", 0)
-			if err := r.ReadWhole(&completion); err != nil {
+			if err := r.ReadCompletion(&completion); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := string(r.Logprobs), tokens(c.want); got != want {

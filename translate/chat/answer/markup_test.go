@@ -40,7 +40,7 @@ func TestMarkup(t *testing.T) {
 			if _, err := source.Read(ev); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.Add(ev); err != nil {
+			if err := a.AddEvent(ev); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestMarkup(t *testing.T) {
 		}
 		say(`{"content":" and more"}`)
 		say(`{"content":" of it"}`)
-		if err := a.Add(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
+		if err := a.AddEvent(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
 		whole, err := a.Append(nil, &Options{Model: "m"})

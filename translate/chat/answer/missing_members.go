@@ -10,9 +10,9 @@ import (
 // missingMember is a member that clients need, but that the engine omitted or sent with an unusable
 // value.
 type missingMember struct {
-	at   jsonx.Value // the object that lacks the member or, if set is true, the unusable value
-	set  bool
-	text []byte
+	target   jsonx.Value // the object that lacks the member or, if set is true, the unusable value
+	replaces bool
+	text     []byte
 }
 
 var (
@@ -29,33 +29,33 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 		c.missing = append(c.missing, missingIndex(v, n))
 	}
 	called := message.ToolCalls.Index(0).Exists()
-	if word := endWord(choice.Finish, called); !choice.Finish.Exists() {
-		c.missing = append(c.missing, missingMember{at: v, text: append([]byte(`"finish_reason":`), word...)})
+	if word := replacementFinish(choice.Finish, called); !choice.Finish.Exists() {
+		c.missing = append(c.missing, missingMember{target: v, text: append([]byte(`"finish_reason":`), word...)})
 	} else if word != nil {
-		c.missing = append(c.missing, missingMember{at: choice.Finish, set: true, text: word})
+		c.missing = append(c.missing, missingMember{target: choice.Finish, replaces: true, text: word})
 	}
 	if !choice.Logprobs.Exists() {
-		c.missing = append(c.missing, missingMember{at: v, text: nullLogprobs})
+		c.missing = append(c.missing, missingMember{target: v, text: nullLogprobs})
 	}
 	switch {
 	case !message.Role.Exists():
-		c.missing = append(c.missing, missingMember{at: choice.Body, text: assistantRole})
+		c.missing = append(c.missing, missingMember{target: choice.Body, text: assistantRole})
 	case !message.Role.HasText():
-		c.missing = append(c.missing, missingMember{at: message.Role, set: true, text: assistantRole[len(`"role":`):]})
+		c.missing = append(c.missing, missingMember{target: message.Role, replaces: true, text: assistantRole[len(`"role":`):]})
 	}
 	if !message.Content.Exists() {
-		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullContent})
+		c.missing = append(c.missing, missingMember{target: choice.Body, text: nullContent})
 	}
 	if !message.Refusal.Exists() {
-		c.missing = append(c.missing, missingMember{at: choice.Body, text: nullRefusal})
+		c.missing = append(c.missing, missingMember{target: choice.Body, text: nullRefusal})
 	}
 	var p toolcall.Piece
-	cut := choice.cut()
+	cut := choice.isTruncated()
 	for it := message.ToolCalls.Iter(); it.Next(); {
 		part, _ := c.readToolCall(n, &p, it.Value())
 		c.incompleteToolCalls = c.incompleteToolCalls || part.MakeID || part.NeedType || part.Surplus || p.Args.IsObject() ||
-			p.Args.IsString() && toolcall.HasEscapes(p.Args.Inside()) ||
-			wrongIndex(&p, &part) || completeArguments(&p, cut) != nil
+			p.Args.IsString() && toolcall.HasEscapes(p.Args.RawContents()) ||
+			hasWrongIndex(&p, &part) || completeArguments(&p, cut) != nil
 	}
 }
 
@@ -65,15 +65,15 @@ func missingIndex(v jsonx.Value, n int) missingMember {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
 	}
 	if at := v.Get("index"); at.Exists() {
-		return missingMember{at: at, set: true, text: member[len(`"index":`):]}
+		return missingMember{target: at, replaces: true, text: member[len(`"index":`):]}
 	}
-	return missingMember{at: v, text: member}
+	return missingMember{target: v, text: member}
 }
 
 func (m missingMember) addTo(edits *jsonx.Edits) {
-	if m.set {
-		edits.Set(m.at, m.text)
+	if m.replaces {
+		edits.Set(m.target, m.text)
 		return
 	}
-	edits.Add(m.at, m.text)
+	edits.Add(m.target, m.text)
 }

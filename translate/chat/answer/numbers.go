@@ -46,7 +46,7 @@ func BoundTime(v jsonx.Value) []byte {
 // BoundNumbers returns raw with its numbers limited: token counts to 2^31, and other numbers to
 // 2^53. raw must be valid JSON. If no number changes, BoundNumbers returns nil.
 func BoundNumbers(raw []byte) []byte {
-	if !largeNumbers(raw) {
+	if !mayHaveLargeNumbers(raw) {
 		return nil
 	}
 	var (
@@ -82,9 +82,9 @@ func BoundNumbers(raw []byte) []byte {
 	return append(out, raw[from:]...)
 }
 
-// largeNumbers reports whether raw may contain a number that exceeds a limit. It looks for ten
+// mayHaveLargeNumbers reports whether raw may contain a number that exceeds a limit. It looks for ten
 // digits in a row or an exponent.
-func largeNumbers(raw []byte) bool {
+func mayHaveLargeNumbers(raw []byte) bool {
 	digits := 0
 	for _, c := range raw {
 		switch {

@@ -28,13 +28,13 @@ func TestBoundNumbers(t *testing.T) {
 		if got := string(BoundNumbers([]byte(raw))); got != want {
 			t.Errorf("%s becomes %q, want %q", raw, got, want)
 		}
-		sameBounds(t, []byte(raw))
+		compareLimits(t, []byte(raw))
 	}
 }
 
-// sameBounds checks that BoundIn, applied to an object, limits its numbers in the same way as
+// compareLimits checks that BoundIn, applied to an object, limits its numbers in the same way as
 // BoundNumbers, applied to its text.
-func sameBounds(t rapid.TB, raw []byte) {
+func compareLimits(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {
 		var (
@@ -82,7 +82,7 @@ func TestBoundNumbersProperty(t *testing.T) {
 		}
 		b.WriteString(`}`)
 		raw := []byte(b.String())
-		sameBounds(t, raw)
+		compareLimits(t, raw)
 		got := BoundNumbers(raw)
 		if got == nil {
 			got = raw

@@ -15,8 +15,8 @@ type Options struct {
 	// it is complete even with fewer choices, because some engines ignore n.
 	N int
 	// Tools lists the names of the tools that the request offers.
-	Tools toolcall.Names
-	// SingleToolCall is true if the request forbids parallel tool calls.
+	Tools toolcall.ToolNames
+	// SetSingleToolCall is true if the request forbids parallel tool calls.
 	SingleToolCall bool
 	// PromptTokens is the edge's estimate of the prompt's size. It is used if the engine sends no
 	// counts.

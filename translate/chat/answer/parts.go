@@ -2,10 +2,10 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls take for each text in a content that is a list of parts, as sent by Mistral. text
-// is the contents of a JSON string. eachPart skips parts without text, because clients of other
+// visitTextParts calls take for each text in a content that is a list of parts, as sent by Mistral. text
+// is the contents of a JSON string. visitTextParts skips parts without text, because clients of other
 // dialects cannot use them.
-func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
+func visitTextParts(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()
 		text, thought := part.Get("text"), false
@@ -19,7 +19,7 @@ func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) e
 			}
 			for inner := doc.Root().Iter(); inner.Next(); {
 				if t := inner.Value().Get("text"); t.HasText() {
-					if err := take(t.Inside(), thought); err != nil {
+					if err := take(t.RawContents(), thought); err != nil {
 						return err
 					}
 				}
@@ -27,7 +27,7 @@ func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) e
 			continue
 		}
 		if text.HasText() {
-			if err := take(text.Inside(), thought); err != nil {
+			if err := take(text.RawContents(), thought); err != nil {
 				return err
 			}
 		}

@@ -11,17 +11,17 @@ type Facts struct {
 	Markup translate.Markup // at the start of the first choice's text
 }
 
-// AppendPlain appends the client's answer for a body in the usual form: one choice with text and a
-// finish_reason, and token counts. AppendPlain writes the same bytes as Completion's Parse and
+// AppendSimpleAnswer appends the client's answer for a body in the usual form: one choice with text and a
+// finish_reason, and token counts. AppendSimpleAnswer writes the same bytes as Completion's Parse and
 // Append, but in one pass and without a tape. For any other body it appends nothing and returns
 // false.
-func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
+func AppendSimpleAnswer(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
 	}
-	p := plain{Cursor: jsonx.NewCursor(body), strip: o.StripReasoning}
-	p.answer()
-	if !p.Done() || p.seen&plainNeeds != plainNeeds {
+	p := simpleAnswer{Cursor: jsonx.NewCursor(body), stripReasoning: o.StripReasoning}
+	p.readAnswer()
+	if !p.Done() || p.seen&requiredMembers != requiredMembers {
 		return dst, Facts{}, false
 	}
 	from := 0
@@ -51,14 +51,14 @@ func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
 }
 
-// plain reads an answer in the usual form and rejects all other answers.
-type plain struct {
+// simpleAnswer reads an answer in the usual form and rejects all other answers.
+type simpleAnswer struct {
 	jsonx.Cursor
-	strip   bool
-	seen    seenMembers
-	model   struct{ at, end int }
-	usage   translate.Usage
-	opening translate.Opening
+	stripReasoning bool
+	seen           seenMembers
+	model          struct{ at, end int }
+	usage          translate.Usage
+	opening        translate.MarkupDetector
 	// Offsets at the end of the last member of the message, the choice and the answer.
 	messageEnd, choiceEnd, topEnd int
 }
@@ -86,63 +86,63 @@ const (
 	seenTotal
 	seenDetails
 
-	plainNeeds = seenID | seenObject | seenCreated | seenModel | seenChoices | seenUsage | seenIndex | seenMessage |
+	requiredMembers = seenID | seenObject | seenCreated | seenModel | seenChoices | seenUsage | seenIndex | seenMessage |
 		seenFinish | seenRole | seenPrompt | seenCompletion
 )
 
-func (p *plain) once(m seenMembers) {
+func (p *simpleAnswer) markSeen(m seenMembers) {
 	if p.seen&m != 0 {
-		p.Refuse()
+		p.Reject()
 	}
 	p.seen |= m
 }
 
-func (p *plain) answer() {
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+func (p *simpleAnswer) readAnswer() {
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "id":
-			p.once(seenID)
-			p.text()
+			p.markSeen(seenID)
+			p.readNonEmptyString()
 		case "object":
-			p.once(seenObject)
-			p.text()
+			p.markSeen(seenObject)
+			p.readNonEmptyString()
 		case "created":
-			p.once(seenCreated)
-			p.Digits()
+			p.markSeen(seenCreated)
+			p.ReadUint()
 		case "model":
-			p.once(seenModel)
+			p.markSeen(seenModel)
 			raw, _ := p.String()
-			p.model.end = p.At()
+			p.model.end = p.Offset()
 			p.model.at = p.model.end - len(raw)
 		case "choices":
-			p.once(seenChoices)
-			p.Skip('[')
-			p.choice()
-			p.Skip(']')
+			p.markSeen(seenChoices)
+			p.ReadBracket('[')
+			p.readChoice()
+			p.ReadBracket(']')
 		case "usage":
-			p.once(seenUsage)
-			p.counts()
+			p.markSeen(seenUsage)
+			p.readUsage()
 		case "system_fingerprint":
 			p.seen |= seenFingerprint
 			p.Value()
 		case "error", "timings":
-			p.Refuse()
+			p.Reject()
 		default:
-			p.other(name)
+			p.readOther(name)
 		}
-		p.topEnd = p.At()
+		p.topEnd = p.Offset()
 	}
 }
 
-func (p *plain) text() []byte {
+func (p *simpleAnswer) readNonEmptyString() []byte {
 	raw, _ := p.String()
 	if len(raw) <= 2 {
-		p.Refuse()
+		p.Reject()
 	}
 	return raw
 }
 
-func (p *plain) textOrNull() (raw []byte, escaped bool) {
+func (p *simpleAnswer) readStringOrNull() (raw []byte, escaped bool) {
 	if p.Peek() == 'n' {
 		p.Value()
 		return nil, false
@@ -150,7 +150,7 @@ func (p *plain) textOrNull() (raw []byte, escaped bool) {
 	return p.String()
 }
 
-func (p *plain) opens(raw []byte, escaped bool) {
+func (p *simpleAnswer) scanOpening(raw []byte, escaped bool) {
 	text := raw
 	if len(raw) > 0 {
 		text = raw[1 : len(raw)-1]
@@ -162,7 +162,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 		case text[0] == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == 'r'):
 			text = text[2:]
 		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the next characters may also be escaped
-			p.Refuse()
+			p.Reject()
 			return
 		default:
 			return
@@ -171,134 +171,134 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// other reads a member that the edge passes on unchanged.
-func (p *plain) other(name []byte) {
+// readOther reads a member that the edge passes on unchanged.
+func (p *simpleAnswer) readOther(name []byte) {
 	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
-		p.Refuse()
+		p.Reject()
 	}
 }
 
-func (p *plain) choice() {
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+func (p *simpleAnswer) readChoice() {
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "index":
-			p.once(seenIndex)
-			if p.Digits() != 0 {
-				p.Refuse()
+			p.markSeen(seenIndex)
+			if p.ReadUint() != 0 {
+				p.Reject()
 			}
 		case "message":
-			p.once(seenMessage)
-			p.message()
+			p.markSeen(seenMessage)
+			p.readMessage()
 		case "finish_reason":
-			p.once(seenFinish)
+			p.markSeen(seenFinish)
 			raw, escaped := p.String()
 			finish, known := FinishNone, false
 			if len(raw) > 2 && !escaped {
-				finish, known = chatWord(raw[1 : len(raw)-1])
+				finish, known = parseChatFinish(raw[1 : len(raw)-1])
 			}
 			if !known {
-				p.Refuse()
+				p.Reject()
 			}
 			p.usage.Finish = finish
 		case "logprobs":
 			p.seen |= seenLogprobs
 			p.Value()
 		case "delta":
-			p.Refuse()
+			p.Reject()
 		default:
-			p.other(name)
+			p.readOther(name)
 		}
-		p.choiceEnd = p.At()
+		p.choiceEnd = p.Offset()
 	}
 }
 
-func (p *plain) message() {
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+func (p *simpleAnswer) readMessage() {
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "role":
-			p.once(seenRole)
-			p.text()
+			p.markSeen(seenRole)
+			p.readNonEmptyString()
 		case "content":
-			p.once(seenContent)
-			p.opens(p.textOrNull())
+			p.markSeen(seenContent)
+			p.scanOpening(p.readStringOrNull())
 		case "refusal":
-			p.once(seenRefusal)
-			p.textOrNull()
+			p.markSeen(seenRefusal)
+			p.readStringOrNull()
 		case "tool_calls":
-			p.once(seenToolCalls)
+			p.markSeen(seenToolCalls)
 			if raw := p.Value(); string(raw) != "[]" && string(raw) != "null" {
-				p.Refuse()
+				p.Reject()
 			}
 		default:
-			if p.strip && isReasoning(name) {
-				p.Refuse()
+			if p.stripReasoning && isReasoning(name) {
+				p.Reject()
 			}
 			p.Value()
 		}
-		p.messageEnd = p.At()
+		p.messageEnd = p.Offset()
 	}
 }
 
-func (p *plain) counts() {
+func (p *simpleAnswer) readUsage() {
 	u := &p.usage
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "prompt_tokens":
-			p.once(seenPrompt)
-			u.Prompt, _ = p.needCount()
+			p.markSeen(seenPrompt)
+			u.Prompt, _ = p.readRequiredCount()
 		case "completion_tokens":
-			p.once(seenCompletion)
-			u.Completion, _ = p.needCount()
+			p.markSeen(seenCompletion)
+			u.Completion, _ = p.readRequiredCount()
 		case "total_tokens":
-			p.once(seenTotal)
-			u.Total, _ = p.count()
+			p.markSeen(seenTotal)
+			u.Total, _ = p.readCount()
 		case "reasoning_tokens":
-			u.Reasoning, _ = p.count()
+			u.Reasoning, _ = p.readCount()
 		case "prompt_tokens_details":
-			u.Cached, _ = p.detail("cached_tokens")
+			u.Cached, _ = p.readDetail("cached_tokens")
 		case "completion_tokens_details":
-			if n, ok := p.detail("reasoning_tokens"); ok {
+			if n, ok := p.readDetail("reasoning_tokens"); ok {
 				u.Reasoning = n
 			}
 		default:
-			p.count()
+			p.readCount()
 		}
 	}
 	u.Known = true
 	u.Reconcile()
 }
 
-func (p *plain) needCount() (int, bool) {
-	n, ok := p.count()
+func (p *simpleAnswer) readRequiredCount() (int, bool) {
+	n, ok := p.readCount()
 	if !ok {
-		p.Refuse()
+		p.Reject()
 	}
 	return n, ok
 }
 
-// count reads null or a number within all limits. ok is false for null.
-func (p *plain) count() (n int, ok bool) {
+// readCount reads null or a number within all limits. ok is false for null.
+func (p *simpleAnswer) readCount() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()
 		return 0, false
 	}
-	if n = p.Digits(); n >= 1e9 {
-		p.Refuse()
+	if n = p.ReadUint(); n >= 1e9 {
+		p.Reject()
 	}
 	return n, true
 }
 
-// detail reads null or an object with counts, and returns the first count with the given name.
-func (p *plain) detail(of string) (n int, ok bool) {
+// readDetail reads null or an object with counts, and returns the first count with the given name.
+func (p *simpleAnswer) readDetail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {
-			p.Refuse()
+			p.Reject()
 		}
 		return 0, false
 	}
 	found := false
-	for name, more := p.First(); more; name, more = p.Next() {
-		count, counted := p.count()
+	for name, more := p.FirstMember(); more; name, more = p.NextMember() {
+		count, counted := p.readCount()
 		if string(name) == of && !found {
 			n, ok, found = count, counted, true
 		}

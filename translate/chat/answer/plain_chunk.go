@@ -7,25 +7,25 @@ import (
 	"penstock/translate/sse"
 )
 
-// A chunk of at most maxPlainChunk bytes cannot exceed the member limit of jsonx.
-const maxPlainChunk = 16 << 10
+// A chunk of at most maxSimpleChunk bytes cannot exceed the member limit of jsonx.
+const maxSimpleChunk = 16 << 10
 
-// appendPlain does the same as appendChunk for nearly every chunk: a piece of text, the role or the
+// appendSimpleChunk does the same as appendChunk for nearly every chunk: a piece of text, the role or the
 // end of one choice, or the usage. It reads the chunk in one pass without a tape. For any other
 // chunk it changes nothing and returns false.
-func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
-	if len(data) == 0 || data[0] != '{' || len(data) > maxPlainChunk || s.handover.pinned || s.options.ContinuousUsage {
+func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
+	if len(data) == 0 || data[0] != '{' || len(data) > maxSimpleChunk || s.handover.pinned || s.options.ContinuousUsage {
 		return dst, false
 	}
-	p := plainChunk{plain: plain{Cursor: jsonx.NewCursor(data), strip: s.options.StripReasoning}}
+	p := simpleChunk{simpleAnswer: simpleAnswer{Cursor: jsonx.NewCursor(data), stripReasoning: s.options.StripReasoning}}
 	p.read(data, &s.head)
-	if !p.Done() || !s.takesPlain(&p) {
+	if !p.Done() || !s.acceptsSimpleChunk(&p) {
 		return dst, false
 	}
-	s.identity.noteID(p.id)
-	s.identity.noteTime(p.created)
+	s.identity.recordID(p.id)
+	s.identity.recordCreated(p.created)
 	if p.headEnd > 0 {
-		s.head.keep(data[:p.headEnd], &p)
+		s.head.store(data[:p.headEnd], &p)
 	}
 	if !p.hasChoice {
 		s.state.usage = s.state.perChoice.addChunk(p.usage, s.state.choicesSeen-s.state.unfinished)
@@ -38,7 +38,7 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	if p.seen&seenToolCalls != 0 || p.usage.Finish != FinishNone {
 		s.template.forget() // as editChoice does
 	}
-	addRole := s.state.noteDelta(0, p.usage.Finish) && !p.hasRole
+	addRole := s.state.recordDelta(0, p.usage.Finish) && !p.hasRole
 	text := data[p.content.at:p.content.end]
 	if len(text) > 0 {
 		s.state.deltas++
@@ -51,17 +51,17 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	dst = s.appendWithRole(dst, data, &p, addRole)
 	switch {
 	case !s.options.IncludeUsage && s.state.allFinished(s.options.N):
-		s.held.awaitTimings(dst[start:])
+		s.held.holdForTimings(dst[start:])
 		return dst[:start], true
 	case len(text) > 0 && p.usage.Finish == FinishNone && s.opening.Done && !addRole:
 		s.template.toolCall = false
 		moved := len("data: ") + len(s.out.model) - (p.model.end - p.model.at)
-		s.template.remember(data, p.content.at, p.content.end, dst[start:], moved+p.content.at)
+		s.template.store(data, p.content.at, p.content.end, dst[start:], moved+p.content.at)
 	}
 	return dst, true
 }
 
-func (s *Stream) takesPlain(p *plainChunk) bool {
+func (s *Stream) acceptsSimpleChunk(p *simpleChunk) bool {
 	const (
 		needs       = seenID | seenObject | seenCreated | seenModel | seenChoices
 		choiceNeeds = seenIndex | seenMessage
@@ -73,27 +73,27 @@ func (s *Stream) takesPlain(p *plainChunk) bool {
 		return p.usage.Known && s.state.perChoice.count == 0
 	case p.seen&choiceNeeds != choiceNeeds, p.usage.Known:
 		return false
-	case s.state.seen[0]&1 == 0 && p.seen&seenRole != 0 && !p.hasRole:
+	case s.state.seenChoices[0]&1 == 0 && p.seen&seenRole != 0 && !p.hasRole:
 		return false
-	case p.usage.Finish != FinishNone && (s.state.hasFinished(0) || s.tools.Any(0)):
+	case p.usage.Finish != FinishNone && (s.state.hasFinished(0) || s.tools.HasToolCalls(0)):
 		return false
 	}
 	return !p.escaped || s.opening.Done
 }
 
-func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) []byte {
+func (s *Stream) appendWithRole(dst, data []byte, p *simpleChunk, addRole bool) []byte {
 	dst = append(dst, "data: "...)
 	start, from := len(dst), p.model.end
 	dst = append(append(dst, data[:p.model.at]...), s.out.model...)
 	if addRole {
 		dst, from = append(dst, data[from:p.messageEnd]...), p.messageEnd
-		if !p.empty {
+		if !p.emptyDelta {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, assistantRole...)
 	}
 	dst = append(dst, data[from:]...)
-	sse.Flatten(dst[start:])
+	sse.ReplaceLineEnds(dst[start:])
 	return append(dst, "\n\n"...)
 }
 
@@ -107,27 +107,27 @@ type chunkHead struct {
 
 func (h *chunkHead) reset() { h.text = h.text[:0] }
 
-func (h *chunkHead) keep(text []byte, p *plainChunk) {
+func (h *chunkHead) store(text []byte, p *simpleChunk) {
 	if h.reset(); len(text) <= maxTemplate {
 		h.text, h.seen, h.model = append(h.text, text...), p.headSeen, p.model
 	}
 }
 
-// plainChunk reads a chunk in the usual form and rejects all other chunks.
-type plainChunk struct {
-	plain              // the message fields refer to the delta
-	id, created []byte // both nil if they are part of the known head
-	headEnd     int    // end of a head that may be stored, or 0
-	headSeen    seenMembers
-	hasChoice   bool
-	hasRole     bool // the delta has a role that is not empty
-	empty       bool
-	content     struct{ at, end int } // position of the delta's content, without quotes
-	escaped     bool
+// simpleChunk reads a chunk in the usual form and rejects all other chunks.
+type simpleChunk struct {
+	simpleAnswer        // the message fields refer to the delta
+	id, created  []byte // both nil if they are part of the known head
+	headEnd      int    // end of a head that may be stored, or 0
+	headSeen     seenMembers
+	hasChoice    bool
+	hasRole      bool // the delta has a role that is not empty
+	emptyDelta   bool
+	content      struct{ at, end int } // position of the delta's content, without quotes
+	escaped      bool
 }
 
 // read reads data. If data starts with the known head, read starts at the end of that head.
-func (p *plainChunk) read(data []byte, known *chunkHead) {
+func (p *simpleChunk) read(data []byte, known *chunkHead) {
 	var (
 		name []byte
 		ok   bool
@@ -135,135 +135,135 @@ func (p *plainChunk) read(data []byte, known *chunkHead) {
 	if len(known.text) > 0 && bytes.HasPrefix(data, known.text) {
 		p.seen, p.model = known.seen, known.model
 		p.Jump(len(known.text))
-		p.choices()
-		name, ok = p.Next()
+		p.readChoices()
+		name, ok = p.NextMember()
 	} else {
-		name, ok = p.First()
+		name, ok = p.FirstMember()
 	}
-	for ; ok; name, ok = p.Next() {
-		p.member(data, name)
+	for ; ok; name, ok = p.NextMember() {
+		p.readMember(data, name)
 	}
 }
 
-func (p *plainChunk) member(data, name []byte) {
+func (p *simpleChunk) readMember(data, name []byte) {
 	switch string(name) {
 	case "id":
-		p.once(seenID)
-		p.id = p.text()
+		p.markSeen(seenID)
+		p.id = p.readNonEmptyString()
 	case "object":
-		p.once(seenObject)
-		p.text()
+		p.markSeen(seenObject)
+		p.readNonEmptyString()
 	case "created":
-		p.once(seenCreated)
+		p.markSeen(seenCreated)
 		p.Peek()
-		at := p.At()
-		p.Digits()
-		p.created = data[at:p.At()]
+		at := p.Offset()
+		p.ReadUint()
+		p.created = data[at:p.Offset()]
 	case "model":
-		p.once(seenModel)
+		p.markSeen(seenModel)
 		raw, _ := p.String()
-		p.model.end = p.At()
+		p.model.end = p.Offset()
 		p.model.at = p.model.end - len(raw)
 	case "choices":
-		p.once(seenChoices)
-		if p.Skip('['); p.seen&seenModel == 0 {
-			p.Refuse()
+		p.markSeen(seenChoices)
+		if p.ReadBracket('['); p.seen&seenModel == 0 {
+			p.Reject()
 		}
 		if p.seen&seenUsage == 0 {
-			p.headEnd, p.headSeen = p.At(), p.seen
+			p.headEnd, p.headSeen = p.Offset(), p.seen
 		}
-		p.choices()
+		p.readChoices()
 	case "usage":
-		if p.once(seenUsage); p.Peek() == 'n' {
-			p.null()
+		if p.markSeen(seenUsage); p.Peek() == 'n' {
+			p.readNull()
 			return
 		}
-		p.counts()
+		p.readUsage()
 		if p.seen&seenPrompt == 0 || p.seen&seenCompletion == 0 {
-			p.Refuse()
+			p.Reject()
 		}
 	case "error", "timings", "prompt_progress":
-		p.Refuse()
+		p.Reject()
 	default:
-		p.other(name)
+		p.readOther(name)
 	}
 }
 
-func (p *plainChunk) choices() {
+func (p *simpleChunk) readChoices() {
 	if p.Peek() == '{' {
 		p.hasChoice = true
-		p.choice()
+		p.readChoice()
 	}
-	p.Skip(']')
+	p.ReadBracket(']')
 }
 
-func (p *plainChunk) choice() {
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+func (p *simpleChunk) readChoice() {
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "index":
-			p.once(seenIndex)
-			if p.Digits() != 0 {
-				p.Refuse()
+			p.markSeen(seenIndex)
+			if p.ReadUint() != 0 {
+				p.Reject()
 			}
 		case "delta":
-			p.once(seenMessage)
-			p.delta()
+			p.markSeen(seenMessage)
+			p.readDelta()
 		case "finish_reason":
-			p.once(seenFinish)
-			p.finish()
+			p.markSeen(seenFinish)
+			p.readFinish()
 		case "message":
-			p.Refuse()
+			p.Reject()
 		default:
-			p.other(name)
+			p.readOther(name)
 		}
 	}
 }
 
-func (p *plainChunk) finish() {
-	raw, escaped := p.textOrNull()
+func (p *simpleChunk) readFinish() {
+	raw, escaped := p.readStringOrNull()
 	if len(raw) <= 2 {
 		return
 	}
-	finish, known := chatWord(raw[1 : len(raw)-1])
+	finish, known := parseChatFinish(raw[1 : len(raw)-1])
 	if !known || escaped {
-		p.Refuse()
+		p.Reject()
 	}
 	p.usage.Finish = finish
 }
 
-func (p *plainChunk) delta() {
+func (p *simpleChunk) readDelta() {
 	p.Peek()
-	p.messageEnd, p.empty = p.At()+1, true
-	for name, ok := p.First(); ok; name, ok = p.Next() {
+	p.messageEnd, p.emptyDelta = p.Offset()+1, true
+	for name, ok := p.FirstMember(); ok; name, ok = p.NextMember() {
 		switch string(name) {
 		case "role":
-			p.once(seenRole)
-			raw, _ := p.textOrNull()
+			p.markSeen(seenRole)
+			raw, _ := p.readStringOrNull()
 			p.hasRole = len(raw) > 2
 		case "content":
-			p.once(seenContent)
+			p.markSeen(seenContent)
 			var raw []byte
-			if raw, p.escaped = p.textOrNull(); len(raw) > 2 {
-				p.content.at, p.content.end = p.At()-len(raw)+1, p.At()-1
+			if raw, p.escaped = p.readStringOrNull(); len(raw) > 2 {
+				p.content.at, p.content.end = p.Offset()-len(raw)+1, p.Offset()-1
 			}
 		case "tool_calls":
-			p.once(seenToolCalls)
-			p.null()
+			p.markSeen(seenToolCalls)
+			p.readNull()
 		case "refusal", "reasoning", "reasoning_content":
-			if p.null(); p.strip && isReasoning(name) {
-				p.Refuse()
+			if p.readNull(); p.stripReasoning && isReasoning(name) {
+				p.Reject()
 			}
 		default:
-			if p.Value(); p.strip && isReasoning(name) {
-				p.Refuse()
+			if p.Value(); p.stripReasoning && isReasoning(name) {
+				p.Reject()
 			}
 		}
-		p.messageEnd, p.empty = p.At(), false
+		p.messageEnd, p.emptyDelta = p.Offset(), false
 	}
 }
 
-func (p *plainChunk) null() {
+func (p *simpleChunk) readNull() {
 	if string(p.Value()) != "null" {
-		p.Refuse()
+		p.Reject()
 	}
 }

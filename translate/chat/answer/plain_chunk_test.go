@@ -11,19 +11,19 @@ import (
 	"penstock/translate/sse"
 )
 
-// both appends an event to two streams and compares the results. long parses every event.
-func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
+// compareStreams appends an event to two streams and compares the results. long parses every event.
+func compareStreams(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	t.Helper()
 	ev := sse.Event{Data: []byte(data)}
 	got, gotErr := short.Append([]byte("before "), ev)
-	want, wantErr := long.Append([]byte("before "), parsed(ev))
+	want, wantErr := long.Append([]byte("before "), forceParsing(ev))
 	if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 		t.Fatalf("%s: got %q, %v; want %q, %v", data, got, gotErr, want, wantErr)
 	}
 	if short.state != long.state || short.started != long.started || short.opening != long.opening ||
 		!reflect.DeepEqual(short.identity, long.identity) || short.held.awaitsTimings != long.held.awaitsTimings ||
 		!bytes.Equal(short.held.event, long.held.event) {
-		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.ofCall, long.ofCall)
+		t.Fatalf("%s: the streams differ:\n%+v\n%+v", data, short.callState, long.callState)
 	}
 	return gotErr != nil
 }
@@ -121,22 +121,22 @@ func TestPlainChunk(t *testing.T) {
 				long.Reset(&o)
 				failed := false
 				for _, data := range events {
-					failed = failed || both(t, &short, &long, data)
+					failed = failed || compareStreams(t, &short, &long, data)
 				}
-				failed = failed || both(t, &short, &long, chunk)
+				failed = failed || compareStreams(t, &short, &long, chunk)
 				for _, data := range after {
-					failed = failed || both(t, &short, &long, data)
+					failed = failed || compareStreams(t, &short, &long, data)
 				}
 			}
 		}
 		var s Stream
 		s.Reset(&Options{Model: "public", IncludeUsage: true})
 		for _, data := range []string{role, content} {
-			if _, ok := s.appendPlain(nil, []byte(data)); !ok {
+			if _, ok := s.appendSimpleChunk(nil, []byte(data)); !ok {
 				t.Fatalf("not plain: %s", data)
 			}
 		}
-		if _, plain := s.appendPlain(nil, []byte(chunk)); plain != tc.plain {
+		if _, plain := s.appendSimpleChunk(nil, []byte(chunk)); plain != tc.plain {
 			t.Errorf("%s: plain %v, want %v: %s", tc.name, plain, tc.plain, chunk)
 		}
 	}
@@ -179,7 +179,7 @@ func TestPlainChunkProperty(t *testing.T) {
 				draw(``, ``, `,"usage":null`, `,"usage":{"prompt_tokens":3,"completion_tokens":2}`,
 					`,"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":4,"prompt_tokens_details":{"cached_tokens":1}}`,
 					`,"usage":{"prompt_tokens":3,"completion_tokens":null}`, `,"timings":{"prompt_n":1,"predicted_n":2}`) + `}`
-			if both(t, &short, &long, data) {
+			if compareStreams(t, &short, &long, data) {
 				return
 			}
 			if rapid.IntRange(0, 9).Draw(t, "engine") == 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPlain checks that AppendPlain either writes the same bytes as Parse and Append, or rejects
+// TestPlain checks that AppendSimpleAnswer either writes the same bytes as Parse and Append, or rejects
 // the answer.
 func TestPlain(t *testing.T) {
 	const usual = `{"id":"x","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,` +
@@ -81,7 +81,7 @@ func TestPlain(t *testing.T) {
 		}
 		for _, strip := range []bool{false, true} {
 			o := Options{Model: `pub"lic`, StripReasoning: strip}
-			got, facts, plain := AppendPlain([]byte("before"), []byte(body), &o)
+			got, facts, plain := AppendSimpleAnswer([]byte("before"), []byte(body), &o)
 			if plain != (tc.plain && !strip) {
 				t.Errorf("%s, strip %v: plain %v, want %v", tc.name, strip, plain, tc.plain)
 			}
@@ -104,7 +104,7 @@ func TestPlain(t *testing.T) {
 	}
 	afterChoices := strings.Replace(strings.Replace(usual, `"model":"m",`, ``, 1), `,"usage"`, `,"model":"m","usage"`, 1)
 	o := Options{Model: "public"}
-	got, _, plain := AppendPlain(nil, []byte(afterChoices), &o)
+	got, _, plain := AppendSimpleAnswer(nil, []byte(afterChoices), &o)
 	if err := c.Parse([]byte(afterChoices)); err != nil || !plain || string(got) != string(c.Append(nil, &o)) {
 		t.Errorf("model after choices: %s (%v, %v)", got, plain, err)
 	}
@@ -115,7 +115,7 @@ func TestPlainAllocs(t *testing.T) {
 		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
 	o, dst := Options{Model: "public"}, make([]byte, 0, 1<<10)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, _, plain := AppendPlain(dst, body, &o); !plain {
+		if _, _, plain := AppendSimpleAnswer(dst, body, &o); !plain {
 			t.Fatal("not plain")
 		}
 	}); n != 0 {

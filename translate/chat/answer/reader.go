@@ -23,7 +23,7 @@ const (
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then use Content, ToolCalls and so on
-//	err := s.ReadWhole(c)    // or once for a whole completion
+//	err := s.ReadCompletion(c)    // or once for a whole completion
 //
 // Texts are the contents of JSON strings, with the engine's escapes. They can be copied unchanged
 // into another JSON string, and never contain a line end.
@@ -48,11 +48,11 @@ type Reader struct {
 	// StopSequence is the stop sequence that ended the answer according to the engine, or empty.
 	StopSequence []byte
 
-	halves  halves
-	opening translate.Opening
-	lone    bool // a string of the event contains half of a surrogate pair
-	size    int  // bytes of text and of tool calls, for the limit
-	beside  int
+	heldSurrogates   heldSurrogates
+	opening          translate.MarkupDetector
+	hasLoneSurrogate bool // a string of the event contains half of a surrogate pair
+	answerBytes      int  // bytes of text and of tool calls, for the limit
+	secondChoice     int
 }
 
 // Reset prepares r for another answer. If the engine sends no usable tool call ids, the Reader
@@ -64,11 +64,11 @@ func (r *Reader) Reset(id string, promptTokens int) {
 	r.state.promptEstimate = promptTokens
 }
 
-// Offer sets the names of the request's tools, and whether the request allows only a single tool
+// SetTools sets the names of the request's tools, and whether the request allows only a single tool
 // call.
-func (r *Reader) Offer(names toolcall.Names, single bool) {
-	r.ToolCalls.tools.Offer(names)
-	r.ToolCalls.tools.Single(single)
+func (r *Reader) SetTools(names toolcall.ToolNames, single bool) {
+	r.ToolCalls.tools.SetToolNames(names)
+	r.ToolCalls.tools.SetSingle(single)
 }
 
 // Read reads one event of the engine's stream. It returns false if the event contains nothing for
@@ -76,11 +76,11 @@ func (r *Reader) Offer(names toolcall.Names, single bool) {
 // *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
-	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
-		return true, r.readRepeated(text)
+	if text, same := r.template.matchText(ev.Data); same && len(ev.Name) == 0 && len(r.heldSurrogates) == 0 && !r.Done() {
+		return true, r.readTemplateText(text)
 	}
 	c := chunkPool.Get().(*Chunk)
-	defer c.giveBack()
+	defer c.recycle()
 	ok, err := r.state.parseEvent(c, ev, 0)
 	if !ok {
 		return false, err
@@ -89,7 +89,7 @@ func (r *Reader) Read(ev sse.Event) (bool, error) {
 	return err == nil && r.state.choicesSeen > 0, err // the answer starts with the first choice
 }
 
-func (r *Reader) readRepeated(text []byte) error {
+func (r *Reader) readTemplateText(text []byte) error {
 	if r.templateText != nil {
 		if len(text) == 0 {
 			return nil
@@ -106,7 +106,7 @@ func (r *Reader) readRepeated(text []byte) error {
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 func (r *Reader) countBytes(n int) error {
-	if r.size += n; r.size > translate.MaxAnswer {
+	if r.answerBytes += n; r.answerBytes > translate.MaxAnswer {
 		return badAnswer(translate.TooLarge)
 	}
 	return nil
@@ -114,7 +114,7 @@ func (r *Reader) countBytes(n int) error {
 
 func (r *Reader) read(c *Chunk, data []byte) error {
 	r.template.forget()
-	r.lone = c.lone
+	r.hasLoneSurrogate = c.hasLoneSurrogate
 	var (
 		choice   Choice
 		text     jsonx.Value // the only text that may differ in the next chunk
@@ -128,7 +128,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		}
 		delta.Read(choice.Body)
 		if choice.Index != 0 {
-			if err := r.readBeside(&choice, &delta, false); err != nil {
+			if err := r.readSecondChoice(&choice, &delta, false); err != nil {
 				return err
 			}
 			continue
@@ -141,17 +141,17 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 		}
 	}
 	if c.usage.Exists() || c.timings.Exists() {
-		r.state.noteUsage(c)
+		r.state.recordUsage(c)
 	}
 	counts := c.usage.IsObject() || c.timings.Exists()
-	waits := r.lone || len(r.halves) > 0 || r.ToolCalls.tools.Holds() || r.ToolCalls.tools.Cut()
+	waits := r.hasLoneSurrogate || len(r.heldSurrogates) > 0 || r.ToolCalls.tools.HasHeldNames() || r.ToolCalls.tools.HasSurplus()
 	if n == 1 && text.Exists() && !waits && !counts && len(r.Logprobs) == 0 {
-		r.rememberChunk(data, text, toolCall, &delta)
+		r.storeTemplate(data, text, toolCall, &delta)
 	}
 	return nil
 }
 
-func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
+func (r *Reader) storeTemplate(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
 		if r.templateText = &r.Content; !r.opening.Done {
@@ -165,7 +165,7 @@ func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Del
 		r.templateText = nil
 	}
 	if r.template.toolCall = toolCall; toolCall == (r.templateText == nil) {
-		r.template.remember(data, v.Start()+1, v.End()-1)
+		r.template.store(data, v.Start()+1, v.End()-1)
 	}
 }
 
@@ -173,8 +173,8 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
 	}
-	r.state.noteChoice(choice)
-	if d.Visible() || d.Reasoning.HasText() {
+	r.state.recordChoice(choice)
+	if d.HasVisibleOutput() || d.Reasoning.HasText() {
 		r.state.deltas++
 	}
 	end := whole || choice.Finished()
@@ -189,9 +189,9 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	} {
 		switch {
 		case t.from.IsString():
-			*t.to = t.from.Inside()
-			if r.lone || len(r.halves) > 0 {
-				*t.to = r.halves.piece(textPlace{member: t.member}, *t.to, end)
+			*t.to = t.from.RawContents()
+			if r.hasLoneSurrogate || len(r.heldSurrogates) > 0 {
+				*t.to = r.heldSurrogates.nextPiece(textLocation{member: t.member}, *t.to, end)
 			}
 		case t.to == &r.Content && t.from.IsArray():
 		case t.from.Exists() && !t.from.IsNull() && t.to != &r.Reasoning:
@@ -205,7 +205,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		r.opening.Add(d.Content)
 	}
 	r.readLogprobs(choice, d, whole)
-	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.lone, &r.halves)
+	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.hasLoneSurrogate, &r.heldSurrogates)
 	if tooLarge := r.countBytes(n); tooLarge != nil {
 		return tooLarge
 	}
@@ -213,40 +213,40 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if end {
-		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
+		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseNames(0))
 	}
-	if end && len(r.halves) > 0 {
-		r.endTexts()
+	if end && len(r.heldSurrogates) > 0 {
+		r.finishTexts()
 	}
 	if err := r.countBytes(r.textBytes()); err != nil {
 		return err
 	}
 	if choice.Finished() {
 		if r.Finish == FinishNone { // some engines send the end twice
-			r.Finish, _ = finishOf(choice.Finish)
+			r.Finish, _ = parseFinish(choice.Finish)
 		}
 		if r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
 			r.Finish = FinishToolCalls
 		}
 		if choice.Stop.IsString() {
-			r.StopSequence = append(r.StopSequence[:0], choice.Stop.Inside()...)
+			r.StopSequence = append(r.StopSequence[:0], choice.Stop.RawContents()...)
 		}
 	}
 	return nil
 }
 
-// readBeside reads the tool calls of a second choice, but only if the first choice has ended and no
+// readSecondChoice reads the tool calls of a second choice, but only if the first choice has ended and no
 // third choice has tool calls.
-func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
-	ours := r.beside == choice.Index
+func (r *Reader) readSecondChoice(choice *Choice, d *Delta, whole bool) error {
+	ours := r.secondChoice == choice.Index
 	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
 		return nil
 	}
 	if err := d.check(); err != nil {
 		return err
 	}
-	r.beside = choice.Index
-	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.lone, &r.halves)
+	r.secondChoice = choice.Index
+	n, err := r.ToolCalls.read(d.ToolCalls, whole, r.hasLoneSurrogate, &r.heldSurrogates)
 	if err == nil {
 		err = r.countBytes(n)
 	}
@@ -254,7 +254,7 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if whole || choice.Finished() {
-		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
+		r.ToolCalls.applyReleased(r.ToolCalls.tools.ReleaseNames(0))
 	}
 	if r.Finish == FinishStop { // the end of the first choice
 		r.Finish = FinishToolCalls
@@ -264,7 +264,7 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 
 func (r *Reader) joinParts(content jsonx.Value) {
 	var text, thoughts []byte
-	_ = eachPart(content, func(piece []byte, thought bool) error {
+	_ = visitTextParts(content, func(piece []byte, thought bool) error {
 		if thought {
 			thoughts = append(thoughts, piece...)
 		} else {
@@ -272,9 +272,9 @@ func (r *Reader) joinParts(content jsonx.Value) {
 		}
 		return nil
 	})
-	if r.lone {
-		jsonx.MendLone(text)
-		jsonx.MendLone(thoughts)
+	if r.hasLoneSurrogate {
+		jsonx.ReplaceLoneSurrogates(text)
+		jsonx.ReplaceLoneSurrogates(thoughts)
 	}
 	if r.Content = text; len(thoughts) > 0 {
 		r.Reasoning = thoughts
@@ -290,20 +290,20 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	if !list.IsArray() || list.Len() == 0 {
 		return
 	}
-	if r.Logprobs = bytes.TrimSpace(list.Inside()); !alone && d.Content.IsString() {
+	if r.Logprobs = bytes.TrimSpace(list.RawContents()); !alone && d.Content.IsString() {
 		r.Logprobs = textLogprobs(list, d.Content)
 	}
-	if r.lone {
+	if r.hasLoneSurrogate {
 		r.Logprobs = bytes.Clone(r.Logprobs)
-		jsonx.MendLone(r.Logprobs)
+		jsonx.ReplaceLoneSurrogates(r.Logprobs)
 	}
 }
 
-// endTexts completes the texts that lack the second half of a surrogate pair. It usually appends
+// finishTexts completes the texts that lack the second half of a surrogate pair. It usually appends
 // U+FFFD.
-func (r *Reader) endTexts() {
-	for _, h := range r.halves {
-		text := h.mend(h.escape)
+func (r *Reader) finishTexts() {
+	for _, h := range r.heldSurrogates {
+		text := h.replaceLone(h.escape)
 		switch h.member {
 		case memberContent:
 			r.Content = text
@@ -315,13 +315,13 @@ func (r *Reader) endTexts() {
 			r.ToolCalls.addArgs(h.toolCall, text)
 		}
 	}
-	r.halves = nil
+	r.heldSurrogates = nil
 }
 
-// ReadWhole reads the first choice of a completion, as if it had arrived in one event. The
+// ReadCompletion reads the first choice of a completion, as if it had arrived in one event. The
 // finish_reason may be missing. The error is a *translate.BadAnswer. While the texts are in use,
 // the completion must not change.
-func (r *Reader) ReadWhole(c *Completion) error {
+func (r *Reader) ReadCompletion(c *Completion) error {
 	var (
 		choice, first Choice
 		delta         Delta
@@ -335,7 +335,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 		}
 	}
 	first.Index = 0
-	r.lone = c.top.lone
+	r.hasLoneSurrogate = c.top.hasLoneSurrogate
 	delta.Read(first.Body)
 	r.state.usage.Usage = c.Usage().WithPrompt(r.state.promptEstimate)
 	if err := r.readChoice(&first, &delta, true); err != nil {
@@ -347,7 +347,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 		}
 		delta.Read(choice.Body)
 		choice.Index = max(1, it.Index()) // some hosts number both choices 0
-		if err := r.readBeside(&choice, &delta, true); err != nil {
+		if err := r.readSecondChoice(&choice, &delta, true); err != nil {
 			return err
 		}
 	}
@@ -355,7 +355,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 }
 
 // TextSize returns the number of bytes of text and of tool calls so far.
-func (r *Reader) TextSize() int { return r.size }
+func (r *Reader) TextSize() int { return r.answerBytes }
 
 // Finished reports whether the choice has a finish_reason.
 func (r *Reader) Finished() bool { return r.state.allFinished(0) }
@@ -373,12 +373,12 @@ func (r *Reader) Usage() translate.Usage {
 	if !u.Estimated { // the usage is not an estimate from a whole completion
 		u = r.state.usageSoFar()
 	}
-	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()
+	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.HasSurplus()
 	return u
 }
 
-// End returns ErrNoFinish if the choice lacks a finish_reason.
-func (r *Reader) End() error {
+// CheckFinished returns ErrNoFinish if the choice lacks a finish_reason.
+func (r *Reader) CheckFinished() error {
 	if !r.Finished() {
 		return translate.ErrNoFinish
 	}

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-type said struct {
+type answerTexts struct {
 	Content, Refusal, Reasoning string
 	Calls                       []string
 	Finish                      Finish
@@ -23,7 +23,7 @@ type said struct {
 	Err                         string
 }
 
-func listen(s *Reader, src []byte, forget bool) (out said) {
+func readWithReader(s *Reader, src []byte, forget bool) (out answerTexts) {
 	s.Reset("fallback", 0)
 	r := sse.NewReader(bytes.NewReader(src), 8<<20)
 	for !s.Done() {
@@ -42,17 +42,17 @@ func listen(s *Reader, src []byte, forget bool) (out said) {
 		out.Refusal += string(s.Refusal)
 		out.Reasoning += string(s.Reasoning)
 	}
-	out.end(s)
-	if err := s.End(); err != nil {
+	out.addFinal(s)
+	if err := s.CheckFinished(); err != nil {
 		out.Err = err.Error()
 	}
 	return out
 }
 
-func (out *said) end(s *Reader) {
+func (out *answerTexts) addFinal(s *Reader) {
 	for i := range s.ToolCalls.List {
 		args := string(s.ToolCalls.List[i].Args)
-		if toolcall.Blank([]byte(args)) && !isCut(s.Finish) {
+		if toolcall.Blank([]byte(args)) && !isTruncated(s.Finish) {
 			args += "{}" // as the translators do
 		}
 		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)
@@ -69,8 +69,8 @@ func TestSource(t *testing.T) {
 	compared := 0
 	for _, name := range names {
 		src := streams[name]
-		got := listen(&s, src, false)
-		if want := listen(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
+		got := readWithReader(&s, src, false)
+		if want := readWithReader(&long, src, true); !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: the short cut shows: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
 		var a Assembler
@@ -82,11 +82,11 @@ func TestSource(t *testing.T) {
 			continue
 		}
 		s.Reset("fallback", 0)
-		if err := s.ReadWhole(&c); err != nil {
-			t.Fatalf("%s: ReadWhole = %v, want success", name, err)
+		if err := s.ReadCompletion(&c); err != nil {
+			t.Fatalf("%s: ReadCompletion = %v, want success", name, err)
 		}
-		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
-		want.end(&s)
+		want := answerTexts{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
+		want.addFinal(&s)
 		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer has other counts and only the last stop reason
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
@@ -116,7 +116,7 @@ func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 		if err := c.Parse([]byte(`{"id":"1","choices":[{"index":0,"message":{` + calls + `},"finish_reason":"tool_calls"}]}`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := whole.ReadWhole(&c); err != nil {
+		if err := whole.ReadCompletion(&c); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := none.Read(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{` + calls + `}}]}`)}); err != nil {
@@ -165,7 +165,7 @@ func TestSourceComplete(t *testing.T) {
 		if _, err := s.Read(ev); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.ToolCalls.Complete(0); got != c.want {
+		if got := s.ToolCalls.IsComplete(0); got != c.want {
 			t.Errorf("Complete of %s = %v, want %v", s.ToolCalls.List[0].Args, got, c.want)
 		}
 	}
@@ -247,11 +247,11 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 		calls = `{"index":%d,%q:{"role":"assistant","content":"b","tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}`
 		own   = `{"index":0,%q:{"role":"assistant","content":"a","tool_calls":[{"index":0,"id":"o","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}`
 	)
-	both := said{Content: "a", Calls: []string{"c f {}"}, Finish: FinishToolCalls}
+	both := answerTexts{Content: "a", Calls: []string{"c f {}"}, Finish: FinishToolCalls}
 	for _, c := range []struct {
 		name    string
 		choices [2]func(member string) string
-		want    said
+		want    answerTexts
 	}{
 		{"text and tool calls", [2]func(string) string{
 			func(m string) string { return fmt.Sprintf(text, m) },
@@ -260,7 +260,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 		{"alternatives", [2]func(string) string{
 			func(m string) string { return fmt.Sprintf(own, m) },
 			func(m string) string { return fmt.Sprintf(calls, 1, m) },
-		}, said{Content: "a", Calls: []string{"o g {}"}, Finish: FinishToolCalls}},
+		}, answerTexts{Content: "a", Calls: []string{"o g {}"}, Finish: FinishToolCalls}},
 	} {
 		var r Reader
 		whole := "{\"choices\":[" + c.choices[0]("message") + "," + c.choices[1]("message") + "]}"
@@ -269,11 +269,11 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Reset("id", 0)
-		if err := r.ReadWhole(&completion); err != nil {
+		if err := r.ReadCompletion(&completion); err != nil {
 			t.Fatal(err)
 		}
-		got := said{Content: string(r.Content)}
-		got.end(&r)
+		got := answerTexts{Content: string(r.Content)}
+		got.addFinal(&r)
 		if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
 			t.Errorf("%s, unstreamed (-want +got):\n%s", c.name, cmp.Diff(c.want, got))
 		}
@@ -281,7 +281,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 			"in one event":  "data: {\"choices\":[" + c.choices[0]("delta") + "," + c.choices[1]("delta") + "]}\n\ndata: [DONE]\n\n",
 			"in two events": "data: {\"choices\":[" + c.choices[0]("delta") + "]}\n\ndata: {\"choices\":[" + c.choices[1]("delta") + "]}\n\ndata: [DONE]\n\n",
 		} {
-			got := listen(&r, []byte(stream), false)
+			got := readWithReader(&r, []byte(stream), false)
 			if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
 				t.Errorf("%s, %s (-want +got):\n%s", c.name, name, cmp.Diff(c.want, got))
 			}
@@ -293,7 +293,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	}
 	var r Reader
 	r.Reset("id", 0)
-	if err := r.ReadWhole(&completion); err != nil || len(r.ToolCalls.List) != 1 {
+	if err := r.ReadCompletion(&completion); err != nil || len(r.ToolCalls.List) != 1 {
 		t.Errorf("both numbered 0: %v, %d tool calls", err, len(r.ToolCalls.List))
 	}
 }

@@ -12,10 +12,10 @@ type ToolCalls struct {
 	// Touched lists the tool calls of the last event as positions in List, in event order.
 	Touched []int
 
-	tools toolcall.Assembler
-	id    string
-	last  int // position of the tool call to which the last piece belongs
-	held  int
+	tools         toolcall.Assembler
+	id            string
+	lastPosition  int // position of the tool call to which the last piece belongs
+	bufferedBytes int
 }
 
 // ToolCall is one tool call. All texts are contents of JSON strings.
@@ -27,24 +27,24 @@ type ToolCall struct {
 	complete   bool
 }
 
-const keepToolCalls = 16
+const maxKeptToolCalls = 16
 
 func (t *ToolCalls) reset(id string) {
 	t.tools.Reset()
 	list := t.List[:cap(t.List)]
-	if len(list) > keepToolCalls {
+	if len(list) > maxKeptToolCalls {
 		list = nil
 	}
 	for i := range list {
 		c := &list[i]
-		*c = ToolCall{ID: keep(c.ID), Name: keep(c.Name), Args: keep(c.Args)}
+		*c = ToolCall{ID: emptyForReuse(c.ID), Name: emptyForReuse(c.Name), Args: emptyForReuse(c.Args)}
 	}
 	*t = ToolCalls{List: list[:0], Touched: t.Touched[:0], tools: t.tools, id: id}
 }
 
-// keep returns b[:0] for reuse, or nil if b is large.
-func keep(b []byte) []byte {
-	if cap(b) > keepBuffer/keepToolCalls {
+// emptyForReuse returns b[:0] for reuse, or nil if b is large.
+func emptyForReuse(b []byte) []byte {
+	if cap(b) > maxKeptBuffer/maxKeptToolCalls {
 		return nil
 	}
 	return b[:0]
@@ -52,12 +52,12 @@ func keep(b []byte) []byte {
 
 // read reads the tool calls of a delta or, if whole is true, of a message. lone is true if a string
 // in v contains a lone surrogate. read returns how many bytes it stored.
-func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
-	before := t.held
+func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *heldSurrogates) (int, error) {
+	before := t.bufferedBytes
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
 		if !p.Read(it.Value()) {
-			return t.held - before, badAnswer(badToolCall)
+			return t.bufferedBytes - before, badAnswer(badToolCall)
 		}
 		var (
 			part toolcall.Part
@@ -69,24 +69,24 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 			part, ok = t.tools.AddPiece(0, &p)
 		}
 		if !ok {
-			return t.held - before, badAnswer(tooManyToolCalls)
+			return t.bufferedBytes - before, badAnswer(tooManyToolCalls)
 		}
-		t.takeReleased(part.Before)
+		t.applyReleased(part.Before)
 		if part.Surplus {
 			continue
 		}
-		if t.last = part.Position; t.last == len(t.List) {
-			t.add()
+		if t.lastPosition = part.Position; t.lastPosition == len(t.List) {
+			t.addToolCall()
 		}
-		t.Touched = append(t.Touched, t.last)
+		t.Touched = append(t.Touched, t.lastPosition)
 		if err := t.readPiece(&p, &part, lone, h); err != nil {
-			return t.held - before, err
+			return t.bufferedBytes - before, err
 		}
 	}
-	return t.held - before, nil
+	return t.bufferedBytes - before, nil
 }
 
-func (t *ToolCalls) add() {
+func (t *ToolCalls) addToolCall() {
 	if n := len(t.List); n < cap(t.List) {
 		t.List = t.List[:n+1]
 		return
@@ -94,13 +94,13 @@ func (t *ToolCalls) add() {
 	t.List = append(t.List, ToolCall{})
 }
 
-func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *halves) error {
-	t.take(part)
+func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *heldSurrogates) error {
+	t.applyPart(part)
 	switch args := p.Args; {
-	case args.IsString() && (lone || len(*h) > 0 || toolcall.HasEscapes(args.Inside())):
-		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
+	case args.IsString() && (lone || len(*h) > 0 || toolcall.HasEscapes(args.RawContents())):
+		t.addArgs(part.Position, h.nextPiece(textLocation{toolCall: part.Position}, args.RawContents(), false))
 	case args.IsString():
-		t.addArgs(part.Position, args.Inside())
+		t.addArgs(part.Position, args.RawContents())
 	case args.IsObject(): // as in Ollama's native format
 		t.addArgs(part.Position, appendArguments(nil, args))
 	case args.Exists() && !args.IsNull():
@@ -109,41 +109,41 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 	return nil
 }
 
-func (t *ToolCalls) take(part *toolcall.Part) {
+func (t *ToolCalls) applyPart(part *toolcall.Part) {
 	to := &t.List[part.Position]
 	before := len(to.ID) + len(to.Name)
 	if part.TakeID {
 		to.ID = append(to.ID, part.ID...)
-		jsonx.MendLone(to.ID)
+		jsonx.ReplaceLoneSurrogates(to.ID)
 	}
 	if part.TakeName {
 		to.Name = append(to.Name, part.Name...)
-		jsonx.MendLone(to.Name)
+		jsonx.ReplaceLoneSurrogates(to.Name)
 	}
-	t.held += len(to.ID) + len(to.Name) - before
+	t.bufferedBytes += len(to.ID) + len(to.Name) - before
 }
 
-// takeReleased stores names that were held back because more of the name could have followed.
-func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
+// applyReleased stores names that were held back because more of the name could have followed.
+func (t *ToolCalls) applyReleased(parts []toolcall.Part) {
 	for i := range parts {
-		t.take(&parts[i])
+		t.applyPart(&parts[i])
 		t.Touched = append(t.Touched, parts[i].Position)
 	}
 }
 
 func (t *ToolCalls) addArgs(i int, text []byte) {
 	t.List[i].Args = append(t.List[i].Args, text...)
-	t.held += len(text)
+	t.bufferedBytes += len(text)
 }
 
 // continueLast appends text to the arguments of the tool call that received the last piece.
 func (t *ToolCalls) continueLast(text []byte) {
-	t.Touched = append(t.Touched, t.last)
-	t.addArgs(t.last, text)
+	t.Touched = append(t.Touched, t.lastPosition)
+	t.addArgs(t.lastPosition, text)
 }
 
-// Held returns roughly how many bytes the tool calls use.
-func (t *ToolCalls) Held() int { return t.held }
+// BufferedBytes returns roughly how many bytes the tool calls use.
+func (t *ToolCalls) BufferedBytes() int { return t.bufferedBytes }
 
 // ID returns the id of tool call i. If the engine's id is unusable, the edge generates an id (see
 // package toolcall). Once the tool call has a name, the id does not change.
@@ -155,8 +155,8 @@ func (t *ToolCalls) ID(i int) []byte {
 	return c.ID
 }
 
-// Complete reports whether the arguments of tool call i are a whole JSON object.
-func (t *ToolCalls) Complete(i int) bool {
+// IsComplete reports whether the arguments of tool call i are a whole JSON object.
+func (t *ToolCalls) IsComplete(i int) bool {
 	c := &t.List[i]
 	if c.checkedLen != len(c.Args) {
 		c.checkedLen, c.complete = len(c.Args), isWholeObject(c.Args)
@@ -165,7 +165,7 @@ func (t *ToolCalls) Complete(i int) bool {
 }
 
 func isWholeObject(args []byte) bool {
-	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
+	if len(args) == 0 || len(args) > maxCheckedArgs || args[len(args)-1] != '}' {
 		return false
 	}
 	var d jsonx.Doc
@@ -177,5 +177,5 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete limits the cost of Complete, which parses all arguments again after every piece.
-const maxComplete = 64 << 10
+// maxCheckedArgs limits the cost of Complete, which parses all arguments again after every piece.
+const maxCheckedArgs = 64 << 10

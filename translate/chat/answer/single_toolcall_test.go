@@ -47,61 +47,61 @@ func TestSingleToolCall(t *testing.T) {
 			}
 			var r Reader
 			r.Reset("id", 0)
-			r.Offer(nil, single)
-			each(t, src.Bytes(), func(ev sse.Event) error { _, err := r.Read(ev); return err })
-			var heard said
-			heard.end(&r)
+			r.SetTools(nil, single)
+			visitEvents(t, src.Bytes(), func(ev sse.Event) error { _, err := r.Read(ev); return err })
+			var heard answerTexts
+			heard.addFinal(&r)
 			check("reader", heard.Calls, r.Usage().CutToolCalls)
 
 			var s Stream
 			var out []byte
 			s.Reset(&Options{Model: "m", ID: "id", SingleToolCall: single})
-			each(t, src.Bytes(), func(ev sse.Event) (err error) { out, err = s.Append(out, ev); return err })
+			visitEvents(t, src.Bytes(), func(ev sse.Event) (err error) { out, err = s.Append(out, ev); return err })
 			var client Reader
 			client.Reset("id", 0)
-			each(t, out, func(ev sse.Event) error { _, err := client.Read(ev); return err })
-			heard = said{}
-			heard.end(&client)
+			visitEvents(t, out, func(ev sse.Event) error { _, err := client.Read(ev); return err })
+			heard = answerTexts{}
+			heard.addFinal(&client)
 			check("stream", heard.Calls, s.Usage().CutToolCalls)
 
 			var a Assembler
-			each(t, src.Bytes(), a.Add)
+			visitEvents(t, src.Bytes(), a.AddEvent)
 			whole, err := a.Append(nil, &Options{Model: "m", ID: "id"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var c Completion
-			c.SingleToolCall(single)
+			c.SetSingleToolCall(single)
 			if err := c.Parse(whole); err != nil {
 				t.Fatal(err)
 			}
 			cut := c.Usage().CutToolCalls
 			client.Reset("id", 0)
-			client.Offer(nil, single)
-			if err := client.ReadWhole(&c); err != nil {
+			client.SetTools(nil, single)
+			if err := client.ReadCompletion(&c); err != nil {
 				t.Fatal(err)
 			}
-			heard = said{}
-			heard.end(&client)
+			heard = answerTexts{}
+			heard.addFinal(&client)
 			check("whole, in another dialect", heard.Calls, cut)
 			whole = c.Append(nil, &Options{Model: "m", ID: "id"})
-			c.SingleToolCall(false)
+			c.SetSingleToolCall(false)
 			if err := c.Parse(whole); err != nil {
 				t.Fatal(err)
 			}
 			client.Reset("id", 0)
-			if err := client.ReadWhole(&c); err != nil {
+			if err := client.ReadCompletion(&c); err != nil {
 				t.Fatal(err)
 			}
-			heard = said{}
-			heard.end(&client)
+			heard = answerTexts{}
+			heard.addFinal(&client)
 			check("whole", heard.Calls, cut)
 		}
 	}
 }
 
-// each calls take for every event of a stream.
-func each(t *testing.T, src []byte, take func(ev sse.Event) error) {
+// visitEvents calls take for every event of a stream.
+func visitEvents(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)
 	for ev, err := r.Next(); err == nil; ev, err = r.Next() {

@@ -23,7 +23,7 @@ import (
 // and finally either Finish or Fail. A Stream does not allocate per event once its buffers have
 // grown.
 type Stream struct {
-	ofCall
+	callState
 	out      eventWriter
 	identity identity // from the first chunk, for the edge's usage chunk and for another engine's chunks
 	held     heldEvent
@@ -32,23 +32,23 @@ type Stream struct {
 	tools    toolcall.Assembler
 }
 
-type ofCall struct {
-	state    streamState
-	options  Options
-	handover handover
-	halves   halves
-	opening  translate.Opening
-	started  bool
-	closed   bool
+type callState struct {
+	state          streamState
+	options        Options
+	handover       handover
+	heldSurrogates heldSurrogates
+	opening        translate.MarkupDetector
+	started        bool
+	closed         bool
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
-const keepBuffer = 64 << 10
+const maxKeptBuffer = 64 << 10
 
 // Reset prepares s for a call and copies o. If o is nil, Reset only releases memory.
 func (s *Stream) Reset(o *Options) {
-	s.ofCall = ofCall{}
+	s.callState = callState{}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()
@@ -57,30 +57,30 @@ func (s *Stream) Reset(o *Options) {
 	s.tools.Reset()
 	if o != nil {
 		s.options, s.state.promptEstimate = *o, o.PromptTokens
-		s.tools.Offer(o.Tools)
-		s.tools.Single(o.SingleToolCall)
+		s.tools.SetToolNames(o.Tools)
+		s.tools.SetSingle(o.SingleToolCall)
 		s.out.model = jsonx.AppendStringS(s.out.model, o.Model)
 	}
 }
 
-// Held returns roughly how many bytes s buffers.
-func (s *Stream) Held() int { return cap(s.held.event) }
+// BufferedBytes returns roughly how many bytes s buffers.
+func (s *Stream) BufferedBytes() int { return cap(s.held.event) }
 
 // Append appends the client's event for one upstream event, if there is one. If the event is
 // malformed, the error is a *translate.BadAnswer. If the engine reports a failure, it is an
 // *engineerror.Error. If Append returns an error, it appends nothing, and the stream has failed.
 // Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
-	waits := len(s.halves) > 0 || s.held.awaitsTimings
+	waits := len(s.heldSurrogates) > 0 || s.held.awaitsTimings
 	if len(ev.Name) == 0 && !waits && !s.Done() {
-		if text, same := s.template.textOf(ev.Data); same {
+		if text, same := s.template.matchText(ev.Data); same {
 			if len(text) > 0 || s.template.toolCall {
 				s.state.deltas++
 				s.started = true
 			}
 			return s.template.append(dst, text), nil
 		}
-		if out, ok := s.appendPlain(dst, ev.Data); ok {
+		if out, ok := s.appendSimpleChunk(dst, ev.Data); ok {
 			return out, nil
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		dst, err = s.appendChunk(dst, c, ev.Data)
 	}
 	s.out.edits.Reset()
-	c.giveBack()
+	c.recycle()
 	return dst, err
 }
 
@@ -99,16 +99,16 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	if err != nil {
 		return dst, err
 	}
-	hasUsage := (c.usage.Exists() || c.timings.Exists()) && s.state.noteUsage(c)
-	s.identity.note(c)
+	hasUsage := (c.usage.Exists() || c.timings.Exists()) && s.state.recordUsage(c)
+	s.identity.record(c)
 	if s.held.awaitsTimings && summary.choices == 0 && c.timings.IsObject() {
 		s.held.addTimings(c.timings)
-		return s.held.release(dst), nil
+		return s.held.appendHeld(dst), nil
 	}
 	switch {
-	case (summary.stripped || summary.again) && !summary.visible: // the chunk contains only unwanted reasoning or a second end
+	case (summary.stripped || summary.repeatsFinish) && !summary.visible: // the chunk contains only unwanted reasoning or a second end
 		return dst, nil
-	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of every chunk except the usage chunk
+	case summary.choices == 0 && !c.hasProgress && !s.options.IncludeUsage: // clients read choices[0] of every chunk except the usage chunk
 		return dst, nil
 	}
 	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
@@ -127,16 +127,16 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	}
 	s.completeTopLevel(c)
 	s.started = s.started || summary.generated
-	dst = s.held.release(dst)
+	dst = s.held.appendHeld(dst)
 	start := len(dst)
 	dst = s.out.append(dst, c, data)
 	if !s.options.IncludeUsage && !c.timings.Exists() && s.state.allFinished(s.options.N) {
-		s.held.awaitTimings(dst[start:])
+		s.held.holdForTimings(dst[start:])
 		return dst[:start], nil
 	}
 	if v := summary.onlyText; v.Exists() && !summary.stripped && !c.usage.IsObject() && !c.timings.Exists() {
 		s.template.toolCall = summary.toolCall
-		s.template.remember(data, v.Start()+1, v.End()-1, dst[start:], s.out.offset(c, v.Start()+1))
+		s.template.store(data, v.Start()+1, v.End()-1, dst[start:], s.out.offset(c, v.Start()+1))
 	}
 	return dst, nil
 }
@@ -151,7 +151,7 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
-	case s.state.usage.summed && (usageChunk || s.options.ContinuousUsage && s.state.resumed() && c.usage.IsObject()):
+	case s.state.usage.summed && (usageChunk || s.options.ContinuousUsage && s.state.isResumed() && c.usage.IsObject()):
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
 		BoundIn(edits, c.usage)
@@ -174,7 +174,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 		return dst, nil
 	}
 	s.closed = true
-	dst = s.held.release(dst)
+	dst = s.held.appendHeld(dst)
 	switch {
 	case !s.options.IncludeUsage:
 	case len(s.held.event) > 0:
@@ -193,7 +193,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 		return dst
 	}
 	s.closed = true
-	dst = append(s.held.release(dst), "data: "...)
+	dst = append(s.held.appendHeld(dst), "data: "...)
 	return append(e.Append(dst), "\n\n"...)
 }
 
@@ -203,7 +203,7 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 // Usage returns the token counts so far, or an estimate of one token for each delta.
 func (s *Stream) Usage() translate.Usage {
 	u := s.state.usageSoFar()
-	u.CutToolCalls = s.tools.Cut()
+	u.CutToolCalls = s.tools.HasSurplus()
 	return u
 }
 

@@ -81,7 +81,7 @@ func BenchmarkAssembler(b *testing.B) {
 		if n++; n%1000 == 0 {
 			a.Reset()
 		}
-		if err := a.Add(ev); err != nil {
+		if err := a.AddEvent(ev); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 type chunkSummary struct {
-	choices   int
-	generated bool // the client's chunk contains text, reasoning or tool calls
-	stripped  bool
-	visible   bool // the client's chunk contains text, a tool call, a role or a finish_reason
-	again     bool
+	choices       int
+	generated     bool // the client's chunk contains text, reasoning or tool calls
+	stripped      bool
+	visible       bool // the client's chunk contains text, a tool call, a role or a finish_reason
+	repeatsFinish bool
 
 	onlyText jsonx.Value // the only text that may differ in the next chunk; see template
 	toolCall bool        // onlyText belongs to a tool call
@@ -44,13 +44,13 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	}
 	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines send the end twice
 		edits.Set(choice.Finish, null)
-		choice.Finish, sum.again = jsonx.Value{}, true
+		choice.Finish, sum.repeatsFinish = jsonx.Value{}, true
 	}
 	first := s.summarize(&choice, &delta, sum)
 	if !choice.Numbered {
 		missingIndex(v, 0).addTo(edits)
 	}
-	mends := c.lone || len(s.halves) > 0
+	mends := c.hasLoneSurrogate || len(s.heldSurrogates) > 0
 	if delta.ToolCalls.Exists() {
 		unique, err := s.editToolCalls(&choice, delta.ToolCalls, mends)
 		if err != nil {
@@ -66,22 +66,22 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	)
 	if choice.Finished() {
 		s.template.forget() // the chunk that ends a choice is held back, including its text
-		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
-		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
+		pieces = finishToolCalls(&s.tools, &choice, s.options.ID)
+		if word := replacementFinish(choice.Finish, s.tools.HasToolCalls(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
 		}
 	}
-	if mends || len(s.halves) > 0 || len(pieces) > 0 {
-		s.halves.editTexts(edits, &choice)
+	if mends || len(s.heldSurrogates) > 0 || len(pieces) > 0 {
+		s.heldSurrogates.editTexts(edits, &choice)
 		if sum.onlyText = (jsonx.Value{}); choice.Finished() {
-			rest = s.halves.end(edits, &choice, pieces, s.options.StripReasoning)
+			rest = s.heldSurrogates.finishTexts(edits, &choice, pieces, s.options.StripReasoning)
 		}
 	}
-	if choice.private {
+	if choice.hasPrivate {
 		HidePrivate(edits, v)
 	}
 	switch {
-	case s.handover.knows(choice.Index):
+	case s.handover.isRoleSent(choice.Index):
 		if delta.Role.Exists() {
 			edits.Delete(delta.Role)
 		}
@@ -94,8 +94,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 			rest = assistantRole
 		}
 	}
-	if choice.spare.Exists() {
-		edits.Delete(choice.spare)
+	if choice.unused.Exists() {
+		edits.Delete(choice.unused)
 	}
 	editDelta(edits, v, &choice, rest)
 	return nil
@@ -104,8 +104,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 // summarize records in sum what the client sees of the delta. It reports whether this is the
 // choice's first chunk.
 func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
-	first = s.state.noteChoice(c)
-	visible, reasoning := d.Visible(), d.Reasoning.HasText()
+	first = s.state.recordChoice(c)
+	visible, reasoning := d.HasVisibleOutput(), d.Reasoning.HasText()
 	if visible || reasoning {
 		s.state.deltas++
 	}
@@ -159,18 +159,18 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if p.Named() && !part.TakeName {
 			edits.Delete(p.Name)
 		}
-		if p.Args.IsString() && (mends || len(s.halves) > 0 || toolcall.HasEscapes(p.Args.Inside())) {
-			s.halves.edit(edits, textPlace{choice: choice, toolCall: part.Position}, p.Args, false)
+		if p.Args.IsString() && (mends || len(s.heldSurrogates) > 0 || toolcall.HasEscapes(p.Args.RawContents())) {
+			s.heldSurrogates.editText(edits, textLocation{choice: choice, toolCall: part.Position}, p.Args, false)
 			unique = true
 		}
 		addToolCallMembers(edits, &p, &part, s.options.ID, choice)
 		if part.Joined {
-			addJoined(edits, &p, &part)
+			setJoinedName(edits, &p, &part)
 		}
 		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients concatenate the pieces
 			setMember(edits, p.Function, p.Args, "arguments", emptyText)
 		}
-		unique = unique || part.Unique() || s.tools.Blank()
+		unique = unique || part.ContributesOnce() || s.tools.IsLatestBlank()
 	}
 	if unique && shown == 0 && !c.Finished() { // clients read the first element
 		edits.Delete(v)

@@ -12,15 +12,15 @@ import (
 // streamState stores the choices so far and the token counts. Stream, Assembler and Reader share
 // it.
 type streamState struct {
-	seen, finished [translate.MaxChoices / 64]uint64
-	choicesSeen    int
-	unfinished     int
-	finish         Finish
+	seenChoices, finishedChoices [translate.MaxChoices / 64]uint64
+	choicesSeen                  int
+	unfinished                   int
+	finish                       Finish
 
 	deltas         int // number of deltas that contain text or tool calls
 	usage          counts
 	promptEstimate int             // in tokens
-	before         translate.Usage // usage of earlier engines in a resumed answer
+	earlierUsage   translate.Usage // usage of earlier engines in a resumed answer
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended and the usage chunk has arrived; only [DONE] is missing
 	ended          bool // [DONE] has arrived, or an unusable event after a complete answer
@@ -37,26 +37,26 @@ func (t *streamState) done(n int) bool {
 	return t.ended || t.usageFinal && t.allFinished(n)
 }
 
-// noteChoice records a choice of a chunk, and reports whether this is the choice's first chunk.
-func (t *streamState) noteChoice(c *Choice) (first bool) {
+// recordChoice records a choice of a chunk, and reports whether this is the choice's first chunk.
+func (t *streamState) recordChoice(c *Choice) (first bool) {
 	finish := FinishNone
 	if c.Finished() {
-		finish, _ = finishOf(c.Finish)
+		finish, _ = parseFinish(c.Finish)
 	}
-	return t.noteDelta(c.Index, finish)
+	return t.recordDelta(c.Index, finish)
 }
 
-// noteDelta does the same as noteChoice for choice n. FinishNone means that the choice has not
+// recordDelta does the same as recordChoice for choice n. FinishNone means that the choice has not
 // ended.
-func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
+func (t *streamState) recordDelta(n int, finish Finish) (first bool) {
 	word, bit := n/64, uint64(1)<<(n%64)
-	if first = t.seen[word]&bit == 0; first {
-		t.seen[word] |= bit
+	if first = t.seenChoices[word]&bit == 0; first {
+		t.seenChoices[word] |= bit
 		t.choicesSeen++
 		t.unfinished++
 	}
-	if finish != FinishNone && t.finished[word]&bit == 0 {
-		t.finished[word] |= bit
+	if finish != FinishNone && t.finishedChoices[word]&bit == 0 {
+		t.finishedChoices[word] |= bit
 		t.unfinished--
 		if t.finish == FinishNone {
 			t.finish = finish
@@ -65,16 +65,16 @@ func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 	return first
 }
 
-func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
+func (t *streamState) hasFinished(n int) bool { return t.finishedChoices[n/64]&(1<<(n%64)) != 0 }
 
-// noteUsage records the chunk's counts, and reports whether its `usage` has any. `timings` never
+// recordUsage records the chunk's counts, and reports whether its `usage` has any. `timings` never
 // overwrite `usage`, because they cover only one choice.
-func (t *streamState) noteUsage(c *Chunk) bool {
+func (t *streamState) recordUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
 		switch {
-		case t.resumed():
-			t.usage = t.goOn(u)
+		case t.isResumed():
+			t.usage = t.addEarlierUsage(u)
 		case !only.Exists():
 			t.usage = t.perChoice.addChunk(u, t.choicesSeen-t.unfinished)
 		default:
@@ -83,10 +83,10 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 		t.usageFinal = t.allFinished(0) && !only.Exists()
 		return true
 	}
-	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.timed) {
-		if t.usage = (counts{Usage: u, timed: true}); t.resumed() {
-			t.usage = t.goOn(u)
-			t.usage.timed = true
+	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.fromTimings) {
+		if t.usage = (counts{Usage: u, fromTimings: true}); t.isResumed() {
+			t.usage = t.addEarlierUsage(u)
+			t.usage.fromTimings = true
 		}
 	}
 	return false
@@ -103,8 +103,8 @@ type usagePerChoice struct {
 type counts struct {
 	translate.Usage
 
-	timed  bool // the counts come from timings
-	summed bool // the counts are a sum over choices
+	fromTimings bool // the counts come from timings
+	summed      bool // the counts are a sum over choices
 }
 
 // plus adds the counts of another choice. All choices have the same prompt. If p has no counts,
@@ -154,7 +154,7 @@ func (t *streamState) usageSoFar() translate.Usage {
 
 func (t *streamState) countsSoFar() translate.Usage {
 	switch u := t.usage; {
-	case u.Known && u.timed && t.choicesSeen > 1: // the counts cover only the last choice
+	case u.Known && u.fromTimings && t.choicesSeen > 1: // the counts cover only the last choice
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
@@ -166,7 +166,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		return u.Usage
 	}
 	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
-	if b := &t.before; b.Resumed > 0 { // the next engine's prompt includes the answer so far
+	if b := &t.earlierUsage; b.Resumed > 0 { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
@@ -176,7 +176,7 @@ type eventKind uint8
 
 const (
 	eventChunk eventKind = iota
-	eventNothing
+	eventIgnored
 	eventDone
 	eventError
 )
@@ -187,8 +187,8 @@ var (
 	pingName  = []byte("ping")
 )
 
-// eventKindOf returns the kind of an event. The edge ignores events without data, as clients do.
-func eventKindOf(ev sse.Event) eventKind {
+// classifyEvent returns the kind of an event. The edge ignores events without data, as clients do.
+func classifyEvent(ev sse.Event) eventKind {
 	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
 		return eventChunk
 	}
@@ -197,8 +197,8 @@ func eventKindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways send these events to keep connections alive
-		return eventNothing
+	case ev.IsBlank(), bytes.Equal(ev.Name, pingName): // gateways send these events to keep connections alive
+		return eventIgnored
 	}
 	return eventChunk
 }
@@ -210,12 +210,12 @@ func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 		return false, nil
 	}
 	var err error
-	switch eventKindOf(ev) {
+	switch classifyEvent(ev) {
 	case eventChunk:
 		if err = c.Parse(ev.Data); err == nil {
-			return !c.saysNothing(), nil
+			return !c.isEmpty(), nil
 		}
-	case eventNothing:
+	case eventIgnored:
 		return false, nil
 	case eventDone:
 		t.ended = true

@@ -29,7 +29,7 @@ import (
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Options) {
 	t.Helper()
 	streams, answers = map[string][]byte{}, map[string]Options{}
-	for name, a := range golden.All(t, "testdata/stream") {
+	for name, a := range golden.ReadArchives(t, "testdata/stream") {
 		names = append(names, name)
 		streams[name] = a.Section("upstream")
 		if t, ok := t.(*testing.T); ok {
@@ -86,9 +86,9 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed returns an event that has the same effect as ev, but that a Stream always parses. The
+// forceParsing returns an event that has the same effect as ev, but that a Stream always parses. The
 // returned event has a name, which the fast paths do not accept.
-func parsed(ev sse.Event) sse.Event {
+func forceParsing(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
 	}
@@ -110,11 +110,11 @@ func TestRepeatIsNotObservable(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if _, same := short.template.textOf(ev.Data); same {
+			if _, same := short.template.matchText(ev.Data); same {
 				shortcuts++
 			}
 			got, gotErr := short.Append(nil, ev)
-			want, wantErr := long.Append(nil, parsed(ev))
+			want, wantErr := long.Append(nil, forceParsing(ev))
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 				t.Fatalf("%s: event %q: got %q, %v; want %q, %v", name, ev.Data, got, gotErr, want, wantErr)
 			}
@@ -162,7 +162,7 @@ func FuzzStream(f *testing.F) {
 				break
 			}
 			got, gotErr := s.Append(nil, ev)
-			want, wantErr := long.Append(nil, parsed(ev))
+			want, wantErr := long.Append(nil, forceParsing(ev))
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.state != long.state {
 				t.Fatalf("event %q: got %q, %v; want %q, %v", ev.Data, got, gotErr, want, wantErr)
 			}
@@ -188,8 +188,8 @@ func FuzzEvent(f *testing.F) {
 			out, _ = s.Finish(out)
 			checkEvents(t, out)
 			var as Assembler
-			_ = as.Add(sse.Event{Name: name, Data: data})
-			_ = as.Add(sse.Event{Name: name, Data: data})
+			_ = as.AddEvent(sse.Event{Name: name, Data: data})
+			_ = as.AddEvent(sse.Event{Name: name, Data: data})
 			if out, err := as.Append(nil, &a); err == nil {
 				checkAssembled(t, out)
 			}
@@ -201,13 +201,13 @@ func FuzzEvent(f *testing.F) {
 }
 
 func FuzzCompletion(f *testing.F) {
-	for _, a := range golden.All(f, "testdata/whole") {
+	for _, a := range golden.ReadArchives(f, "testdata/whole") {
 		f.Add(a.Section("upstream"), true)
 	}
 	var c Completion
 	f.Fuzz(func(t *testing.T, body []byte, strip bool) {
 		o := Options{Model: "public", ID: "i", StripReasoning: strip}
-		plain, facts, isPlain := AppendPlain(nil, body, &o)
+		plain, facts, isPlain := AppendSimpleAnswer(nil, body, &o)
 		if err := c.Parse(body); err != nil {
 			if isPlain {
 				t.Errorf("%q is plain, but %v", body, err)
@@ -293,8 +293,8 @@ func TestAssembledShape(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.stream, func(t *testing.T) {
-			got := shape(t, archived(t, "stream", test.stream, "assembled"))
-			want := shape(t, archived(t, "whole", test.whole, "upstream"))
+			got := jsonShape(t, archiveSection(t, "stream", test.stream, "assembled"))
+			want := jsonShape(t, archiveSection(t, "whole", test.whole, "upstream"))
 			// The SDKs' types require two null members that these engines omit. If a message has
 			// only tool calls, llama.cpp writes "" as the content, and the contract requires null.
 			allowed := map[string]bool{
@@ -315,7 +315,7 @@ func TestAssembledShape(t *testing.T) {
 	}
 }
 
-func archived(t *testing.T, dir, name, part string) []byte {
+func archiveSection(t *testing.T, dir, name, part string) []byte {
 	t.Helper()
 	text := golden.Read(t, filepath.Join("testdata", dir, name+".txtar")).Section(part)
 	if text == nil {
@@ -324,8 +324,8 @@ func archived(t *testing.T, dir, name, part string) []byte {
 	return text
 }
 
-// shape lists the paths in a JSON text with their types.
-func shape(t *testing.T, text []byte) (paths []string) {
+// jsonShape lists the paths in a JSON text with their types.
+func jsonShape(t *testing.T, text []byte) (paths []string) {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -376,11 +376,11 @@ func TestAssembleAnySplit(t *testing.T) {
 			piece, _ := json.Marshal(string(rest[:n]))
 			rest = rest[n:]
 			chunk := `{"id":"c","created":1,"choices":[{"index":0,"delta":{"content":` + string(piece) + `},"finish_reason":null}]}`
-			if err := as.Add(sse.Event{Data: []byte(chunk)}); err != nil {
+			if err := as.AddEvent(sse.Event{Data: []byte(chunk)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := as.Add(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
+		if err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := as.Append(nil, &Options{Model: "m"})
@@ -399,7 +399,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 		var as Assembler
 		chunk := []byte(`{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 1<<20) + `"}}]}`)
 		for n := 1; ; n++ {
-			err := as.Add(sse.Event{Data: chunk})
+			err := as.AddEvent(sse.Event{Data: chunk})
 			if err == nil && n <= 33 {
 				continue
 			}
@@ -412,7 +412,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 	t.Run("calls", func(t *testing.T) {
 		var as Assembler
 		for n := 0; ; n++ {
-			err := as.Add(sse.Event{Data: []byte(`{"choices":[{"delta":{"tool_calls":[{"id":"` + strconv.Itoa(n) + `","function":{"name":"f"}}]}}]}`)})
+			err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[{"delta":{"tool_calls":[{"id":"` + strconv.Itoa(n) + `","function":{"name":"f"}}]}}]}`)})
 			if err == nil && n <= toolcall.MaxPerChoice {
 				continue
 			}
@@ -425,7 +425,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 	t.Run("members", func(t *testing.T) {
 		var as Assembler
 		for n := 0; ; n++ {
-			err := as.Add(sse.Event{Data: []byte(`{"choices":[],"m` + strconv.Itoa(n) + `":1}`)})
+			err := as.AddEvent(sse.Event{Data: []byte(`{"choices":[],"m` + strconv.Itoa(n) + `":1}`)})
 			if err == nil && n <= maxMembers {
 				continue
 			}
@@ -447,7 +447,7 @@ func TestStreamLargeEvent(t *testing.T) {
 		t.Fatalf("got %d bytes, error %v, want the text under the public name", len(out), err)
 	}
 	s.Reset(nil)
-	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held.event)+cap(s.identity.id) > keepBuffer {
+	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held.event)+cap(s.identity.id) > maxKeptBuffer {
 		t.Error("keeps a large buffer")
 	}
 }
@@ -511,7 +511,7 @@ func TestResetForgets(t *testing.T) {
 func TestAssembledCallIDsDiffer(t *testing.T) {
 	var as Assembler
 	chunk := `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
-	if err := as.Add(sse.Event{Data: []byte(chunk)}); err != nil {
+	if err := as.AddEvent(sse.Event{Data: []byte(chunk)}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := as.Append(nil, &Options{Model: "m"})

@@ -14,57 +14,57 @@ import (
 // these escapes, and clients that accept them cannot send them back. The edge therefore holds back
 // a first half until the next piece of the text arrives, and replaces a lone half with U+FFFD.
 
-// half is the first half of a surrogate pair at the end of a text, or the start of its escape.
-type half struct {
-	textPlace
+// heldSurrogate is the first half of a surrogate pair at the end of a text, or the start of its escape.
+type heldSurrogate struct {
+	textLocation
 	escape []byte
 }
 
-// textPlace identifies a text: a member of a choice's message, or the arguments of a tool call.
-type textPlace struct {
+// textLocation identifies a text: a member of a choice's message, or the arguments of a tool call.
+type textLocation struct {
 	choice   int
 	member   string // empty for arguments
 	toolCall int
 }
 
-// halves lists the first halves in a stream whose second halves have not arrived. The list is
+// heldSurrogates lists the first halves in a stream whose second halves have not arrived. The list is
 // nearly always empty.
-type halves []half
+type heldSurrogates []heldSurrogate
 
-// piece returns the next piece of a text. It prepends the half that was held back, and replaces
+// nextPiece returns the next piece of a text. It prepends the half that was held back, and replaces
 // lone halves. If the piece ends with a first half and is not the last piece, this half is held
 // back.
-func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
+func (h *heldSurrogates) nextPiece(at textLocation, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
 	}
-	text := slices.Concat(h.take(at), contents)
+	text := slices.Concat(h.takeHeld(at), contents)
 	if !last {
-		complete, _ := jsonx.CutHigh(text)
+		complete, _ := jsonx.SplitHighSurrogate(text)
 		n := len(complete)
 		if at.member == "" {
-			n = min(n, toolcall.MendEscapes(complete, false))
+			n = min(n, toolcall.ReplaceLoneEscapes(complete, false))
 		}
 		if n < len(text) {
-			*h = append(*h, half{at, bytes.Clone(text[n:])})
+			*h = append(*h, heldSurrogate{at, bytes.Clone(text[n:])})
 			text = text[:n]
 		}
 	}
-	return at.mend(text)
+	return at.replaceLone(text)
 }
 
-// mend replaces lone halves in the last piece of a text.
-func (at textPlace) mend(text []byte) []byte {
-	jsonx.MendLone(text)
+// replaceLone replaces lone halves in the last piece of a text.
+func (at textLocation) replaceLone(text []byte) []byte {
+	jsonx.ReplaceLoneSurrogates(text)
 	if at.member == "" {
-		toolcall.MendEscapes(text, true)
+		toolcall.ReplaceLoneEscapes(text, true)
 	}
 	return text
 }
 
-func (h *halves) take(at textPlace) []byte {
+func (h *heldSurrogates) takeHeld(at textLocation) []byte {
 	for i := range *h {
-		if waiting := (*h)[i]; waiting.textPlace == at {
+		if waiting := (*h)[i]; waiting.textLocation == at {
 			*h = slices.Delete(*h, i, i+1)
 			return waiting.escape
 		}
@@ -73,33 +73,33 @@ func (h *halves) take(at textPlace) []byte {
 }
 
 // editTexts records the changes to the texts of a delta, except arguments.
-func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
+func (h *heldSurrogates) editTexts(edits *jsonx.Edits, c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
 		name := it.Key().Name()
 		if it.Value().IsString() && (isReasoning(name) || string(name) == memberContent || string(name) == memberRefusal) {
-			h.edit(edits, textPlace{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
+			h.editText(edits, textLocation{choice: c.Index, member: string(name)}, it.Value(), c.Finished())
 		}
 	}
 }
 
-func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool) {
-	old := v.Inside()
-	if text := h.piece(at, old, last); !bytes.Equal(text, old) {
+func (h *heldSurrogates) editText(edits *jsonx.Edits, at textLocation, v jsonx.Value, last bool) {
+	old := v.RawContents()
+	if text := h.nextPiece(at, old, last); !bytes.Equal(text, old) {
 		edits.Set(v, appendQuoted(nil, text))
 	}
 }
 
-// end completes a choice's texts that lack a second half. It returns the members to add to the
+// finishTexts completes a choice's texts that lack a second half. It returns the members to add to the
 // choice's delta, including pieces of tool calls.
-func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
+func (h *heldSurrogates) finishTexts(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
-		at := (*h)[i].textPlace
+		at := (*h)[i].textLocation
 		if at.choice != c.Index {
 			i++
 			continue
 		}
-		text := appendQuoted(nil, at.mend((*h)[i].escape))
+		text := appendQuoted(nil, at.replaceLone((*h)[i].escape))
 		*h = slices.Delete(*h, i, i+1)
 		switch {
 		case at.member == "":

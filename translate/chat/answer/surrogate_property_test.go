@@ -14,8 +14,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly parses JSON like a parser that rejects lone surrogates.
-func strictly(t *rapid.T, text []byte, into any) {
+// parseStrictly parses JSON like a parser that rejects lone surrogates.
+func parseStrictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
 	if err := d.Parse(text, jsonx.Options{Paired: true}); err != nil {
@@ -134,7 +134,7 @@ func TestHalfSurrogates(t *testing.T) {
 						Delta texts
 					}
 				}
-				strictly(t, append([]byte{'{'}, data...), &got)
+				parseStrictly(t, append([]byte{'{'}, data...), &got)
 				for i := range got.Choices {
 					streamed[got.Choices[i].Index].add(&got.Choices[i].Delta)
 				}
@@ -142,7 +142,7 @@ func TestHalfSurrogates(t *testing.T) {
 		}
 		for _, chunk := range chunks {
 			ev := sse.Event{Data: []byte(chunk)}
-			if err := a.Add(ev); err != nil {
+			if err := a.AddEvent(ev); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := source.Read(ev); err != nil {
@@ -150,7 +150,7 @@ func TestHalfSurrogates(t *testing.T) {
 			}
 			for text, to := range map[*[]byte]*string{&source.Content: &heard.Content, &source.Refusal: &heard.Refusal, &source.Reasoning: &heard.Reasoning} {
 				var piece string
-				strictly(t, []byte(`"`+string(*text)+`"`), &piece)
+				parseStrictly(t, []byte(`"`+string(*text)+`"`), &piece)
 				*to += piece
 			}
 		}
@@ -166,7 +166,7 @@ func TestHalfSurrogates(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got struct{ Choices []struct{ Message texts } }
-		strictly(t, whole, &got)
+		parseStrictly(t, whole, &got)
 		for n := range got.Choices {
 			if got := got.Choices[n].Message.all(); got != want[n] {
 				t.Fatalf("whole %q, want %q", got, want[n])
@@ -175,7 +175,7 @@ func TestHalfSurrogates(t *testing.T) {
 
 		texts := [5]string{heard.Content, heard.Refusal, heard.Reasoning}
 		for i := range source.ToolCalls.List {
-			strictly(t, []byte(`"`+string(source.ToolCalls.List[i].Args)+`"`), &texts[3+i])
+			parseStrictly(t, []byte(`"`+string(source.ToolCalls.List[i].Args)+`"`), &texts[3+i])
 			if strings.TrimSpace(texts[3+i]) == "" {
 				texts[3+i] += "{}" // as the translators do
 			}
@@ -202,7 +202,7 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 	var s Reader
 	s.Reset("id", 0)
-	if err := s.ReadWhole(&c); err != nil {
+	if err := s.ReadCompletion(&c); err != nil {
 		t.Fatal(err)
 	}
 	for _, got := range [][]byte{s.Content, s.Reasoning, s.ToolCalls.List[0].Args, s.ToolCalls.ID(0)} {
@@ -251,7 +251,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			if out, err = s.Append(out, ev); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.Add(ev); err != nil {
+			if err := a.AddEvent(ev); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := source.Read(ev); err != nil {
@@ -265,7 +265,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 		for event := range bytes.SplitSeq(out, []byte("\n\n")) {
 			if data, ok := bytes.CutPrefix(event, []byte("data: {")); ok {
 				var got struct{ Choices []struct{ Delta texts } }
-				strictly(t, append([]byte{'{'}, data...), &got)
+				parseStrictly(t, append([]byte{'{'}, data...), &got)
 				told.add(&got.Choices[0].Delta)
 			}
 		}
@@ -274,7 +274,7 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		var assembled struct{ Choices []struct{ Message texts } }
-		strictly(t, whole, &assembled)
+		parseStrictly(t, whole, &assembled)
 
 		quoted, _ := json.Marshal(arguments)
 		var c Completion
@@ -282,15 +282,15 @@ func TestHalfSurrogatesWithinArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		var passed struct{ Choices []struct{ Message texts } }
-		strictly(t, c.Append(nil, &Options{Model: "m"}), &passed)
+		parseStrictly(t, c.Append(nil, &Options{Model: "m"}), &passed)
 		var heard string
-		strictly(t, []byte(`"`+string(source.ToolCalls.List[0].Args)+`"`), &heard)
+		parseStrictly(t, []byte(`"`+string(source.ToolCalls.List[0].Args)+`"`), &heard)
 
 		for reader, text := range map[string]string{
 			"Stream": told.Calls[0].Function.Arguments, "Assembler": assembled.Choices[0].Message.Calls[0].Function.Arguments,
 			"Completion": passed.Choices[0].Message.Calls[0].Function.Arguments, "Source": heard,
 		} {
-			if strictly(t, []byte(text), &got); got["a"] != want["a"] {
+			if parseStrictly(t, []byte(text), &got); got["a"] != want["a"] {
 				t.Fatalf("%s: %s, want %s", reader, text, arguments)
 			}
 		}

@@ -25,19 +25,19 @@ func (t *template) reset() {
 	t.sinceMatch = 0
 }
 
-// forget discards the stored chunk, so textOf fails until another chunk is stored.
+// forget discards the stored chunk, so matchText fails until another chunk is stored.
 func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
-// textOf returns the text of a chunk. It returns false if data differs from the stored chunk in
+// matchText returns the text of a chunk. It returns false if data differs from the stored chunk in
 // anything other than the text.
-func (t *template) textOf(data []byte) (text []byte, ok bool) {
+func (t *template) matchText(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
 		return nil, false
 	}
-	end, escaped := jsonx.StringEnd(data, from)
+	end, escaped := jsonx.ValidateString(data, from)
 	switch {
 	case end != to+1:
 		return nil, false
@@ -48,9 +48,9 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	return data[from:to], true
 }
 
-// remember stores a chunk whose text is data[start:end], and reports whether the chunk was stored.
+// store stores a chunk whose text is data[start:end], and reports whether the chunk was stored.
 // If the chunks of a stream do not match, remember skips most of them to save time.
-func (t *template) remember(data []byte, start, end int) bool {
+func (t *template) store(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
 		t.forget()
@@ -71,10 +71,10 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 	return append(dst, t.outTail...)
 }
 
-// remember stores a chunk whose text is data[start:end], and the client's event for the chunk. from
+// store stores a chunk whose text is data[start:end], and the client's event for the chunk. from
 // is the offset in the event at which the unchanged text starts.
-func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
-	if !t.template.remember(data, start, end) {
+func (t *eventTemplate) store(data []byte, start, end int, event []byte, from int) {
+	if !t.template.store(data, start, end) {
 		return
 	}
 	to := from + end - start

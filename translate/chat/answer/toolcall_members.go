@@ -14,24 +14,24 @@ import (
 
 var emptyText = []byte(`""`)
 
-// isCut reports whether the last tool call may be incomplete because of f. The edge does not
+// isTruncated reports whether the last tool call may be incomplete because of f. The edge does not
 // complete the arguments of such a tool call, because a tool must not run with fewer arguments than
 // the model intended.
-func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
+func isTruncated(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// endToolCalls returns the pieces that clients still need at the end of a choice. These pieces are
+// finishToolCalls returns the pieces that clients still need at the end of a choice. These pieces are
 // names that were held back, and {} for empty arguments, because clients parse arguments as JSON.
-func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
-	if !tools.Any(c.Index) {
+func finishToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
+	if !tools.HasToolCalls(c.Index) {
 		return nil
 	}
-	for _, part := range tools.Release(c.Index) {
+	for _, part := range tools.ReleaseNames(c.Index) {
 		pieces = append(pieces, namePiece(&part, answer, c.Index))
 	}
-	if c.cut() {
+	if c.isTruncated() {
 		return pieces
 	}
-	for _, position := range tools.Fill(nil, c.Index) {
+	for _, position := range tools.TakeBlank(nil, c.Index) {
 		pieces = append(pieces, argumentsPiece(position, []byte(`"{}"`)))
 	}
 	return pieces
@@ -49,7 +49,7 @@ func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	return append(piece, `,"arguments":""}}`...)
 }
 
-func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
+func setJoinedName(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	if part.TakeID {
 		setMember(edits, p.Object, p.ID, "id", appendQuoted(nil, part.ID))
 	}
@@ -62,17 +62,17 @@ func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	switch {
 	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():
 		return nil
-	case p.Args.IsString() && (cut || !toolcall.Blank(p.Args.Inside())):
+	case p.Args.IsString() && (cut || !toolcall.Blank(p.Args.RawContents())):
 		return nil
 	case cut:
 		return emptyText
 	case p.Args.IsString():
-		return appendQuoted(nil, slices.Concat(p.Args.Inside(), emptyObject))
+		return appendQuoted(nil, slices.Concat(p.Args.RawContents(), emptyObject))
 	}
 	return []byte(`"{}"`)
 }
 
-func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
+func hasWrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
 	index, given := p.Index.Int()
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
@@ -93,7 +93,7 @@ func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Pa
 
 func appendArguments(dst []byte, v jsonx.Value) []byte {
 	raw := bytes.Clone(v.Raw())
-	jsonx.MendLone(raw)
+	jsonx.ReplaceLoneSurrogates(raw)
 	return jsonx.AppendEscaped(dst, raw)
 }
 

@@ -21,7 +21,7 @@ type heardToolCall struct{ ID, Name, Args string }
 // toolCallPiece is one piece of a tool call from an engine. The field of is the number of the tool
 // call to which the piece belongs.
 type toolCallPiece struct {
-	of             int
+	toolCallNumber int
 	index          int // -1 if omitted
 	id, name, args string
 }
@@ -44,15 +44,15 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is the tool call that a client builds from the pieces with one index. It
+// clientToolCall is the tool call that a client builds from the pieces with one index. It
 // concatenates every string, like openai-python.
-type concatenated struct {
+type clientToolCall struct {
 	at   int
 	call heardToolCall
 }
 
-// streamed passes chunks through a Stream and assembles each choice's tool calls as a client does.
-func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
+// toolCallsOfStream passes chunks through a Stream and assembles each choice's tool calls as a client does.
+func toolCallsOfStream(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "fallback", Tools: offeredNames})
@@ -67,7 +67,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	if err != nil {
 		t.Fatalf("Finish of the stream = %v, want success", err)
 	}
-	var choices [][]concatenated
+	var choices [][]clientToolCall
 	for event := range strings.SplitSeq(string(out), "\n\n") {
 		if strings.Contains(event, `"tool_calls":[]`) {
 			t.Fatalf("no tool call: %s", event)
@@ -100,10 +100,10 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 				if piece.Index == nil {
 					t.Fatalf("no index: %s", event)
 				}
-				i := slices.IndexFunc(*of, func(c concatenated) bool { return c.at == *piece.Index })
+				i := slices.IndexFunc(*of, func(c clientToolCall) bool { return c.at == *piece.Index })
 				if i < 0 {
 					i = len(*of)
-					*of = append(*of, concatenated{at: *piece.Index})
+					*of = append(*of, clientToolCall{at: *piece.Index})
 				}
 				c := &(*of)[i].call
 				c.ID += piece.ID
@@ -124,12 +124,12 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	return heard
 }
 
-func whole(t *rapid.T, chunks []string) [][]heardToolCall {
+func toolCallsOfAssembler(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var a Assembler
-	a.Offer(offeredNames)
+	a.SetToolNames(offeredNames)
 	for _, chunk := range chunks {
-		if err := a.Add(sse.Event{Data: []byte(chunk)}); err != nil {
+		if err := a.AddEvent(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("Add to the assembler = %v, want success", err)
 		}
 	}
@@ -160,12 +160,12 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	return out
 }
 
-// translated reads the tool calls of the first choice with a Reader, as the other dialects do.
-func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
+// toolCallsOfReader reads the tool calls of the first choice with a Reader, as the other dialects do.
+func toolCallsOfReader(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
 	s.Reset("fallback", 0)
-	s.Offer(offeredNames, false)
+	s.SetTools(offeredNames, false)
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
 			t.Fatalf("Read = %v, want success", err)
@@ -190,7 +190,7 @@ func checkReaders(t *rapid.T, chunks []string, choices int) [][]heardToolCall {
 	for i := range choices {
 		chunks = append(chunks, `{"choices":[{"index":`+strconv.Itoa(i)+`,"delta":{},"finish_reason":"tool_calls"}]}`)
 	}
-	got, want := streamed(t, chunks), whole(t, chunks)
+	got, want := toolCallsOfStream(t, chunks), toolCallsOfAssembler(t, chunks)
 	for n := range want {
 		for i := range want[n] {
 			if n < len(got) && i < len(got[n]) && got[n][i].Name == "" && got[n][i].ID == "" {
@@ -204,7 +204,7 @@ func checkReaders(t *rapid.T, chunks []string, choices int) [][]heardToolCall {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("whole and streamed differ: %s\n%s", diff, strings.Join(chunks, "\n"))
 	}
-	if diff := cmp.Diff(want[0], translated(t, chunks)); diff != "" {
+	if diff := cmp.Diff(want[0], toolCallsOfReader(t, chunks)); diff != "" {
 		t.Fatalf("chat and the other dialects differ: %s\n%s", diff, strings.Join(chunks, "\n"))
 	}
 	return want
@@ -228,7 +228,7 @@ var (
 
 // offeredNames lists the tools that the engine may call. The engine also calls look_, which is not
 // in the list.
-var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
+var offeredNames = toolcall.ToolNames("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
 
 // split returns the pieces of a name that an engine sends before the arguments.
 func (h engineHabits) split(t *rapid.T, name string) []string {
@@ -253,8 +253,8 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 
 type engineHabits struct{ index, ids, names string }
 
-// drawn returns random tool calls and the deltas in which an engine with these habits sends them.
-func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
+// draw returns random tool calls and the deltas in which an engine with these habits sends them.
+func (h engineHabits) draw(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
 	if h.index == "right" { // tool calls without arguments can be distinguished only by their index
 		objects = append(objects, "", " ")
@@ -265,11 +265,11 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		if h.ids != "none" {
 			c.ID = fmt.Sprintf("id%d-%d", choice, n)
 		}
-		meant = append(meant, heardToolCall{c.ID, c.Name, argumentsOr(strings.TrimSpace(c.Args))})
+		meant = append(meant, heardToolCall{c.ID, c.Name, argumentsOrEmpty(strings.TrimSpace(c.Args))})
 		var queue []toolCallPiece
 		names := h.split(t, c.Name)
 		for _, name := range names[:len(names)-1] {
-			queue = append(queue, toolCallPiece{of: n, id: c.ID, name: name})
+			queue = append(queue, toolCallPiece{toolCallNumber: n, id: c.ID, name: name})
 		}
 		begun := len(queue)
 		for i := range queue {
@@ -279,7 +279,7 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		}
 		rest := c.Args
 		for i, pieces := 0, rapid.IntRange(1, 4).Draw(t, "pieces"); i < pieces; i++ {
-			p := toolCallPiece{of: n}
+			p := toolCallPiece{toolCallNumber: n}
 			switch {
 			case i == pieces-1:
 				p.args, rest = rest, ""
@@ -322,35 +322,35 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 				queues = slices.Delete(queues, n, n+1)
 			}
 		}
-		h.number(delta)
+		h.setIndexes(delta)
 		deltas = append(deltas, delta)
 	}
 	return meant, deltas
 }
 
-// argumentsOr returns what clients receive for arguments.
-func argumentsOr(args string) string {
+// argumentsOrEmpty returns what clients receive for arguments.
+func argumentsOrEmpty(args string) string {
 	if args == "" {
 		return "{}"
 	}
 	return args
 }
 
-// number sets the indexes of a delta's pieces.
-func (h engineHabits) number(delta []toolCallPiece) {
+// setIndexes sets the indexes of a delta's pieces.
+func (h engineHabits) setIndexes(delta []toolCallPiece) {
 	var met []int
 	for i := range delta {
 		p := &delta[i]
-		if !slices.Contains(met, p.of) {
-			met = append(met, p.of)
+		if !slices.Contains(met, p.toolCallNumber) {
+			met = append(met, p.toolCallNumber)
 		}
 		switch h.index {
 		case "right":
-			p.index = p.of
+			p.index = p.toolCallNumber
 		case "absent":
 			p.index = -1
 		case "anew":
-			p.index = slices.Index(met, p.of)
+			p.index = slices.Index(met, p.toolCallNumber)
 		}
 	}
 }
@@ -377,13 +377,13 @@ func (h engineHabits) check(t *rapid.T) {
 	queues := make([][]string, choices)
 	for n := range choices {
 		var deltas [][]toolCallPiece
-		meant[n], deltas = h.drawn(t, n)
+		meant[n], deltas = h.draw(t, n)
 		if h.index == "right" || h.ids == "each" { // the tool calls are in the order of their first pieces
 			var order []int
 			for _, delta := range deltas {
 				for _, p := range delta {
-					if !slices.Contains(order, p.of) {
-						order = append(order, p.of)
+					if !slices.Contains(order, p.toolCallNumber) {
+						order = append(order, p.toolCallNumber)
 					}
 				}
 			}
@@ -468,7 +468,7 @@ func TestToolCallShortCut(t *testing.T) {
 			}
 			for i := range 8 {
 				ev := piece(`"arguments":"` + strconv.Itoa(i) + `"`)
-				if _, same := s.template.textOf(ev.Data); same != (i > 0) {
+				if _, same := s.template.matchText(ev.Data); same != (i > 0) {
 					t.Errorf("piece %d: short cut %v", i, same)
 				}
 				if _, err := s.Append(nil, ev); err != nil {

@@ -24,23 +24,23 @@ type identity struct{ id, created []byte }
 
 func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
 
-func (i *identity) note(c *Chunk) {
+func (i *identity) record(c *Chunk) {
 	if c.id.HasText() {
-		i.noteID(c.id.Raw())
+		i.recordID(c.id.Raw())
 	}
 	if IsTime(c.created) {
-		i.noteTime(c.created.Raw())
+		i.recordCreated(c.created.Raw())
 	}
 }
 
-func (i *identity) noteID(raw []byte) {
+func (i *identity) recordID(raw []byte) {
 	if len(i.id) == 0 && len(raw) <= maxID {
 		i.id = append(i.id, raw...)
-		jsonx.MendLone(i.id)
+		jsonx.ReplaceLoneSurrogates(i.id)
 	}
 }
 
-func (i *identity) noteTime(raw []byte) {
+func (i *identity) recordCreated(raw []byte) {
 	if len(i.created) == 0 {
 		i.created = append(i.created, raw...)
 	}

@@ -20,11 +20,11 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 		case "completion_tokens":
 			u.Completion, counted = translate.ReadCount(it.Value())
 		case "total_tokens":
-			u.Total = translate.Count(it.Value())
+			u.Total = translate.CountOrZero(it.Value())
 		case "reasoning_tokens": // SGLang
-			u.Reasoning = translate.Count(it.Value())
+			u.Reasoning = translate.CountOrZero(it.Value())
 		case "prompt_tokens_details":
-			u.Cached = translate.Count(it.Value().Get("cached_tokens"))
+			u.Cached = translate.CountOrZero(it.Value().Get("cached_tokens"))
 		case "completion_tokens_details":
 			if n, ok := translate.ReadCount(it.Value().Get("reasoning_tokens")); ok {
 				u.Reasoning = n
@@ -51,7 +51,7 @@ func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !hasPrompt || !u.Known {
 		return translate.Usage{}, false
 	}
-	u.Cached = translate.Count(v.Get("cache_n"))
+	u.Cached = translate.CountOrZero(v.Get("cache_n"))
 	u.Prompt += u.Cached
 	u.Reconcile()
 	return u, true

@@ -51,7 +51,7 @@ func TestUsageOfSeveralChoices(t *testing.T) {
 			for e := range strings.SplitSeq(c.events, "\n") {
 				var err error
 				if sent, err = stream.Append(sent, sse.Event{Data: []byte(e)}); err == nil {
-					err = whole.Add(sse.Event{Data: []byte(e)})
+					err = whole.AddEvent(sse.Event{Data: []byte(e)})
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -18,7 +18,7 @@ func AppendEvents(dst, completion []byte) ([]byte, error) {
 	if err := top.parse(completion); err != nil {
 		return dst, err
 	}
-	if !top.choices.Index(0).Exists() || !top.choices.IsArray() || top.failure() != nil {
+	if !top.choices.Index(0).Exists() || !top.choices.IsArray() || top.engineError() != nil {
 		return dst, badAnswer(noChoices)
 	}
 	if top.object.EqualText("chat.completion") {
@@ -34,7 +34,7 @@ func AppendEvents(dst, completion []byte) ([]byte, error) {
 	dst = append(dst, "data: "...)
 	start := len(dst)
 	dst = edits.Append(dst, completion)
-	sse.Flatten(dst[start:])
+	sse.ReplaceLineEnds(dst[start:])
 	return append(dst, "\n\ndata: [DONE]\n\n"...), nil
 }
 
@@ -46,8 +46,8 @@ func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.spare.Exists() { // if an engine sends both, use the message
-			edits.Delete(choice.spare)
+		if choice.unused.Exists() { // if an engine sends both, use the message
+			edits.Delete(choice.unused)
 		}
 		edits.Rename(choice.message, []byte("delta"))
 	}
@@ -64,7 +64,7 @@ func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 		}
 	}
 	if !choice.Finish.Exists() {
-		word := endWord(choice.Finish, message.ToolCalls.Index(0).Exists())
+		word := replacementFinish(choice.Finish, message.ToolCalls.Index(0).Exists())
 		edits.Add(v, append([]byte(`"finish_reason":`), word...))
 	}
 }

@@ -11,32 +11,32 @@ const (
 // Assembler decides to which tool call each piece belongs (see the package documentation). The zero
 // value is ready for use. One answer at a time may use an Assembler.
 type Assembler struct {
-	toolCalls []toolCall // for all choices, in order of appearance
-	last      int
-	clock     uint32
+	toolCalls    []toolCall // for all choices, in order of appearance
+	lastToolCall int
+	clock        uint32
 
-	names Names
+	names ToolNames
 	held  []heldName // nearly always empty
 
-	single bool // the request allows one tool call per choice
-	cut    bool
+	single     bool // the request allows one tool call per choice
+	hasSurplus bool
 }
 
 type toolCall struct {
 	choice, position int32
 
-	index    int64 // index in the latest piece that has an index
-	indexed  bool
-	touched  uint32 // the assembler's clock at the latest piece
-	id, name uint64 // hashes; 0 if unknown
-	args     scanner
+	index       int64 // index in the latest piece that has an index
+	indexed     bool
+	lastPieceAt uint32 // the assembler's clock at the latest piece
+	id, name    uint64 // hashes; 0 if unknown
+	args        scanner
 
-	filled     bool
-	identified bool // an id from the engine or the edge has been chosen
-	typed      bool
-	nameless   bool // pieces without a name have arrived
-	repeated   bool
-	otherIDs   bool // the pieces had more than one id
+	hasArgs     bool
+	identified  bool // an id from the engine or the edge has been chosen
+	typed       bool
+	nameless    bool // pieces without a name have arrived
+	repeatsName bool
+	otherIDs    bool // the pieces had more than one id
 }
 
 // Part describes what a piece contributes to its tool call.
@@ -57,27 +57,27 @@ type Part struct {
 	Before []Part
 }
 
-// Unique reports whether the piece contributes an id, a name or a type, which later pieces of the
+// ContributesOnce reports whether the piece contributes an id, a name or a type, which later pieces of the
 // tool call cannot contribute again.
-func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
+func (p *Part) ContributesOnce() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
-const keepToolCalls = 64
+const maxKeptToolCalls = 64
 
 // Reset prepares a for another answer.
 func (a *Assembler) Reset() {
 	toolCalls := a.toolCalls[:0]
-	if cap(toolCalls) > keepToolCalls {
+	if cap(toolCalls) > maxKeptToolCalls {
 		toolCalls = nil
 	}
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Single sets whether all tool calls of a choice except the first are Surplus. Some engines send
+// SetSingle sets whether all tool calls of a choice except the first are Surplus. Some engines send
 // more, even though the request forbids them. Reset clears the setting.
-func (a *Assembler) Single(single bool) { a.single = single }
+func (a *Assembler) SetSingle(single bool) { a.single = single }
 
-// Cut reports whether any tool call was Surplus.
-func (a *Assembler) Cut() bool { return a.cut }
+// HasSurplus reports whether any tool call was Surplus.
+func (a *Assembler) HasSurplus() bool { return a.hasSurplus }
 
 // AddPiece assigns a piece of a delta to a tool call. It returns false if the tool call exceeds a
 // limit.
@@ -87,14 +87,14 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	index, indexed := p.Index.Int()
 	if at := a.find(choice, index, indexed, id, name); at >= 0 {
 		if !a.startsNewToolCall(at, p, id, name, indexed) {
-			return a.add(at, p, id, name), true
+			return a.applyPiece(at, p, id, name), true
 		}
 	}
 	var before []Part
 	if len(a.held) > 0 { // held names must be sent first, because clients rely on the order
-		before = a.Release(choice)
+		before = a.ReleaseNames(choice)
 	}
-	part, ok := a.begin(choice, p, id, name)
+	part, ok := a.beginToolCall(choice, p, id, name)
 	part.Before = before
 	return part, ok
 }
@@ -102,7 +102,7 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 // AddWhole adds a tool call from a message. It returns false if the tool call exceeds a limit.
 func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
 	a.clock++
-	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
+	return a.beginToolCall(choice, p, hashOf(p.ID), hashOf(p.Name))
 }
 
 // find returns the index of the tool call that a piece would continue, or -1.
@@ -110,44 +110,44 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	if len(a.toolCalls) == 0 {
 		return -1
 	}
-	if t := &a.toolCalls[a.last]; t.is(choice) && (!indexed || t.indexed && t.index == index) && (id == 0 || t.id == id) {
-		return a.last // true for nearly every piece
+	if t := &a.toolCalls[a.lastToolCall]; t.isInChoice(choice) && (!indexed || t.indexed && t.index == index) && (id == 0 || t.id == id) {
+		return a.lastToolCall // true for nearly every piece
 	}
 	byIndex, byBoth, byID := -1, -1, -1
 	for i := range a.toolCalls {
 		t := &a.toolCalls[i]
-		if !t.is(choice) {
+		if !t.isInChoice(choice) {
 			continue
 		}
 		same := id != 0 && t.id == id
 		if same {
-			byID = a.later(byID, i)
+			byID = a.moreRecent(byID, i)
 		}
 		if !indexed || t.indexed && t.index == index {
-			byIndex = a.later(byIndex, i)
+			byIndex = a.moreRecent(byIndex, i)
 			if same {
-				byBoth = a.later(byBoth, i)
+				byBoth = a.moreRecent(byBoth, i)
 			}
 		}
 	}
 	switch {
 	case byBoth >= 0:
 		return byBoth
-	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
+	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.isOpen()):
 		return byID // otherwise, a new index starts a tool call, because some engines repeat an id
 	}
 	return byIndex
 }
 
-// later returns i or j, whichever tool call has the more recent piece. i may be -1.
-func (a *Assembler) later(i, j int) int {
-	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
+// moreRecent returns i or j, whichever tool call has the more recent piece. i may be -1.
+func (a *Assembler) moreRecent(i, j int) int {
+	if i >= 0 && a.toolCalls[i].lastPieceAt > a.toolCalls[j].lastPieceAt {
 		return i
 	}
 	return j
 }
 
-func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
+func (t *toolCall) isInChoice(choice int) bool { return int(t.choice) == choice }
 
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
@@ -160,44 +160,44 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	switch {
 	case t.name == 0: // the name arrives late or in pieces
 		h := a.heldOf(at)
-		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
+		return differ || h != nil && a.join(h.name, p.Name.RawContents()) == nil
 	case t.name != name:
 		return true
-	case t.args.whole() && args.begun():
+	case t.args.isEnded() && args.isBegun():
 		return true
 	case differ && !indexed:
 		return true
 	case differ && t.nameless:
 		return true
-	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // for old versions of vLLM, which do not send whole objects
+	case differ && t.args.isOpen(), differ && !t.args.isBegun() && args.isOpen(): // for old versions of vLLM, which do not send whole objects
 		return false
 	case differ:
-		return !t.otherIDs || args.begun()
+		return !t.otherIDs || args.isBegun()
 	case id != 0 && id == t.id:
 		return false
 	case t.nameless:
 		return true
-	case t.args.open() && p.Args.IsObject(): // the arguments are an object, not a piece of a string
+	case t.args.isOpen() && p.Args.IsObject(): // the arguments are an object, not a piece of a string
 		return true
 	}
-	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
+	return t.args.isEnded() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
 // repeats reports whether the engine repeats names in the choice. Such an engine may also repeat a
 // name after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
-		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
+		if t := &a.toolCalls[i]; t.choice == choice && t.repeatsName {
 			return true
 		}
 	}
 	return false
 }
 
-func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
+func (a *Assembler) beginToolCall(choice int, p *Piece, id, name uint64) (Part, bool) {
 	position := int32(0)
 	for i := len(a.toolCalls) - 1; i >= 0; i-- {
-		if a.toolCalls[i].is(choice) {
+		if a.toolCalls[i].isInChoice(choice) {
 			position = a.toolCalls[i].position + 1
 			break
 		}
@@ -206,18 +206,18 @@ func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 		return Part{}, false
 	}
 	a.toolCalls = append(a.toolCalls, toolCall{choice: int32(choice), position: position})
-	return a.add(len(a.toolCalls)-1, p, id, name), true
+	return a.applyPiece(len(a.toolCalls)-1, p, id, name), true
 }
 
-func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
+func (a *Assembler) applyPiece(at int, p *Piece, id, name uint64) Part {
 	t := &a.toolCalls[at]
-	part := Part{Position: int(t.position), ID: textOf(p.ID), Name: textOf(p.Name)}
-	a.last, t.touched = at, a.clock
+	part := Part{Position: int(t.position), ID: rawString(p.ID), Name: rawString(p.Name)}
+	a.lastToolCall, t.lastPieceAt = at, a.clock
 	if index, indexed := p.Index.Int(); indexed {
 		t.index, t.indexed = index, true
 	}
 	if a.single && t.position > 0 {
-		part.Surplus, a.cut = true, true
+		part.Surplus, a.hasSurplus = true, true
 		t.args.add(p.Args)
 		t.id, t.name = cmp.Or(t.id, id), cmp.Or(t.name, name)
 		return part
@@ -240,14 +240,14 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	case t.name == 0:
 		t.name, part.TakeName = name, true
 	default:
-		t.repeated = true
+		t.repeatsName = true
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
-	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
+	t.hasArgs = t.hasArgs || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.RawContents())
 	if !t.nameless { // after a piece without a name, ids are ignored, because a template may skip such pieces
 		t.args.add(p.Args)
 	}
-	a.identify(at, &part, id)
+	a.chooseID(at, &part, id)
 	switch {
 	case p.Type.HasText():
 		t.typed = true
@@ -257,11 +257,11 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-func (a *Assembler) identify(at int, part *Part, id uint64) {
+func (a *Assembler) chooseID(at int, part *Part, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
 		t.identified = true
-		part.TakeID = id != 0 && !isCount(part.ID) && !a.idTaken(at, id)
+		part.TakeID = id != 0 && !isSmallNumber(part.ID) && !a.idTaken(at, id)
 		part.MakeID = !part.TakeID
 	}
 	if t.id == 0 {
@@ -269,25 +269,25 @@ func (a *Assembler) identify(at int, part *Part, id uint64) {
 	}
 }
 
-// Any reports whether a choice has tool calls.
-func (a *Assembler) Any(choice int) bool {
+// HasToolCalls reports whether a choice has tool calls.
+func (a *Assembler) HasToolCalls(choice int) bool {
 	for i := range a.toolCalls {
-		if a.toolCalls[i].is(choice) {
+		if a.toolCalls[i].isInChoice(choice) {
 			return true
 		}
 	}
 	return false
 }
 
-// Blank reports whether the tool call of the latest piece has no arguments except whitespace.
-func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
+// IsLatestBlank reports whether the tool call of the latest piece has no arguments except whitespace.
+func (a *Assembler) IsLatestBlank() bool { return !a.toolCalls[a.lastToolCall].hasArgs }
 
-// Fill appends the positions of the tool calls that have blank arguments, and marks these tool
+// TakeBlank appends the positions of the tool calls that have blank arguments, and marks these tool
 // calls as filled.
-func (a *Assembler) Fill(positions []int, choice int) []int {
+func (a *Assembler) TakeBlank(positions []int, choice int) []int {
 	for i := range a.toolCalls {
-		if t := &a.toolCalls[i]; t.is(choice) && !t.filled && !(a.single && t.position > 0) {
-			t.filled = true
+		if t := &a.toolCalls[i]; t.isInChoice(choice) && !t.hasArgs && !(a.single && t.position > 0) {
+			t.hasArgs = true
 			positions = append(positions, int(t.position))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-func read(t testing.TB, text string) *Piece {
+func parsePiece(t testing.TB, text string) *Piece {
 	t.Helper()
 	var (
 		d jsonx.Doc
@@ -60,7 +60,7 @@ func TestPiece(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Assembler
-			a.Offer(Names("f\x00look_up\x00look_at\x00look_up_all\x00"))
+			a.SetToolNames(ToolNames("f\x00look_up\x00look_at\x00look_up_all\x00"))
 			var got []string
 			for _, text := range c.pieces {
 				f := strings.Fields(strings.ReplaceAll(text, ".", "\x00"))
@@ -71,7 +71,7 @@ func TestPiece(t *testing.T) {
 				if f[0] != "-" {
 					members = `"index":` + f[0] + "," + members
 				}
-				part, ok := a.AddPiece(0, read(t, "{"+members+"}"))
+				part, ok := a.AddPiece(0, parsePiece(t, "{"+members+"}"))
 				if !ok {
 					t.Fatal("refused")
 				}
@@ -89,8 +89,8 @@ func TestPiece(t *testing.T) {
 						said += m.text
 					}
 				}
-				if part.Unique() != (len(said) > 1 && !part.Hold) {
-					t.Errorf("%s: Unique = %v, want %v", said, part.Unique(), !part.Unique())
+				if part.ContributesOnce() != (len(said) > 1 && !part.Hold) {
+					t.Errorf("%s: Unique = %v, want %v", said, part.ContributesOnce(), !part.ContributesOnce())
 				}
 				got = append(got, said)
 			}
@@ -105,12 +105,12 @@ func TestPiece(t *testing.T) {
 func TestChoices(t *testing.T) {
 	var a Assembler
 	for _, c := range []struct{ choice, want int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}} {
-		if part, _ := a.AddPiece(c.choice, read(t, `{"function":{"name":"f","arguments":"{}"}}`)); part.Position != c.want {
+		if part, _ := a.AddPiece(c.choice, parsePiece(t, `{"function":{"name":"f","arguments":"{}"}}`)); part.Position != c.want {
 			t.Errorf("choice %d: position %d, want %d", c.choice, part.Position, c.want)
 		}
 	}
 	a.Reset()
-	if part, _ := a.AddPiece(0, read(t, `{"function":{"name":"f"}}`)); part.Position != 0 {
+	if part, _ := a.AddPiece(0, parsePiece(t, `{"function":{"name":"f"}}`)); part.Position != 0 {
 		t.Errorf("position %d behind Reset", part.Position)
 	}
 }
@@ -118,7 +118,7 @@ func TestChoices(t *testing.T) {
 // TestBounds checks that the memory for tool calls is limited.
 func TestBounds(t *testing.T) {
 	var a Assembler
-	p := read(t, `{"function":{"name":"f","arguments":"{}"}}`)
+	p := parsePiece(t, `{"function":{"name":"f","arguments":"{}"}}`)
 	n := 0
 	for choice := range 8 {
 		for i := 0; ; i++ {
@@ -134,7 +134,7 @@ func TestBounds(t *testing.T) {
 	if _, ok := a.AddWhole(9, p); ok || n != MaxPerAnswer {
 		t.Errorf("%d tool calls", n)
 	}
-	if a.Reset(); cap(a.toolCalls) > keepToolCalls {
+	if a.Reset(); cap(a.toolCalls) > maxKeptToolCalls {
 		t.Errorf("keeps room for %d", cap(a.toolCalls))
 	}
 }

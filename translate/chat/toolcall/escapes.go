@@ -2,21 +2,21 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether arguments may contain an escape that MendEscapes examines, or end with
+// HasEscapes reports whether arguments may contain an escape that ReplaceLoneEscapes examines, or end with
 // the start of one. arguments are the contents of a JSON string.
 func HasEscapes(arguments []byte) bool {
-	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
+	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, argumentEscapePrefix)
 }
 
 var (
-	escapedBackslash = []byte(`\\`)
-	ownUnicodeEscape = []byte(`\\u`)
+	escapedBackslash     = []byte(`\\`)
+	argumentEscapePrefix = []byte(`\\u`)
 )
 
-// MendEscapes replaces escapes of lone surrogates within the arguments with \ufffd. Unless this is
-// the last piece, the meaning of an escape at the end depends on the next piece. MendEscapes
+// ReplaceLoneEscapes replaces escapes of lone surrogates within the arguments with \ufffd. Unless this is
+// the last piece, the meaning of an escape at the end depends on the next piece. ReplaceLoneEscapes
 // returns the offset of such an escape, or the length of the arguments.
-func MendEscapes(arguments []byte, last bool) int {
+func ReplaceLoneEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')
 		if n < 0 || i+n+1 == len(arguments) {
@@ -27,7 +27,7 @@ func MendEscapes(arguments []byte, last bool) int {
 			i += len(`\n`)
 			continue
 		}
-		size, kind := ownEscape(arguments[i:])
+		size, kind := parseArgumentEscape(arguments[i:])
 		switch kind {
 		case escapeCut:
 			if !last {
@@ -35,7 +35,7 @@ func MendEscapes(arguments []byte, last bool) int {
 			}
 			return len(arguments)
 		case escapeHigh:
-			next, kind := ownEscape(arguments[i+size:])
+			next, kind := parseArgumentEscape(arguments[i+size:])
 			switch {
 			case kind == escapeLow:
 				size += next
@@ -61,7 +61,7 @@ const (
 	escapeCut // the escape is incomplete
 )
 
-func ownEscape(text []byte) (size int, kind escapeKind) {
+func parseArgumentEscape(text []byte) (size int, kind escapeKind) {
 	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {
 	case !bytes.HasPrefix(text, escapedBackslash):

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Names contains the names of the tools that a request offers. Each name is followed by a 0 byte.
-type Names []byte
+// ToolNames contains the names of the tools that a request offers. Each name is followed by a 0 byte.
+type ToolNames []byte
 
 // find reports whether name is the name of a tool, and whether it is the start of a longer name.
-func (n Names) find(name []byte) (whole, begins bool) {
+func (n ToolNames) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
 		tool, rest, _ = bytes.Cut(rest, []byte{0})
@@ -28,12 +28,12 @@ type heldName struct {
 
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools. If an engine sends only the start of one of these
+// SetToolNames sets the names of the request's tools. If an engine sends only the start of one of these
 // names, the start is held back until the name is complete. The names must not change until Reset.
-func (a *Assembler) Offer(names Names) { a.names = names }
+func (a *Assembler) SetToolNames(names ToolNames) { a.names = names }
 
-// Holds reports whether a tool call's name is held back.
-func (a *Assembler) Holds() bool { return len(a.held) > 0 }
+// HasHeldNames reports whether a tool call's name is held back.
+func (a *Assembler) HasHeldNames() bool { return len(a.held) > 0 }
 
 func (a *Assembler) heldOf(at int) *heldName {
 	for i := range a.held {
@@ -88,18 +88,18 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 // hasArgs reports whether the piece has arguments, which means that the name is complete.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release returns the held names of a choice that has ended.
-func (a *Assembler) Release(choice int) (released []Part) {
+// ReleaseNames returns the held names of a choice that has ended.
+func (a *Assembler) ReleaseNames(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]
 		t := &a.toolCalls[h.at]
-		if !t.is(choice) {
+		if !t.isInChoice(choice) {
 			i++
 			continue
 		}
 		part := Part{Position: int(t.position), ID: h.id, Name: h.name, Joined: true, TakeName: true}
 		t.name = hash(h.name)
-		a.identify(h.at, &part, t.id)
+		a.chooseID(h.at, &part, t.id)
 		released = append(released, part)
 		a.held = slices.Delete(a.held, i, i+1)
 	}

@@ -24,9 +24,9 @@ func AppendID(dst []byte, answer string, choice, position int) []byte {
 	return dst
 }
 
-// isCount reports whether an id is a small number. Random numeric ids, such as LM Studio's, have
+// isSmallNumber reports whether an id is a small number. Random numeric ids, such as LM Studio's, have
 // nine digits.
-func isCount(id []byte) bool {
+func isSmallNumber(id []byte) bool {
 	for _, b := range id {
 		if b < '0' || b > '9' {
 			return false

@@ -12,7 +12,7 @@ import (
 var seed = maphash.MakeSeed()
 
 // hashOf returns a hash of the string v. It returns 0 if v is empty or not a string.
-func hashOf(v jsonx.Value) uint64 { return hash(textOf(v)) }
+func hashOf(v jsonx.Value) uint64 { return hash(rawString(v)) }
 
 func hash(text []byte) uint64 {
 	if len(text) == 0 {
@@ -21,35 +21,35 @@ func hash(text []byte) uint64 {
 	return max(maphash.Bytes(seed, text), 1)
 }
 
-func textOf(v jsonx.Value) []byte {
+func rawString(v jsonx.Value) []byte {
 	if !v.HasText() {
 		return nil
 	}
-	return v.Inside()
+	return v.RawContents()
 }
 
 // scanner finds the start and the end of an object. It checks only strings and brackets, which are
 // the best indication even if the arguments are malformed.
 type scanner struct {
-	phase phase
-	depth int32
-	text  bool // within a string in the arguments
-	slash bool // after a backslash in such a string
+	phase          phase
+	depth          int32
+	text           bool // within a string in the arguments
+	afterBackslash bool // after a backslash in such a string
 }
 
 type phase uint8
 
 const (
-	phaseNothing phase = iota // only whitespace so far
+	phaseBlank phase = iota // only whitespace so far
 	phaseOpen
-	phaseWhole // the object has ended; only whitespace follows
+	phaseEnded // the object has ended; only whitespace follows
 	phaseOther // not an object, or more than one object
 )
 
-func (s *scanner) open() bool  { return s.phase == phaseOpen }
-func (s *scanner) whole() bool { return s.phase == phaseWhole }
+func (s *scanner) isOpen() bool  { return s.phase == phaseOpen }
+func (s *scanner) isEnded() bool { return s.phase == phaseEnded }
 
-func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
+func (s *scanner) isBegun() bool { return s.phase == phaseOpen || s.phase == phaseEnded }
 
 // Blank reports whether raw, the contents of a JSON string, contains only whitespace.
 func Blank(raw []byte) bool {
@@ -69,12 +69,12 @@ func Blank(raw []byte) bool {
 // add scans a piece of the arguments: a string or, as in Ollama's native API, an object.
 func (s *scanner) add(v jsonx.Value) {
 	switch {
-	case v.IsObject() && s.phase == phaseNothing:
-		s.phase = phaseWhole
+	case v.IsObject() && s.phase == phaseBlank:
+		s.phase = phaseEnded
 	case v.IsObject():
 		s.phase = phaseOther
 	case v.IsString():
-		s.scan(v.Inside())
+		s.scan(v.RawContents())
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *scanner) scan(raw []byte) {
 		if s.phase == phaseOther {
 			return
 		}
-		if s.text && !s.slash { // a backslash precedes quotes and backslashes of the arguments
+		if s.text && !s.afterBackslash { // a backslash precedes quotes and backslashes of the arguments
 			n := bytes.IndexByte(raw[i:], '\\')
 			if n < 0 {
 				return
@@ -95,20 +95,20 @@ func (s *scanner) scan(raw []byte) {
 		if c == '\\' {
 			c, i = unescape(raw, i)
 		}
-		s.take(c)
+		s.scanByte(c)
 	}
 }
 
-// take processes one character of the arguments. Only quotes, backslashes, brackets and whitespace
+// scanByte processes one character of the arguments. Only quotes, backslashes, brackets and whitespace
 // matter.
-func (s *scanner) take(c byte) {
+func (s *scanner) scanByte(c byte) {
 	switch {
-	case s.slash:
-		s.slash = false
+	case s.afterBackslash:
+		s.afterBackslash = false
 	case s.text:
-		s.text, s.slash = c != '"', c == '\\'
+		s.text, s.afterBackslash = c != '"', c == '\\'
 	case c == ' ', c == '\t', c == '\n', c == '\r':
-	case s.phase == phaseNothing && c == '{':
+	case s.phase == phaseBlank && c == '{':
 		s.phase, s.depth = phaseOpen, 1
 	case s.phase != phaseOpen:
 		s.phase = phaseOther
@@ -118,7 +118,7 @@ func (s *scanner) take(c byte) {
 		s.depth++
 	case c == '}', c == ']':
 		if s.depth--; s.depth == 0 {
-			s.phase = phaseWhole
+			s.phase = phaseEnded
 		}
 	}
 }

@@ -36,9 +36,9 @@ func TestScanner(t *testing.T) {
 			want := phaseOpen
 			switch rest := strings.TrimSpace(text[:i]); {
 			case rest == "":
-				want = phaseNothing
+				want = phaseBlank
 			case i >= len(before+object) && rest == strings.TrimSpace(object):
-				want = phaseWhole
+				want = phaseEnded
 			case i > len(before+object):
 				want = phaseOther
 			}
@@ -51,7 +51,7 @@ func TestScanner(t *testing.T) {
 
 func TestScannerOfOtherThings(t *testing.T) {
 	for raw, want := range map[string]phase{
-		`""`: phaseNothing, `" \n"`: phaseNothing, `"null"`: phaseOther, `"[{}]"`: phaseOther, `{"a":1}`: phaseWhole, `null`: phaseNothing, `7`: phaseNothing,
+		`""`: phaseBlank, `" \n"`: phaseBlank, `"null"`: phaseOther, `"[{}]"`: phaseOther, `{"a":1}`: phaseEnded, `null`: phaseBlank, `7`: phaseBlank,
 	} {
 		var d jsonx.Doc
 		if err := d.Parse([]byte(raw), jsonx.Options{Record: 1}); err != nil {

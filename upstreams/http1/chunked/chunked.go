@@ -58,19 +58,19 @@ type Decoder struct {
 	payload int64 // payload bytes left in the current chunk
 }
 
-// Ended reports whether the end of the body was read.
-func (d *Decoder) Ended() bool { return d.state == atEnd }
+// HasEnded reports whether the end of the body was read.
+func (d *Decoder) HasEnded() bool { return d.state == atEnd }
 
-// Payload returns how many payload bytes precede the next framing.
-func (d *Decoder) Payload() int64 {
+// PayloadLeft returns how many payload bytes precede the next framing.
+func (d *Decoder) PayloadLeft() int64 {
 	if d.state != inPayload {
 		return 0
 	}
 	return d.payload
 }
 
-// Take advances the position by n payload bytes.
-func (d *Decoder) Take(n int64) {
+// Consume advances the position by n payload bytes.
+func (d *Decoder) Consume(n int64) {
 	if d.payload -= n; d.payload == 0 {
 		d.state = atPayloadCR
 	}
@@ -81,7 +81,7 @@ func (d *Decoder) Take(n int64) {
 // Parsing it again returns the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
-		if err := d.step(b[n], r); err != nil {
+		if err := d.decodeByte(b[n], r); err != nil {
 			return n, err
 		}
 		n++
@@ -89,11 +89,11 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// Whole returns the payload of b if b is exactly one chunk without extensions, and the position is
+// SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions, and the position is
 // the end of the chunk before it. Streams usually send one event per chunk, and reads return one
 // chunk. Whole leaves the position unchanged, because it is also the end of the chunk in b.
 // Otherwise Whole returns nil, and the caller calls Unframe.
-func (d *Decoder) Whole(b []byte) []byte {
+func (d *Decoder) SingleChunkPayload(b []byte) []byte {
 	if d.state != inSize || d.digits != 0 {
 		return nil
 	}
@@ -137,32 +137,32 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 		}
 		payload += n
 		read += n
-		d.Take(int64(n))
+		d.Consume(int64(n))
 	}
 	return payload, read, nil
 }
 
-// EndsBefore reports whether b starts with a complete body that more bytes follow.
-func EndsBefore(b []byte, r *Rules) bool {
+// HasBytesAfterBody reports whether b starts with a complete body that more bytes follow.
+func HasBytesAfterBody(b []byte, r *Rules) bool {
 	var d Decoder
-	for len(b) > 0 && !d.Ended() {
+	for len(b) > 0 && !d.HasEnded() {
 		n, err := d.SkipFraming(b, r)
 		if err != nil {
 			return false
 		}
 		b = b[n:]
-		if n = int(min(d.Payload(), int64(len(b)))); n > 0 {
-			d.Take(int64(n))
+		if n = int(min(d.PayloadLeft(), int64(len(b)))); n > 0 {
+			d.Consume(int64(n))
 			b = b[n:]
 		}
 	}
-	return d.Ended() && len(b) > 0
+	return d.HasEnded() && len(b) > 0
 }
 
-func (d *Decoder) step(b byte, r *Rules) error {
+func (d *Decoder) decodeByte(b byte, r *Rules) error {
 	switch d.state {
 	case inSize:
-		return d.size(b, r)
+		return d.parseSizeByte(b, r)
 	case inBlanks:
 		switch {
 		case b == ';':
@@ -170,7 +170,7 @@ func (d *Decoder) step(b byte, r *Rules) error {
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
-		return d.skip(b, r.MaxExtensions)
+		return d.countSkipped(b, r.MaxExtensions)
 	case atExtension:
 		switch {
 		case httptoken.IsTokenByte(b):
@@ -178,7 +178,7 @@ func (d *Decoder) step(b byte, r *Rules) error {
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
-		return d.skip(b, r.MaxExtensions)
+		return d.countSkipped(b, r.MaxExtensions)
 	case inName, inExtension:
 		switch {
 		case b == '\r':
@@ -191,20 +191,20 @@ func (d *Decoder) step(b byte, r *Rules) error {
 		case d.state == inName && !httptoken.IsTokenByte(b):
 			return ErrMalformed
 		}
-		return d.skip(b, r.MaxExtensions)
+		return d.countSkipped(b, r.MaxExtensions)
 	case atSizeLF:
 		d.digits = 0
 		if !r.Total {
 			d.skipped = 0
 		}
 		if d.payload == 0 {
-			return d.expect(b, '\n', atTrailer)
+			return d.expectByte(b, '\n', atTrailer)
 		}
-		return d.expect(b, '\n', inPayload)
+		return d.expectByte(b, '\n', inPayload)
 	case atPayloadCR:
-		return d.expect(b, '\r', atPayloadLF)
+		return d.expectByte(b, '\r', atPayloadLF)
 	case atPayloadLF:
-		return d.expect(b, '\n', inSize)
+		return d.expectByte(b, '\n', inSize)
 	case atTrailer:
 		switch {
 		case b == '\r':
@@ -214,18 +214,18 @@ func (d *Decoder) step(b byte, r *Rules) error {
 			return ErrMalformed
 		}
 		d.state = inTrailer
-		return d.trailer(b, r)
+		return d.parseTrailerByte(b, r)
 	case inTrailer:
-		return d.trailer(b, r)
+		return d.parseTrailerByte(b, r)
 	case atTrailerLF:
-		return d.expect(b, '\n', atTrailer)
+		return d.expectByte(b, '\n', atTrailer)
 	case atEndLF:
-		return d.expect(b, '\n', atEnd)
+		return d.expectByte(b, '\n', atEnd)
 	}
 	panic("BUG: chunk framing is not read in its payload or after its end")
 }
 
-func (d *Decoder) size(b byte, r *Rules) error {
+func (d *Decoder) parseSizeByte(b byte, r *Rules) error {
 	var digit byte
 	switch {
 	case '0' <= b && b <= '9':
@@ -239,10 +239,10 @@ func (d *Decoder) size(b byte, r *Rules) error {
 		return nil
 	case b == ';':
 		d.state = atExtension
-		return d.skip(b, r.MaxExtensions)
+		return d.countSkipped(b, r.MaxExtensions)
 	case httptoken.IsBlank(b):
 		d.state = inBlanks
-		return d.skip(b, r.MaxExtensions)
+		return d.countSkipped(b, r.MaxExtensions)
 	default:
 		return ErrMalformed
 	}
@@ -254,16 +254,16 @@ func (d *Decoder) size(b byte, r *Rules) error {
 	return nil
 }
 
-func (d *Decoder) trailer(b byte, r *Rules) error {
+func (d *Decoder) parseTrailerByte(b byte, r *Rules) error {
 	if b == '\r' {
 		d.state = atTrailerLF
 		return nil
 	}
-	return d.skip(b, r.MaxTrailers)
+	return d.countSkipped(b, r.MaxTrailers)
 }
 
-// skip counts a byte of an extension or trailer.
-func (d *Decoder) skip(b byte, limit int) error {
+// countSkipped counts a byte of an extension or trailer.
+func (d *Decoder) countSkipped(b byte, limit int) error {
 	if b < ' ' && b != '\t' || b == 0x7f {
 		return ErrMalformed
 	}
@@ -273,10 +273,10 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect moves to the next state if b is the required byte. Otherwise it keeps the state, so that
+// expectByte moves to the next state if b is the required byte. Otherwise it keeps the state, so that
 // parsing the same byte again returns the same error. The caller can therefore deliver earlier
 // payload first.
-func (d *Decoder) expect(b, want byte, next state) error {
+func (d *Decoder) expectByte(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed
 	}

@@ -19,25 +19,25 @@ var (
 // its buffer.
 func decode(b []byte, n int, r *Rules) (payload []byte, rest int, err error) {
 	var d Decoder
-	for len(b) > 0 && !d.Ended() {
+	for len(b) > 0 && !d.HasEnded() {
 		piece := b[:min(n, len(b))]
 		for at := 0; at < len(piece); {
 			m, err := d.SkipFraming(piece[at:], r)
 			if at += m; err != nil {
 				return payload, len(b) - at, err
 			}
-			if d.Ended() {
+			if d.HasEnded() {
 				return payload, len(b) - at, nil
 			}
-			m = int(min(d.Payload(), int64(len(piece)-at)))
+			m = int(min(d.PayloadLeft(), int64(len(piece)-at)))
 			payload = append(payload, piece[at:at+m]...)
 			if at += m; m > 0 {
-				d.Take(int64(m))
+				d.Consume(int64(m))
 			}
 		}
 		b = b[len(piece):]
 	}
-	if !d.Ended() {
+	if !d.HasEnded() {
 		err = io.ErrUnexpectedEOF
 	}
 	return payload, len(b), err
@@ -121,7 +121,7 @@ func TestWhole(t *testing.T) {
 		"": "", "3": "", "3\r\n": "", "3\r\nabc": "", "3\r\nabc\r": "", "3\r\nabcd\r": "", "3\r\nabc\r\n0": "", "3\nabc\r\n": "",
 		"3;x\r\nabc\r\n": "", "0\r\n\r\n": "", "\r\nabc\r\n": "", "ffffff\r\n\r\n": "", "0000003\r\nabc\r\n": "",
 	} {
-		if got := new(Decoder).Whole([]byte(body)); string(got) != want || cap(got) != len(got) {
+		if got := new(Decoder).SingleChunkPayload([]byte(body)); string(got) != want || cap(got) != len(got) {
 			t.Errorf("%q: %q, want %q", body, got, want)
 		}
 	}
@@ -129,14 +129,14 @@ func TestWhole(t *testing.T) {
 	if _, err := d.SkipFraming([]byte("3\r\n"), strict); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Whole([]byte("3\r\nabc\r\n")); got != nil {
+	if got := d.SingleChunkPayload([]byte("3\r\nabc\r\n")); got != nil {
 		t.Errorf("within a chunk: %q, want nothing", got)
 	}
 	d = Decoder{}
 	if _, err := d.SkipFraming([]byte("0"), strict); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Whole([]byte("3\r\nabc\r\n")); got != nil {
+	if got := d.SingleChunkPayload([]byte("3\r\nabc\r\n")); got != nil {
 		t.Errorf("within a size: %q, want nothing", got)
 	}
 }
@@ -159,13 +159,13 @@ func FuzzBodies(f *testing.F) {
 		var d Decoder
 		moved := bytes.Clone(body)
 		payload, read, err := d.Unframe(moved, rules)
-		if err == nil && !d.Ended() {
+		if err == nil && !d.HasEnded() {
 			err = io.ErrUnexpectedEOF
 		}
 		if !bytes.Equal(moved[:payload], want) || len(body)-read != rest || !errors.Is(err, wantErr) {
 			t.Errorf("moved: %q, %d left, %v; copied: %q, %d left, %v", moved[:payload], len(body)-read, err, want, rest, wantErr)
 		}
-		if whole := new(Decoder).Whole(body); whole != nil && (!bytes.Equal(whole, want) || d != Decoder{}) {
+		if whole := new(Decoder).SingleChunkPayload(body); whole != nil && (!bytes.Equal(whole, want) || d != Decoder{}) {
 			t.Errorf("as a whole chunk: %q, want %q; and the position %v", whole, want, d)
 		}
 		if wantErr != nil {
@@ -188,7 +188,7 @@ func TestEndsBefore(t *testing.T) {
 		"ff\r\n0\r\n\r\nH":                   false,
 		"3\r\noneH":                          false,
 	} {
-		if got := EndsBefore([]byte(body), strict); got != want {
+		if got := HasBytesAfterBody([]byte(body), strict); got != want {
 			t.Errorf("%q: %v, want %v", body, got, want)
 		}
 	}

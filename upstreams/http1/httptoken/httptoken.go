@@ -40,12 +40,12 @@ func HasControl[T string | []byte](s T) bool {
 		return anyControl(s)
 	}
 	for i := 0; i < last; i += 8 {
-		if w := s[i : i+8]; suspect(word(w)) && anyControl(w) {
+		if w := s[i : i+8]; mayHaveControl(loadWord(w)) && anyControl(w) {
 			return true
 		}
 	}
 	w := s[last:] // this word may overlap the previous one
-	return suspect(word(w)) && anyControl(w)
+	return mayHaveControl(loadWord(w)) && anyControl(w)
 }
 
 func anyControl[T string | []byte](s T) bool {
@@ -57,8 +57,8 @@ func anyControl[T string | []byte](s T) bool {
 	return false
 }
 
-// suspect reports whether w contains a control character, including a tab.
-func suspect(w uint64) bool {
+// mayHaveControl reports whether w contains a control character, including a tab.
+func mayHaveControl(w uint64) bool {
 	del := w ^ 0x7f*ones
 	return ((w-' '*ones)&^w|(del-ones)&^del)&highs != 0
 }
@@ -90,11 +90,11 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 		return equalFoldShort(s, lower)
 	}
 	for i := 0; i < last; i += 8 {
-		if !equalFoldWord(word(s[i:i+8]), word(lower[i:i+8])) {
+		if !equalFoldWord(loadWord(s[i:i+8]), loadWord(lower[i:i+8])) {
 			return false
 		}
 	}
-	return equalFoldWord(word(s[last:]), word(lower[last:])) // this word may overlap the previous one
+	return equalFoldWord(loadWord(s[last:]), loadWord(lower[last:])) // this word may overlap the previous one
 }
 
 func equalFoldWord(is, lower uint64) bool {
@@ -129,8 +129,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// word returns the first eight bytes of s, as one load.
-func word[T string | []byte](s T) uint64 {
+// loadWord returns the first eight bytes of s, as one load.
+func loadWord[T string | []byte](s T) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

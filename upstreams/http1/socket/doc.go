@@ -10,16 +10,16 @@
 // which then polls every 20 µs for some time. Waiting, deadlines and closing still go through the
 // runtime's poller, by means of syscall.RawConn. A Stream therefore behaves like its net.TCPConn.
 //
-// UnackedFor distinguishes a host that has disappeared from a program that reads late. Without
-// UnackedFor, a connection to such a host would fail only after about 15 minutes. ProbeEverySecond
-// and SilentFor make the same distinction while no bytes are in flight: the edge's kernel probes
+// UnackedMillis distinguishes a host that has disappeared from a program that reads late. Without
+// UnackedMillis, a connection to such a host would fail only after about 15 minutes. ProbeEverySecond
+// and SilentMillis make the same distinction while no bytes are in flight: the edge's kernel probes
 // the host, and the host's kernel answers.
 //
-// Recv, RecvStamped, Send, SendPieces and Peek are for callers that do several things during one
+// Recv, RecvTimestamped, Send, SendPieces and Peek are for callers that do several things during one
 // stay in the poller. Package http1, for example, peeks at a keep-alive connection, writes a
 // request and waits for the response.
 //
-// RecvStamped also returns when the bytes arrived. This lets package http1 recognize bytes that
+// RecvTimestamped also returns when the bytes arrived. This lets package http1 recognize bytes that
 // arrived before it wrote a request, without a system call before the write.
 //
 // Systems whose recvfrom and sendto differ from Linux's, and builds with the race detector, use

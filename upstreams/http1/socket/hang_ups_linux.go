@@ -12,63 +12,63 @@ import (
 // connection for reading would report it again.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
-// HangUps reports connections whose peer has closed its side, and connections that have failed. All
+// HangUpWatch reports connections whose peer has closed its side, and connections that have failed. All
 // connections share an epoll set and a goroutine. The goroutine waits for the set in the runtime's
 // poller, so it needs no thread. Both exist while there are connections, or from Open to Close. The
 // zero value has no connections.
 //
 // It is for connections from which nobody reads, and for those that stay in the runtime's poller,
 // which may report bytes and the end in one event.
-type HangUps struct {
-	mu    sync.Mutex
-	epoll *os.File // nil while there is no set
-	open  bool     // Open was called
-	gone  map[uint64]func()
-	last  uint64
+type HangUpWatch struct {
+	mu        sync.Mutex
+	epoll     *os.File // nil while there is no set
+	isOpen    bool     // Open was called
+	callbacks map[uint64]func()
+	lastID    uint64
 }
 
-// HangUp identifies a connection in a HangUps. The zero value is not watched. The number is never
+// HangUpHandle identifies a connection in a HangUpWatch. The zero value is not watched. The number is never
 // reused. An event of a connection that was removed therefore does not reach another connection,
 // even if that has the same descriptor.
-type HangUp struct{ id atomic.Uint64 }
+type HangUpHandle struct{ id atomic.Uint64 }
 
-// Watched reports whether the connection is in a HangUps.
-func (u *HangUp) Watched() bool { return u.id.Load() != 0 }
+// IsWatched reports whether the connection is in a HangUpWatch.
+func (u *HangUpHandle) IsWatched() bool { return u.id.Load() != 0 }
 
 // Open creates the set, which then remains until Close. run is what the goroutine executes; start
 // starts the goroutine, and must catch panics.
-func (h *HangUps) Open(start func(run func())) error {
+func (h *HangUpWatch) Open(start func(run func())) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open = true
-	return h.create(start)
+	h.isOpen = true
+	return h.createSet(start)
 }
 
 // Close stops the watch.
-func (h *HangUps) Close() {
+func (h *HangUpWatch) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.gone)
-	h.open = false
-	h.end()
+	clear(h.callbacks)
+	h.isOpen = false
+	h.closeSet()
 }
 
 // Add watches a connection. The goroutine calls gone once when the peer hangs up, also if it has
 // already hung up, and possibly just after Remove. gone must not block, and must not panic. If there
 // is no set yet, start starts the goroutine; see Open.
-func (h *HangUps) Add(u *HangUp, c syscall.RawConn, start func(run func()), gone func()) error {
+func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run func()), gone func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.epoll == nil {
-		if err := h.create(start); err != nil {
+		if err := h.createSet(start); err != nil {
 			return err
 		}
 	}
-	h.last++
-	h.gone[h.last] = gone
-	u.id.Store(h.last)
-	event := syscall.EpollEvent{Events: hangUpEvents, Fd: int32(h.last), Pad: int32(h.last >> 32)}
-	err := h.control(func(epoll uintptr) error {
+	h.lastID++
+	h.callbacks[h.lastID] = gone
+	u.id.Store(h.lastID)
+	event := syscall.EpollEvent{Events: hangUpEvents, Fd: int32(h.lastID), Pad: int32(h.lastID >> 32)}
+	err := h.withEpoll(func(epoll uintptr) error {
 		var failed error
 		if err := c.Control(func(fd uintptr) { failed = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &event) }); err != nil {
 			return err
@@ -76,39 +76,39 @@ func (h *HangUps) Add(u *HangUp, c syscall.RawConn, start func(run func()), gone
 		return failed
 	})
 	if err != nil {
-		h.remove(u)
+		h.removeLocked(u)
 	}
 	return err
 }
 
 // Remove forgets a connection that is being closed, if it is watched. The kernel removes the
 // descriptor from the set when it is closed.
-func (h *HangUps) Remove(u *HangUp) {
-	if u.Watched() {
+func (h *HangUpWatch) Remove(u *HangUpHandle) {
+	if u.IsWatched() {
 		h.mu.Lock()
-		h.remove(u)
+		h.removeLocked(u)
 		h.mu.Unlock()
 	}
 }
 
-// remove removes a connection. The caller holds mu.
-func (h *HangUps) remove(u *HangUp) {
-	delete(h.gone, u.id.Swap(0))
-	if len(h.gone) == 0 && !h.open {
-		h.end()
+// removeLocked removes a connection. The caller holds mu.
+func (h *HangUpWatch) removeLocked(u *HangUpHandle) {
+	delete(h.callbacks, u.id.Swap(0))
+	if len(h.callbacks) == 0 && !h.isOpen {
+		h.closeSet()
 	}
 }
 
-// end closes the set, which makes the goroutine exit. The caller holds mu.
-func (h *HangUps) end() {
+// closeSet closes the set, which makes the goroutine exit. The caller holds mu.
+func (h *HangUpWatch) closeSet() {
 	if h.epoll != nil {
 		_ = h.epoll.Close()
 		h.epoll = nil
 	}
 }
 
-// control runs f with the epoll set's descriptor.
-func (h *HangUps) control(f func(epoll uintptr) error) error {
+// withEpoll runs f with the epoll set's descriptor.
+func (h *HangUpWatch) withEpoll(f func(epoll uintptr) error) error {
 	raw, err := h.epoll.SyscallConn()
 	if err != nil {
 		return err
@@ -120,8 +120,8 @@ func (h *HangUps) control(f func(epoll uintptr) error) error {
 	return failed
 }
 
-// create creates the epoll set and starts the goroutine. The caller holds mu.
-func (h *HangUps) create(start func(run func())) error {
+// createSet creates the epoll set and starts the goroutine. The caller holds mu.
+func (h *HangUpWatch) createSet(start func(run func())) error {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return err
@@ -130,18 +130,18 @@ func (h *HangUps) create(start func(run func())) error {
 	h.epoll = os.NewFile(uintptr(fd), "hang-ups")
 	raw, err := h.epoll.SyscallConn()
 	if err != nil {
-		h.end()
+		h.closeSet()
 		return err
 	}
-	if h.gone == nil {
-		h.gone = map[uint64]func(){}
+	if h.callbacks == nil {
+		h.callbacks = map[uint64]func(){}
 	}
-	start(func() { h.run(raw) })
+	start(func() { h.reportLoop(raw) })
 	return nil
 }
 
-// run reports hang-ups until the epoll set is closed.
-func (h *HangUps) run(raw syscall.RawConn) {
+// reportLoop reports hang-ups until the epoll set is closed.
+func (h *HangUpWatch) reportLoop(raw syscall.RawConn) {
 	var (
 		events [64]syscall.EpollEvent
 		n      int
@@ -155,14 +155,14 @@ func (h *HangUps) run(raw syscall.RawConn) {
 			return
 		}
 		for _, e := range events[:n] {
-			h.report(e)
+			h.reportEvent(e)
 		}
 	}
 }
 
-func (h *HangUps) report(e syscall.EpollEvent) {
+func (h *HangUpWatch) reportEvent(e syscall.EpollEvent) {
 	h.mu.Lock()
-	gone := h.gone[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
+	gone := h.callbacks[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
 	h.mu.Unlock()
 	if gone != nil {
 		gone()

@@ -13,16 +13,16 @@ import (
 
 func start(run func()) { go run() }
 
-// watched is a connection in a HangUps.
+// watched is a connection in a HangUpWatch.
 type watched struct {
-	HangUp
+	HangUpHandle
 	near, far *net.TCPConn
 	raw       syscall.RawConn
 	gone      chan struct{}
 	calls     atomic.Int32
 }
 
-func watch(t *testing.T, h *HangUps) *watched {
+func watch(t *testing.T, h *HangUpWatch) *watched {
 	t.Helper()
 	near, _, far := pair(t)
 	w := &watched{near: near, far: far, gone: make(chan struct{}, 8)}
@@ -30,7 +30,7 @@ func watch(t *testing.T, h *HangUps) *watched {
 	if w.raw, err = near.SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Add(&w.HangUp, w.raw, start, w.left); err != nil || !w.Watched() {
+	if err := h.Add(&w.HangUpHandle, w.raw, start, w.left); err != nil || !w.IsWatched() {
 		t.Fatalf("Add = %v", err)
 	}
 	return w
@@ -45,18 +45,18 @@ func (w *watched) left() {
 }
 
 // end closes the connection as its owner does.
-func (w *watched) end(h *HangUps) {
+func (w *watched) end(h *HangUpWatch) {
 	w.near.Close()
-	h.Remove(&w.HangUp)
+	h.Remove(&w.HangUpHandle)
 }
 
 // reported reports whether the epoll set has events within the time.
-func reported(t *testing.T, h *HangUps, within time.Duration) bool {
+func reported(t *testing.T, h *HangUpWatch, within time.Duration) bool {
 	t.Helper()
 	n := 0
 	h.mu.Lock() // the goroutine cannot look up what it fetches
 	defer h.mu.Unlock()
-	err := h.control(func(epoll uintptr) (err error) {
+	err := h.withEpoll(func(epoll uintptr) (err error) {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(epoll), Events: unix.POLLIN}}, int(within.Milliseconds()))
 		return err
 	})
@@ -77,7 +77,7 @@ func TestHangUps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-			var h HangUps
+			var h HangUpWatch
 			other, w := watch(t, &h), watch(t, &h)
 			_, _ = other.far.Write([]byte("bytes"))
 			hangUp(w.far)
@@ -91,7 +91,7 @@ func TestHangUps(t *testing.T) {
 			for _, w := range []*watched{other, w, last} {
 				w.end(&h)
 			}
-			if h.epoll != nil || len(h.gone) > 0 {
+			if h.epoll != nil || len(h.callbacks) > 0 {
 				t.Error("the set remains without connections")
 			}
 			again := watch(t, &h)
@@ -106,7 +106,7 @@ func TestHangUps(t *testing.T) {
 // that is closed before.
 func TestHangUpsBefore(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	var h HangUps
+	var h HangUpWatch
 	w := watch(t, &h)
 	near, _, far := pair(t)
 	far.Close()
@@ -116,13 +116,13 @@ func TestHangUpsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Add(&late.HangUp, raw, start, late.left); err != nil {
+	if err := h.Add(&late.HangUpHandle, raw, start, late.left); err != nil {
 		t.Fatal(err)
 	}
 	<-late.gone
 	late.end(&h)
-	if err := h.Add(&late.HangUp, raw, start, late.left); err == nil || late.Watched() || len(h.gone) != 1 {
-		t.Errorf("a closed connection: %v, watched %v, %d connections", err, late.Watched(), len(h.gone))
+	if err := h.Add(&late.HangUpHandle, raw, start, late.left); err == nil || late.IsWatched() || len(h.callbacks) != 1 {
+		t.Errorf("a closed connection: %v, watched %v, %d connections", err, late.IsWatched(), len(h.callbacks))
 	}
 	w.end(&h)
 }
@@ -130,20 +130,20 @@ func TestHangUpsBefore(t *testing.T) {
 // TestHangUpsStale checks an event that was fetched before its connection was removed. The event
 // must not reach another connection, whose descriptor may be the same.
 func TestHangUpsStale(t *testing.T) {
-	var h HangUps
+	var h HangUpWatch
 	first := watch(t, &h)
 	id := first.id.Load()
 	stale := syscall.EpollEvent{Events: syscall.EPOLLRDHUP, Fd: int32(id), Pad: int32(id >> 32)}
 	first.end(&h)
-	h.report(stale)
+	h.reportEvent(stale)
 	next := watch(t, &h)
 	defer next.end(&h)
-	h.report(stale)
+	h.reportEvent(stale)
 	if first.calls.Load()+next.calls.Load() != 0 {
 		t.Error("a stale event was reported")
 	}
 	stale.Fd++
-	if h.report(stale); next.calls.Load() == 0 { // the shutdown by left is reported, too
+	if h.reportEvent(stale); next.calls.Load() == 0 { // the shutdown by left is reported, too
 		t.Error("the connection's own event was not reported")
 	}
 }
@@ -151,7 +151,7 @@ func TestHangUpsStale(t *testing.T) {
 // TestHangUpsOpen checks that a set that was opened remains without connections, until Close.
 func TestHangUpsOpen(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	var h HangUps
+	var h HangUpWatch
 	starts := 0
 	if err := h.Open(func(run func()) { starts++; go run() }); err != nil {
 		t.Fatal(err)

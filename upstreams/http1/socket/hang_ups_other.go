@@ -7,19 +7,19 @@ import (
 	"syscall"
 )
 
-// HangUps is not supported on this system.
-type HangUps struct{}
+// HangUpWatch is not supported on this system.
+type HangUpWatch struct{}
 
-// HangUp is never watched on this system.
-type HangUp struct{}
+// HangUpHandle is never watched on this system.
+type HangUpHandle struct{}
 
-// Watched returns false.
-func (*HangUp) Watched() bool { return false }
+// IsWatched returns false.
+func (*HangUpHandle) IsWatched() bool { return false }
 
 // Add returns an error.
-func (*HangUps) Add(*HangUp, syscall.RawConn, func(run func()), func()) error {
+func (*HangUpWatch) Add(*HangUpHandle, syscall.RawConn, func(run func()), func()) error {
 	return errors.ErrUnsupported
 }
 
 // Remove does nothing.
-func (*HangUps) Remove(*HangUp) {}
+func (*HangUpWatch) Remove(*HangUpHandle) {}

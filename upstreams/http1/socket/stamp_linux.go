@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StampArrivals makes the kernel record when bytes arrive, for RecvStamped. Kernels before 5.1 and
+// EnableTimestamps makes the kernel record when bytes arrive, for RecvTimestamped. Kernels before 5.1 and
 // Unix sockets do not support this.
-func StampArrivals(fd uintptr) {
+func EnableTimestamps(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
 }
 
@@ -19,9 +19,9 @@ func StampArrivals(fd uintptr) {
 // int64.
 const stampSize = 16
 
-// RecvStamped is like Recv, but also returns when the last of the bytes arrived at this host. The
+// RecvTimestamped is like Recv, but also returns when the last of the bytes arrived at this host. The
 // time is in nanoseconds since 1970, or 0 if the kernel did not record it.
-func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
+func RecvTimestamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	var control [64]byte
 	vec := unix.Iovec{Base: &p[0]}
 	vec.SetLen(len(p))
@@ -32,7 +32,7 @@ func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
 		got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT) //nolint:gosec // msg and p outlive the system call
 		switch errno {
 		case 0:
-			return int(got), stampIn(control[:msg.Controllen]), nil
+			return int(got), parseTimestamp(control[:msg.Controllen]), nil
 		case unix.EINTR:
 		default:
 			return 0, 0, errno
@@ -40,8 +40,8 @@ func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	}
 }
 
-// stampIn returns the timestamp in a control message.
-func stampIn(control []byte) int64 {
+// parseTimestamp returns the timestamp in a control message.
+func parseTimestamp(control []byte) int64 {
 	data := unix.CmsgLen(0)
 	if len(control) < data+stampSize {
 		return 0

@@ -2,11 +2,11 @@
 
 package socket
 
-// StampArrivals does nothing on this system.
-func StampArrivals(uintptr) {}
+// EnableTimestamps does nothing on this system.
+func EnableTimestamps(uintptr) {}
 
-// RecvStamped is Recv, because the time of arrival is unknown on this system.
-func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
+// RecvTimestamped is Recv, because the time of arrival is unknown on this system.
+func RecvTimestamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	n, err = Recv(fd, p)
 	return n, 0, err
 }

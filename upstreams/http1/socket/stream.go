@@ -28,8 +28,8 @@ type transfer struct {
 	err error
 }
 
-// Open initialises s for c. It fails only if c is closed.
-func (s *Stream) Open(c Conn) (err error) {
+// Attach initialises s for c. It fails only if c is closed.
+func (s *Stream) Attach(c Conn) (err error) {
 	s.raw, err = c.SyscallConn()
 	s.recv, s.send, s.sendNow = s.in.recv, s.out.send, s.out.sendNow
 	return err
@@ -51,9 +51,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadNow is like Read, but never waits and ignores the deadline. If nothing has arrived, it
+// TryRead is like Read, but never waits and ignores the deadline. If nothing has arrived, it
 // returns os.ErrDeadlineExceeded.
-func (s *Stream) ReadNow(p []byte) (int, error) {
+func (s *Stream) TryRead(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -85,9 +85,9 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteNow writes as much of p as the socket accepts without waiting, and returns the number of
+// TryWrite writes as much of p as the socket accepts without waiting, and returns the number of
 // bytes. If an error occurs, the next Write returns it.
-func (s *Stream) WriteNow(p []byte) int {
+func (s *Stream) TryWrite(p []byte) int {
 	if len(p) == 0 {
 		return 0
 	}

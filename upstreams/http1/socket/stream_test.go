@@ -28,7 +28,7 @@ func pair(t testing.TB) (*net.TCPConn, *Stream, *net.TCPConn) {
 	}
 	t.Cleanup(func() { near.Close(); far.Close() })
 	s := new(Stream)
-	if err := s.Open(near.(*net.TCPConn)); err != nil {
+	if err := s.Attach(near.(*net.TCPConn)); err != nil {
 		t.Fatal(err)
 	}
 	return near.(*net.TCPConn), s, far.(*net.TCPConn)

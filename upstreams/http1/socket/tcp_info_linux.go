@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnackedFor returns how many milliseconds have passed since the peer's host last acknowledged
+// UnackedMillis returns how many milliseconds have passed since the peer's host last acknowledged
 // anything. If neither bytes nor repeated window probes are in flight, it returns 0. The host
 // answers window probes even while its program reads slowly. waiting reports whether there are
 // unacknowledged bytes, sent or not.
-func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
+func UnackedMillis(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return 0, false // not a connection
@@ -52,11 +52,11 @@ func ProbeEverySecond(fd uintptr) error {
 	)
 }
 
-// SilentFor returns the milliseconds since the last byte or acknowledgement from the peer's host,
+// SilentMillis returns the milliseconds since the last byte or acknowledgement from the peer's host,
 // and whether the host owes an acknowledgement. It owes one if it has not answered two consecutive
 // probes (see ProbeEverySecond), or if it has not acknowledged bytes that were sent at least a
 // second ago.
-func SilentFor(fd uintptr) (milliseconds int, owed bool) {
+func SilentMillis(fd uintptr) (milliseconds int, owed bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return 0, false

@@ -30,9 +30,9 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority signed p's certificate for client authentication and the
+// VerifyPeer reports whether the authority signed p's certificate for client authentication and the
 // chain is valid at the time now. The result is valid until the time until.
-func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
+func (a *Authority) VerifyPeer(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {
 		between.AddCert(c)
@@ -44,14 +44,14 @@ func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	for _, chain := range chains {
-		if end := endOf(chain); end.After(until) {
+		if end := chainExpiry(chain); end.After(until) {
 			until = end
 		}
 	}
 	return until, true
 }
 
-func endOf(chain []*x509.Certificate) time.Time {
+func chainExpiry(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {
 		if c.NotAfter.Before(end) {

@@ -14,15 +14,15 @@ import (
 // Peer is a TLS client that has presented a certificate. Its methods may be called by multiple
 // goroutines.
 type Peer struct {
-	chain  []*x509.Certificate // the client's certificate is first
-	marks  []string
-	start  time.Time
-	memory atomic.Pointer[memory]
+	chain       []*x509.Certificate // the client's certificate is first
+	identities  []string
+	presentedAt time.Time
+	cache       atomic.Pointer[cachedValue]
 }
 
-type memory struct {
-	number uint64
-	value  any
+type cachedValue struct {
+	configNumber uint64
+	value        any
 }
 
 // NewPeer returns the Peer for a client that presented a certificate chain. If the chain is empty,
@@ -31,22 +31,22 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	if len(chain) == 0 {
 		return nil
 	}
-	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
+	return &Peer{chain: chain, identities: certificateIdentities(chain[0]), presentedAt: time.Now()}
 }
 
-// Start returns when the certificate was presented.
-func (p *Peer) Start() time.Time { return p.start }
+// PresentedAt returns when the certificate was presented.
+func (p *Peer) PresentedAt() time.Time { return p.presentedAt }
 
-// Marks returns the marks of the client's certificate, in the format of PublicKey and Name.
-func (p *Peer) Marks() []string { return p.marks }
+// Identities returns the marks of the client's certificate, in the format of PublicKeyIdentity and Name.
+func (p *Peer) Identities() []string { return p.identities }
 
-// Remember caches a value computed for the configuration with the given number.
-func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
+// CacheValue caches a value computed for the configuration with the given number.
+func (p *Peer) CacheValue(number uint64, value any) { p.cache.Store(&cachedValue{number, value}) }
 
-// Recall returns the cached value if it belongs to the configuration with the given number.
-func (p *Peer) Recall(number uint64) (value any, ok bool) {
-	m := p.memory.Load()
-	if m == nil || m.number != number {
+// CachedValue returns the cached value if it belongs to the configuration with the given number.
+func (p *Peer) CachedValue(number uint64) (value any, ok bool) {
+	m := p.cache.Load()
+	if m == nil || m.configNumber != number {
 		return nil, false
 	}
 	return m.value, true
@@ -55,18 +55,18 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 // hashPrefix is the prefix for the hash of a public key. API keys have the same prefix.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark for a certificate's public key. hash must be "sha256:" followed by the
+// PublicKeyIdentity returns the mark for a certificate's public key. hash must be "sha256:" followed by the
 // SHA-256 of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise, ok is false.
-func PublicKey(hash string) (mark string, ok bool) {
+func PublicKeyIdentity(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark for a subject alternative name. The format of the name determines its kind:
+// NameIdentity returns the mark for a subject alternative name. The format of the name determines its kind:
 // an IP address, a URI if it contains a colon, a mail address if it contains an @, and otherwise a
 // DNS name. The mark contains the kind.
-func Name(name string) (mark string) {
+func NameIdentity(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
 	}
@@ -75,37 +75,37 @@ func Name(name string) (mark string) {
 		if err != nil {
 			return "none " + name // does not match any certificate
 		}
-		return uriMark(u)
+		return uriIdentity(u)
 	}
 	if strings.Contains(name, "@") {
-		return emailMark(name)
+		return emailIdentity(name)
 	}
-	return dnsMark(name)
+	return dnsIdentity(name)
 }
 
-func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
-func emailMark(name string) string { return "email " + strings.ToLower(name) }
+func dnsIdentity(name string) string   { return "dns " + strings.ToLower(name) }
+func emailIdentity(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark returns the mark for a URI. It converts only the scheme and the host to lower case,
+// uriIdentity returns the mark for a URI. It converts only the scheme and the host to lower case,
 // because the path of a SPIFFE ID is case-sensitive.
-func uriMark(u *url.URL) string {
+func uriIdentity(u *url.URL) string {
 	folded := *u
 	// url.Parse has already converted the scheme to lower case.
 	folded.Host = strings.ToLower(u.Host)
 	return "uri " + folded.String()
 }
 
-func marksOf(c *x509.Certificate) []string {
+func certificateIdentities(c *x509.Certificate) []string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	all := []string{"key " + hex.EncodeToString(sum[:])}
 	for _, n := range c.DNSNames {
-		all = append(all, dnsMark(n))
+		all = append(all, dnsIdentity(n))
 	}
 	for _, n := range c.EmailAddresses {
-		all = append(all, emailMark(n))
+		all = append(all, emailIdentity(n))
 	}
 	for _, u := range c.URIs {
-		all = append(all, uriMark(u))
+		all = append(all, uriIdentity(u))
 	}
 	for _, ip := range c.IPAddresses {
 		all = append(all, "ip "+ip.String())

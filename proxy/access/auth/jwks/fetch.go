@@ -13,11 +13,11 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-const fetchTime = 10 * time.Second
+const fetchTimeout = 10 * time.Second
 
 // client opens a new connection for each fetch, because there are minutes between fetches.
 var client = &http.Client{
-	Timeout: fetchTime,
+	Timeout: fetchTimeout,
 	Transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},

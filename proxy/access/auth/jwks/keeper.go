@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second // minimum time between fetches for tokens
-	mostBackoff  = time.Minute
+	refreshEvery     = 5 * time.Minute
+	minFetchInterval = 5 * time.Second // minimum time between fetches for tokens
+	maxBackoff       = time.Minute
 
-	longestWait  = time.Second      // maximum time that a token waits for a fetch
-	mostWaiting  = 64               // maximum number of waiting tokens of one issuer
-	absentFor    = 30 * time.Second // how long a missing kid counts as absent
-	suspectPause = 30 * time.Second // minimum time between fetches because of bad signatures
-	mostAbsent   = 1024             // maximum number of remembered kids
+	maxTokenWait         = time.Second      // maximum time that a token waits for a fetch
+	maxWaitingTokens     = 64               // maximum number of waiting tokens of one issuer
+	absentTTL            = 30 * time.Second // how long a missing kid counts as absent
+	badSignatureInterval = 30 * time.Second // minimum time between fetches because of bad signatures
+	maxAbsentKids        = 1024             // maximum number of remembered kids
 )
 
 // Options configure a Keeper.
@@ -54,14 +54,14 @@ func (k *Keeper) Source(url string) *Source {
 	defer k.mu.Unlock()
 	s := k.sources[url]
 	if s == nil {
-		s = &Source{url: url, keeper: k, nudge: make(chan struct{}, 1), ended: make(chan struct{}), absent: map[jwt.Print]time.Time{}}
+		s = &Source{url: url, keeper: k, fetchRequests: make(chan struct{}, 1), fetchDone: make(chan struct{}), absentUntil: map[jwt.Thumbprint]time.Time{}}
 		k.sources[url] = s
 	}
 	return s
 }
 
-// Follow makes the Keeper fetch exactly the sets at the given URLs.
-func (k *Keeper) Follow(urls []string) {
+// FollowURLs makes the Keeper fetch exactly the sets at the given URLs.
+func (k *Keeper) FollowURLs(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -74,10 +74,10 @@ func (k *Keeper) Follow(urls []string) {
 	for url, s := range k.sources {
 		switch {
 		case !named[url]:
-			s.end()
+			s.stopFetching()
 			delete(k.sources, url)
 		case s.cancel == nil:
-			s.begin()
+			s.startFetching()
 		}
 	}
 }
@@ -88,41 +88,41 @@ func (k *Keeper) Close() {
 	defer k.mu.Unlock()
 	k.closed = true
 	for _, s := range k.sources {
-		s.end()
+		s.stopFetching()
 	}
 }
 
 // Source is the key set at a URL.
 type Source struct {
-	url    string
-	keeper *Keeper
-	cancel context.CancelFunc // not nil while the Keeper follows the source; guarded by Keeper.mu
-	nudge  chan struct{}
+	url           string
+	keeper        *Keeper
+	cancel        context.CancelFunc // not nil while the Keeper follows the source; guarded by Keeper.mu
+	fetchRequests chan struct{}
 
-	set     atomic.Pointer[jwt.Set]
-	fetched atomic.Int64 // Unix time of the last successful fetch; 0 if none has succeeded
-	failed  atomic.Uint64
-	trouble atomic.Pointer[string]
+	set          atomic.Pointer[jwt.Set]
+	fetchedAt    atomic.Int64 // Unix time of the last successful fetch; 0 if none has succeeded
+	failureCount atomic.Uint64
+	lastError    atomic.Pointer[string]
 
-	mu       sync.Mutex
-	fetching bool
-	good     bool
-	asked    bool // whether a token has requested a fetch that has not started yet
-	// ended is closed at the end of the current fetch or, if none is running, of the next fetch.
-	ended    chan struct{}
-	waiting  int
-	suspects time.Time // when a wrong signature last caused a fetch
+	mu             sync.Mutex
+	fetching       bool
+	lastFetchOK    bool
+	fetchRequested bool // whether a token has requested a fetch that has not started yet
+	// fetchDone is closed at the end of the current fetch or, if none is running, of the next fetch.
+	fetchDone      chan struct{}
+	waitingTokens  int
+	badSignatureAt time.Time // when a wrong signature last caused a fetch
 	// When each kid stops counting as absent, keyed by the hash of the token's header.
-	absent map[jwt.Print]time.Time
+	absentUntil map[jwt.Thumbprint]time.Time
 }
 
-// miss records that the set has no key for tokens with this header. The caller must hold mu.
-func (s *Source) miss(header jwt.Print, now time.Time) {
+// recordAbsent records that the set has no key for tokens with this header. The caller must hold mu.
+func (s *Source) recordAbsent(header jwt.Thumbprint, now time.Time) {
 	// Most entries come from guessed kids; real ones are recorded again.
-	if len(s.absent) >= mostAbsent {
-		clear(s.absent)
+	if len(s.absentUntil) >= maxAbsentKids {
+		clear(s.absentUntil)
 	}
-	s.absent[header] = now.Add(absentFor)
+	s.absentUntil[header] = now.Add(absentTTL)
 }
 
 // Keys returns the set fetched last, or nil if no set was fetched.
@@ -136,11 +136,11 @@ func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 // and ended during Renew, or the token must not cause a fetch. final is false if the fetch has not
 // ended, if it had already started before Renew, or if too many tokens are waiting.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
-	ended, fresh, final := s.join(t, suspect, time.Now())
+	ended, fresh, final := s.joinFetch(t, suspect, time.Now())
 	if ended == nil {
 		return final
 	}
-	late := time.NewTimer(longestWait)
+	late := time.NewTimer(maxTokenWait)
 	defer late.Stop()
 	select {
 	case <-ended:
@@ -149,40 +149,40 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting--
-	if set := s.Keys(); final && s.good && set != nil && !set.Knows(t) {
-		s.miss(t.Header(), time.Now())
+	s.waitingTokens--
+	if set := s.Keys(); final && s.lastFetchOK && set != nil && !set.HasKeyFor(t) {
+		s.recordAbsent(t.HeaderHash(), time.Now())
 	}
 	return final
 }
 
-// join makes a token wait for the current fetch or, if fresh is true, for a new fetch. If ended is
+// joinFetch makes a token wait for the current fetch or, if fresh is true, for a new fetch. If ended is
 // nil, the token does not wait, and Renew returns final immediately.
-func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
+func (s *Source) joinFetch(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	idle := !s.fetching && !s.asked
-	if !suspect && now.Before(s.absent[t.Header()]) {
+	idle := !s.fetching && !s.fetchRequested
+	if !suspect && now.Before(s.absentUntil[t.HeaderHash()]) {
 		return nil, false, true
 	}
-	if suspect && idle && now.Sub(s.suspects) < suspectPause {
+	if suspect && idle && now.Sub(s.badSignatureAt) < badSignatureInterval {
 		return nil, false, true
 	}
-	if s.waiting >= mostWaiting {
+	if s.waitingTokens >= maxWaitingTokens {
 		return nil, false, false
 	}
-	s.waiting++
+	s.waitingTokens++
 	if suspect && idle {
-		s.suspects = now
+		s.badSignatureAt = now
 	}
 	if !s.fetching {
-		s.asked = true
+		s.fetchRequested = true
 		select {
-		case s.nudge <- struct{}{}:
+		case s.fetchRequests <- struct{}{}:
 		default:
 		}
 	}
-	return s.ended, !s.fetching, false
+	return s.fetchDone, !s.fetching, false
 }
 
 // State describes a source for operators.
@@ -196,29 +196,29 @@ type State struct {
 // State returns the state of the source.
 func (s *Source) State() (st State) {
 	if set := s.set.Load(); set != nil {
-		st.Keys, st.Fetched = set.Len(), time.Unix(s.fetched.Load(), 0)
+		st.Keys, st.Fetched = set.Len(), time.Unix(s.fetchedAt.Load(), 0)
 	}
-	st.Failures = s.failed.Load()
-	if t := s.trouble.Load(); t != nil {
+	st.Failures = s.failureCount.Load()
+	if t := s.lastError.Load(); t != nil {
 		st.Trouble = *t
 	}
 	return st
 }
 
-func (s *Source) begin() {
+func (s *Source) startFetching() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(context.Background())
-	go s.keeper.opts.Guard.Loop(ctx.Done(), guard.Issuers, func() { s.follow(ctx) })
+	go s.keeper.opts.Guard.Loop(ctx.Done(), guard.Issuers, func() { s.fetchLoop(ctx) })
 }
 
-func (s *Source) end() {
+func (s *Source) stopFetching() {
 	if s.cancel != nil {
 		s.cancel()
 		s.cancel = nil
 	}
 }
 
-func (s *Source) follow(ctx context.Context) {
+func (s *Source) fetchLoop(ctx context.Context) {
 	pause := time.Duration(0)
 	asked := time.Time{} // when the last fetch for a token started
 	for {
@@ -229,12 +229,12 @@ func (s *Source) follow(ctx context.Context) {
 		}
 		wait := refreshEvery
 		if err != nil {
-			pause = min(max(2*pause, time.Second), mostBackoff)
+			pause = min(max(2*pause, time.Second), maxBackoff)
 			wait = pause
 		} else {
 			pause = 0
 		}
-		nudged, ok := s.wait(ctx, wait, time.Until(asked.Add(leastPause)))
+		nudged, ok := s.waitForNextFetch(ctx, wait, time.Until(asked.Add(minFetchInterval)))
 		if !ok {
 			return
 		}
@@ -244,9 +244,9 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due, which is after most at the latest. If a token requests a
+// waitForNextFetch waits until the next fetch is due, which is after most at the latest. If a token requests a
 // fetch, it is due earlier, but not before least has passed. ok is false if ctx is done.
-func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
+func (s *Source) waitForNextFetch(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
 	quiet := time.NewTimer(least)
@@ -257,7 +257,7 @@ func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, o
 		case <-due.C:
 			return false, true
 		case <-quiet.C:
-			nudge = s.nudge
+			nudge = s.fetchRequests
 		case <-nudge:
 			return true, true
 		case <-ctx.Done():
@@ -266,47 +266,47 @@ func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, o
 	}
 }
 
-func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
+func (s *Source) fetchOnce(ctx context.Context) (before, set *jwt.Set, err error) {
 	s.mu.Lock()
-	s.fetching, s.asked = true, false
+	s.fetching, s.fetchRequested = true, false
 	select {
-	case <-s.nudge:
+	case <-s.fetchRequests:
 	default:
 	}
 	s.mu.Unlock()
 	defer func() { // deferred so that it runs even after a panic
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.fetching, s.good = false, set != nil
-		close(s.ended)
-		s.ended = make(chan struct{})
+		s.fetching, s.lastFetchOK = false, set != nil
+		close(s.fetchDone)
+		s.fetchDone = make(chan struct{})
 	}()
 	if set, err = s.keeper.fetch(ctx, s.url); err != nil {
 		return nil, nil, err
 	}
-	s.fetched.Store(time.Now().Unix())
+	s.fetchedAt.Store(time.Now().Unix())
 	return s.set.Swap(set), set, nil
 }
 
 func (s *Source) refresh(ctx context.Context) error {
 	log := s.keeper.opts.Log
-	before, set, err := s.get(ctx)
+	before, set, err := s.fetchOnce(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		s.failed.Add(1)
+		s.failureCount.Add(1)
 		text := err.Error()
-		if s.trouble.Swap(&text) == nil {
+		if s.lastError.Swap(&text) == nil {
 			log.Warn("an issuer's keys cannot be fetched: the last ones stay in use", zap.String("jwks", s.url),
 				zap.String("problem", text))
 		}
 		return err
 	}
-	if s.trouble.Swap(nil) != nil {
+	if s.lastError.Swap(nil) != nil {
 		log.Info("an issuer's keys can be fetched again", zap.String("jwks", s.url))
 	}
-	if before != nil && !before.Within(set) {
+	if before != nil && !before.IsSubsetOf(set) {
 		log.Info("an issuer has withdrawn a key: its tokens are refused", zap.String("jwks", s.url),
 			zap.Int("keys", set.Len()))
 		s.keeper.opts.OnLoss()

@@ -23,9 +23,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	first   = `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"1"}]}`
-	second  = `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0","kid":"2"}]}`
-	address = "https://issuer.test/jwks"
+	firstSet  = `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","kid":"1"}]}`
+	secondSet = `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0","kid":"2"}]}`
+	address   = "https://issuer.test/jwks"
 )
 
 type issuer struct {
@@ -39,7 +39,7 @@ type answer struct {
 	err  error
 }
 
-func answering(text string, err error) *issuer {
+func issuerAnswering(text string, err error) *issuer {
 	i := new(issuer)
 	i.answer.Store(&answer{text, err})
 	return i
@@ -62,26 +62,26 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later advances the clock and waits until all due work has run.
-func later(d time.Duration) {
+// advanceClock advances the clock and waits until all due work has run.
+func advanceClock(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := answering(first, nil)
+		i := issuerAnswering(firstSet, nil)
 		k := i.keeper()
 		s := k.Source(address)
-		if later(time.Hour); i.fetches.Load() != 0 || s.Keys() != nil {
+		if advanceClock(time.Hour); i.fetches.Load() != 0 || s.Keys() != nil {
 			t.Fatal("a source that is not followed is fetched")
 		}
-		k.Follow([]string{address})
-		if later(0); i.fetches.Load() != 1 || s.Keys().Len() != 1 || k.Source(address) != s {
+		k.FollowURLs([]string{address})
+		if advanceClock(0); i.fetches.Load() != 1 || s.Keys().Len() != 1 || k.Source(address) != s {
 			t.Fatalf("%d fetches at the start", i.fetches.Load())
 		}
-		k.Follow([]string{address})
-		if later(refreshEvery); i.fetches.Load() != 2 {
+		k.FollowURLs([]string{address})
+		if advanceClock(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
 		// A token with an unknown key immediately causes a fetch, even right after a periodic
@@ -93,17 +93,17 @@ func TestRefresh(t *testing.T) {
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
-		if later(leastPause - 1); i.fetches.Load() != 3 {
+		if advanceClock(minFetchInterval - 1); i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches before the pause was over", i.fetches.Load())
 		}
-		if later(1); i.fetches.Load() != 4 {
+		if advanceClock(1); i.fetches.Load() != 4 {
 			t.Fatalf("%d fetches after the pause", i.fetches.Load())
 		}
-		if later(leastPause); i.fetches.Load() != 4 {
+		if advanceClock(minFetchInterval); i.fetches.Load() != 4 {
 			t.Fatalf("%d fetches without another unknown key", i.fetches.Load())
 		}
-		k.Follow(nil)
-		if later(time.Hour); i.fetches.Load() != 4 {
+		k.FollowURLs(nil)
+		if advanceClock(time.Hour); i.fetches.Load() != 4 {
 			t.Fatal("it is fetched after its end")
 		}
 		k.Close()
@@ -125,11 +125,11 @@ func token(t *testing.T, kid string) *jwt.Token {
 // treats as absent.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := answering(first, nil)
+		i := issuerAnswering(firstSet, nil)
 		k := i.keeper()
 		s := k.Source(address)
-		k.Follow([]string{address})
-		later(0)
+		k.FollowURLs([]string{address})
+		advanceClock(0)
 		renew := func(what, kid string, suspect, final bool, fetches int64, wait time.Duration) {
 			t.Helper()
 			before, begun := i.fetches.Load(), time.Now()
@@ -137,82 +137,82 @@ func TestRenew(t *testing.T) {
 				t.Errorf("%s: final %v, %d fetches, after %v", what, got, i.fetches.Load()-before, time.Since(begun))
 			}
 		}
-		i.answer.Store(&answer{text: second})
+		i.answer.Store(&answer{text: secondSet})
 		renew("a new kid", "2", false, true, 1, 0)
-		i.answer.Store(&answer{text: first})
-		renew("another, within the pause", "1", false, false, 0, longestWait)
-		later(leastPause)
-		if s.Keys() == nil || !s.Keys().Knows(token(t, "1")) {
+		i.answer.Store(&answer{text: firstSet})
+		renew("another, within the pause", "1", false, false, 0, maxTokenWait)
+		advanceClock(minFetchInterval)
+		if s.Keys() == nil || !s.Keys().HasKeyFor(token(t, "1")) {
 			t.Error("it is not fetched after the pause")
 		}
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		renew("an absent kid", "x", false, true, 1, 0)
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		renew("the same", "x", false, true, 0, 0)
-		later(absentFor)
+		advanceClock(absentTTL)
 		renew("the same, later", "x", false, true, 1, 0)
 
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		renew("a bad signature", "1", true, true, 1, 0)
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		renew("another", "1", true, true, 0, 0)
-		later(suspectPause)
+		advanceClock(badSignatureInterval)
 		renew("another, later", "1", true, true, 1, 0)
 
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		i.answer.Store(&answer{err: errors.New("refused")})
 		renew("of a dead issuer", "y", false, true, 1, 0)
-		i.answer.Store(&answer{text: first})
-		later(leastPause)
+		i.answer.Store(&answer{text: firstSet})
+		advanceClock(minFetchInterval)
 		renew("of a live one again", "y", false, true, 1, 0) // this kid did not count as absent
 
 		// While a fetch is running, tokens above the maximum number do not wait, and no other token
 		// waits longer than the maximum time.
-		later(leastPause)
+		advanceClock(minFetchInterval)
 		i.hang.Store(true)
-		results := make(chan bool, mostWaiting)
-		for n := range mostWaiting {
+		results := make(chan bool, maxWaitingTokens)
+		for n := range maxWaitingTokens {
 			go func() { results <- s.Renew(token(t, fmt.Sprint("z", n)), false) }()
 		}
 		synctest.Wait()
 		renew("one too many", "z", false, false, 0, 0)
 		begun := time.Now()
-		for range mostWaiting {
+		for range maxWaitingTokens {
 			if <-results {
 				t.Error("final without a fetch that has ended")
 			}
 		}
-		if time.Since(begun) != longestWait {
+		if time.Since(begun) != maxTokenWait {
 			t.Errorf("they wait for %v", time.Since(begun))
 		}
 		k.Close()
-		later(0)
+		advanceClock(0)
 	})
 }
 
 func TestDeadIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := answering("", errors.New("refused"))
+		i := issuerAnswering("", errors.New("refused"))
 		k := i.keeper()
 		s := k.Source(address)
-		k.Follow([]string{address})
-		if later(7 * time.Second); i.fetches.Load() != 4 { // fetches at 0, 1, 3 and 7 s
+		k.FollowURLs([]string{address})
+		if advanceClock(7 * time.Second); i.fetches.Load() != 4 { // fetches at 0, 1, 3 and 7 s
 			t.Errorf("%d fetches in the first seconds", i.fetches.Load())
 		}
 		if st := s.State(); st.Failures != 4 || st.Trouble != "refused" || st.Keys != 0 || !st.Fetched.IsZero() {
 			t.Errorf("State of a dead issuer = %+v, want 4 failures, trouble refused and no keys", st)
 		}
-		i.answer.Store(&answer{text: first})
-		later(mostBackoff)
+		i.answer.Store(&answer{text: firstSet})
+		advanceClock(maxBackoff)
 		if st := s.State(); st.Keys != 1 || st.Trouble != "" || st.Fetched.IsZero() {
 			t.Errorf("State after an answer = %+v, want 1 key and no trouble", st)
 		}
 		i.answer.Store(&answer{err: errors.New("dead")})
-		if later(24 * time.Hour); s.Keys() == nil || s.State().Trouble != "dead" {
+		if advanceClock(24 * time.Hour); s.Keys() == nil || s.State().Trouble != "dead" {
 			t.Error("the last good set has not stayed")
 		}
 		before := i.fetches.Load()
-		if later(time.Hour); i.fetches.Load()-before > 61 {
+		if advanceClock(time.Hour); i.fetches.Load()-before > 61 {
 			t.Errorf("%d fetches of a dead issuer in an hour", i.fetches.Load()-before)
 		}
 		k.Close()
@@ -221,27 +221,27 @@ func TestDeadIssuer(t *testing.T) {
 
 func TestWithdrawnKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := answering(first, nil)
+		i := issuerAnswering(firstSet, nil)
 		k := i.keeper()
-		k.Follow(nil)
+		k.FollowURLs(nil)
 		s := k.Source(address)
-		k.Follow([]string{address})
-		later(0)
-		both := strings.Replace(first, "]}", ","+strings.TrimPrefix(second, `{"keys":[`), 1)
+		k.FollowURLs([]string{address})
+		advanceClock(0)
+		both := strings.Replace(firstSet, "]}", ","+strings.TrimPrefix(secondSet, `{"keys":[`), 1)
 		i.answer.Store(&answer{text: both})
-		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+		if advanceClock(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		i.answer.Store(&answer{text: "{}"}) // not a set, so no keys are lost
-		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
+		if advanceClock(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
-		i.answer.Store(&answer{text: second})
-		if later(2 * refreshEvery); i.lost.Load() != 1 || s.Keys().Len() != 1 {
+		i.answer.Store(&answer{text: secondSet})
+		if advanceClock(2 * refreshEvery); i.lost.Load() != 1 || s.Keys().Len() != 1 {
 			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		k.Close()
-		k.Follow([]string{address}) // a reload after Close starts no fetch
+		k.FollowURLs([]string{address}) // a reload after Close starts no fetch
 	})
 }
 
@@ -252,18 +252,18 @@ func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/good":
-			_, _ = w.Write([]byte(first))
+			_, _ = w.Write([]byte(firstSet))
 		case "/moved":
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		case "/elsewhere":
 			elsewhere++
-			_, _ = w.Write([]byte(first))
+			_, _ = w.Write([]byte(firstSet))
 		case "/empty":
 		case "/large":
-			_, _ = w.Write([]byte(strings.Repeat(" ", jwt.MaxSet) + first))
+			_, _ = w.Write([]byte(strings.Repeat(" ", jwt.MaxSet) + firstSet))
 		case "/broken":
 			w.Header().Set("Content-Length", "1000")
-			_, _ = w.Write([]byte(first))
+			_, _ = w.Write([]byte(firstSet))
 		default:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}

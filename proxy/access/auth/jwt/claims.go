@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// Text returns the string value of a claim. If the claim is not a string, it returns "". A name
+// StringValue returns the string value of a claim. If the claim is not a string, it returns "". A name
 // with dots, such as realm_access.roles, is either the name of a claim or a path to a nested claim.
-func (c Claims) Text(name string) string {
-	text, _ := find(c.members, name).(string)
+func (c Claims) StringValue(name string) string {
+	text, _ := findNested(c.members, name).(string)
 	return text
 }
 
-// Any calls is for the strings in a claim, and reports whether is returned true for any of them. A
+// AnyValue calls is for the strings in a claim, and reports whether is returned true for any of them. A
 // claim may be a string, a list of strings, or an object whose member names are the strings. The
 // scope and scp claims are lists separated by spaces (RFC 8693).
-func (c Claims) Any(name string, is func(string) bool) bool {
-	return slices.ContainsFunc(c.texts(name), is)
+func (c Claims) AnyValue(name string, is func(string) bool) bool {
+	return slices.ContainsFunc(c.stringValues(name), is)
 }
 
-func (c Claims) texts(name string) []string {
-	value := find(c.members, name)
+func (c Claims) stringValues(name string) []string {
+	value := findNested(c.members, name)
 	if text, ok := value.(string); ok && (name == "scope" || name == "scp") {
 		return strings.Fields(text)
 	}
 	if members, ok := value.(map[string]any); ok {
-		return given(members)
+		return grantedMembers(members)
 	}
-	return listed(value)
+	return stringList(value)
 }
 
-func listed(value any) (out []string) {
+func stringList(value any) (out []string) {
 	switch value := value.(type) {
 	case string:
 		return []string{value}
@@ -44,9 +44,9 @@ func listed(value any) (out []string) {
 	return out
 }
 
-// given returns the names of the object members whose value is true or a non-empty object. Zitadel
+// grantedMembers returns the names of the object members whose value is true or a non-empty object. Zitadel
 // encodes roles like this: {"admin": {"ORG": "DOMAIN"}}. MaxToken limits the number of members.
-func given(members map[string]any) (names []string) {
+func grantedMembers(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
 		if value == true || ok && len(inner) > 0 {
@@ -56,11 +56,11 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find resolves a name in nested objects. A member with the complete name takes precedence over a
+// findNested resolves a name in nested objects. A member with the complete name takes precedence over a
 // path formed by the dots in the name. If multiple paths exist, the path with the shortest first
 // name takes precedence. find visits each object at most once, because the path to an object
 // determines the remaining name.
-func find(members map[string]any, name string) any {
+func findNested(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value
 	}
@@ -69,7 +69,7 @@ func find(members map[string]any, name string) any {
 			continue
 		}
 		if inner, ok := members[name[:i]].(map[string]any); ok {
-			if value := find(inner, name[i+1:]); value != nil {
+			if value := findNested(inner, name[i+1:]); value != nil {
 				return value
 			}
 		}

@@ -24,14 +24,14 @@ func TestClaims(t *testing.T) {
 		"sub": "alice", "n": "", "absent": "", "kubernetes.io.serviceaccount.name": "bot", "https://x.test/role": "r", "a.b": "whole",
 		"sub.x": "", "": "", ".": "", "realm_access": "",
 	} {
-		if got := c.Text(name); got != want {
+		if got := c.StringValue(name); got != want {
 			t.Errorf("Text(%q) = %q, want %q", name, got, want)
 		}
 	}
 	for name, want := range map[string]string{
 		"groups": "[a b]", "scope": "[read write]", "realm_access.roles": "[ml]", "sub": "[alice]", "n": "[]", "realm_access": "[]",
 	} {
-		if got := fmt.Sprint(c.texts(name)); got != want {
+		if got := fmt.Sprint(c.stringValues(name)); got != want {
 			t.Errorf("texts(%q) = %s, want %s", name, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestClaimsOfProviders(t *testing.T) {
 		"urn:zitadel:iam:org:project:roles.admin.1": "[house.test]",
 		"odd": "[ yes]",
 	} {
-		got := c.texts(name)
+		got := c.stringValues(name)
 		slices.Sort(got)
 		if fmt.Sprint(got) != want {
 			t.Errorf("texts(%q) = %v, want %s", name, got, want)
@@ -68,10 +68,10 @@ func TestClaimsOfProviders(t *testing.T) {
 func TestClaimsInDepth(t *testing.T) {
 	const deep = 1000
 	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))
-	if got := c.Text(strings.TrimSuffix(strings.Repeat("a.", deep), ".")); got != "end" {
+	if got := c.StringValue(strings.TrimSuffix(strings.Repeat("a.", deep), ".")); got != "end" {
 		t.Errorf("%d objects deep: %q", deep, got)
 	}
-	if c.Text(strings.Repeat("a.", deep)+"b") != "" {
+	if c.StringValue(strings.Repeat("a.", deep)+"b") != "" {
 		t.Error("a name that leads nowhere has a text")
 	}
 }

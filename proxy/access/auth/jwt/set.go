@@ -22,30 +22,30 @@ const (
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is the maximum number of keys tried for one signature. Usually, each kid in a set
+	// maxKeysTried is the maximum number of keys tried for one signature. Usually, each kid in a set
 	// has one key. If an issuer does not use kids, its set contains a few keys during a rotation.
 	// Each try costs up to a millisecond.
-	mostTried = 8
+	maxKeysTried = 8
 
 	// The sizes of RSA keys are in bits. With a longer key, verifying a signature takes
 	// milliseconds.
-	leastRSA, mostRSA = 2048, 8192
+	minRSABits, maxRSABits = 2048, 8192
 )
 
-// Print identifies a public key by its RFC 7638 thumbprint.
-type Print [sha256.Size]byte
+// Thumbprint identifies a public key by its RFC 7638 thumbprint.
+type Thumbprint [sha256.Size]byte
 
 // Set contains an issuer's keys, read from a JWK Set (RFC 7517). It is immutable.
 type Set struct {
-	keys   []key
-	prints map[Print]struct{}
+	keys        []key
+	thumbprints map[Thumbprint]struct{}
 }
 
 type key struct {
-	id        string
-	algorithm jose.SignatureAlgorithm
-	public    any
-	print     Print
+	id         string
+	algorithm  jose.SignatureAlgorithm
+	public     any
+	thumbprint Thumbprint
 }
 
 // ParseSet parses a JWK Set. It omits keys that cannot verify accepted tokens: encryption keys,
@@ -67,7 +67,7 @@ func ParseSet(text []byte) (*Set, error) {
 	if len(raw.Keys) > maxKeys {
 		return nil, fmt.Errorf("the key set has more than %d keys", maxKeys)
 	}
-	s := &Set{prints: map[Print]struct{}{}}
+	s := &Set{thumbprints: map[Thumbprint]struct{}{}}
 	for _, text := range raw.Keys {
 		k, ok := parseKey(text)
 		if !ok {
@@ -76,7 +76,7 @@ func ParseSet(text []byte) (*Set, error) {
 		if slices.ContainsFunc(s.keys, k.same) {
 			continue
 		}
-		s.keys, s.prints[k.print] = append(s.keys, k), struct{}{}
+		s.keys, s.thumbprints[k.thumbprint] = append(s.keys, k), struct{}{}
 	}
 	if len(s.keys) == 0 && len(raw.Keys) > 0 {
 		return nil, errors.New("the key set has no key for ES256, RS256 (of 2048 bits or more) or EdDSA (Ed25519)")
@@ -96,41 +96,41 @@ func parseKey(text []byte) (k key, ok bool) {
 		k.algorithm, ok = jose.ES256, public.Curve == elliptic.P256()
 	case *rsa.PublicKey:
 		bits := public.N.BitLen()
-		k.algorithm, ok = jose.RS256, bits >= leastRSA && bits <= mostRSA && public.E >= 3 && public.E&1 == 1
+		k.algorithm, ok = jose.RS256, bits >= minRSABits && bits <= maxRSABits && public.E >= 3 && public.E&1 == 1
 	case ed25519.PublicKey:
 		k.algorithm, ok = jose.EdDSA, len(public) == ed25519.PublicKeySize
 	}
-	if !ok || jwk.Algorithm != "" && jwk.Algorithm != string(k.algorithm) && !namesEd25519(jwk.Algorithm, k.algorithm) {
+	if !ok || jwk.Algorithm != "" && jwk.Algorithm != string(k.algorithm) && !isEd25519Alias(jwk.Algorithm, k.algorithm) {
 		return key{}, false
 	}
 	print, err := jwk.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return key{}, false
 	}
-	copy(k.print[:], print)
+	copy(k.thumbprint[:], print)
 	return k, true
 }
 
-// namesEd25519 reports whether name is Ed25519, the newer name for EdDSA with that curve (RFC
+// isEd25519Alias reports whether name is Ed25519, the newer name for EdDSA with that curve (RFC
 // 9864).
-func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
+func isEd25519Alias(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
-func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
+func (k key) same(o key) bool { return o.id == k.id && o.thumbprint == k.thumbprint }
 
 // Len returns the number of keys in the set.
 func (s *Set) Len() int { return len(s.keys) }
 
 // Has reports whether a key is in the set.
-func (s *Set) Has(p Print) bool {
-	_, ok := s.prints[p]
+func (s *Set) Has(p Thumbprint) bool {
+	_, ok := s.thumbprints[p]
 	return ok
 }
 
-// Within reports whether other contains every key of s.
-func (s *Set) Within(other *Set) bool {
-	for p := range s.prints {
+// IsSubsetOf reports whether other contains every key of s.
+func (s *Set) IsSubsetOf(other *Set) bool {
+	for p := range s.thumbprints {
 		if !other.Has(p) {
 			return false
 		}
@@ -138,22 +138,22 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// Knows reports whether the set contains a key that might verify a token.
-func (s *Set) Knows(t *Token) bool {
-	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
+// HasKeyFor reports whether the set contains a key that might verify a token.
+func (s *Set) HasKeyFor(t *Token) bool {
+	return slices.ContainsFunc(s.keys, func(k key) bool { return k.matchesToken(t) })
 }
 
-// of returns the keys that might verify a token. These are the keys with the token's kid or, if the
-// token has no kid, all keys for its algorithm. It returns at most mostTried keys.
-func (s *Set) of(t *Token) (found []*key) {
+// candidateKeys returns the keys that might verify a token. These are the keys with the token's kid or, if the
+// token has no kid, all keys for its algorithm. It returns at most maxKeysTried keys.
+func (s *Set) candidateKeys(t *Token) (found []*key) {
 	for i := range s.keys {
-		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {
+		if k := &s.keys[i]; k.matchesToken(t) && len(found) < maxKeysTried {
 			found = append(found, k)
 		}
 	}
 	return found
 }
 
-func (k *key) fits(t *Token) bool {
+func (k *key) matchesToken(t *Token) bool {
 	return string(k.algorithm) == t.Algorithm && (t.keyID == "" || k.id == t.keyID)
 }

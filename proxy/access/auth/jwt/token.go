@@ -32,8 +32,8 @@ var (
 	ErrNotYet     = errors.New("it is not valid yet")
 )
 
-// Looks reports whether a credential consists of three parts separated by dots, like a token.
-func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
+// LooksLikeToken reports whether a credential consists of three parts separated by dots, like a token.
+func LooksLikeToken(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
 // Token is a parsed token. It must not be trusted until Verify has succeeded.
 type Token struct {
@@ -62,11 +62,11 @@ func Parse(credential []byte) (*Token, error) {
 			return nil, ErrMalformed
 		}
 	}
-	if !plainHeader(decoded[0]) {
+	if !isAcceptedHeader(decoded[0]) {
 		return nil, ErrMalformed
 	}
 	t := &Token{}
-	if t.claims = object(decoded[1]); t.claims == nil {
+	if t.claims = parseObject(decoded[1]); t.claims == nil {
 		return nil, ErrMalformed
 	}
 	var err error
@@ -80,10 +80,10 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header is free of members that change how the token is verified or
+// isAcceptedHeader reports whether a header is free of members that change how the token is verified or
 // interpreted.
-func plainHeader(text []byte) bool {
-	header := object(text)
+func isAcceptedHeader(text []byte) bool {
+	header := parseObject(text)
 	if header == nil {
 		return false
 	}
@@ -104,8 +104,8 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object parses a JSON object. It returns nil if text is not an object or has duplicate members.
-func object(text []byte) (members map[string]any) {
+// parseObject parses a JSON object. It returns nil if text is not an object or has duplicate members.
+func parseObject(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
 	}
@@ -115,42 +115,42 @@ func object(text []byte) (members map[string]any) {
 // Verify verifies the signature with the keys in s that match the token. It returns the claims, and
 // the thumbprint of the key that verified the signature. The error is ErrUnknownKey or
 // ErrSignature.
-func (t *Token) Verify(s *Set) (Claims, Print, error) {
-	keys := s.of(t)
+func (t *Token) Verify(s *Set) (Claims, Thumbprint, error) {
+	keys := s.candidateKeys(t)
 	if len(keys) == 0 {
-		return Claims{}, Print{}, ErrUnknownKey
+		return Claims{}, Thumbprint{}, ErrUnknownKey
 	}
 	for _, k := range keys {
 		if _, err := t.jws.Verify(k.public); err == nil {
-			return Claims{t.claims}, k.print, nil
+			return Claims{t.claims}, k.thumbprint, nil
 		}
 	}
-	return Claims{}, Print{}, ErrSignature
+	return Claims{}, Thumbprint{}, ErrSignature
 }
 
 // Plausible reports whether the token is intended for one of the audiences and is valid at the time
 // now. It does not check the signature. Newer keys are fetched only for plausible tokens.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
-	times, err := Claims{t.claims}.Check(audiences)
-	return err == nil && times.Hold(now) == nil
+	times, err := Claims{t.claims}.CheckAudience(audiences)
+	return err == nil && times.CheckTime(now) == nil
 }
 
-// Header returns a hash of alg and kid, the header members that select the key.
-func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
+// HeaderHash returns a hash of alg and kid, the header members that select the key.
+func (t *Token) HeaderHash() Thumbprint { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
 // Claims contains the claims of a verified token.
 type Claims struct{ members map[string]any }
 
-// Times is the validity period of a token, extended by the leeway at both ends.
-type Times struct{ From, To time.Time }
+// Validity is the validity period of a token, extended by the leeway at both ends.
+type Validity struct{ From, To time.Time }
 
-// Check checks that the token is intended for one of the audiences, and returns its validity
+// CheckAudience checks that the token is intended for one of the audiences, and returns its validity
 // period. The error is ErrAudience or ErrMalformed.
-func (c Claims) Check(audiences []string) (Times, error) {
-	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
-		return Times{}, ErrAudience
+func (c Claims) CheckAudience(audiences []string) (Validity, error) {
+	if !slices.ContainsFunc(stringList(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
+		return Validity{}, ErrAudience
 	}
-	var at Times
+	var at Validity
 	for _, name := range []string{"exp", "nbf", "iat"} {
 		value, ok := c.members[name]
 		if !ok {
@@ -158,7 +158,7 @@ func (c Claims) Check(audiences []string) (Times, error) {
 		}
 		seconds, ok := value.(float64)
 		if !ok || seconds < 0 || seconds > math.MaxInt32*100 {
-			return Times{}, ErrMalformed
+			return Validity{}, ErrMalformed
 		}
 		switch moment := time.Unix(int64(seconds), 0); {
 		case name == "exp":
@@ -168,14 +168,14 @@ func (c Claims) Check(audiences []string) (Times, error) {
 		}
 	}
 	if at.To.IsZero() {
-		return Times{}, ErrMalformed
+		return Validity{}, ErrMalformed
 	}
 	return at, nil
 }
 
-// Hold checks whether the token is valid at the wall-clock time now. The error is ErrExpired or
+// CheckTime checks whether the token is valid at the wall-clock time now. The error is ErrExpired or
 // ErrNotYet.
-func (t Times) Hold(now time.Time) error {
+func (t Validity) CheckTime(now time.Time) error {
 	switch now = now.Round(0); {
 	case !now.Before(t.To):
 		return ErrExpired

@@ -115,7 +115,7 @@ func TestVectors(t *testing.T) {
 		if err != nil || token.Issuer != "joe" {
 			t.Errorf("%s: issuer = %q, %v; want joe", name, token.Issuer, err)
 		}
-		if _, err := got.Check([]string{"any"}); !errors.Is(err, ErrAudience) {
+		if _, err := got.CheckAudience([]string{"any"}); !errors.Is(err, ErrAudience) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := encoded(set.keys[0].print[:]); got != "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k" {
+	if got := encoded(set.keys[0].thumbprint[:]); got != "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k" {
 		t.Errorf("RFC 8037 A.3: the thumbprint is %s", got)
 	}
 	jws, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.EdDSA})
@@ -271,9 +271,9 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(claims, err)
 		}
-		times, err := c.Check([]string{"other", "here"})
+		times, err := c.CheckAudience([]string{"other", "here"})
 		if err == nil {
-			err = times.Hold(now)
+			err = times.CheckTime(now)
 		}
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", claims, err, want)
@@ -327,7 +327,7 @@ func TestParseSet(t *testing.T) {
 func TestSeveralKeys(t *testing.T) {
 	other := newIssuer(t)
 	var keys []ed25519.PrivateKey
-	for range mostTried + 1 {
+	for range maxKeysTried + 1 {
 		_, private, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -358,7 +358,7 @@ func TestSeveralKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			var want error
-			if i >= mostTried {
+			if i >= maxKeysTried {
 				want = ErrSignature
 			}
 			if _, print, err := token.Verify(set); !errors.Is(err, want) || err == nil && !set.Has(print) {

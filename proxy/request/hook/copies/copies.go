@@ -25,11 +25,11 @@ type Options struct {
 // goroutines.
 type Copies struct {
 	opts   Options
-	recent hook.Recent[string]
+	recent hook.RecentFailures[string]
 
-	mu    sync.Mutex                           // locked while sinks change
-	sinks atomic.Pointer[map[string]*hookSink] // keyed by hook name; replaced as a whole
-	old   []*hookSink                          // removed sinks that may still be sending
+	mu           sync.Mutex                           // locked while sinks change
+	sinks        atomic.Pointer[map[string]*hookSink] // keyed by hook name; replaced as a whole
+	removedSinks []*hookSink                          // removed sinks that may still be sending
 }
 
 // New returns Copies without sinks.
@@ -40,7 +40,7 @@ func New(o Options) *Copies {
 }
 
 // Apply replaces the sinks with those that hooks configures. A sink whose settings did not change
-// continues to run. A removed sink may send its queued copies for at most flushTime.
+// continues to run. A removed sink may send its queued copies for at most flushTimeout.
 func (c *Copies) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,59 +50,59 @@ func (c *Copies) Apply(hooks []config.Hook) {
 		if h.After == "" {
 			continue
 		}
-		if s := before[h.Name]; s != nil && s.settings == settingsOf(h) {
+		if s := before[h.Name]; s != nil && s.settings == hookSettings(h) {
 			next[h.Name] = s
 		} else {
 			next[h.Name] = c.open(h)
 		}
 	}
 	c.sinks.Store(&next)
-	c.old = slices.DeleteFunc(c.old, (*hookSink).ended)
+	c.removedSinks = slices.DeleteFunc(c.removedSinks, (*hookSink).isDone)
 	for name, s := range before {
 		if next[name] != s {
 			s.close()
-			c.old = append(c.old, s)
+			c.removedSinks = append(c.removedSinks, s)
 		}
 	}
 }
 
-// Begin returns a Copy for the sink of the hook h, linked to the copies in next. model is the model
+// BeginCopy returns a Copy for the sink of the hook h, linked to the copies in next. model is the model
 // of the call. If a reload has removed the sink, Begin returns next.
-func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
+func (c *Copies) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
 		return next
 	}
-	return &Copy{Model: model, of: s, next: next, most: int(s.settings.most)}
+	return &Copy{Model: model, sink: s, next: next, maxBytes: int(s.settings.maxBytes)}
 }
 
-// Close stops the sinks. They may first send their queued copies for at most flushTime.
+// Close stops the sinks. They may first send their queued copies for at most flushTimeout.
 func (c *Copies) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	late := time.After(flushTime + flushTime/4)
-	for _, s := range c.old {
+	late := time.After(flushTimeout + flushTimeout/4)
+	for _, s := range c.removedSinks {
 		select {
 		case <-s.done:
 		case <-late: // a write to a file blocks
 			return
 		}
 	}
-	c.old = nil
+	c.removedSinks = nil
 }
 
-// Lost describes the copies that a hook lost in the last minute.
-type Lost struct {
+// LostCopies describes the copies that a hook lost in the last minute.
+type LostCopies struct {
 	Hook        string
 	Calls, Lost int
 	Why         string // reason in plain text
 }
 
-// Lost returns the hooks that lost copies in the last minute, sorted by name.
-func (c *Copies) Lost(now time.Time) (all []Lost) {
-	for _, f := range c.recent.Failures(now) {
-		all = append(all, Lost{f.Hook, f.Asked, f.Failed, words[f.Last]})
+// RecentlyLost returns the hooks that lost copies in the last minute, sorted by name.
+func (c *Copies) RecentlyLost(now time.Time) (all []LostCopies) {
+	for _, f := range c.recent.FailedHooks(now) {
+		all = append(all, LostCopies{f.Hook, f.Asked, f.Failed, lostReasons[f.Last]})
 	}
 	return all
 }

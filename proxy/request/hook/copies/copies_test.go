@@ -62,7 +62,7 @@ func (r *rig) close() {
 	s := r.sink()
 	r.copies.Close()
 	if s != nil {
-		r.waitFor("memory is free", func() bool { return s.held.Load() == 0 })
+		r.waitFor("memory is free", func() bool { return s.heldBytes.Load() == 0 })
 	}
 	for _, line := range r.log.All() {
 		if strings.Contains(line.Message+fmt.Sprint(line.ContextMap()), "CANARY") {
@@ -85,15 +85,15 @@ func (r *rig) count(result string) int {
 }
 
 func (r *rig) call(id, request string, answer ...string) {
-	c := r.copies.Begin(&r.hook, "llama", nil)
+	c := r.copies.BeginCopy(&r.hook, "llama", nil)
 	if c == nil {
 		r.t.Fatal("the hook copies nothing")
 	}
-	c.Request([]byte(request))
+	c.AddRequest([]byte(request))
 	for _, piece := range answer {
-		c.Answer([]byte(piece))
+		c.AddAnswer([]byte(piece))
 	}
-	c.End(&Facts{
+	c.End(&CallInfo{
 		RequestID: id, Key: "team-a", Model: "llama", Endpoint: "/v1/messages", Stream: true, Status: 200, Outcome: "ok",
 		Start: time.Unix(1_800_000_000, 0), Took: 1500 * time.Millisecond, TTFT: 20 * time.Millisecond,
 	})
@@ -215,7 +215,7 @@ func TestSlowSink(t *testing.T) {
 	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
 	for i := range 20 {
 		r.call(fmt.Sprint("req_", i+1), text, text)
-		if held := r.sink().held.Load(); held > memory {
+		if held := r.sink().heldBytes.Load(); held > memory {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}
@@ -223,7 +223,7 @@ func TestSlowSink(t *testing.T) {
 	if lost < 15 || lost > 20 {
 		t.Errorf("%d are lost", lost)
 	}
-	if all := r.copies.Lost(time.Now()); len(all) != 1 || all[0].Lost != lost || all[0].Why != words[lostFull] {
+	if all := r.copies.RecentlyLost(time.Now()); len(all) != 1 || all[0].Lost != lost || all[0].Why != lostReasons[lostFull] {
 		t.Errorf("%+v", all)
 	}
 	if n := r.log.FilterMessage("copies of calls were lost").Len(); n != 1 {
@@ -248,14 +248,14 @@ func TestLongQueue(t *testing.T) {
 	r := newRig(t, c.URL)
 	r.call("req_0", "")
 	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
-	for range mostQueued + 5 {
+	for range maxQueued + 5 {
 		r.call("req_1", "")
 	}
 	if n := r.count(lostFull); n != 5 {
 		t.Errorf("%d are lost, want 5", n)
 	}
 	close(free)
-	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == mostQueued+1 })
+	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == maxQueued+1 })
 }
 
 // TestFailures checks the counters for sinks that always fail.
@@ -296,7 +296,7 @@ func TestFailures(t *testing.T) {
 			text := strings.Repeat("CANARY", 100<<10) // more than the socket buffers can store
 			r.call("req_1", text, text)
 			r.waitFor("it is lost", func() bool { return r.count(c.result) == 1 })
-			if l := r.copies.Lost(time.Now()); len(l) != 1 || l[0] != (Lost{"archive", 1, 1, words[c.result]}) {
+			if l := r.copies.RecentlyLost(time.Now()); len(l) != 1 || l[0] != (LostCopies{"archive", 1, 1, lostReasons[c.result]}) {
 				t.Errorf("%+v", l)
 			}
 		})
@@ -404,17 +404,17 @@ func TestReload(t *testing.T) {
 	if r.sink() != first {
 		t.Error("other models are another sink")
 	}
-	late := r.copies.Begin(&r.hook, "llama", nil)
-	late.Request([]byte("x"))
+	late := r.copies.BeginCopy(&r.hook, "llama", nil)
+	late.AddRequest([]byte("x"))
 	r.call("req_1", "x", "y")
 	r.copies.Apply(nil)
-	if r.copies.Begin(&r.hook, "llama", nil) != nil {
+	if r.copies.BeginCopy(&r.hook, "llama", nil) != nil {
 		t.Error("a removed hook copies calls")
 	}
-	r.waitFor("what it has is sent", func() bool { return r.count(delivered) == 1 && first.ended() })
-	late.End(&Facts{RequestID: "req_late"})
-	if r.count(lostEnded) != 1 || first.held.Load() != 0 || len(c.got()) != 1 {
-		t.Errorf("%d lost, %d bytes held, %d lines", r.count(lostEnded), first.held.Load(), len(c.got()))
+	r.waitFor("what it has is sent", func() bool { return r.count(delivered) == 1 && first.isDone() })
+	late.End(&CallInfo{RequestID: "req_late"})
+	if r.count(lostEnded) != 1 || first.heldBytes.Load() != 0 || len(c.got()) != 1 {
+		t.Errorf("%d lost, %d bytes held, %d lines", r.count(lostEnded), first.heldBytes.Load(), len(c.got()))
 	}
 	r.copies.Apply([]config.Hook{r.hook})
 	r.call("req_2", "x", "y")
@@ -446,10 +446,10 @@ func TestSeveralHooks(t *testing.T) {
 	second := r.hook
 	second.Name, second.After, second.Bytes = "second", other.URL, 2
 	r.copies.Apply([]config.Hook{r.hook, second})
-	c := r.copies.Begin(&second, "llama", r.copies.Begin(&r.hook, "llama", nil))
-	c.Request([]byte("request"))
-	c.Answer([]byte("answer"))
-	c.End(&Facts{RequestID: "req_1", Model: "other"})
+	c := r.copies.BeginCopy(&second, "llama", r.copies.BeginCopy(&r.hook, "llama", nil))
+	c.AddRequest([]byte("request"))
+	c.AddAnswer([]byte("answer"))
+	c.End(&CallInfo{RequestID: "req_1", Model: "other"})
 	r.waitFor("both have it", func() bool { return len(one.got()) == 1 && len(other.got()) == 1 })
 	a, b := read(t, one.got()[0]), read(t, other.got()[0])
 	if *a.Answer.Body != "answer" || *b.Answer.Body != "an" || a.Answered != "other" || a.Model != "llama" || !b.Request.Truncated {

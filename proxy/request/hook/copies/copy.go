@@ -7,62 +7,62 @@ import "time"
 type Copy struct {
 	Model string // model that the client requested
 
-	of              *hookSink
+	sink            *hookSink
 	next            *Copy
-	most            int
-	request, answer part
-	held            int64
+	maxBytes        int
+	request, answer capturedBody
+	reserved        int64
 	dropped         bool // whether the copy was dropped because no memory was left for it
 }
 
-type part struct {
+type capturedBody struct {
 	bytes []byte
 	size  int64 // size of the complete request or answer
 }
 
-const leastPart = 1 << 10
+const minBufferBytes = 1 << 10
 
-// Request adds the bytes of the request.
-func (c *Copy) Request(b []byte) {
+// AddRequest adds the bytes of the request.
+func (c *Copy) AddRequest(b []byte) {
 	for ; c != nil; c = c.next {
-		c.add(&c.request, b)
+		c.appendBytes(&c.request, b)
 	}
 }
 
-// Answer adds bytes that were written to the client.
-func (c *Copy) Answer(b []byte) {
+// AddAnswer adds bytes that were written to the client.
+func (c *Copy) AddAnswer(b []byte) {
 	for ; c != nil; c = c.next {
-		c.add(&c.answer, b)
+		c.appendBytes(&c.answer, b)
 	}
 }
 
-func (c *Copy) add(to *part, b []byte) {
+func (c *Copy) appendBytes(to *capturedBody, b []byte) {
 	to.size += int64(len(b))
-	b = b[:min(len(b), c.most-len(to.bytes))]
+	b = b[:min(len(b), c.maxBytes-len(to.bytes))]
 	if len(b) == 0 || c.dropped {
 		return
 	}
 	if need := len(to.bytes) + len(b); need > cap(to.bytes) {
-		size := min(c.most, max(need, 2*cap(to.bytes), leastPart))
-		if !c.of.reserve(int64(size)) {
+		size := min(c.maxBytes, max(need, 2*cap(to.bytes), minBufferBytes))
+		if !c.sink.reserve(int64(size)) {
 			c.drop()
 			return
 		}
 		old := to.bytes
 		to.bytes = append(make([]byte, 0, size), old...)
-		c.of.free(int64(cap(old)))
-		c.held += int64(size - cap(old))
+		c.sink.releaseBytes(int64(cap(old)))
+		c.reserved += int64(size - cap(old))
 	}
 	to.bytes = append(to.bytes, b...)
 }
 
 func (c *Copy) drop() {
-	c.of.free(c.held)
-	c.held, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
+	c.sink.releaseBytes(c.reserved)
+	c.reserved, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
 }
 
-// Facts describe a call.
-type Facts struct {
+// CallInfo describe a call.
+type CallInfo struct {
 	RequestID, Key, Endpoint string
 	Model                    string // model that answered, or that would have answered
 	Stream                   bool
@@ -73,12 +73,12 @@ type Facts struct {
 }
 
 // End passes every Copy in the list to its sink. The Copies must not be used afterwards.
-func (c *Copy) End(f *Facts) {
+func (c *Copy) End(f *CallInfo) {
 	for ; c != nil; c = c.next {
 		if c.dropped {
-			c.of.lose(1, lostFull)
+			c.sink.recordLost(1, lostFull)
 			continue
 		}
-		c.of.put(&entry{Facts: *f, requested: c.Model, request: c.request, answer: c.answer, held: c.held})
+		c.sink.enqueue(&queuedCopy{CallInfo: *f, requested: c.Model, request: c.request, answer: c.answer, reserved: c.reserved})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Uses implements participant.Feature.
-func (c *Copies) Uses(s *snapshot.Snapshot) bool {
+// IsEnabled implements participant.Feature.
+func (c *Copies) IsEnabled(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Config.Hooks, func(h config.Hook) bool { return h.After != "" })
 }
 
@@ -35,30 +35,30 @@ func (c *Copies) Join(call *participant.Call) participant.Participant {
 	var all *Copy
 	for i := range list {
 		if list[i].After != "" && list[i].Concerns(model, key, template) {
-			all = c.Begin(&list[i], model, all)
+			all = c.BeginCopy(&list[i], model, all)
 		}
 	}
 	if all == nil {
 		return nil
 	}
 	if !call.Endpoint.Form { // a form is streamed to the engine and not stored
-		all.Request(call.Body.Client())
+		all.AddRequest(call.Body.ClientBytes())
 	}
 	call.Response.Set(endpoint.HeaderRetained, "true")
-	return copied{of: all}
+	return callCopy{first: all}
 }
 
-type copied struct {
-	participant.Nothing
-	of *Copy
+type callCopy struct {
+	participant.NoopParticipant
+	first *Copy
 }
 
-// Shown implements participant.Participant.
-func (k copied) Shown(b []byte) { k.of.Answer(b) }
+// OnAnswerWritten implements participant.Participant.
+func (k callCopy) OnAnswerWritten(b []byte) { k.first.AddAnswer(b) }
 
-// End implements participant.Participant.
-func (k copied) End(c *participant.Call, r *observe.Record) {
-	k.of.End(&Facts{
+// OnEnd implements participant.Participant.
+func (k callCopy) OnEnd(c *participant.Call, r *observe.Record) {
+	k.first.End(&CallInfo{
 		RequestID: string(c.RequestID), Key: r.Key, Model: r.Model, Endpoint: c.Endpoint.Path, Stream: r.Stream,
 		Start: r.Start, Took: c.Now.Sub(r.Start), TTFT: r.TTFT,
 		Status: r.Status, Outcome: string(r.Outcome), Code: r.Code,

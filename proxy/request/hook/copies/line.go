@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-type entry struct {
-	Facts
+type queuedCopy struct {
+	CallInfo
 	requested       string // model that the client requested
-	request, answer part
-	held            int64
+	request, answer capturedBody
+	reserved        int64
 }
 
 // document is the JSON object that is sent to a sink for a copy. README.md describes its members.
@@ -44,7 +44,7 @@ type content struct {
 
 const version = 1
 
-func appendLine(dst []byte, hook string, e *entry) ([]byte, error) {
+func appendJSONLine(dst []byte, hook string, e *queuedCopy) ([]byte, error) {
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	to := bytes.NewBuffer(dst)
 	enc := json.NewEncoder(to)
@@ -56,16 +56,16 @@ func appendLine(dst []byte, hook string, e *entry) ([]byte, error) {
 	err := enc.Encode(&document{
 		Version: version, Hook: hook, RequestID: e.RequestID, Key: e.Key, Model: e.requested, Answered: answered, Endpoint: e.Endpoint,
 		Stream: e.Stream, Time: e.Start.UTC().Format(time.RFC3339Nano), Duration: millis(e.Took), TTFT: millis(e.TTFT),
-		Status: e.Status, Outcome: e.Outcome, Code: e.Code, Request: contentOf(&e.request), Answer: contentOf(&e.answer),
+		Status: e.Status, Outcome: e.Outcome, Code: e.Code, Request: newBodyContent(&e.request), Answer: newBodyContent(&e.answer),
 	})
 	return to.Bytes(), err
 }
 
-func contentOf(p *part) content {
+func newBodyContent(p *capturedBody) content {
 	c := content{Bytes: p.size, Truncated: p.size > int64(len(p.bytes))}
 	text := p.bytes
 	if c.Truncated {
-		text = wholeRunes(text)
+		text = trimPartialRune(text)
 	}
 	if utf8.Valid(text) {
 		c.Body = new(string(text))
@@ -75,7 +75,7 @@ func contentOf(p *part) content {
 	return c
 }
 
-func wholeRunes(b []byte) []byte {
+func trimPartialRune(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) {
 			if !utf8.FullRune(b[i:]) {

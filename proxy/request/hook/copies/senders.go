@@ -14,7 +14,7 @@ import (
 	"penstock/config"
 )
 
-func senderOf(h *config.Hook) sender {
+func newSender(h *config.Hook) sender {
 	switch to := h.Sink(); {
 	case to.URL != "":
 		return newURLSender(to.URL, h.Token.Value())
@@ -31,19 +31,19 @@ type urlSender struct {
 }
 
 const (
-	idleTime = 30 * time.Second
-	// mostAnswer is the maximum number of bytes read from a sink's response. Their content is
+	idleTimeout = 30 * time.Second
+	// maxResponseBytes is the maximum number of bytes read from a sink's response. Their content is
 	// ignored.
-	mostAnswer = 64 << 10
+	maxResponseBytes = 64 << 10
 )
 
 func newURLSender(url, token string) *urlSender {
 	return &urlSender{url: url, token: token, http: &http.Client{
 		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{KeepAlive: idleTime}).DialContext,
-			IdleConnTimeout:        idleTime,
+			DialContext:            (&net.Dialer{KeepAlive: idleTimeout}).DialContext,
+			IdleConnTimeout:        idleTimeout,
 			DisableCompression:     true,
-			MaxResponseHeaderBytes: mostAnswer,
+			MaxResponseHeaderBytes: maxResponseBytes,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // disables HTTP/2
 		},
@@ -67,29 +67,29 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 	}
 	defer reply.Body.Close()
 	// The response is read so that the connection can be reused.
-	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer)
+	_, _ = io.CopyN(io.Discard, reply.Body, maxResponseBytes)
 	if reply.StatusCode/100 != 2 {
 		return lostStatus
 	}
 	return delivered
 }
 
-func (u *urlSender) end() { u.http.CloseIdleConnections() }
+func (u *urlSender) closeConns() { u.http.CloseIdleConnections() }
 
 // fileSender appends lines to a file. It opens the file for each batch, because the file may have
 // been rotated.
 type fileSender string
 
 func (path fileSender) send(_ context.Context, lines []byte) (result string) {
-	if err := path.write(lines); err != nil {
+	if err := path.appendLines(lines); err != nil {
 		return lostWrite
 	}
 	return delivered
 }
 
-var errNoFile = errors.New("not a regular file")
+var errNotRegularFile = errors.New("not a regular file")
 
-func (path fileSender) write(lines []byte) (err error) {
+func (path fileSender) appendLines(lines []byte) (err error) {
 	f, err := os.OpenFile(string(path), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (path fileSender) write(lines []byte) (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errNoFile
+		return errNotRegularFile
 	}
-	if torn(f, info.Size()) {
+	if endsMidLine(f, info.Size()) {
 		if _, err := f.WriteString("\n"); err != nil {
 			return err
 		}
@@ -115,9 +115,9 @@ func (path fileSender) write(lines []byte) (err error) {
 	return err
 }
 
-// torn reports whether a file ends with an incomplete line, which an earlier incomplete write has
+// endsMidLine reports whether a file ends with an incomplete line, which an earlier incomplete write has
 // left behind.
-func torn(f *os.File, size int64) bool {
+func endsMidLine(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {
 		return false
@@ -126,7 +126,7 @@ func torn(f *os.File, size int64) bool {
 	return err == nil && last[0] != '\n'
 }
 
-func (fileSender) end() {}
+func (fileSender) closeConns() {}
 
 type socketSender struct {
 	path string
@@ -144,7 +144,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	until, _ := ctx.Deadline()
 	_ = s.conn.SetWriteDeadline(until)
 	if _, err := s.conn.Write(lines); err != nil {
-		s.end() // the sink may have received part of a line, so the connection cannot be reused
+		s.closeConns() // the sink may have received part of a line, so the connection cannot be reused
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return lostTimeout
 		}
@@ -153,7 +153,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	return delivered
 }
 
-func (s *socketSender) end() {
+func (s *socketSender) closeConns() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}

@@ -24,7 +24,7 @@ const (
 	lostEnded       = "ended"
 )
 
-var words = map[string]string{
+var lostReasons = map[string]string{
 	lostFull:        "the sink is slower than the calls, or memory is too small",
 	lostUnreachable: "sink not reachable",
 	lostTimeout:     "the sink did not take them in time",
@@ -34,28 +34,28 @@ var words = map[string]string{
 }
 
 const (
-	// flushTime is how long a sink may continue to send its queued copies after the sink was
+	// flushTimeout is how long a sink may continue to send its queued copies after the sink was
 	// removed or when the edge exits.
-	flushTime = 1500 * time.Millisecond
+	flushTimeout = 1500 * time.Millisecond
 	// A batch contains at most batchCopies copies. It ends with the copy that makes it reach
 	// batchBytes.
 	batchCopies, batchBytes = 64, 1 << 20
-	// mostQueued is the maximum number of copies in a queue. The memory limit applies as well.
-	mostQueued = 16 << 10
-	// A batch is sent at most mostTries times. The first pause lasts firstPause, and each later
+	// maxQueued is the maximum number of copies in a queue. The memory limit applies as well.
+	maxQueued = 16 << 10
+	// A batch is sent at most maxTries times. The first pause lasts firstRetryDelay, and each later
 	// pause lasts twice as long as the one before.
-	mostTries, firstPause = 4, 250 * time.Millisecond
-	logEvery              = 10 * time.Second
+	maxTries, firstRetryDelay = 4, 250 * time.Millisecond
+	logEvery                  = 10 * time.Second
 )
 
 // settings are the settings of a hook that require a new sink when they change.
 type settings struct {
-	after, token string
-	timeout      time.Duration
-	most, memory int64
+	after, token     string
+	timeout          time.Duration
+	maxBytes, memory int64
 }
 
-func settingsOf(h *config.Hook) settings {
+func hookSettings(h *config.Hook) settings {
 	return settings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
 }
 
@@ -64,12 +64,12 @@ type hookSink struct {
 	copies   *Copies
 	name     string
 	settings settings
-	to       sender
+	sender   sender
 
-	held atomic.Int64 // bytes held by copies that were not sent yet
+	heldBytes atomic.Int64 // bytes held by copies that were not sent yet
 
 	mu     sync.Mutex
-	queue  []*entry
+	queue  []*queuedCopy
 	closed bool
 
 	wake   chan struct{} // buffered; receives a value when the queue has entries
@@ -89,12 +89,12 @@ type hookSink struct {
 // were lost.
 type sender interface {
 	send(ctx context.Context, lines []byte) (result string)
-	end()
+	closeConns()
 }
 
 func (c *Copies) open(h *config.Hook) *hookSink {
 	s := &hookSink{
-		copies: c, name: h.Name, settings: settingsOf(h), to: senderOf(h),
+		copies: c, name: h.Name, settings: hookSettings(h), sender: newSender(h),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -111,14 +111,14 @@ func (s *hookSink) close() {
 	if !s.closed {
 		s.closed = true
 		close(s.stop)
-		time.AfterFunc(flushTime, func() {
+		time.AfterFunc(flushTimeout, func() {
 			defer s.copies.opts.Guard.Catch(guard.Copies, nil)
 			s.cancel()
 		})
 	}
 }
 
-func (s *hookSink) ended() bool {
+func (s *hookSink) isDone() bool {
 	select {
 	case <-s.done:
 		return true
@@ -128,30 +128,30 @@ func (s *hookSink) ended() bool {
 }
 
 func (s *hookSink) reserve(n int64) bool {
-	if s.held.Add(n) > s.settings.memory {
-		s.held.Add(-n)
+	if s.heldBytes.Add(n) > s.settings.memory {
+		s.heldBytes.Add(-n)
 		return false
 	}
 	return true
 }
 
-func (s *hookSink) free(n int64) { s.held.Add(-n) }
+func (s *hookSink) releaseBytes(n int64) { s.heldBytes.Add(-n) }
 
-func (s *hookSink) put(e *entry) {
+func (s *hookSink) enqueue(e *queuedCopy) {
 	s.mu.Lock()
 	reason := ""
 	switch {
 	case s.closed:
 		reason = lostEnded
-	case len(s.queue) >= mostQueued:
+	case len(s.queue) >= maxQueued:
 		reason = lostFull
 	default:
 		s.queue = append(s.queue, e)
 	}
 	s.mu.Unlock()
 	if reason != "" {
-		s.free(e.held)
-		s.lose(1, reason)
+		s.releaseBytes(e.reserved)
+		s.recordLost(1, reason)
 		return
 	}
 	select {
@@ -162,12 +162,12 @@ func (s *hookSink) put(e *entry) {
 
 // nextBatch removes the next batch from the queue. end is true if the sink is closed and the queue
 // is empty.
-func (s *hookSink) nextBatch() (batch []*entry, end bool) {
+func (s *hookSink) nextBatch() (batch []*queuedCopy, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, size := 0, int64(0)
 	for n < min(len(s.queue), batchCopies) && size < batchBytes {
-		size += s.queue[n].held
+		size += s.queue[n].reserved
 		n++
 	}
 	batch = append(batch, s.queue[:n]...)
@@ -183,7 +183,7 @@ func (s *hookSink) run() {
 		batch, end := s.nextBatch()
 		switch {
 		case end:
-			s.to.end()
+			s.sender.closeConns()
 			s.cancel()
 			return
 		case len(batch) > 0:
@@ -197,62 +197,62 @@ func (s *hookSink) run() {
 	}
 }
 
-func (s *hookSink) deliver(batch []*entry) {
+func (s *hookSink) deliver(batch []*queuedCopy) {
 	reason := lostEnded // the reason that is reported if sending panics
 	defer func() {
 		for _, e := range batch {
-			s.free(e.held)
+			s.releaseBytes(e.reserved)
 		}
 		if reason != delivered {
-			s.lose(len(batch), reason)
+			s.recordLost(len(batch), reason)
 			return
 		}
-		s.count(reason, len(batch))
+		s.countResult(reason, len(batch))
 		now := time.Now()
 		for range batch {
-			s.copies.recent.Add(s.name, nil, now)
+			s.copies.recent.AddQuestion(s.name, nil, now)
 		}
 	}()
 	s.copies.opts.Guard.Point(guard.Copies)
 	var lines []byte
 	var err error
 	for _, e := range batch {
-		if lines, err = appendLine(lines, s.name, e); err != nil {
+		if lines, err = appendJSONLine(lines, s.name, e); err != nil {
 			return
 		}
 	}
-	reason = s.send(lines)
+	reason = s.sendWithRetries(lines)
 }
 
-func (s *hookSink) send(lines []byte) (result string) {
-	pause := firstPause
+func (s *hookSink) sendWithRetries(lines []byte) (result string) {
+	pause := firstRetryDelay
 	for try := 1; ; try++ {
 		if s.ctx.Err() != nil {
 			return lostEnded
 		}
 		within, cancel := context.WithTimeout(s.ctx, s.settings.timeout)
-		result = s.to.send(within, lines)
+		result = s.sender.send(within, lines)
 		if result != delivered && within.Err() != nil {
 			result = lostTimeout
 		}
 		cancel()
-		if result == delivered || try == mostTries {
+		if result == delivered || try == maxTries {
 			return result
 		}
 		select {
 		case <-time.After(pause):
 			pause *= 2
-		case <-s.stop: // flushTime leaves time for only one more try
-			try = max(try, mostTries-1)
+		case <-s.stop: // flushTimeout leaves time for only one more try
+			try = max(try, maxTries-1)
 		}
 	}
 }
 
-func (s *hookSink) lose(n int, reason string) {
-	s.count(reason, n)
+func (s *hookSink) recordLost(n int, reason string) {
+	s.countResult(reason, n)
 	now := time.Now()
 	for range n {
-		s.copies.recent.Add(s.name, &reason, now)
+		s.copies.recent.AddQuestion(s.name, &reason, now)
 	}
 	l := &s.logged
 	l.mu.Lock()
@@ -261,10 +261,10 @@ func (s *hookSink) lose(n int, reason string) {
 		return
 	}
 	s.copies.opts.Log.Warn("copies of calls were lost", zap.String("event", "copies_lost"), zap.String("hook", s.name),
-		zap.Int("copies", l.lost), zap.String("cause", reason), zap.String("why", words[reason]))
+		zap.Int("copies", l.lost), zap.String("cause", reason), zap.String("why", lostReasons[reason]))
 	l.at, l.lost = now, 0
 }
 
-func (s *hookSink) count(result string, n int) {
+func (s *hookSink) countResult(result string, n int) {
 	s.copies.opts.Metrics.GetOrCreateCounter(`penstock_hook_copies_total{hook="` + s.name + `",result="` + result + `"}`).Add(n)
 }

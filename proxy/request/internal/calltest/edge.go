@@ -103,7 +103,7 @@ const probed = 5 * time.Second
 // Load applies a configuration as a reload does.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
-	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
+	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.KnownEngines())
 	if f == nil {
 		e.t.Fatal(problems)
 	}
@@ -115,7 +115,7 @@ func (e *Edge) Load(yaml string) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	next, err := snapshot.New(&snapshot.Source{
+	next, err := snapshot.New(&snapshot.BuildInput{
 		File: f, Plan: plan, Credentials: keys, Running: e.running.Load(),
 		Queues: e.queues, Started: time.Now(), Now: time.Now(),
 	})
@@ -128,8 +128,8 @@ func (e *Edge) Load(yaml string) {
 	e.running.Store(next)
 	e.Copies.Apply(f.Hooks)
 	e.Set.Retire(plan)
-	e.queues.OfferAll()
-	e.Services.Calls.Configured(ids(f.Models, func(m *config.Model) string { return m.ID }),
+	e.queues.OfferAllSlots()
+	e.Services.Calls.SetConfigured(ids(f.Models, func(m *config.Model) string { return m.ID }),
 		ids(f.Upstreams, func(u *config.Upstream) string { return u.Name }), ids(f.Keys, func(k *config.Key) string { return k.ID }))
 }
 
@@ -162,8 +162,8 @@ func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return at.connect(ctx)
 }
 
-// Count returns the value of a counter.
-func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
+// CounterValue returns the value of a counter.
+func (e *Edge) CounterValue(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
 
 // Client receives an answer. The zero Client reads the complete answer.
 type Client struct {
@@ -220,7 +220,7 @@ func (e *Edge) Post(path, body string, headers ...string) *Answer {
 // Send is Post with a given Client.
 func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	e.t.Helper()
-	ep := endpoint.At([]byte(path))
+	ep := endpoint.ByPath([]byte(path))
 	if ep == nil {
 		e.t.Fatalf("no endpoint is at %s", path)
 	}
@@ -234,7 +234,7 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 		request.Header.Set(name, value)
 	}
 	to.begun = time.Now()
-	ctx.Init2(&to.conn, quiet{}, false)
+	ctx.Init2(&to.conn, quietLogger{}, false)
 	request.CopyTo(&ctx.Request)
 	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
 	e.Services.Handler(ep)(&ctx)
@@ -263,15 +263,15 @@ func (c *clientConn) RemoteAddr() net.Addr             { return &net.TCPAddr{IP:
 func (c *clientConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *clientConn) SetWriteDeadline(time.Time) error { return nil }
 func (c *clientConn) SetWriteTimeout(time.Duration)    {}
-func (c *clientConn) ShowedKey()                       {}
-func (c *clientConn) Linger()                          {}
+func (c *clientConn) MarkAuthenticated()               {}
+func (c *clientConn) LingerOnClose()                   {}
 
-func (c *clientConn) Watch(w listen.Waiter) (gone bool) {
+func (c *clientConn) WatchDisconnect(w listen.Waiter) (gone bool) {
 	c.set(w)
 	return false
 }
 
-func (c *clientConn) Unwatch(listen.Waiter) { c.set(nil) }
+func (c *clientConn) UnwatchDisconnect(listen.Waiter) { c.set(nil) }
 
 func (c *clientConn) set(w listen.Waiter) {
 	c.mu.Lock()
@@ -279,9 +279,9 @@ func (c *clientConn) set(w listen.Waiter) {
 	c.waiter = w
 }
 
-type quiet struct{}
+type quietLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (quietLogger) Printf(string, ...any) {}
 
 // Engine is an engine whose answers are defined by the test.
 type Engine struct {
@@ -292,32 +292,32 @@ type Engine struct {
 	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
 
-	mu     sync.Mutex
-	gone   bool
-	served []string
-	server *http.Server
-	pipes  *pipes
-	runs   sync.WaitGroup
+	mu            sync.Mutex
+	refusing      bool
+	requestBodies []string
+	server        *http.Server
+	pipes         *pipes
+	runs          sync.WaitGroup
 }
 
-// Gone makes the engine reject connections, or accept them again.
-func (e *Engine) Gone(yes bool) {
+// SetRefusing makes the engine reject connections, or accept them again.
+func (e *Engine) SetRefusing(yes bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gone = yes
+	e.refusing = yes
 }
 
-// Requests returns the bodies of the POST requests, including generation probes.
-func (e *Engine) Requests() []string {
+// RequestBodies returns the bodies of the POST requests, including generation probes.
+func (e *Engine) RequestBodies() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]string(nil), e.served...)
+	return append([]string(nil), e.requestBodies...)
 }
 
 func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gone {
+	if e.refusing {
 		return nil, &net.OpError{Op: "dial", Err: errRefused}
 	}
 	if e.server == nil {
@@ -345,7 +345,7 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	e.runs.Add(1)
 	defer e.runs.Done()
 	if r.Method != http.MethodPost {
-		e.page(w, r)
+		e.serveGet(w, r)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -353,17 +353,17 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.mu.Lock()
-	e.served = append(e.served, string(body))
+	e.requestBodies = append(e.requestBodies, string(body))
 	e.mu.Unlock()
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := e.Answer
 	if answer == nil {
-		answer = Say("ok")
+		answer = AnswerText("ok")
 	}
 	answer(w, r)
 }
 
-func (e *Engine) page(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) serveGet(w http.ResponseWriter, r *http.Request) {
 	if text, ok := e.Pages[r.URL.Path]; ok {
 		_, _ = io.WriteString(w, text)
 		return
