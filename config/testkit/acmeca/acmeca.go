@@ -415,7 +415,7 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	c.mu.Lock()
 	if c.mishaps.RateLimited > 0 {
 		c.mishaps.RateLimited--
-		p := &problem{429, "limitError", "too many certificates", c.mishaps.RetryAfter}
+		p := &problem{429, "rateLimited", "too many certificates", c.mishaps.RetryAfter}
 		c.mu.Unlock()
 		return 0, nil, p
 	}
