@@ -176,7 +176,7 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 		countConfigured(c.series, &c.series.fallbacks, r.Asked, fallbackKey{r.Asked, r.Model})
 	}
 	if r.Overhead > 0 {
-		m.overhead.Update(r.Overhead.Seconds())
+		m.overheadSeries(c.series).Update(r.Overhead.Seconds())
 	}
 	if r.Upstream != "" && r.Attempts > 0 {
 		c.series.upstream(r.Upstream).recordTTFT(r)

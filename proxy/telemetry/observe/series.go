@@ -165,7 +165,7 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	overhead                   *metrics.PrometheusHistogram // of all models in this dialect
+	overhead                   atomic.Pointer[metrics.PrometheusHistogram] // of all models in this dialect; nil before the first value
 	// lastEndNanos is when the model's last call ended, in Unix nanoseconds, or 0.
 	lastEndNanos atomic.Int64
 }
@@ -192,8 +192,7 @@ func (s *series) modelLocked(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(k); ok {
 		return m
 	}
-	m := &modelSeries{key: k, overhead: s.set.GetOrCreatePrometheusHistogramExt(
-		"penstock_overhead_seconds"+formatLabels("dialect", dialect), overheadBounds)}
+	m := &modelSeries{key: k}
 	if model != "" {
 		l := formatLabels("dialect", dialect, "model", model)
 		histogram := func(name string, bounds []float64) *metrics.PrometheusHistogram {
@@ -212,6 +211,17 @@ func (s *series) modelLocked(dialect, model string) *modelSeries {
 	}
 	s.models.update(func(all map[modelKey]*modelSeries) { all[k] = m })
 	return m
+}
+
+// overheadSeries returns the histogram of the dialect's overhead. It exists only after a first value,
+// so that dialects with nothing but refused calls add no series.
+func (m *modelSeries) overheadSeries(s *series) *metrics.PrometheusHistogram {
+	h := m.overhead.Load()
+	if h == nil {
+		h = s.set.GetOrCreatePrometheusHistogramExt("penstock_overhead_seconds"+formatLabels("dialect", m.key.dialect), overheadBounds)
+		m.overhead.Store(h)
+	}
+	return h
 }
 
 func (m *modelSeries) endCounter(s *series, upstream string, o Outcome) *metrics.Counter {
