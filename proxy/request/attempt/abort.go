@@ -6,19 +6,19 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort lets other goroutines cancel a call. Any goroutine may call End. Only the call's goroutine
-// may call the other methods.
+// Abort lets other goroutines cancel a call. Any goroutine may call Cancel. Only the call's
+// goroutine may call the other methods.
 type Abort struct {
 	cause    atomic.Pointer[cause]
 	done     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // call's shadow, which End also cancels
+	shadow   atomic.Pointer[Abort] // Abort of the call's shadow, which Cancel also cancels
 }
 
 type cause struct{ err error }
 
 // Cancel cancels the call. It immediately closes the connection to the engine and wakes the call if
-// the call is waiting. If End is called more than once, only the first cause counts.
+// the call is waiting. If Cancel is called more than once, only the first err counts.
 func (a *Abort) Cancel(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return
@@ -34,8 +34,8 @@ func (a *Abort) Cancel(err error) {
 	}
 }
 
-// AttachShadow makes End cancel the shadow together with the call. If the call was already canceled,
-// Shadow cancels the shadow immediately.
+// AttachShadow makes Cancel also cancel the shadow of the call. If the call was already canceled,
+// AttachShadow cancels the shadow immediately.
 func (a *Abort) AttachShadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
@@ -43,8 +43,8 @@ func (a *Abort) AttachShadow(of *Abort) {
 	}
 }
 
-// DetachShadow detaches the shadow after the call has been answered. The shadow then continues even if
-// the client disconnects.
+// DetachShadow detaches the shadow after the call has been answered. The shadow then continues even
+// if the client disconnects.
 func (a *Abort) DetachShadow() { a.shadow.Store(nil) }
 
 // Cause returns why the call was canceled, or nil.
@@ -55,8 +55,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// SetExchange stores the exchange that End closes. Publish stores x before it reads the cause, so
-// either Publish sees the cause or End sees x.
+// SetExchange stores the exchange that Cancel closes. SetExchange stores x before it reads the
+// cause. Therefore, either SetExchange sees the cause or Cancel sees x.
 func (a *Abort) SetExchange(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
@@ -64,10 +64,10 @@ func (a *Abort) SetExchange(x *http1.Exchange) {
 	}
 }
 
-// ClearExchange undoes Publish. The caller must call it before it closes the exchange.
+// ClearExchange undoes SetExchange. The caller must call it before it closes the exchange.
 func (a *Abort) ClearExchange() { a.exchange.Store(nil) }
 
-// Done returns a channel that End closes. A call selects on the channel while it waits for
+// Done returns a channel that Cancel closes. A call selects on the channel while it waits for
 // something other than an engine. ok is false if the call was already canceled.
 func (a *Abort) Done() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})

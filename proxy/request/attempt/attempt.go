@@ -25,7 +25,7 @@ type Params struct {
 	Model        *snapshot.Model
 	PromptTokens int // estimated
 	Start        time.Time
-	Begun        time.Time // when this attempt began
+	Begun        time.Time // when this attempt began; Start is when the call began
 	RequestID    []byte
 	Key          string // id of the client's key, or empty
 	Tiers        uint8
@@ -61,12 +61,12 @@ type Attempt struct {
 	span            *observe.AttemptSpan // nil if tracing is off
 	ttft            time.Duration        // time to the first token; 0 if unknown or not measured
 	requestedStream bool                 // whether the request asked the engine for a stream
-	sendCount       int                  // number of requests written so far by all attempts of the call
+	sendCount       int                  // number of requests sent by all attempts of the call
 	Reply           Reply
 }
 
-// Begin starts an attempt. It takes ownership of the lease. Send will write the request to the
-// exchange x.
+// Begin starts an attempt. The attempt owns the lease. Send will write the request to the exchange
+// x.
 func (a *Attempt) Begin(t *Params, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	if sends := a.sendCount; a.params.Model != nil { // not the call's first attempt
 		*a = Attempt{}
@@ -123,8 +123,8 @@ func (a *Attempt) traceparent() []byte {
 	return a.params.Traceparent
 }
 
-// AwaitHead waits until the given time for the response headers. It returns nil for a usable
-// response and http1.ErrNotYet after a timeout. ClassifyError converts other errors.
+// AwaitHead waits for the response headers until the given time. It returns nil for a usable
+// response and http1.ErrNotYet after a timeout. ClassifyError classifies all other errors.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.timeouts.headArrived {
@@ -161,10 +161,10 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	return nil
 }
 
-// PullStream translates the engine's next events into the client's dialect and appends them to dst. It
-// appends at least one byte, sets done at the end of the stream, or returns an error. If until
-// passes first, Pull returns http1.ErrNotYet and may be called again. ClassifyError converts other
-// errors.
+// PullStream translates the engine's next events into the client's dialect and appends them to dst.
+// It appends at least one byte, sets done at the end of the stream, or returns an error. If the
+// time until passes first, PullStream returns http1.ErrNotYet and may be called again.
+// ClassifyError classifies all other errors.
 func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.timeouts.headArrived {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -175,12 +175,12 @@ func (a *Attempt) PullStream(dst []byte, until instant.Time, to endpoint.Stream)
 	return a.Reply.pullStream(dst, to)
 }
 
-// ReadFullResponse returns the engine's complete response. If the request asked for a stream, ReadFullResponse
-// assembles the completion from the stream.
+// ReadFullResponse returns the engine's complete response. If the request asked for a stream,
+// ReadFullResponse assembles the completion from the stream.
 //
-// ReadFullResponse returns the same errors as AwaitHead, and may be called again after http1.ErrNotYet. If
-// passesOn is true, ReadFullResponse returns ErrLarge for a large response, which the caller can relay
-// while it arrives.
+// ReadFullResponse returns the same errors as AwaitHead, and may be called again after
+// http1.ErrNotYet. If passesOn is true, ReadFullResponse returns ErrLarge for a large response,
+// which the caller can then relay while it arrives.
 func (a *Attempt) ReadFullResponse(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.timeouts.readDeadline = instant.FromTime(until)
@@ -219,8 +219,8 @@ func (a *Attempt) RecordFirstToken(ttft time.Duration) {
 	a.lease.RecordFirstToken(ttft)
 }
 
-// RecordPromptTokens records how many prompt tokens the engine counted, and how many of them were cached. It
-// must be called before Answered.
+// RecordPromptTokens records how many prompt tokens the engine counted, and how many of them were
+// cached. It must be called before RecordAnswer.
 func (a *Attempt) RecordPromptTokens(tokens, cached int) {
 	if a.lease != nil {
 		a.target.RecordPromptTokens(a.lease, tokens, cached)
@@ -270,8 +270,8 @@ func (a *Attempt) ClassifyError(err error) *failure.Failure {
 	return f
 }
 
-// BlameUpstream reports a failure to the health and the breaker of the upstream. Blame does nothing if the
-// upstream is not at fault or the attempt has ended.
+// BlameUpstream reports a failure to the health and the breaker of the upstream. It does nothing if
+// the upstream is not at fault or the attempt has ended.
 func (a *Attempt) BlameUpstream(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -300,8 +300,8 @@ func (a *Attempt) failureSource(sent bool) upstreams.FailureSource {
 	}
 }
 
-// End closes the exchange and releases the lease with the outcome. Only the first call has an
-// effect. If now is zero, End reads the clock.
+// End closes the exchange and releases the lease with the outcome. Only the first call of End has
+// an effect. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {
@@ -328,8 +328,8 @@ func (a *Attempt) CloseExchange(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerTokenLimit lowers the token limit of a request to the number of tokens that remain after the
-// prompt in the target's context. LowerTokenLimit does nothing if the context length is unknown.
+// LowerTokenLimit lowers the token limit of a request so that the prompt and the answer fit into
+// the target's context. It does nothing if the context length is unknown.
 func LowerTokenLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.LowerTo(-1)
 	requested := l.TokenLimit()
@@ -341,9 +341,8 @@ func LowerTokenLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int
 	}
 }
 
-// ContextLength returns the context length of a target in tokens. If both the engine's reported length
-// and the configured length are known, it returns the smaller one; if neither is known, it returns
-// 0.
+// ContextLength returns the context length of a target in tokens. If both the engine and the
+// configuration state a length, it returns the smaller one. If neither does, it returns 0.
 func ContextLength(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
 	configured, n := limit.ContextLength(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {

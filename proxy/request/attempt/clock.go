@@ -16,8 +16,8 @@ import (
 // finished.
 const tailTimeout = 2 * time.Second
 
-// checkInterval is how often a call checks its engine once the engine has been silent for
-// progress.Patience.
+// checkInterval is how often a call checks its engine after the engine has been silent for
+// progress.WaitingAfter.
 const checkInterval = time.Second
 
 // responseTimeouts enforces a model's time limits on one response.
@@ -35,7 +35,7 @@ type responseTimeouts struct {
 	lastLoadingAt instant.Time // when the engine was last known to be loading the model
 	readAt        instant.Time
 	completeAt    instant.Time
-	clientBlocked time.Duration // how long the client has blocked the relay of the answer
+	clientBlocked time.Duration // how long the client has blocked the relay of the answer in total
 	readDeadline  instant.Time  // deadline of the current read; 0 if the read has no deadline
 	checkedAt     instant.Time
 
@@ -44,8 +44,9 @@ type responseTimeouts struct {
 	mayBuffer      bool // whether the engine may buffer the answer because of a tool call
 }
 
-// limitOrDefault returns the configured limit if it is set. If it is not set, limit returns progress.Ceiling
-// for an engine that is working or buffering, and the argument unseen for any other engine.
+// limitOrDefault returns the configured limit if it is set. If the limit is not set, limitOrDefault
+// returns progress.MaxSilence for an engine that is working or buffering, and unseen for any other
+// engine.
 func (c *responseTimeouts) limitOrDefault(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -72,11 +73,12 @@ func (c *responseTimeouts) nextCheckAt() instant.Time {
 	return max(c.readAt.Add(progress.WaitingAfter), c.checkedAt.Add(checkInterval))
 }
 
-// processingStart returns the earliest time at which the engine could have started to process the request.
+// processingStart returns the earliest time at which the engine could have started to process the
+// request.
 func (c *responseTimeouts) processingStart() instant.Time { return max(c.sentAt, c.lastLoadingAt) }
 
-// checkModelLoading records whether the engine is loading the model. While it is loading, the time limits
-// of the response start over, for at most progress.Ceiling.
+// checkModelLoading records whether the engine is loading the model. While it is loading, the time
+// limits of the response start over, for at most progress.MaxSilence.
 func (c *responseTimeouts) checkModelLoading(now instant.Time) {
 	if !c.answerBegun && now < c.sentAt.Add(progress.MaxSilence) && c.lease.IsLoading() {
 		c.lastLoadingAt = now
@@ -110,8 +112,8 @@ func (c *responseTimeouts) stopWaiting() {
 	}
 }
 
-// deadline returns when the wait for the engine ends, and limit, the cause of the failure if the
-// response has not arrived by then. If no time limit applies, at is zero.
+// deadline returns when the wait for the engine ends. limit is the cause of the failure if the
+// response has not arrived by that time. If no time limit applies, at is zero.
 func (c *responseTimeouts) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -145,7 +147,8 @@ func (c *responseTimeouts) isTailOverdue() bool {
 	return c.completeAt != 0 && c.completeAt.Add(tailTimeout).Passed()
 }
 
-// checkTimeouts decides whether a call may continue to wait for a silent engine. It returns an error:
+// checkTimeouts decides whether a call may continue to wait for a silent engine. It returns an
+// error:
 //
 //   - if the engine no longer has the request;
 //   - if the upstream is stalled, may be stalled, or has exceeded its drain time, and the call can
@@ -177,8 +180,8 @@ var errRequestLost = errors.New("the engine is working on fewer requests than it
 
 // Mover moves a call to another engine.
 type Mover interface {
-	// AcquireOtherSlot acquires a slot at another engine, and the call then moves to it. The new engine either
-	// restarts the answer or continues the part that the client has already received. Leave returns
-	// false if no slot is free or the call can no longer move.
+	// AcquireOtherSlot acquires a slot at another engine and makes the call move to that engine,
+	// which either restarts the answer or continues the part that the client has already received.
+	// AcquireOtherSlot returns false if no slot is free or the call can no longer move.
 	AcquireOtherSlot() bool
 }

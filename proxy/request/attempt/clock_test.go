@@ -23,7 +23,6 @@ func TestSilenceHasACeiling(t *testing.T) {
 			isStream: bits&1 != 0, headArrived: bits&2 != 0, answerBegun: bits&4 != 0, engineWorking: bits&8 != 0, mayBuffer: bits&16 != 0,
 		}
 		seen := c.engineWorking || c.mayBuffer
-		// This is the limit for an answer that is not streamed.
 		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout
 		switch {
 		case c.isStream && !c.headArrived && c.answerBegun:

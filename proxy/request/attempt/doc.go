@@ -1,31 +1,30 @@
 // Package attempt makes one attempt of a call. An attempt runs one exchange under an upstream's
 // lease and reads the response.
 //
-// Terms are the inputs of an attempt and do not change while the attempt runs. An attempt has no
-// reference to its call. An attempt shares only two objects with its call: the Memory for responses
-// and the Abort.
+// Params are the inputs of an attempt and do not change while the attempt runs. An attempt has no
+// reference to its call. The two share only the ReplyMemory and the Abort.
 //
 // # Silence
 //
-// After 10 s of silence a call checks its upstream every second (clock.checkProgress). The call waits as
-// long as the engine makes progress, up to progress.Ceiling (15 minutes). If the upstream stalls,
-// the call moves to another upstream if the call can be moved and a slot is free (Mover). The call
-// fails if the upstream is down, or if the engine no longer has the request. The configured limits
-// first_event and idle apply regardless of the engine's progress.
+// After 10 s of silence, a call checks its upstream every second (checkProgress). The call waits as
+// long as the engine makes progress, but at most for progress.MaxSilence (15 minutes). If the
+// upstream stalls, the call moves to another upstream if the call can be moved and a slot is free
+// (Mover). The call fails if the upstream is down, or if the engine no longer has the request. The
+// configured limits first_event and idle apply regardless of the engine's progress.
 //
 // # Design
 //
 // A stream spends nearly all of its time waiting, so the memory of a waiting stream matters most.
-// An attempt takes a buffer from its pool when bytes arrive, and returns the buffer once the bytes
-// have been written (Rest). Doing so needs no extra system call.
+// An attempt gets a buffer from a pool when bytes arrive, and returns the buffer once the bytes
+// have been written (Reply.WaitForBytes). Doing so needs no extra system call.
 //
-// Engine responses have a memory limit (Memory), which is separate from that of request bodies.
-// Each call may use 64 KiB for its response without a reservation. Memory for a larger buffer is
-// reserved before the buffer is allocated. The reservation covers the bytes that have arrived
-// rather than the announced length. The bytes stay reserved until the buffer has been written or
-// collected. If no memory is left, the call fails with a 503, which does not count against the
-// upstream's health or breaker.
+// Engine responses have a memory budget (ReplyMemory), which is separate from the budget for
+// request bodies. Each call may use 64 KiB for its response without a reservation. Memory for a
+// larger buffer is reserved before the buffer is allocated. The reservation covers the bytes that
+// have arrived rather than the announced length. The bytes stay reserved until the buffer has been
+// written or collected. If no memory is left, the call fails with a 503, which does not count
+// against the upstream's health or breaker.
 //
 // The zero Attempt represents no attempt. An Attempt belongs to the goroutine of its call. Other
-// goroutines may call only Abort.End.
+// goroutines may call only Abort.Cancel.
 package attempt

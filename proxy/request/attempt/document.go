@@ -12,17 +12,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// sniffedResponse is the state for reading a response whose Content-Type does not match the requested
-// stream.
+// sniffedResponse is the state for reading a response whose Content-Type does not match the
+// requested stream.
 type sniffedResponse struct {
 	full      fullResponse
 	mediaType string
 }
 
-// sniffResponse handles a response whose Content-Type does not match the requested stream. The response
-// may be a stream, because some servers and proxies send streams as text/plain or without a
-// Content-Type. It may also be a complete answer, which document converts to a stream. Any other
-// response is an error. After http1.ErrNotYet, document may be called again.
+// sniffResponse handles a response whose Content-Type does not match the requested stream. The
+// response may be a stream, because some servers and proxies send streams as text/plain or without
+// a Content-Type. It may also be a complete answer, which sniffResponse converts to a stream. Any
+// other response is an error. After http1.ErrNotYet, sniffResponse may be called again.
 func (a *Attempt) sniffResponse(until time.Time) error {
 	r := &a.Reply
 	r.timeouts.readDeadline = instant.FromTime(until)
@@ -66,7 +66,7 @@ func (r *Reply) startEvents(first []byte, longest int) {
 	r.eventReader.Reset(peekedReader{r}, longest)
 }
 
-// peekedReader reads Reply.first and then the Reply.
+// peekedReader reads Reply.peekedBytes and then the Reply.
 type peekedReader struct{ *Reply }
 
 func (r peekedReader) Read(p []byte) (int, error) {
@@ -81,7 +81,7 @@ func (r peekedReader) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing until Read has returned all bytes of first.
+// Lend implements sse.Source. It lends nothing until Read has returned all peeked bytes.
 func (r peekedReader) Lend() []byte {
 	if len(r.peekedBytes) > 0 {
 		return nil

@@ -45,7 +45,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			out, err = r.appendStreamEnd(dst, to)
 			return out, true, err
 		case errors.Is(err, http1.ErrNotYet) && r.timeouts.isTailOverdue(), to.Finished() && isConnectionLost(err):
-			out, err = r.appendStreamEnd(dst, to) // all choices have finished
+			out, err = r.appendStreamEnd(dst, to) // only the end of the stream is missing
 			return out, true, err
 		default:
 			return dst, false, err
@@ -79,8 +79,8 @@ func isConnectionLost(err error) bool {
 	return errors.As(err, &f) && (f.Kind == http1.KindBadResponse || f.Kind == http1.KindUnreachable)
 }
 
-// appendEvent translates an event and appends the result. It reserves memory for the event before the
-// translation, and corrects the reservation afterwards.
+// appendEvent translates an event and appends the result. It reserves memory for the event before
+// the translation, and corrects the reservation afterwards.
 func (r *Reply) appendEvent(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.SetOutSize(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -95,9 +95,10 @@ func (r *Reply) appendEvent(dst []byte, ev sse.Event, to endpoint.Stream) ([]byt
 	return dst, r.memory.setStateSize(to.BufferedBytes())
 }
 
-// appendStreamEnd appends the end of a successful stream. In the Responses dialect, the end repeats the
-// answer four times: in the text, its part, its item and the response. If no memory is left for
-// these copies, finish appends nothing, so the caller can still end the stream with an error.
+// appendStreamEnd appends the end of a successful stream. In the Responses dialect, the end repeats
+// the answer four times: in the text, its part, its item and the response. If no memory is left for
+// these copies, appendStreamEnd appends nothing, so the caller can still end the stream with an
+// error.
 func (r *Reply) appendStreamEnd(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.SetOutSize(max(cap(dst), len(dst)+4*to.BufferedBytes())); err != nil {
 		return dst, err
@@ -109,9 +110,9 @@ func (r *Reply) appendStreamEnd(dst []byte, to endpoint.Stream) ([]byte, error) 
 	return dst, err
 }
 
-// deferError returns the error of an event that cannot be delivered. If the same pull has
-// appended earlier events, it delivers them first, and the next pull returns the error. The client
-// therefore gets the same events no matter how the bytes are split across reads.
+// deferError returns the error of an event that cannot be delivered. If the same pullStream call
+// has appended earlier events, deferError delivers them first, and the next call returns the error.
+// The client therefore gets the same events no matter how the bytes are split across reads.
 func (r *Reply) deferError(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.pendingErr = err
@@ -120,8 +121,8 @@ func (r *Reply) deferError(dst []byte, before int, err error) ([]byte, bool, err
 	return dst, false, err
 }
 
-// pullBinary is pull for a binary response. A response that is delimited only by the closing of its
-// connection never counts as complete.
+// pullBinary is pullStream for a binary response. If only the end of the connection delimits the
+// response, it never counts as complete.
 func (r *Reply) pullBinary(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, binaryChunkSize)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -141,7 +142,7 @@ func (r *Reply) pullBinary(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, endpoint.ErrNoAudio
 }
 
-// pullBinaryAsEvents is pull for a binary response if the client requested events.
+// pullBinaryAsEvents is pullStream for a binary response if the client requested events.
 func pullBinaryAsEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	for before := len(dst); len(dst) == before; {
 		if err := r.memory.SetOutSize(max(cap(dst), len(dst)+2*binaryChunkSize)); err != nil {
@@ -167,22 +168,24 @@ func pullBinaryAsEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, d
 	return dst, false, r.memory.SetOutSize(cap(dst))
 }
 
-// unsupportedFormatError wraps the error of an engine that cannot answer in the requested format. The engine is
-// not blamed, because otherwise one client's option could open its breaker for all clients.
+// unsupportedFormatError wraps the error of an engine that cannot answer in the requested format.
+// The engine is not blamed, because otherwise an option set by one client could open the engine's
+// breaker for all clients.
 type unsupportedFormatError struct{ error }
 
 // Unwrap returns the wrapped error.
 func (e unsupportedFormatError) Unwrap() error { return e.error }
 
-// pullFullAsStream is pull for a response that is not a stream even though the request asked for one. It
-// creates the stream from the response.
+// pullFullAsStream is pullStream for a response that is not a stream even though the request asked
+// for one. It creates the stream from the response.
 func (r *Reply) pullFullAsStream(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.full.ensureBuffer()
 	if err := r.full.readBody(r, nil); err != nil {
 		return dst, false, err
 	}
 	body := *r.full.body
-	// The size counts twice, because the last event may repeat the text of the delta.
+	// The size of the body is reserved twice, because the last event may repeat the text of the
+	// delta.
 	if err := r.memory.SetOutSize(len(dst) + 2*len(body)); err != nil {
 		return dst, false, err
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// unreservedBytes is how many response bytes a call may use without a reservation. minStateBytes is the
-	// minimum reservation for PartState, and minBufferBytes is the minimum size of a buffer that
-	// grows.
+	// unreservedBytes is how many response bytes a call may use without a reservation.
+	// minStateBytes is the minimum reservation for PartState, and minBufferBytes is the minimum
+	// size of a buffer that grows.
 	unreservedBytes = 64 << 10
 	minStateBytes   = 64 << 10
 	minBufferBytes  = 4 << 10
@@ -28,11 +28,11 @@ const (
 	partCount
 )
 
-// ReplyMemory counts the memory that the engine responses of one call use. If Budget is nil, the total
-// must not exceed the constant free.
+// ReplyMemory counts the memory that the engine responses of one call use. If Budget is nil, the
+// total must not exceed unreservedBytes.
 type ReplyMemory struct {
 	Budget *limit.Memory
-	// Bytes reserved by all responses of the key; nil if they are not counted.
+	// Bytes reserved by all responses to calls with the same key; nil if they are not counted.
 	Key       *atomic.Int64
 	partBytes [partCount]int64
 	held      int64
@@ -43,9 +43,9 @@ type ReplyMemory struct {
 // not count against the upstream's health.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// SetPartSize sets the size of a part to n bytes. If the part grows and the budget has too little memory
-// left, Hold returns an error and changes nothing. If the part shrinks, the difference counts as
-// garbage.
+// SetPartSize sets the size of a part to n bytes. If the part grows and the budget has too little
+// memory left, SetPartSize returns an error and changes nothing. If the part shrinks, the
+// difference counts as garbage.
 func (m *ReplyMemory) SetPartSize(part MemoryPart, n int) error {
 	held := m.held + int64(n) - m.partBytes[part]
 	if held > unreservedBytes || m.reserved > 0 {
@@ -63,8 +63,8 @@ func (m *ReplyMemory) SetPartSize(part MemoryPart, n int) error {
 	return nil
 }
 
-// keyShareDivisor limits the responses of one key to 1/2 of the budget, so that slow clients with one key
-// do not block other keys. A single response may exceed this limit.
+// keyShareDivisor limits the responses of one key to 1/2 of the budget, so that slow clients that
+// share a key do not block other keys. A single response may exceed this limit.
 const keyShareDivisor = 2
 
 func (m *ReplyMemory) reserve(n int64) bool {
@@ -76,7 +76,7 @@ func (m *ReplyMemory) reserve(n int64) bool {
 	return true
 }
 
-// addKeyBytes adds n to the bytes that the key has reserved and returns the sum. If Key is nil, it
+// addKeyBytes adds n to the bytes reserved for the key and returns the sum. If Key is nil, it
 // returns 0.
 func (m *ReplyMemory) addKeyBytes(n int64) (sum int64) {
 	if m.Key == nil {
@@ -85,8 +85,9 @@ func (m *ReplyMemory) addKeyBytes(n int64) (sum int64) {
 	return m.Key.Add(n)
 }
 
-// replaceBuffer is Hold for a part whose buffer is replaced by a buffer of n bytes. Both buffers exist
-// until the content of the old one has been copied. After that, the old buffer is garbage.
+// replaceBuffer is SetPartSize for a part whose buffer is replaced by a buffer of n bytes. Both
+// buffers exist until the content of the old one has been copied. After that, the old buffer is
+// garbage.
 func (m *ReplyMemory) replaceBuffer(part MemoryPart, n int) error {
 	old := m.partBytes[part]
 	if err := m.SetPartSize(part, int(old)+n); err != nil {
@@ -95,8 +96,8 @@ func (m *ReplyMemory) replaceBuffer(part MemoryPart, n int) error {
 	return m.SetPartSize(part, n)
 }
 
-// SetOutSize is Hold for PartOut, the buffer of n bytes for the client. Buffers of pooled size are not
-// counted.
+// SetOutSize is SetPartSize for PartOut, the buffer of n bytes for the client. Buffers of at most
+// MaxPooled bytes are not counted.
 func (m *ReplyMemory) SetOutSize(n int) error {
 	if n <= MaxPooled {
 		return nil
@@ -104,9 +105,9 @@ func (m *ReplyMemory) SetOutSize(n int) error {
 	return m.SetPartSize(PartOut, n)
 }
 
-// setStateSize is Hold for PartState with a size of n bytes. It reserves 50 % more, because a growing
-// buffer is larger than its content. The surplus also avoids a new reservation for each event of a
-// long text.
+// setStateSize is SetPartSize for PartState with a size of n bytes. It reserves 50 % more, because
+// a growing buffer is larger than its content. The surplus also avoids a new reservation for each
+// event of a long text.
 func (m *ReplyMemory) setStateSize(n int) error {
 	if n < minStateBytes/2 || int64(n) <= m.partBytes[PartState] {
 		return nil
@@ -115,8 +116,8 @@ func (m *ReplyMemory) setStateSize(n int) error {
 }
 
 // grow returns a copy of buf that has a larger capacity. It reserves the memory first. most is the
-// announced or the maximum size of the body. If most exceeds free, grow only doubles the buffer,
-// because the announced bytes may never arrive.
+// announced or the maximum size of the body. If most exceeds unreservedBytes, grow at most doubles
+// the buffer, because the announced bytes may never arrive.
 func (m *ReplyMemory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > unreservedBytes {
@@ -131,7 +132,7 @@ func (m *ReplyMemory) grow(buf []byte, most int) ([]byte, error) {
 // FreePart releases the memory of a part.
 func (m *ReplyMemory) FreePart(part MemoryPart) { _ = m.SetPartSize(part, 0) }
 
-// Release releases the memory of all parts. It may be called again.
+// Release releases the memory of all parts. It may be called more than once.
 func (m *ReplyMemory) Release() {
 	for p := range partCount {
 		m.FreePart(p)

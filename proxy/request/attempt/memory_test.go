@@ -9,10 +9,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestMemory checks random sequences of operations. The reservation in the budget must always equal
-// what the calls use beyond the free amount, and a rejected operation must change nothing. At the
-// end, all memory must have been released exactly once. The calls of one key may use at most half
-// of the budget, unless a single call uses more.
+// TestMemory checks random sequences of operations. The reserved bytes must always equal the bytes
+// that the calls use in excess of unreservedBytes per call. A rejected operation must change
+// nothing. At the end, all memory must have been released exactly once. The calls of one key may
+// use at most half of the budget, unless a single call uses more.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
@@ -49,8 +49,8 @@ func TestMemory(t *testing.T) {
 						t.Fatalf("refused, and %+v became %+v", before, *h)
 					}
 					*h = before
-					// Even a smaller buffer may be rejected, because both buffers exist for a
-					// while.
+					// Even a smaller buffer may be rejected, because the old and the new buffer
+					// exist together for a short time.
 					return h.SetPartSize(p, n)
 				}
 				return nil

@@ -25,12 +25,13 @@ func (a *Attempt) statusFailure() *failure.Failure {
 		status = 503
 	}
 	a.redactError(&e)
-	// Agents lower max_tokens by this number. If the number is missing, they need a dozen attempts.
+	// Agents lower max_tokens by this number. If the number is missing, they need a dozen attempts
+	// to find a limit that fits.
 	if e.ContextAtLeast {
 		e.ContextPrompt = max(e.ContextPrompt, min(a.params.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
-		// Agents parse both sizes from the message.
+		// Agents parse both sizes from the error message.
 		if longest := ContextLength(a.params.Model, a.params.Request.Limit(), a.target); longest > 0 {
 			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 		}
@@ -49,9 +50,9 @@ func (a *Attempt) statusFailure() *failure.Failure {
 	return f
 }
 
-// recordDoubt records a 4xx response if the engine rather than the request may be at fault. The request
-// is at fault if the engine's profile says so, if the prompt is too long, or if the request names
-// something that does not exist.
+// recordDoubt records a 4xx response if the engine may be at fault rather than the request. The
+// request is at fault if the engine's profile says so, if the prompt is too long, or if the request
+// names something that does not exist.
 func (a *Attempt) recordDoubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().IsClientFault(status, e.Type, e.Message)
@@ -63,8 +64,9 @@ func (a *Attempt) recordDoubt(f *failure.Failure, e *engineerror.Error, status i
 	})
 }
 
-// unexpectedTypeFailure returns the failure for a response that has the status 200 but is not the requested
-// stream. The response is either an engine error in another format, or of an unknown type.
+// unexpectedTypeFailure returns the failure for a response that has status 200 but is not the
+// requested stream. The response is either an engine error in another format or has an unknown
+// type.
 func (a *Attempt) unexpectedTypeFailure(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -74,8 +76,8 @@ func (a *Attempt) unexpectedTypeFailure(mediaType string, body []byte) *failure.
 	return failure.WrongContentType(endpoint.ErrWrongType)
 }
 
-// redactError replaces the engine's model name in an error with the client's model name, and removes the
-// engine's API key.
+// redactError replaces the engine's model name in an error with the client's model name, and
+// removes the engine's API key.
 func (a *Attempt) redactError(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

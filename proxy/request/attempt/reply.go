@@ -19,8 +19,8 @@ const (
 	maxEvent         = 8 << 20 // maximum size of one event; events from engines are smaller
 	maxErrorBody     = 8 << 20
 	errorReadTimeout = 5 * time.Second
-	// drainTimeout is short because only a chunk of five bytes follows [DONE], and nearly always
-	// it has already arrived.
+	// drainTimeout is short because only a chunk of five bytes follows [DONE], and nearly always it
+	// has already arrived.
 	drainTimeout = 20 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ var (
 	assemblerPool = sync.Pool{New: func() any { return new(answer.Assembler) }}
 )
 
-// Reply reads an engine's response and enforces the time limits of clock.
+// Reply reads an engine's response and enforces its time limits.
 type Reply struct {
 	x        *http1.Exchange
 	memory   *ReplyMemory
@@ -43,10 +43,11 @@ type Reply struct {
 
 	eventCount int
 	hasEnded   bool
-	pendingErr error // error after the last delivered event; the next pull returns it
+	pendingErr error // error to return after the last delivered event, at the next pull
 }
 
-// awaitHead waits for the response headers. When the given time passes, it returns http1.ErrNotYet.
+// awaitHead waits for the response headers. It returns http1.ErrNotYet if they have not arrived by
+// the given time.
 func (r *Reply) awaitHead(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.timeouts.nextWakeup()).Std())
@@ -65,8 +66,8 @@ func (r *Reply) awaitHead(until instant.Time) error {
 	}
 }
 
-// Read implements io.Reader for the event reader. It blocks until clock.until, or until judge
-// returns an error.
+// Read implements io.Reader for the event reader. It blocks until timeouts.readDeadline, or until
+// checkTimeouts returns an error.
 func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.timeouts.readDeadline, r.timeouts.nextWakeup())
@@ -95,7 +96,8 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// SpareBuffer returns a buffer that a step of Rest may use until it returns; see http1.Exchange.Room.
+// SpareBuffer returns a buffer that the step function of WaitForBytes may use until step returns;
+// see http1.Exchange.SpareBuffer.
 func (r *Reply) SpareBuffer() []byte { return r.x.SpareBuffer() }
 
 func (r *Reply) recordArrival() {
@@ -106,15 +108,16 @@ func (r *Reply) recordArrival() {
 // ReserveBuffer implements sse.Source.
 func (r *Reply) ReserveBuffer(n int) error { return r.memory.replaceBuffer(PartEvent, n) }
 
-// WouldBlock reports whether Pull would block.
+// WouldBlock reports whether PullStream would block.
 func (r *Reply) WouldBlock() bool {
 	return r.timeouts.headArrived && r.eventReader != nil && r.pendingErr == nil && !r.eventReader.HasEvent() && len(r.peekedBytes) == 0
 }
 
-// WaitForBytes waits until bytes for Pull arrive, the given time passes, or a failure occurs, which Pull
-// will return. The caller may call it only if Rests is true. While it waits, the attempt uses no
-// buffer, and the caller must not use one either. If step is not nil, Rest calls step when bytes
-// arrive, and continues to wait if step returns true; see http1.Exchange.Stay.
+// WaitForBytes waits until bytes for PullStream arrive, the given time passes, or a failure occurs.
+// PullStream returns the failure. The caller may call WaitForBytes only if WouldBlock is true.
+// While it waits, the attempt uses no buffer, and the caller must not use one either. If step is
+// not nil, WaitForBytes calls step when bytes arrive, and continues to wait if step returns true;
+// see http1.Exchange.StayInPoller.
 func (r *Reply) WaitForBytes(until instant.Time, step func() bool) {
 	r.pendingErr = r.eventReader.PrepareForWait()
 	for r.pendingErr == nil {
@@ -133,7 +136,8 @@ func (r *Reply) waitOrStay(until time.Time, step func() bool) bool {
 	return r.x.StayInPoller(until, func() bool { return step() && r.prepareNextWait() })
 }
 
-// prepareNextWait prepares the next wait of a stay. It returns false if the stay must end:
+// prepareNextWait prepares the reply to wait for more bytes in the poller. It returns false if the
+// call must leave the poller:
 //
 //   - an event is ready;
 //   - all choices have finished, so the engine has less time to send more;
@@ -167,15 +171,16 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.answerBegun, Ended: r.hasEnded, Events: r.eventCount, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// RecordClientBlocked records that the client blocked the relay of an answer from since to now. The engine
-// could not send during this time, so the time does not count against the engine's limits.
+// RecordClientBlocked records that the client blocked the relay of an answer from since to now. The
+// engine could not send during this time, so the time does not count against the engine's time
+// limits.
 func (r *Reply) RecordClientBlocked(since, now time.Time) {
 	r.timeouts.clientBlocked += now.Sub(since)
 	r.timeouts.readAt = instant.FromTime(now)
 	r.timeouts.stopWaiting()
 }
 
-// ArrivedEvents returns the number of events that have arrived, and when the last bytes did.
+// ArrivedEvents returns the number of events that have arrived, and when bytes last arrived.
 func (r *Reply) ArrivedEvents() (events int, at instant.Time) { return r.eventCount, r.timeouts.readAt }
 
 // Head returns the response headers, which must have arrived.
@@ -184,8 +189,8 @@ func (r *Reply) Head() endpoint.ReplyHead { return r.x }
 // IsUnread reports whether ReadFullResponse has not been called yet.
 func (r *Reply) IsUnread() bool { return r.full.body == nil }
 
-// readErrorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits for
-// at most errorReadTimeout. If the error quotes the request, readErrorBody shortens the quote.
+// readErrorBody reads the body of an engine's error. It reads at most maxErrorBody bytes, and waits
+// for at most errorReadTimeout. If the error quotes the request, readErrorBody shortens the quote.
 func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 	until := time.Now().Add(errorReadTimeout)
 	defer memory.FreePart(PartBody)
@@ -199,7 +204,7 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // the error is truncated if no memory is left
+		if err != nil { // if no memory is left, the error message is truncated
 			break
 		}
 		body = short.Append(body, piece[:n])
@@ -237,6 +242,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEOF reports whether err is the framed end of a response. A wrapped io.EOF has a different
-// meaning: it is the cause of a failure.
+// isEOF reports whether err is the framed end of a response. A wrapped io.EOF is different: it is
+// the cause of a failure.
 func isEOF(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -61,7 +61,7 @@ func TestReplies(t *testing.T) {
 		answer                  http.HandlerFunc
 		status                  int
 		has, hasNot             string
-		broken                  bool // whether the engine closes the connection prematurely
+		broken                  bool // whether the engine closes the connection too early
 		took                    time.Duration
 	}{
 		{name: "events in bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, splitBytes(firstEvent+secondEvent+finishEvent+done, 7)...), status: 200, has: `"day"`},
@@ -120,7 +120,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestSound checks small, large, complete and truncated audio, sent as bytes and as events.
+// TestSound checks small, large, complete and truncated audio. The engine sends the audio as bytes
+// and as events.
 func TestSound(t *testing.T) {
 	const yaml = `
 auth: none
@@ -164,8 +165,8 @@ models:
 	}
 }
 
-// TestPassedOn checks that a large complete answer reaches the client while it arrives, and ends
-// where the engine's response ends.
+// TestPassedOn checks that a large complete answer reaches the client while the answer is still
+// arriving, and that it ends where the engine's response ends.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none
@@ -240,8 +241,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext checks that the token limit is lowered to what remains after the prompt in the
-// model's context.
+// TestContext checks that the token limit is lowered to the part of the model's context that
+// remains after the prompt.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}

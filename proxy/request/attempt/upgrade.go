@@ -9,10 +9,11 @@ import (
 )
 
 // AwaitUpgrade waits for the response to the handshake u, which Send has written, and returns the
-// connection. ClassifyError converts the error. Abort.End and End close the connection.
+// connection. ClassifyError classifies the error. Abort.Cancel and End close the connection.
 func (a *Attempt) AwaitUpgrade(u *http1.Upgrade) (net.Conn, error) {
 	r := &a.Reply
-	r.timeouts.isStream = true // so that the limit for the first event applies
+	// Only streams have a limit for the first event.
+	r.timeouts.isStream = true
 	if err := r.awaitHead(0); err != nil {
 		return nil, err
 	}
@@ -23,14 +24,14 @@ func (a *Attempt) AwaitUpgrade(u *http1.Upgrade) (net.Conn, error) {
 	return r.x.UpgradedConn(u)
 }
 
-// UpgradeTimeouts returns the time limits of an upgraded connection. first applies to the first event, and
-// idle to silence while the engine owes an answer.
+// UpgradeTimeouts returns the time limits for an upgraded connection. first is the limit for the
+// first event. idle is the limit for silence while the engine has not completed an answer.
 func (a *Attempt) UpgradeTimeouts() (first, idle time.Duration) {
 	return a.Reply.timeouts.firstEventTimeout(), a.Reply.timeouts.idleTimeout()
 }
 
-// WrapConnError converts an error from an upgraded connection into an error that ClassifyError accepts. The
-// connection must not be used afterwards.
+// WrapConnError wraps an error from an upgraded connection so that ClassifyError can classify it.
+// The connection must not be used afterwards.
 func (a *Attempt) WrapConnError(err error) error { return a.Reply.x.ConvertFailure(err) }
 
 // RedactError removes the engine's API key and model name from an error, and returns the error.

@@ -9,20 +9,20 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge is the error of ReadFullResponse if the response needs a reservation and the caller can relay
-// it while it arrives.
+// ErrLarge is the error of ReadFullResponse for a response that needs a reservation and that the
+// caller can relay while it arrives.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutHeadroom is the number of bytes by which an answer buffer exceeds the completion, so that the
-// buffer rarely has to grow.
+// OutHeadroom is the number of bytes by which an answer buffer is larger than the completion, so
+// that the buffer rarely has to grow.
 const OutHeadroom = 1 << 10
 
 type fullResponse struct {
-	// Response bytes or the assembled completion; nil before the first read.
+	// The engine's response bytes or the assembled completion; nil before the first read.
 	body      *[]byte
-	assembler *answer.Assembler // assembles a stream if the client did not request a stream
+	assembler *answer.Assembler // assembles the engine's stream; nil if the response is not a stream
 }
 
 func (w *fullResponse) ensureBuffer() {
@@ -42,8 +42,8 @@ func (w *fullResponse) release() {
 	*w = fullResponse{}
 }
 
-// readBody reads the body of r. If to is not nil and the response can be relayed, read returns ErrLarge
-// once it has read more bytes than the constant free.
+// readBody reads the body of r. If to is not nil and the response can be relayed, readBody returns
+// ErrLarge once it has read unreservedBytes or more.
 func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
@@ -57,7 +57,7 @@ func (w *fullResponse) readBody(r *Reply, to endpoint.Unary) error {
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
-			if announced >= len(dst) { // the additional byte lets a read reach the end
+			if announced >= len(dst) { // the additional byte lets a read reach the end of the body
 				most = announced + 1
 			}
 			var err error
@@ -138,7 +138,7 @@ func (r *Reply) BeginPassthrough(dst []byte, to *endpoint.Passthrough) ([]byte, 
 	return out, err
 }
 
-// PullPassthrough is Attempt.Pull for the remaining bytes of a relayed response.
+// PullPassthrough is Attempt.PullStream for the remaining bytes of a relayed response.
 func (r *Reply) PullPassthrough(dst []byte, to *endpoint.Passthrough) (out []byte, done bool, err error) {
 	r.timeouts.readDeadline = 0
 	for before := len(dst); len(dst) == before; {

@@ -18,22 +18,24 @@ type Body struct {
 	reservation    Reservation
 	client         *[]byte // nil if there is no body or it was released
 	translated     *[]byte // nil if the body was not translated
-	clientReserved int64   // bytes of memory held for client
+	clientReserved int64   // bytes reserved for client
 	size           int64   // length of the body
 	clientWait     time.Duration
 }
 
-// Reset resets b to an empty body that reserves its memory from budget.
+// Reset empties b. The memory for its next bytes is reserved from budget.
 func (b *Body) Reset(budget *limit.Memory) { *b = Body{reservation: Reservation{budget: budget}} }
 
-// Source is the request whose body is read, together with the limits that apply to the client.
+// Source is the request from which a body is read, together with the limits that apply to the
+// client.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time
 	Limit   int64 // maximum length in bytes, both before and after decompression
 	Silence time.Duration
 	Rate    int64 // minimum rate of a large body in bytes per second; 0 means no minimum
-	// Bytes in incomplete bodies of the client's key; nil if they are not counted.
+	// Bytes in incomplete bodies of all requests with the client's key; nil if they are not
+	// counted.
 	Reading *atomic.Int64
 }
 
@@ -82,8 +84,8 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// readBytes reads n bytes, or all bytes until EOF if n is negative. It first reserves at most knownSizeReserve
-// bytes. The buffer then doubles as bytes arrive, up to n bytes.
+// readBytes reads n bytes, or all bytes until EOF if n is negative. It first reserves at most
+// knownSizeReserve bytes. As bytes arrive, the buffer doubles, up to n bytes.
 func (b *Body) readBytes(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, knownSizeReserve))
 	buf, room := (*b.client)[:0], cap(*b.client)
@@ -105,7 +107,7 @@ func (b *Body) readBytes(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// Setting a deadline costs more than a read, so the deadline is rarely moved.
+				// Setting a deadline costs more than a read, so the deadline is rarely changed.
 				if IsTooSlow(now.Sub(from.Start), int64(len(buf)), max(b.reservation.reserved, n), from.Rate) {
 					*b.client = buf
 					return slowClientError(nil)
@@ -141,7 +143,8 @@ func (b *Body) readBytes(src io.Reader, n int64, from *Source) *apierr.Error {
 }
 
 // growBuffer doubles the buffer for the client's bytes, which is full. If most is not negative, the
-// buffer grows to at most that size. If no memory is left, grow returns false and changes nothing.
+// buffer grows to at most that size. If no memory is left, growBuffer returns false and changes
+// nothing.
 func (b *Body) growBuffer(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -160,8 +163,9 @@ func (b *Body) growBuffer(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// IsTooSlow reports whether a JSON body arrives too slowly. after is the elapsed time, received the
-// number of bytes that have arrived, and held the number of reserved bytes. rate is Source.Rate.
+// IsTooSlow reports whether a JSON body arrives too slowly. after is the elapsed time, received is
+// the number of bytes that have arrived, and held is the number of reserved bytes. rate is
+// Source.Rate.
 func IsTooSlow(after time.Duration, received, held, rate int64) bool {
 	late := after - rateGrace
 	return late > 0 && received < int64(late.Seconds())*max(minBodyRate, min(held/int64(maxFillTime/time.Second), rate))
@@ -176,8 +180,8 @@ func (b *Body) ClientWait() time.Duration { return b.clientWait }
 // HasBytes reports whether the body has bytes to send to an engine.
 func (b *Body) HasBytes() bool { return b.client != nil || b.translated != nil }
 
-// ClientBytes returns the client's bytes after decompression. It returns nil if the body is empty or
-// DropClient was called.
+// ClientBytes returns the client's bytes after decompression. It returns nil if the body is empty
+// or DropClient was called.
 func (b *Body) ClientBytes() []byte { return derefBytes(b.client) }
 
 // Bytes returns the translation if there is one, otherwise the client's bytes.
@@ -195,13 +199,13 @@ func derefBytes(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationHeadroom is how many bytes a translation may be longer than the body before more memory is
-// reserved.
+// translationHeadroom is how many bytes a translation may exceed the length of the body before more
+// memory is reserved.
 const translationHeadroom = 1 << 10
 
-// Translate calls write, which appends the translation of the client's bytes. b then stores both.
-// Translate first reserves as many bytes as the client sent, and corrects the reservation after
-// write.
+// Translate calls write, which appends the translation of the client's bytes. b then stores both
+// the translation and the client's bytes. Translate first reserves as many bytes as the client
+// sent, and corrects the reservation after write returns.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientReserved = b.reservation.reserved
 	var n int64
@@ -229,8 +233,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// CopyFrom makes b a copy of the bytes that of would send to an engine. If there are no bytes or no
-// memory is left, Copy returns false and leaves b empty.
+// CopyFrom copies into b the bytes that the other body would send to an engine. If there are no
+// bytes or no memory is left, CopyFrom returns false and leaves b empty.
 func (b *Body) CopyFrom(of *Body) bool {
 	bytes := of.Bytes()
 	b.Reset(of.reservation.budget)
@@ -257,15 +261,15 @@ func (b *Body) DropClientIfTranslated() {
 }
 
 // Replace replaces the client's bytes and their translation with the n bytes that write appends.
-// write may read the old bytes. The results of Came and Waited do not change. If no memory is left,
-// Replace returns false and changes nothing.
+// write may read the old bytes. The results of Size and ClientWait do not change. If no memory is
+// left, Replace returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	if !b.reservation.Reserve(n) {
 		return false
 	}
 	replaced := newBuffer(n)
 	*replaced = write(*replaced)
-	b.reservation.reserved -= n // so that Release does not release the new bytes
+	b.reservation.reserved -= n // Release must not release the new bytes
 	b.Release()
 	b.reservation.reserved, b.clientReserved = n, 0
 	b.client = replaced

@@ -19,7 +19,7 @@ func TestTranslate(t *testing.T) {
 		fails   error
 		written bool
 		full    bool
-		held    int64 // bytes reserved afterwards in addition to the body
+		held    int64 // bytes reserved afterwards, not counting the reservation for the body
 	}{
 		{"no room", size + size/2, size, nil, false, true, 0},
 		{"room", 3 * size, size / 2, nil, true, false, size / 2},

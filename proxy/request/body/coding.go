@@ -45,9 +45,9 @@ func requestCoding(h *fasthttp.RequestHeader) contentCoding {
 }
 
 const (
-	// A body may expand to freeDecodedBytes bytes or to maxExpansionRatio times its compressed length,
-	// whichever is larger. Prompts expand about 10 times, and decompression bombs about 1,000
-	// times.
+	// A body may expand to freeDecodedBytes bytes or to maxExpansionRatio times its compressed
+	// length, whichever is larger. Prompts expand about 10 times, and decompression bombs about
+	// 1,000 times.
 	freeDecodedBytes  = 1 << 20
 	maxExpansionRatio = 100
 
@@ -56,12 +56,12 @@ const (
 	zstdWindow = 8 << 20
 )
 
-// decodeSlots limits how many bodies are decompressed at the same time. Each decompression occupies a
-// processor and uses at most one window of unreserved memory.
+// decodeSlots limits how many bodies are decompressed at the same time. Each decompression occupies
+// a CPU core and uses at most one window of unreserved memory.
 var decodeSlots = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decompress decompresses the client's bytes to at most limit bytes. It reserves memory as the buffer
-// grows.
+// decompress decompresses the client's bytes to at most limit bytes. It reserves memory as the
+// buffer grows.
 func (b *Body) decompress(c contentCoding, limit int64) *apierr.Error {
 	decodeSlots <- struct{}{}
 	defer func() { <-decodeSlots }()
@@ -121,7 +121,7 @@ var (
 )
 
 // newDecoder returns an io.Reader that decodes the encoded bytes. The caller must call done exactly
-// once to recycle the reader.
+// once to return the reader to its pool.
 func (c contentCoding) newDecoder(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == codingZstd {

@@ -32,7 +32,7 @@ func encode(t testing.TB, c contentCoding, text []byte) []byte {
 	return out.Bytes()
 }
 
-// decoded decodes a body. It returns status 200 and the text, or the error status and no text.
+// decoded decodes a body. It returns status 200 and the text, or only the error status.
 func decoded(t testing.TB, c contentCoding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
@@ -91,7 +91,7 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
-	var wide bytes.Buffer // the length is unknown, so the frame header states the window size
+	var wide bytes.Buffer // the length is unknown, so the frame header contains the window size
 	w, err := zstd.NewWriter(&wide, zstd.WithWindowSize(16<<20))
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestCopy checks that a copy does not share bytes with the original, and that its memory stays
-// reserved until the copy is released. If the original has a translation, the copy contains the
-// translation instead of the client's bytes.
+// TestCopy checks that a copy does not share bytes with the original body, and that the memory of
+// the copy stays reserved until the copy is released. If the original body has a translation, the
+// copy contains only the translation.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

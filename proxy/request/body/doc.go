@@ -1,11 +1,11 @@
 // Package body reads the bodies of requests.
 //
 // A JSON body (Body) is read completely before the call acquires a slot, because a slow client must
-// not occupy capacity. A form (Form) may be too large to be read completely. The edge reads it
-// until the model is known and 256 KiB have arrived, or until its end. It then sends the form to
-// the engine while the remaining bytes arrive. The engine gets a new form, which has a new boundary
-// and starts with the served model name. An engine therefore receives only bytes that the edge has
-// parsed.
+// not occupy capacity. A form (Form) may be too large to be read completely. The edge reads the
+// form until the model is known and 256 KiB have arrived, or until the form ends. It then sends the
+// form to the engine while the remaining bytes arrive. The engine gets a rewritten form, which has
+// a new boundary and starts with the served model name. An engine therefore receives only bytes
+// that the edge has parsed.
 //
 // # Limits
 //
@@ -14,14 +14,15 @@
 //
 // Each body has a size limit and a limit on the client's silence. A large or slow body must also
 // arrive at a minimum rate. The incomplete bodies of one key may use at most half of the budget, so
-// they do not block other keys. A single body may exceed this limit. Time that the engine needs to
-// read an upload does not count against the client.
+// they do not block other keys. A single body may exceed this limit. While the engine is slow to
+// read an upload, the client's time limits do not run.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). It is read completely before it is
 // decompressed, and the size limit also applies to the decompressed bytes.
 //
 // # Ownership
 //
-// A Body and a Form belong to the goroutine of one call. Announced and CheckHead run before the
-// call as well as during it, so that a request can be rejected before the client sends the body.
+// A Body and a Form belong to the goroutine of one call. AnnouncedLength and CheckHead are called
+// both before and during the call, so that a request can be rejected before the client sends the
+// body.
 package body

@@ -12,11 +12,10 @@ import (
 	"penstock/translate/apierr"
 )
 
-// ErrClientGone is the cause of the error if the client closed its side of the connection.
+// ErrClientGone is the cause of an error if the client closed its side of the connection.
 var ErrClientGone = errors.New("client gone")
 
-// CodeNoMemory is the error code for a body for which no memory is left. Engines do not return this
-// code.
+// CodeNoMemory is the error code if no memory is left for a body. Engines do not return this code.
 const CodeNoMemory = "no_body_memory"
 
 // MemoryFullError returns the 503 for a body when the memory is exhausted.
@@ -32,9 +31,9 @@ func slowClientError(cause error) *apierr.Error {
 	return e
 }
 
-// IncompleteError returns the error for a body that did not arrive completely. The client was too slow,
-// closed its side of the connection, or sent invalid framing. The error is sent in all three cases,
-// because a client that closed only its sending side can still read.
+// IncompleteError returns the error for a body that did not arrive completely. Either the client
+// was too slow, closed its side of the connection, or sent invalid framing. The error is sent in
+// all three cases, because a client that closed only its sending side can still read.
 func IncompleteError(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case IsTimeout(err):
@@ -45,8 +44,8 @@ func IncompleteError(conn net.Conn, err error) *apierr.Error {
 	return FramingError(err)
 }
 
-// TruncatedError returns the error for a client that closed its side of the connection before the end of the
-// body.
+// TruncatedError returns the error for a client that closed its side of the connection before the
+// end of the body.
 func TruncatedError() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")

@@ -47,8 +47,8 @@ func TestFillGrows(t *testing.T) {
 	}
 }
 
-// watchedReader reads a few bytes at a time. Before each read, it calls each with the number of bytes
-// read so far.
+// watchedReader reads a few bytes at a time. Before each read, it calls beforeRead with the number
+// of bytes read so far.
 type watchedReader struct {
 	io.Reader
 	read       int

@@ -13,27 +13,27 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// FormFields interprets the fields of a form for an endpoint. Form calls Text or File for each part
-// when the part arrives, and End at the end of the form. The errors are *apierr.Error.
+// FormFields interprets the fields of a form for an endpoint. When a part of the form arrives, Form
+// calls AddText or BeginFile. At the end of the form, it calls Finish. The errors are
+// *apierr.Error.
 type FormFields interface {
-	// AddText receives a text field and returns the name under which the field is forwarded. An empty
-	// name drops the field.
+	// AddText receives a text field and returns the name under which the field is forwarded. If the
+	// name is empty, the field is dropped.
 	AddText(name string, value []byte) (as string, err error)
-	// BeginFile is Text for a part that contains a file. Once the last byte of the file has arrived,
-	// Form calls EndFile with the length of the file.
+	// BeginFile is AddText for a part that contains a file. Once the last byte of the file has
+	// arrived, Form calls EndFile with the length of the file.
 	BeginFile(name string) (as string, err error)
 	EndFile(size int64) error
 	// Finish validates the form as a whole and returns the fields to add to it.
 	Finish() ([]forward.Field, error)
-	// Model returns the client's model name, or nil if that field has not arrived yet.
+	// Model returns the client's model name, or nil if the model field has not arrived yet.
 	Model() []byte
 }
 
-// Form rewrites a client's form for an engine while the form arrives. It stores the beginning of
-// the form, which is formWindow bytes long, or longer if the model is not known yet. As long as
-// only stored bytes have been sent, the call can move to another engine. After that, every read for
-// the engine reads from the client, so the client is never more than one buffer ahead of the
-// engine.
+// Form rewrites a client's form for an engine while the form arrives. It stores the first
+// formWindow bytes of the form, or more if the model is not known by then. As long as only stored
+// bytes have been sent, the call can move to another engine. After that, every read for the engine
+// reads from the client, so the edge is never more than one buffer ahead of the engine.
 type Form struct {
 	reservation Reservation
 	source      *pacedReader
@@ -43,20 +43,20 @@ type Form struct {
 
 	value       []byte
 	encoded     []byte // part headers and text fields for the engine
-	encodedRead int    // number of bytes in made that have been read
+	encodedRead int    // number of bytes in encoded that have been read
 	inFile      bool
 	fileBytes   int64 // bytes of the file so far
 	endWritten  bool  // whether the final boundary for the engine has been written
 	endRead     bool  // whether the client's final boundary has been read
 	isConsumed  bool  // whether the engine has received bytes that are not stored
 	stored      [][]byte
-	storedBytes int // number of bytes in stored
+	storedBytes int // total length of stored
 }
 
 const (
 	// formWindow is how many bytes of a form are read before the call acquires a slot. A slow
-	// client therefore does not occupy a slot while it sends these bytes. A form that fits into the
-	// window can be sent to another engine.
+	// client therefore does not occupy a slot while it sends these bytes. A form of at most
+	// formWindow bytes can be sent to another engine.
 	formWindow         = 256 << 10
 	maxTextField       = 64 << 10
 	maxPartHeaderBytes = 4 << 10 // maximum size of the part headers that the edge adds to a small form
@@ -89,8 +89,8 @@ func (f *Form) ReadWindow(contentType []byte) error {
 // IsFullyRead reports whether the client's form was read to its end.
 func (f *Form) IsFullyRead() bool { return f.endRead }
 
-// IsConsumed reports whether the form cannot be sent again because bytes that are not stored have been
-// sent.
+// IsConsumed reports whether the form cannot be sent again, because bytes that are not stored have
+// already been sent.
 func (f *Form) IsConsumed() bool { return f.isConsumed }
 
 // BytesRead returns how many bytes of the client's body were read.
@@ -130,7 +130,8 @@ func (f *Form) store() error {
 	return nil
 }
 
-// nextBuffer returns a buffer for the next bytes to store. It reserves the memory first.
+// nextBuffer returns a buffer for the next bytes to store. It reserves the memory before it
+// allocates a buffer.
 func (f *Form) nextBuffer() ([]byte, error) {
 	if n := len(f.stored); n > 0 {
 		if b := f.stored[n-1]; len(b) < cap(b) {
@@ -153,7 +154,7 @@ func (f *Form) nextBuffer() ([]byte, error) {
 	return f.stored[len(f.stored)-1][:size], nil
 }
 
-// readEncoded writes at least one byte, or returns io.EOF at the end.
+// readEncoded writes at least one byte to p, or returns io.EOF at the end of the form.
 func (f *Form) readEncoded(p []byte) (int, error) {
 	for {
 		switch {
@@ -210,8 +211,8 @@ func (f *Form) encodeNextPart() error {
 	return err
 }
 
-// isMedia reports whether the Content-Type of a part is that of a file. Some clients send a file
-// without a file name.
+// isMedia reports whether a part with this Content-Type is a file. Some clients send a file without
+// a file name.
 func isMedia(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
 		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
@@ -280,8 +281,8 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
 // EngineForm returns the engine's form with the served model name as the first field. If the whole
-// form is stored, EngineForm returns it in pieces. The length of the pieces is known, and they can
-// be sent again. Otherwise, EngineForm also returns a reader for the bytes after the pieces.
+// form is stored, EngineForm returns it in pieces, whose length is known and which can be sent
+// again. Otherwise, EngineForm returns a reader for the whole form.
 func (f *Form) EngineForm(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.stored...)
 	if f.endRead {
@@ -302,8 +303,8 @@ func (f *Form) Release() {
 	f.reservation.release(f.reservation.reserved)
 }
 
-// formReader reads the engine's form for one attempt: first the stored bytes, then bytes from the
-// client.
+// formReader reads the engine's form for one attempt. It reads the stored bytes first, then bytes
+// from the client.
 type formReader struct {
 	form   *Form
 	stored [][]byte // stored bytes that have not been read yet

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/audio"
 )
 
-// rewriter reads a client's form and writes the engine's form, without a call.
+// rewriter rewrites a client's form into the engine's form outside a call.
 type rewriter struct{ f *Form }
 
 func (r rewriter) Read(p []byte) (int, error) { return r.f.readEncoded(p) }
@@ -69,8 +69,8 @@ verbose_json
 	}
 }
 
-// FuzzForm checks that no form causes a panic, and that an engine receives all fields of the client
-// except the model.
+// FuzzForm checks that no form causes a panic, and that an engine receives all of the client's
+// fields except the model.
 func FuzzForm(f *testing.F) {
 	part := "--B\r\nContent-Disposition: form-data; name=\""
 	f.Add([]byte(part + "model\"\r\n\r\nm\r\n" + part + "file\"; filename=\"a\"\r\n\r\n\r\n--C\r\n" + part + "other\"\r\n\r\n\r\n--B--"))
@@ -125,8 +125,8 @@ func fields(t *testing.T, form, boundary string) (out [][2]string) {
 	}
 }
 
-// sendAtRate sends bytes at the given rate for the given time, and then stops. It returns how long the
-// read took and the status of the error that ended it.
+// sendAtRate sends bytes at the given rate for the given time, and then stops. It returns how long
+// the read took and the status of the error that ended it.
 func sendAtRate(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
 	synctest.Test(t, func(*testing.T) {
 		client, server := net.Pipe()

@@ -10,23 +10,23 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced is a request header. DropAnnouncedBody stores the announced length in it.
+// headerAnnounced is the request header in which DropAnnouncedBody stores the announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// DropAnnouncedBody removes the announced body from a request that will be rejected. The response can then be
-// sent immediately, and the connection closes after it. Announced still returns the original length
-// of the body.
+// DropAnnouncedBody removes the announced body from a request that will be rejected. The response
+// can then be sent immediately, and the connection is closed afterwards. AnnouncedLength still
+// returns the original length of the body.
 func DropAnnouncedBody(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// StripAnnouncedHeader removes headerAnnounced from a request, in case the client sent that header.
+// StripAnnouncedHeader removes headerAnnounced from a request, because a client may have sent it.
 func StripAnnouncedHeader(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
 
-// AnnouncedLength returns the announced length of the body, even after DropAnnouncedBody. It returns -1 for a
-// chunked body.
+// AnnouncedLength returns the announced length of the body, even after DropAnnouncedBody. It
+// returns -1 for a chunked body.
 func AnnouncedLength(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
@@ -72,9 +72,9 @@ func unsupportedCoding(accepted, text string) *apierr.Error {
 	return e
 }
 
-// isNonUTF8Unicode reports whether a media type has a Unicode charset other than UTF-8, such as utf-16.
-// JSON exchanged between systems must be UTF-8. All other charsets are accepted, because old
-// libraries name them by mistake and because they encode ASCII like UTF-8.
+// isNonUTF8Unicode reports whether a media type has a Unicode charset other than UTF-8, such as
+// utf-16. JSON exchanged between systems must be UTF-8. All other charsets are accepted, because
+// old libraries name them by mistake and because these charsets encode ASCII like UTF-8.
 func isNonUTF8Unicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {
@@ -100,16 +100,16 @@ func BareType(t []byte) []byte {
 	return t
 }
 
-// IsMediaType reports whether a media type, without its parameters, equals name, which must be in lower
-// case.
+// IsMediaType reports whether a media type equals name if its parameters are ignored. name must be
+// in lower case.
 func IsMediaType(t []byte, name string) bool {
 	return len(t) >= len(name) && httptoken.EqualFold(t[:len(name)], name) && len(BareType(t[len(name):])) == 0
 }
 
 const jsonType = "application/json"
 
-// IsJSON reports whether a media type, without its parameters, is application/json or ends in
-// +json.
+// IsJSON reports whether a media type is application/json or ends in +json. It ignores the
+// parameters.
 func IsJSON(t []byte) bool {
 	if IsMediaType(t, jsonType) {
 		return true

@@ -31,7 +31,6 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycleBuffer returns a buffer to its pool, unless the buffer is larger than maxPooledBuffer.
 func recycleBuffer(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
@@ -43,14 +42,14 @@ func recycleBuffer(buf *[]byte) {
 }
 
 // Reservation is the memory that one body has reserved from the budget for all bodies. While the
-// body is incomplete, its bytes count against the key. A Reservation belongs to one goroutine at a
-// time.
+// body is incomplete, its bytes count against the key. Only one goroutine at a time may use a
+// Reservation.
 type Reservation struct {
 	budget   *limit.Memory
 	reserved int64
 
 	keyIncomplete *atomic.Int64 // bytes in the key's incomplete bodies; nil if they are not counted
-	keyCounted    int64         // bytes that this body has added to reading
+	keyCounted    int64         // bytes that this body has added to keyIncomplete
 }
 
 // NewReservation returns an empty Reservation. reading counts the bytes in the key's incomplete
@@ -81,8 +80,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// growBuffer returns a copy of buf with twice the capacity. If no memory is left, it returns buf and
-// false.
+// growBuffer returns a copy of buf with twice the capacity. If no memory is left, it returns buf
+// and false.
 func (r *Reservation) growBuffer(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -91,9 +90,9 @@ func (r *Reservation) growBuffer(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// MarkBodyComplete must be called when the whole body has arrived. For a WebSocket message, it must be
-// called when the call for the message starts. The bytes stay reserved but no longer count against
-// the key.
+// MarkBodyComplete stops counting the bytes against the key, but they stay reserved. It must be
+// called when the whole body has arrived. For a WebSocket message, it must be called when the call
+// for the message starts.
 func (r *Reservation) MarkBodyComplete() {
 	r.uncountKey(r.keyCounted)
 	r.keyIncomplete = nil
@@ -114,8 +113,8 @@ func (r *Reservation) release(n int64) {
 	r.reserved -= n
 }
 
-// recycleBuffers recycles buffers and releases their n reserved bytes. If a buffer is too large for its
-// pool, its bytes count as garbage until the next garbage collection.
+// recycleBuffers recycles buffers and releases their n reserved bytes. If a buffer is too large for
+// its pool, its bytes count as garbage until the next garbage collection.
 func (r *Reservation) recycleBuffers(n int64, buffers ...**[]byte) {
 	huge := false
 	for _, buf := range buffers {
@@ -132,7 +131,7 @@ func (r *Reservation) recycleBuffers(n int64, buffers ...**[]byte) {
 	}
 }
 
-// ReleaseGarbage releases n bytes that are garbage until the next garbage collection.
+// ReleaseGarbage releases n bytes that stay in memory as garbage until the next garbage collection.
 func (r *Reservation) ReleaseGarbage(n int64) {
 	r.uncountKey(min(n, r.keyCounted))
 	r.budget.ReleaseGarbage(n)

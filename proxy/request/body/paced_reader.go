@@ -23,7 +23,7 @@ type pacedReader struct {
 	minRate    int64 // in bytes per second; 0 means no minimum
 
 	deadlineSetAt time.Time
-	// Whether the deadline is the end of the rate window rather than the end of the permitted
+	// Whether the deadline is the end of the rate window. Otherwise, it is the end of the permitted
 	// silence.
 	deadlineIsRate bool
 	windowWait     time.Duration
@@ -75,9 +75,9 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 
 func (s *pacedReader) windowQuota() int64 { return s.minRate * int64(rateWindow/time.Second) }
 
-// setDeadline sets the read deadline to the end of the permitted silence. If too few bytes have arrived in
-// the rate window and the window ends earlier, the deadline is the end of the window. The deadline
-// is rarely moved, because setting it costs more than a read.
+// setDeadline sets the read deadline to the end of the permitted silence. If too few bytes have
+// arrived in the rate window and the window ends earlier, the deadline is the end of the window.
+// The deadline is rarely changed, because setting it costs more than a read.
 func (s *pacedReader) setDeadline(now time.Time) {
 	tight := s.windowBytes < s.windowQuota() && rateWindow-s.windowWait < s.maxSilence
 	if tight == s.deadlineIsRate && now.Sub(s.deadlineSetAt) < min(time.Second, s.maxSilence/8) {

@@ -12,10 +12,10 @@ import (
 	"penstock/translate/apierr"
 )
 
-// callLimits contains the key of a call and what the key limits have reserved for the call.
+// callLimits contains the key of a call and what the call has reserved from the key's limits.
 type callLimits struct {
 	key         *auth.Key         // nil if no key is required
-	keyLimits   *limit.Key        // nil without a key
+	keyLimits   *limit.Key        // nil if no key is required
 	reservation limit.Reservation // a slot of the key's concurrency limit, and estimated tokens
 }
 
@@ -43,8 +43,8 @@ func ChargeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.E
 	return nil
 }
 
-// CountWaiting counts a WebSocket message that waits to become a call. It returns an error if the
-// key has too many waiting messages. If CountWaiting returns a key, the caller must later call
+// CountWaiting counts a WebSocket message that is waiting to become a call. It returns an error if
+// the key has too many waiting messages. If CountWaiting returns a key, the caller must later call
 // StopWaiting on that key.
 func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
@@ -57,8 +57,8 @@ func CountWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Erro
 	return limits, nil
 }
 
-// IncompleteBodyCounter returns the counter of bytes in the key's incomplete bodies, or nil if these bytes are
-// not counted.
+// IncompleteBodyCounter returns the counter of bytes in the key's incomplete bodies, or nil if
+// these bytes are not counted.
 func IncompleteBodyCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharedLimits(s, key); limits != nil {
 		return limits.IncompleteBodyCounter()
@@ -75,8 +75,8 @@ func ConversationCounter(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// sharedLimits returns the limits of a key that shares the memory budgets with other keys. It returns
-// nil if no other key exists, or if a reload removed the key.
+// sharedLimits returns the limits of a key that shares the memory budgets with other keys. It
+// returns nil if no other key exists, or if a reload removed the key.
 func sharedLimits(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -137,12 +137,11 @@ var groupLabels = func() map[string]string {
 
 // Every answer reports the remaining requests and tokens per minute of the key or its group, so
 // that clients can slow down before a request is rejected. The headers have OpenAI's names. Answers
-// in the Messages dialect also contain these values under Anthropic's header names, which
-// Anthropic's clients read. A limit that is not set has no header. The names are in fasthttp's
-// canonical form.
+// in the Messages dialect also contain these values under the header names that Anthropic's clients
+// read. A limit that is not set has no header. The names are in fasthttp's canonical form.
 
-// rateLimitHeaders contains the header lines for one limit, each without its value. Every string begins
-// with the line break that ends the previous line.
+// rateLimitHeaders contains the three header lines for one limit, each without its value. Every
+// string begins with the line break that ends the previous line.
 type rateLimitHeaders struct{ limit, remaining, reset string }
 
 var (
@@ -157,9 +156,9 @@ func newRateLimitHeaders(prefix, limit, remaining, reset string) rateLimitHeader
 	return rateLimitHeaders{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
 }
 
-// appendRateLimits appends header lines with the levels of a key's limits after the call with the
-// reservation r. used is the number of tokens that the call used. If r is nil, used is not known
-// yet. If inAnthropic is true, appendRateLimits also appends the lines with Anthropic's header names.
+// appendRateLimits appends header lines with the levels of a key's limits after the call that
+// reserved r. used is the number of tokens that the call used. If r is nil, used is not known yet.
+// If inAnthropic is true, appendRateLimits also appends the lines with Anthropic's header names.
 func appendRateLimits(
 	dst []byte, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) []byte {

@@ -25,7 +25,7 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateLinesAllocateNothing checks that writing the rate limit headers does not allocate, for
+// TestRateLinesAllocateNothing checks that writing the rate limit headers does not allocate for
 // keys with and without limits.
 func TestRateLinesAllocateNothing(t *testing.T) {
 	now := time.Now()

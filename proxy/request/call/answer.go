@@ -63,8 +63,8 @@ func (c *Call) setHeaders() {
 	}
 }
 
-// appendHeaderLines appends the header lines common to all answers, without the line break after the last
-// line.
+// appendHeaderLines appends the header lines common to all answers, without the line break after
+// the last line.
 func (c *Call) appendHeaderLines(dst []byte) []byte {
 	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
 	if l := c.limits.keyLimits; l != nil && l.HasRateLimit() {
@@ -136,8 +136,8 @@ func (c *Call) logUpstreamFailure(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// answerBuffered responds with body, which is stored in buf. It copies the body and recycles buf. The
-// body fits into a socket buffer, so the call does not wait for its delivery.
+// answerBuffered responds with body, which is stored in buf. It copies the body and recycles buf.
+// The body fits into a socket buffer, so the call does not wait until the client has received it.
 func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
@@ -150,10 +150,10 @@ func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	attempt.RecycleBuffer(buf)
 }
 
-// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body.
-// The body starts at offset chunkPrefixLen in out. The engine is already free. The call ends once the
-// client has received the body or has disconnected. Until then, the call keeps the key's
-// concurrency slot and the body's memory.
+// answerLarge responds with a body that is too large for a socket buffer. A relay writes the body,
+// which starts at offset chunkPrefixLen in out. The engine is already free. The call ends once the
+// client has received the body or has disconnected. Until then, the call occupies the key's
+// concurrency slot, and the body's memory stays reserved.
 func (c *Call) answerLarge(out *[]byte, mediaType string) {
 	c.releaseRequest()
 	c.times.endAt = time.Time{} // the call has not ended yet
@@ -163,7 +163,7 @@ func (c *Call) answerLarge(out *[]byte, mediaType string) {
 	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkPrefixLen)
 }
 
-// setCommittedHeaders sets the headers of a committed answer.
+// setCommittedHeaders marks the answer as committed and sets its headers.
 func (c *Call) setCommittedHeaders(mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Committed = true

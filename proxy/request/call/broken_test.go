@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestBrokenStreamsEnd checks streams whose engine dies, or ends its reply as if it were complete.
-// It tries every point of the stream, with and without resuming. The client must get exactly one
+// TestBrokenStreamsEnd checks streams whose engine dies or ends the stream too early. The stream
+// breaks after any number of events, with and without resuming. The client must get exactly one
 // event that ends the stream in the client's dialect.
 func TestBrokenStreamsEnd(t *testing.T) {
 	const head = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
@@ -34,7 +34,7 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	for _, tt := range tests {
 		for _, more := range []string{"", "    retry: {resume: 1}\n"} {
 			for i := range 2 * (len(all) + 1) {
-				// If aborted is false, the engine ends the reply cleanly.
+				// If aborted is false, the engine ends the stream cleanly.
 				n, aborted := i/2, i%2 == 0
 				t.Run(fmt.Sprintf("%s/resume %t/%d, aborted %t", tt.path, more != "", n, aborted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

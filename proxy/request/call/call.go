@@ -20,8 +20,8 @@ import (
 
 // Call is the state of one client request, from the start of the handler until the last byte of the
 // response is written. It belongs to the goroutine of the connection. Other goroutines may call
-// only OnDisconnect, Drain and Revoke. Calls are pooled, so a reference must not be used after
-// finish.
+// only OnDisconnect, CancelForShutdown and CancelIfRevoked. Calls are pooled, so a reference must
+// not be used after finish.
 type Call struct {
 	services     *Services
 	ep           *endpoint.Endpoint
@@ -78,7 +78,7 @@ func (c *Call) OnDisconnect() { c.abort.Cancel(failure.ErrClientGone) }
 // CancelForShutdown cancels the call because the edge is shutting down.
 func (c *Call) CancelForShutdown() { c.abort.Cancel(failure.ErrShuttingDown) }
 
-// CancelIfRevoked cancels the call if its key is no longer in the ring keys (see auth.Ring.Holds).
+// CancelIfRevoked cancels the call if keys no longer contains its key (see auth.Ring.MayContinue).
 func (c *Call) CancelIfRevoked(keys *auth.Ring) {
 	if key := c.limits.key; key != nil && !keys.MayContinue(key, time.Now()) {
 		c.abort.Cancel(failure.ErrRevoked)
@@ -97,22 +97,23 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attemptCount returns the number of attempts for the log. A failed dial counts even though no request
-// was sent. If a request was sent again because its connection was closed, that counts as another
-// attempt at the same engine.
+// attemptCount returns the number of attempts for the log. A failed dial counts even though no
+// request was sent. If a request was sent again because a reused connection was closed, the second
+// request counts as another attempt at the same engine.
 func (c *Call) attemptCount() int {
 	return max(c.attempt.SendCount()+c.attemptState.countRequests, c.attemptState.targetCount)
 }
 
-// learnAcceptedChange learns from an answer that the engine accepts the changed request.
+// learnAcceptedChange calls learnNeededChange if the engine has answered, because the engine then
+// accepted the changed request.
 func (c *Call) learnAcceptedChange() {
 	if c.record.TTFT > 0 {
 		c.learnNeededChange()
 	}
 }
 
-// clearPoison clears the suspicion that the body kills engines. It has an effect once another
-// engine has answered the request.
+// clearPoison clears the suspicion that the body kills engines, if an engine has answered the
+// request.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.fingerprint.clearSuspicion()
@@ -140,8 +141,8 @@ func (c *Call) finish() {
 	}
 }
 
-// releaseAndReport does the work of finish except recycling. whole is false after a panic, because the call must
-// not be reused then.
+// releaseAndReport does all work of finish except returning the call to the pool. whole is false
+// after a panic, because the call must not be reused then.
 func (c *Call) releaseAndReport() (whole bool) {
 	g := c.services.Guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -166,8 +167,9 @@ func (c *Call) release() {
 	defer c.tokens.learnBytesPerToken(c.attemptState.upstream)
 	defer c.learnAcceptedChange()
 	defer c.attemptState.leaveQueue()
-	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is open here only after a panic
-	// The client may have disconnected before the call moved to the new slot.
+	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is still open only after a panic
+	// The client may have disconnected after the call acquired a new slot and before it moved
+	// there.
 	if n := c.attemptState.takeReservedSlot(); n.lease != nil {
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
@@ -210,7 +212,8 @@ func (c *Call) recordFailedAttempt(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the tokens used by the call to its key and its turn, no matter how the call ended.
+// charge charges the tokens used by the call to its key and to the key's turn, no matter how the
+// call ended.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // counting tokens is free
 		c.tokens.estimateUsage(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attemptCount() > 0)

@@ -21,9 +21,9 @@ type requestChange struct {
 	refused endpoint.RejectedParts // parts to remove from the request
 }
 
-// chooseChange chooses a change after which the engine may accept the rejected request. It decides
-// by the engine's error and the sent request. ok is false if no change helps. A change does one of
-// the following:
+// chooseChange chooses a change after which the engine may accept the rejected request. The choice
+// depends on the engine's error and the sent request. ok is false if no change helps. A change does
+// one of the following:
 //
 //   - It lowers the token limit.
 //   - It joins consecutive turns of the same role.
@@ -40,8 +40,8 @@ func chooseChange(why *failure.Failure, sent endpoint.SentParts) (c requestChang
 	return c, ok
 }
 
-// hasAcceptedChange reports whether an engine that rejected the changed request nevertheless accepted the
-// change. The change counts as accepted if the new error is about another subject.
+// hasAcceptedChange reports whether an engine that rejected a changed request accepted the change
+// itself. It did if the new error is about another subject.
 func hasAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.RejectedParts{}):
@@ -57,8 +57,8 @@ func hasAcceptedChange(changed endpoint.RejectedParts, why *failure.Failure) boo
 // A changed request goes to the engine that rejected the original request. Sending it does not
 // count as a retry or use the retry budget, and the client does not notice.
 
-// recordRejection records what a rejection says about the request: how long its prompt is, and
-// whether the engine accepted an earlier change.
+// recordRejection stores what a rejection reveals: how long the prompt is, and whether the engine
+// accepted an earlier change.
 func (c *Call) recordRejection(f *failure.Failure) {
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
 		return
@@ -71,7 +71,7 @@ func (c *Call) recordRejection(f *failure.Failure) {
 	}
 }
 
-// findChange returns the change after which the current engine may accept the request.
+// findChange returns a change after which the current engine may accept the request.
 func (c *Call) findChange(f *failure.Failure) (requestChange, bool) {
 	target := c.attempt.Target()
 	if target == nil {
@@ -95,8 +95,8 @@ func (c *Call) applyChange(changed requestChange) {
 	c.attemptState.pendingChanges = changed.refused
 }
 
-// endpointTarget returns the endpoint.Target of an attempt, including the changes that the engine is
-// known to need.
+// endpointTarget returns the endpoint.Target of an attempt, including the changes that the engine
+// is known to need.
 func (c *Call) endpointTarget(up *upstreams.Upstream, target *routing.Target) endpoint.Target {
 	m := c.config.model
 	to := endpoint.Target{
@@ -110,8 +110,8 @@ func (c *Call) endpointTarget(up *upstreams.Upstream, target *routing.Target) en
 	return to
 }
 
-// learnNeededChange stores that the engine accepts the changed request, so that later requests to the
-// engine are changed before they are sent.
+// learnNeededChange stores which changes the engine needs, so that later requests to the engine are
+// changed before they are sent.
 func (c *Call) learnNeededChange() {
 	changed, target := c.attemptState.pendingChanges, c.attempt.Target()
 	if changed == (endpoint.RejectedParts{}) || target == nil {
@@ -131,8 +131,8 @@ func (c *Call) learnNeededChange() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals stores, by engine and model, which parts of requests engines reject. Entries expire,
-// because an operator may fix the template. A refusals may be used by multiple goroutines.
+// refusals stores which parts of requests each engine rejects for each model. Entries expire,
+// because an operator may fix the template. Multiple goroutines may use a refusals.
 type refusals struct {
 	mu      sync.Mutex
 	entries atomic.Pointer[map[refusalKey]refusal] // copied on write
@@ -151,8 +151,8 @@ type refusal struct {
 // refusalTTL is how long a refusal is stored. Learning the refusal again costs one request.
 const refusalTTL = time.Hour
 
-// lookup returns the parts of a request that an engine is known to reject for a model. If no refusals
-// are known at all, of costs one atomic load.
+// lookup returns the parts of a request that an engine is known to reject for a model. If no
+// refusals are known at all, lookup costs one atomic load.
 func (r *refusals) lookup(key refusalKey, now time.Time) endpoint.RejectedParts {
 	known := r.entries.Load()
 	if known == nil {

@@ -11,8 +11,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// refusalOf returns an engine's refusal about the given subject. If o contains sizes, the refusal
-// is about the context length.
+// refusalOf returns an engine's refusal about the given subject. If o contains token counts, the
+// refusal is about the context length.
 func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
 	if o.HasSizes() {
@@ -66,7 +66,7 @@ func TestTookChange(t *testing.T) {
 		{endpoint.RejectedParts{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
 		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
-		// The message may only quote the request.
+		// SubjectOther does not count, because the refusal may only be quoting the request.
 		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false},
 		{effort, refusalOf(0, overflow), true},
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
@@ -101,7 +101,7 @@ func TestRefusals(t *testing.T) {
 	check(b, time.Minute, turns)
 	check(refusalKey{"b", "m"}, 0, endpoint.RejectedParts{})
 	check(b, time.Hour, endpoint.RejectedParts{})
-	check(a, time.Hour, high.Union(turns)) // its refusal was added again one minute later
+	check(a, time.Hour, high.Union(turns)) // the refusal of a was added again one minute later
 	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.entries.Load()) != 1 {
 		t.Errorf("what was forgotten is kept: %v", *r.entries.Load())
 	}

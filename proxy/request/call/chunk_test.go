@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/request/attempt"
 )
 
-// TestKeepUnsent checks that unsent bytes are copied only out of a small buffer, which may be used
-// again, because a copy of a large one would not count against limits.reply_memory.
+// TestKeepUnsent checks that unsent bytes are copied only if their buffer is small, because a small
+// buffer may be reused. A copy of a large buffer would not count against limits.reply_memory.
 func TestKeepUnsent(t *testing.T) {
 	for size, copied := range map[int]bool{100: true, attempt.MaxPooled: true, attempt.MaxPooled + 1: false, 8 << 20: false} {
 		b := make([]byte, size)
@@ -20,8 +20,8 @@ func TestKeepUnsent(t *testing.T) {
 	}
 }
 
-// TestSizeLine checks that the size line is right-aligned in the space reserved for it, for small
-// and large chunks.
+// TestSizeLine checks that the size line of a chunk is right-aligned in the space reserved for it,
+// for small and large chunks.
 func TestSizeLine(t *testing.T) {
 	sizes := []int{1, 9, 10, 15, 16, 255, 256, 65535, 65536, 1<<31 - 1}
 	for range 100 {

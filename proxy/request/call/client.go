@@ -80,9 +80,9 @@ func (cl *client) closeAfterResponse() {
 	}
 }
 
-// closeAfterTrailers closes the connection after the response if the chunked body had trailers. fasthttp
-// accepts trailer names that other parsers reject, so it might parse the bytes after the trailers
-// as a request.
+// closeAfterTrailers closes the connection after the response if the chunked body had trailers.
+// fasthttp accepts trailer names that other parsers reject, so it might parse the bytes after the
+// trailers as a request.
 func (cl *client) closeAfterTrailers() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()

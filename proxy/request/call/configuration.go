@@ -6,8 +6,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is the snapshot used by a call. It is the snapshot at the start of the call, or a
-// newer one.
+// configuration is the snapshot used by a call. The call starts with the snapshot that is current
+// at that time, and may move to a newer one.
 type configuration struct {
 	startVersion *snapshot.ConfigVersion
 	snapshot     *snapshot.Snapshot
@@ -19,8 +19,8 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 	c.startVersion.BeginCall()
 }
 
-// adoptSnapshot moves the call to the newest snapshot. It returns false if the call already uses that
-// snapshot, or if that snapshot does not contain the call's model.
+// adoptSnapshot moves the call to the newest snapshot. It returns false if the call already uses
+// the newest snapshot, or if the newest snapshot does not contain the call's model.
 func (c *configuration) adoptSnapshot(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false

@@ -12,11 +12,11 @@ import (
 	"penstock/translate/chat"
 )
 
-// sessionHash returns a hash of the session in the request headers, or 0 if the headers contain
-// none. If the request has more than one session header, the narrowest session counts. From the
+// sessionHash returns a hash of the session in the request headers, or 0 if there is no session
+// header. If the request has more than one session header, the narrowest session counts. From the
 // narrowest session to the widest, the headers are those of Claude Code, Codex (new spelling, old
 // spelling, thread), opencode, and other agents and proxies. The headers are read in one pass,
-// because a lookup of each name would cost more than the pick.
+// because a lookup of each name would cost more than picking the engine.
 func sessionHash(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8
@@ -48,10 +48,10 @@ func sessionHash(h *fasthttp.RequestHeader) uint64 {
 	return chat.SessionHash(name)
 }
 
-// conversation contains the properties by which routing recognizes the conversation of a call.
+// conversation contains the values by which routing recognizes the conversation of a call.
 type conversation struct {
 	hashes      []uint64
-	prefixBytes int    // number of prompt bytes that prefix covers
+	prefixBytes int    // number of prompt bytes that hashes covers
 	armNumber   uint64 // selects the arms; 0 if not computed yet
 	session     chat.Session
 	sessionRead bool // whether session is set
@@ -71,7 +71,8 @@ func (c *Call) session() chat.Session {
 	return t.session
 }
 
-// armSelector returns the number that selects the arms of a call.
+// armSelector returns the number that selects the arms of a call. All calls of a conversation get
+// the same number.
 func (t *conversation) armSelector(key string, r endpoint.Request) uint64 {
 	if t.armNumber == 0 {
 		begin := chat.ConversationPrefix(r.Chat())

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestCopies checks that a copy contains the bytes that the client sent and received. The answer
-// may be complete, a stream or an error, and the client may disconnect. The call must not be copied
-// if the hook does not name its model.
+// TestCopies checks that a copy contains the bytes that the client sent and received. It covers
+// complete answers, streams, errors and clients that disconnect. A call must not be copied if the
+// hook does not name its model.
 func TestCopies(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {

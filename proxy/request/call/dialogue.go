@@ -22,7 +22,7 @@ import (
 // Dialogue is a call that exchanges messages with its engine in both directions, in a session of
 // endpoint.Realtime. From Services.OpenDialogue to End, a dialogue occupies an engine slot and a
 // slot of its key's concurrency limit, and the status page lists it. A Dialogue belongs to one
-// goroutine at a time. Any goroutine may call Spend and Received, but no other method.
+// goroutine at a time. Any goroutine may call MarkAudioSent and AddBytesIn, but no other method.
 type Dialogue struct {
 	call      *Call
 	codec     *endpoint.RealtimeSession
@@ -38,15 +38,15 @@ type Engine struct {
 	Profile     *engine.Profile
 	Served      string        // model name at the engine
 	Model       string        // model name for the client
-	First, Idle time.Duration // see attempt.Limits
-	Quiet       time.Duration // configured limit of silence; 0 means no limit
+	First, Idle time.Duration // see attempt.Attempt.UpgradeTimeouts
+	Quiet       time.Duration // configured idle timeout; 0 means no limit
 	Total       time.Duration // configured limit of a call; 0 means no limit
 }
 
 // OpenDialogue runs the steps of a call until an engine has accepted a connection and meet has
-// exchanged the first messages with that engine. If meet returns an error, the call continues at
-// another engine. That error must come from the connection or be a *failure.Failure. If the call
-// fails, OpenDialogue returns nil, and ctx contains the response.
+// exchanged the first messages with that engine. If meet returns an error, the call is sent to
+// another engine. The error must come from the connection or be a *failure.Failure. If the call
+// fails, OpenDialogue returns nil and stores the response in ctx.
 func (s *Services) OpenDialogue(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
 	c := s.beginCall(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
@@ -75,8 +75,8 @@ func (d *Dialogue) open() *failure.Failure {
 	return d.connect(c.sendFirst(c.times.stepStart))
 }
 
-// connect completes the handshake with the engine to which the call was sent. If that fails, it
-// tries the next engine.
+// connect completes the handshake with the engine to which the call was sent. If the handshake
+// fails, it tries the next engine.
 func (d *Dialogue) connect(result sendResult, f *failure.Failure) *failure.Failure {
 	for result == resultSent {
 		if f = d.handshake(); f == nil {
@@ -100,7 +100,7 @@ func (d *Dialogue) handshake() *failure.Failure {
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
 		First: first, Idle: idle, Quiet: m.Clocks.Idle.D(), Total: m.Clocks.Total.D(),
 	}
-	// If this fails, the connection is closed, and the next read reports the error.
+	// If SetDeadline fails, the connection is closed, and the next read returns the error.
 	_ = conn.SetDeadline(time.Now().Add(first))
 	if err := d.onConnect(e); err != nil {
 		return d.classifyError(err)
@@ -123,13 +123,14 @@ func (d *Dialogue) classifyError(err error) *failure.Failure {
 	return a.ClassifyError(err)
 }
 
-// Reconnect ends the attempt after err. err must come from the connection or be a *failure.Failure. If
-// no audio has been sent, Lost connects to another engine, calls meet, and returns nil. Otherwise,
-// it returns an error for the client, and the caller must call End. The connection must not be used
-// while Lost runs.
+// Reconnect ends the attempt after err, which must come from the connection or be a
+// *failure.Failure. If no audio has been sent, Reconnect connects to another engine, calls
+// onConnect, and returns nil. Otherwise, it returns an error for the client, and the caller must
+// call End. The connection must not be used while Reconnect runs.
 func (d *Dialogue) Reconnect(err error) *apierr.Error {
 	f := d.classifyError(err)
-	// Otherwise, the call would send keep-alives while it waits for a slot.
+	// A call whose record says that it is streaming would send keep-alives while it waits for a
+	// slot.
 	d.call.record.Stream = false
 	if f = d.connect(d.call.retryAfterFailure(f)); f == nil {
 		return nil
@@ -149,8 +150,8 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	return c.ep.Dialect.ConvertError(f.API)
 }
 
-// MarkAudioSent records that audio was sent to the engine. The edge does not store audio, so no other
-// engine can take over.
+// MarkAudioSent records that audio was sent to the engine. The edge does not store audio, so no
+// other engine can take over.
 func (d *Dialogue) MarkAudioSent() { d.codec.MarkAudioSent() }
 
 // AddBytesIn adds n to the number of bytes in the client's messages.
@@ -159,8 +160,8 @@ func (d *Dialogue) AddBytesIn(n int64) { d.codec.AddBytesIn(n) }
 // AddBytesOut adds n to the number of bytes in events for the client.
 func (d *Dialogue) AddBytesOut(n int64) { d.call.record.BytesOut += n }
 
-// ChargeTokens adds the tokens that the engine counted for one transcript, and charges the key immediately.
-// It returns an error once the key has exceeded a limit.
+// ChargeTokens adds the tokens that the engine counted for one transcript, and charges the key
+// immediately. It returns an error once the key has exceeded a limit.
 func (d *Dialogue) ChargeTokens(prompt, completion int) *apierr.Error {
 	c := d.call
 	u := &c.tokens.usage
@@ -175,7 +176,8 @@ func (d *Dialogue) ChargeTokens(prompt, completion int) *apierr.Error {
 	return nil
 }
 
-// RecordFirstText records that the first text has arrived. sent is when the audio for this text was sent.
+// RecordFirstText records that the first text has arrived. sent is the time at which the edge sent
+// the audio for this text.
 func (d *Dialogue) RecordFirstText(sent time.Time) {
 	c, now := d.call, time.Now()
 	if c.record.TTFT > 0 || c.attempt.Lease() == nil {
@@ -211,8 +213,8 @@ func (d *Dialogue) Complete() {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// End ends the call. It is called after Complete, Leave or Lost, or after a panic. It may be called
-// again.
+// End ends the call. It is called after Complete, EndClientGone or Reconnect, or after a panic. It
+// may be called more than once.
 func (d *Dialogue) End() {
 	c := d.call
 	if d.hasEnded {

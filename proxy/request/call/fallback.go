@@ -9,10 +9,11 @@ import (
 
 // A fallback model may answer a call if none of the upstreams of the requested model can.
 
-// acquireFallback acquires a slot at the first suitable fallback model: the key may use it, it can
-// answer the request, and it has a free slot. It does not wait for a slot. Each fallback is tried
-// at most once per call, and the fallbacks of a fallback are not tried. If no fallback can answer,
-// acquireFallback returns the error why unchanged.
+// acquireFallback acquires a slot at the first suitable fallback model. A fallback model is
+// suitable if the key may use it, it can answer the request, and it has a free slot.
+// acquireFallback does not wait for a slot. Each fallback is tried at most once per call, and the
+// fallbacks of a fallback are not tried. If no fallback can answer, acquireFallback returns the
+// error why unchanged.
 func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 	t := &c.attemptState
 	if !c.hasFallback() || c.abort.Cause() != nil {
@@ -31,9 +32,9 @@ func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 	return slot{}, why
 }
 
-// hasFallback reports whether a fallback remains that may give the complete answer. This is
-// possible even if the client has received the announcement of an answer, because the edge itself
-// creates the announcement and puts the requested model into it.
+// hasFallback reports whether any fallback that has not been tried may give the complete answer.
+// This is possible even if the client has received the announcement of an answer, because the edge
+// itself creates the announcement and puts the requested model into it.
 func (c *Call) hasFallback() bool {
 	t := &c.attemptState
 	if !t.fallbacksLoaded {
@@ -42,7 +43,8 @@ func (c *Call) hasFallback() bool {
 	return len(t.fallbackModels) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
 }
 
-// acquireFrom makes m the model of the call if m has a free slot for it.
+// acquireFrom acquires a slot for the call at the model m and makes m the model of the call. It
+// fails if m cannot answer the call or has no free slot.
 func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
 	checked, err := c.request.CheckRules(m, c.record.Start)
 	if err != nil || !fitsContext(m, c.tokens.estimatedPrompt, now) {
@@ -69,7 +71,7 @@ func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
 }
 
 // fitsContext reports whether a prompt and a short answer fit into the context of m. It returns
-// true if the context is unknown.
+// true if the context length is unknown.
 func fitsContext(m *snapshot.Model, prompt int, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {

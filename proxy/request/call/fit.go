@@ -13,12 +13,12 @@ import (
 	"penstock/upstreams"
 )
 
-// Agents request as many tokens as their provider's models allow, however small the engine's
-// context is. The edge therefore lowers the token limit of a request to the number of tokens that
-// fit into the engine's context. It can only estimate the length of the prompt. An engine that
-// rejects the sum of prompt and limit reports how many tokens the prompt has. The edge then sends a
-// changed request to the same engine (change.go), or the same request to an engine with a longer
-// context.
+// Agents request as many tokens as their provider's models allow, even if the engine's context is
+// small. The edge therefore lowers the token limit of a request so that the prompt and the answer
+// fit into the engine's context. The edge can only estimate the length of the prompt. An engine
+// that rejects the sum of the prompt and the limit reports how many tokens the prompt has. The edge
+// then sends a changed request to the same engine (change.go), or the same request to an engine
+// with a longer context.
 
 // lowerTokenLimit lowers the token limit of the request to what fits into the context of a target.
 func (c *Call) lowerTokenLimit(t *routing.Target) {
@@ -27,8 +27,8 @@ func (c *Call) lowerTokenLimit(t *routing.Target) {
 	}
 }
 
-// promptTokens returns the length of the prompt in tokens: the engine's count if there is one,
-// otherwise an estimate. If the request has more than one prompt, the longest counts.
+// promptTokens returns the length of the prompt in tokens. This is the engine's count if it is
+// known, otherwise an estimate. If the request has more than one prompt, the longest counts.
 func (c *Call) promptTokens() int {
 	if c.tokens.engineCount > 0 {
 		return c.tokens.engineCount
@@ -36,7 +36,7 @@ func (c *Call) promptTokens() int {
 	return c.request.Limit().PromptTokens(c.config.model.Route.BytesPerToken(), c.tokens.estimatedPrompt)
 }
 
-// countedPromptTokens returns the length of a prompt that an engine has counted before it rejected the
+// countedPromptTokens returns the length of a prompt that an engine counted before it rejected the
 // request. It returns 0 if the failure does not contain the length.
 func countedPromptTokens(f *failure.Failure) int {
 	if o := f.API.Overflow; f.API.Code == apierr.CodeContextLength && o.HasSizes() && !o.Least {
@@ -45,8 +45,8 @@ func countedPromptTokens(f *failure.Failure) int {
 	return 0
 }
 
-// contextComparison compares the contexts of a model's targets for a prompt that did not fit into the
-// context of one of them.
+// contextComparison compares the context lengths of a model's targets after a prompt did not fit
+// into the context of one of them.
 type contextComparison struct {
 	model        *snapshot.Model
 	limit        endpoint.TokenLimit
@@ -63,8 +63,8 @@ func (x *contextComparison) contextLength(t *routing.Target) int {
 	return attempt.ContextLength(x.model, x.limit, t)
 }
 
-// minAnswerTokens returns how many tokens must remain after the prompt in the context of another
-// engine.
+// minAnswerTokens returns how many tokens must remain after the prompt if the call is sent to
+// another engine.
 func (x *contextComparison) minAnswerTokens() int {
 	if limit := x.limit.TokenLimit(); limit >= 0 {
 		return min(chat.MinAnswerTokens, limit)
@@ -72,8 +72,8 @@ func (x *contextComparison) minAnswerTokens() int {
 	return chat.MinAnswerTokens
 }
 
-// isLongerAndFits reports whether the context of a target is longer than that of the current target, and
-// long enough for the call.
+// isLongerAndFits reports whether a target has a longer context than the target that rejected the
+// prompt, and whether that context is long enough for the call.
 func (x *contextComparison) isLongerAndFits(t *routing.Target) bool {
 	n := x.contextLength(t)
 	return n > x.contextLength(x.rejectedBy) && n >= x.promptTokens+x.minAnswerTokens()
@@ -87,7 +87,7 @@ func (x *contextComparison) fitsElsewhere() bool {
 	return slices.ContainsFunc(x.model.Route.Targets(), func(t routing.Target) bool { return x.isLongerAndFits(&t) && x.acceptsCalls(&t) })
 }
 
-// appendTooShort appends the ids of the engines whose context is too short.
+// appendTooShort appends the ids of the engines whose context is too short for the call.
 func (x *contextComparison) appendTooShort(ids []upstreams.ID) []upstreams.ID {
 	targets := x.model.Route.Targets()
 	for i := range targets {
@@ -98,8 +98,8 @@ func (x *contextComparison) appendTooShort(ids []upstreams.ID) []upstreams.ID {
 	return ids
 }
 
-// explainOverflow adds the longest available context to an error about a prompt that is too long. Agents
-// parse this text and shorten their conversation.
+// explainOverflow adds the longest available context to an error about a prompt that is too long.
+// Agents parse the error message and shorten their conversation.
 func (x *contextComparison) explainOverflow(f *failure.Failure) {
 	longest, targets := f.API.Overflow.Max, x.model.Route.Targets()
 	for i := range targets {

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestCountedPrompt checks that a prompt's length is taken from a refusal only if the engine has
+// TestCountedPrompt checks that a prompt's length is read from a refusal only if the engine has
 // counted the prompt exactly.
 func TestCountedPrompt(t *testing.T) {
 	other := refusalOf(0, apierr.Overflow{})
@@ -32,7 +32,8 @@ func TestCountedPrompt(t *testing.T) {
 	}
 }
 
-// TestFitsContext checks that a fallback model needs room for the prompt and a short answer.
+// TestFitsContext checks that the prompt and a short answer must fit into the context of a fallback
+// model.
 func TestFitsContext(t *testing.T) {
 	m := &snapshot.Model{Config: &config.Model{ContextLength: 4096}}
 	for prompt, want := range map[int]bool{0: true, 4096 - chat.MinAnswerTokens: true, 4097 - chat.MinAnswerTokens: false} {

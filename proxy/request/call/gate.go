@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams"
 )
 
-// The gate makes the checks that need no engine: the key, its requests per minute, the body, and
-// the model.
+// The gate makes the checks that need no engine. It checks the key, the key's requests per minute,
+// the body, and the model.
 
 func (c *Call) passGate() error {
 	if err := c.authenticate(); err != nil {
@@ -105,7 +105,7 @@ func (c *Call) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: snap.Config.Timeouts.ClientBody.D(), Rate: int64(snap.Config.Limits.UploadRate),
 	}
-	// A single key has no other keys to block.
+	// A key cannot block other keys if it is the only one.
 	if c.limits.key != nil && len(snap.KeyLimits) > 1 {
 		from.Reading, c.memory.Key = c.limits.keyLimits.IncompleteBodyCounter(), c.limits.keyLimits.ReplyByteCounter()
 	}
@@ -117,7 +117,7 @@ func (c *Call) decode() error {
 			c.client.closeAfterTrailers()
 		}
 	}
-	if names := snap.Secrets.EndUsers; names != nil { // must run before the translation drops members
+	if names := snap.Secrets.EndUsers; names != nil { // the translation may drop the user's name
 		c.record.User = names.HashRequest(h, c.body.Bytes())
 	}
 	if err := c.decodeRequest(from); err != nil {
@@ -170,18 +170,18 @@ func (c *Call) resolveModel(name []byte) error {
 	return nil
 }
 
-// resolvedRequest is what the gate finds out about a decoded request. After an error, the fields that were
-// not reached are empty.
+// resolvedRequest contains the results of resolveRequest. After an error, only the fields set
+// before the error are valid.
 type resolvedRequest struct {
 	model          *snapshot.Model
-	nearestModel   string // model whose name resembles an unknown name; empty if there is none
+	nearestModel   string // model with a name similar to an unknown name; empty if there is none
 	checkResult    endpoint.CheckResult
 	neededFeatures upstreams.Features // features that the request needs from an engine
 	classRank      int                // index of the call's class
 }
 
-// resolveRequest finds the model with the given name, checks whether the key may use it, and applies its
-// rules.
+// resolveRequest finds the model with the given name, checks whether the key may use the model, and
+// applies the model's rules.
 func resolveRequest(
 	s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key, r endpoint.Request, name []byte, now time.Time,
 ) (out resolvedRequest, err error) {
@@ -208,8 +208,8 @@ func resolveRequest(
 	return out, nil
 }
 
-// callClassRank returns the index of the class of a call, which is the class of its key. A request with
-// OpenAI's service tier flex gets the last class.
+// callClassRank returns the index of the class of a call, which is the class of its key. A request
+// with OpenAI's service tier "flex" gets the last class.
 func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 	if s.Flex && r != nil && chat.AsksFlex(r) {
 		return len(s.Floors) - 1
@@ -220,12 +220,12 @@ func callClassRank(s *snapshot.Snapshot, key *auth.Key, r *chat.Request) int {
 	return 0
 }
 
-// reserveKeyLimits acquires a slot of the key's concurrency limit and reserves an estimated number of tokens.
-// charge later releases the slot and corrects the estimate.
+// reserveKeyLimits acquires a slot of the key's concurrency limit and reserves an estimated number
+// of tokens. charge later releases the slot and corrects the estimate.
 func (c *Call) reserveKeyLimits() error {
 	t, m := &c.tokens, c.config.model
 	t.estimatedPrompt, t.expectedOutput = c.request.Estimate(m.Route.BytesPerToken())
-	if c.ep.Local != nil { // counting tokens does not generate any
+	if c.ep.Local != nil { // counting tokens generates no output
 		t.expectedOutput = 0
 	}
 	c.attemptState.excluded = m.Route.AppendTooShort(c.attemptState.excluded, t.estimatedPrompt)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRankOf checks that a call has the class of its key, and that a flex request has the last
-// class wherever the configuration has classes.
+// class if the configuration has classes.
 func TestRankOf(t *testing.T) {
 	classes := &snapshot.Snapshot{
 		Config: &config.File{Classes: []config.Class{{Name: "first"}, {Name: "second"}, {Name: "third"}}},

@@ -61,8 +61,8 @@ func (c *Call) checkAndAdmit() *failure.Failure {
 	return nil
 }
 
-// handlePanic responds to a call whose handler panicked, and finishes the call even if the response
-// panics too. If the handler created a relay, the relay must not run.
+// handlePanic responds to a call whose handler panicked, and finishes the call even if writing the
+// response also panics. If the handler created a relay, the relay must not run.
 func (c *Call) handlePanic() {
 	defer c.finish()
 	ctx := c.client.ctx

@@ -15,10 +15,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The operator's hooks are asked about an admitted call before the call waits for an engine. The
-// call already occupies a slot of its key, so the key limits also protect the hooks. If a hook
-// rewrites or routes a call, the edge checks and admits the call again, as if the client had sent
-// the changed request.
+// After a call is admitted, and before it waits for an engine, the operator's hooks are asked about
+// it. The call already occupies a slot of its key, so the key limits also protect the hooks. If a
+// hook rewrites or routes a call, the edge checks and admits the call again, as if the client had
+// sent the changed request.
 
 // askHooks asks the hooks in order. It returns the failure that ends the call, or nil.
 func (c *Call) askHooks() *failure.Failure {
@@ -33,7 +33,7 @@ func (c *Call) askHooks() *failure.Failure {
 		}
 		c.times.stepStart = time.Now()
 	}
-	if c.ep.Local == nil || c.ep.Local.Segments == nil { // counting segments reads the client's bytes
+	if c.ep.Local == nil || c.ep.Local.Segments == nil { // Segments reads the client's bytes
 		c.body.DropClientIfTranslated()
 	}
 	return nil
@@ -93,7 +93,7 @@ func (c *Call) logHookFailure(of *config.Hook, blamed *hook.Failure) {
 	c.services.Log.Warn("hook failed", fields...)
 }
 
-// classifyError returns the failure for an error of applyDecision.
+// classifyDecisionError returns the failure for an error from applyDecision.
 func classifyDecisionError(err error) *failure.Failure {
 	var f *failure.Failure
 	if errors.As(err, &f) {

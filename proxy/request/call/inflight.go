@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// callStatus is the part of a running call that the status page reads. publish sets the plain
-// fields before the connection watches the call. These fields do not change after that. The other
-// fields are atomic.
+// callStatus is the part of a running call that the status page reads. Before the connection
+// watches the call, publish sets the fields that are not atomic. These fields do not change
+// afterwards.
 type callStatus struct {
 	id                        observe.ID
 	start                     time.Time
@@ -82,8 +82,8 @@ func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	return out
 }
 
-// CountInFlight counts the running calls whose model is known. It returns the counts by the
-// answering model, and by the account under which metrics count the key.
+// CountInFlight counts the running calls whose model is known, once by the model that answers them,
+// and once by the account under which metrics count the key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

@@ -52,7 +52,7 @@ models:
 			a, b := enginePair(calltest.AnswerText("short"), calltest.Delay(2*time.Second, calltest.AnswerText("long")))
 			e := calltest.New(t, strings.Replace(byLength, "  - id: m\n", "  - id: m\n    queue: {depth: 4, wait: 5s}\n", 1), a, b)
 			answers := make(chan string)
-			for range 2 { // the second call waits for b even though a is free
+			for range 2 { // the second call must wait for b even though a is free
 				go func() { answers <- e.Post(chatPath, long).Body }()
 			}
 			for range 2 {

@@ -13,11 +13,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countTimeout is how long the edge waits for an engine to count tokens. It is short because
-// clients count often and the edge can use its estimate instead.
+// countTimeout is how long the edge waits for an engine to count tokens. The timeout is short,
+// because clients count tokens often and the edge can use its estimate instead.
 const countTimeout = 2 * time.Second
 
-// answerCount answers a call with the token count of its prompt. It does not use the loop.
+// answerCount answers a call with the token count of its prompt. Its request to an engine does not
+// go through the loop.
 func (c *Call) answerCount() *failure.Failure {
 	n, ok := c.engineCount()
 	if cause := c.abort.Cause(); cause != nil {
@@ -39,7 +40,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 	q := routing.Query{
 		Pool: c.attemptState.pool, Key: c.record.Key, Tiers: c.keyTiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
-	route := routing.FirstTier(m.Route) // only the first tier is asked
+	route := routing.FirstTier(m.Route) // only engines in the first tier are asked
 	targets, own := route.Targets(), routing.Query{Arms: c.callArms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.MayUseArm(&targets[i]) {
@@ -94,7 +95,7 @@ func (c *Call) engineCount() (tokens int, ok bool) {
 }
 
 // readCountReply reads the response of a token counter. If the response is too long for a count,
-// readCountReply reads only the start.
+// readCountReply reads only the start of the response.
 func readCountReply(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

@@ -14,19 +14,20 @@ import (
 
 // The loop sends a call to engines until one of them answers. It works in the same way before and
 // after the response is committed. Package retry decides each step. The decision depends on what
-// the client has received, whether the request can be sent again, and where it was sent before.
+// the client has received, whether the request can be sent again, and where the call was sent
+// before.
 
-// sendResult is the state of a call after it was sent, or was to be sent.
+// sendResult is the result of an attempt to send a call to an engine.
 type sendResult uint8
 
 const (
 	resultFailed   sendResult = iota // the call fails
 	resultSent                       // an engine has received the request
-	resultWaiting                    // the call waits for a slot and must continue this wait
+	resultWaiting                    // the call is waiting for a slot; sendFirst continues the wait
 	resultComplete                   // the client has received everything except the end of the stream
 )
 
-// sendFirst sends a call that no engine has received, or that has waited for a slot.
+// sendFirst sends a call that no engine has received, or a call that has waited for a slot.
 func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 	var lost *failure.Failure
 	if w := c.attemptState.slotWait; w != nil {
@@ -46,9 +47,9 @@ func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 	return c.retryAfterFailure(f)
 }
 
-// retryAfterFailure takes the steps that package retry chooses after an attempt has failed. It returns
-// when an engine has received the request, when the call must wait for a slot, or when the call is
-// complete or has failed.
+// retryAfterFailure takes the steps that package retry chooses after an attempt has failed. It
+// returns when an engine has received the request, when the call must wait for a slot, or when the
+// call is complete or has failed.
 func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failure) {
 	result := resultSent
 	for result == resultSent && f != nil {
@@ -65,8 +66,8 @@ func (c *Call) retryAfterFailure(f *failure.Failure) (sendResult, *failure.Failu
 	return result, f
 }
 
-// sendToNextEngine sends the call to an engine that has not received it yet. A failure that is returned
-// together with sent occurred while sending.
+// sendToNextEngine sends the call to an engine that has not received it yet. If it returns both
+// resultSent and a failure, the failure occurred while it was sending.
 func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	queued := c.record.Queue
 	s, err := c.pickSlot(now)
@@ -89,7 +90,7 @@ func (c *Call) sendToNextEngine(now time.Time) (sendResult, *failure.Failure) {
 	return resultSent, f
 }
 
-// resendToEngine sends the call to the engine whose attempt has failed.
+// resendToEngine sends the call again to the engine at which the attempt failed.
 func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure.Failure) (sendResult, *failure.Failure) {
 	if step == retry.StepSameEngine && !sleepUnlessCanceled(&c.abort, sameEnginePause) {
 		return c.sendElsewhere(retry.StepFail, f)
@@ -107,14 +108,14 @@ func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure
 }
 
 // sendElsewhere ends the failed attempt. It then sends the call to another engine, unless the step
-// is retry.Fail.
+// is retry.StepFail.
 func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *failure.Failure) {
 	t, now := &c.attemptState, time.Now()
 	// If a request kills engines in the middle of their answers, it must not be resumed at one
-	// engine after another. Its first event therefore does not clear it of suspicion.
+	// engine after another. The first event of its answer therefore does not clear it of suspicion.
 	c.endFailedAttempt(f, step != retry.StepResume && c.attempt.Reply.Progress().Begun, now)
-	// The loss of a stream that is resumed is mended, and is no reason to treat the next engines or
-	// their failures differently.
+	// A resume repairs the loss of a stream. The loss is therefore no reason to treat the next
+	// engines or their failures differently.
 	if t.firstFailure == nil && step != retry.StepResume {
 		t.firstFailure = f
 	}
@@ -133,7 +134,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	result, after := c.sendToNextEngine(now)
 	switch {
 	case result == resultFailed && step == retry.StepResume:
-		return resultFailed, f // the lack of a slot is only a consequence
+		return resultFailed, f // the lack of a free slot is only a consequence of f
 	case result == resultFailed:
 		return resultFailed, after
 	case result == resultWaiting && step == retry.StepResume:
@@ -158,7 +159,7 @@ func (c *Call) recordResume() {
 	c.services.Counters.Resumed.Inc()
 }
 
-// excludeForStep excludes the current engine, and all engines to which the step must not send the call.
+// excludeForStep excludes the current engine, and all engines that are not suitable for the step.
 func (c *Call) excludeForStep(step retry.Step) {
 	t := &c.attemptState
 	if step == retry.StepLongerContext {
@@ -174,8 +175,9 @@ func (c *Call) excludeForStep(step retry.Step) {
 	t.exclude(t.upstream)
 }
 
-// chooseStep chooses the next step, and the change that retry.Change makes. If the step needs the retry
-// budget but the budget is empty, decide chooses a step that does not need it.
+// chooseStep chooses the next step, and the change to make if the step is retry.StepChangeRequest.
+// If the step needs the retry budget but the budget is empty, chooseStep chooses a step that does
+// not need it.
 func (c *Call) chooseStep(f *failure.Failure) (retry.Step, requestChange) {
 	changed, changeable := c.findChange(f)
 	state := c.retryState(f)
@@ -214,7 +216,7 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 func (c *Call) finalFailure(f *failure.Failure) *failure.Failure {
 	t := &c.attemptState
 	if t.resentInDoubt && f.Outcome != upstreams.OutcomeRejected {
-		// The client gets the first refusal, because no other engine contradicted it.
+		// The client gets the first refusal, because no other engine has accepted the request.
 		return t.firstFailure
 	}
 	if f.API.Code == apierr.CodeContextLength && !c.config.model.Rules.Strict && c.attempt.Target() != nil && !c.ep.Form {
@@ -230,7 +232,7 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	}
 	var full *routing.FullError
 	if first := c.attemptState.firstFailure; first != nil && !(c.attemptState.stepCounts.Longer > 0 && errors.As(err, &full)) {
-		return first // the client gets the first failure that was not mended by a resume
+		return first // the client gets the first failure that no resume has repaired
 	}
 	c.recordOwnArm()
 	m := c.config.model
@@ -238,8 +240,8 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.attemptState.pool), next)
 }
 
-// endFailedAttempt ends a failed attempt. If begun is true, the request is not suspected of having killed the
-// engine.
+// endFailedAttempt ends a failed attempt. If begun is true, the engine had begun to answer, so the
+// request is not suspected of having killed the engine.
 func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
 	c.fingerprint.recordLoss(f, begun, c.attemptState.upstream, now)
 	if first := c.attemptState.firstFailure; f.Failed != 0 {
@@ -252,7 +254,8 @@ func (c *Call) endFailedAttempt(f *failure.Failure, begun bool, now time.Time) {
 	c.failAttempt(f, now)
 }
 
-// sameEnginePause is the pause before another request to an engine that cannot answer at the moment.
+// sameEnginePause is the pause before another request to an engine that temporarily could not
+// answer.
 const sameEnginePause = 300 * time.Millisecond
 
 // sleepUnlessCanceled waits for t. It returns false if the call is canceled.

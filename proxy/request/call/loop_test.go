@@ -76,12 +76,12 @@ func delta(text string) string {
 
 // TestAfterFailure checks the client's answer and the number of requests to each engine after the
 // first engine fails. It covers each kind of failure, for streams and for answers that are not
-// streamed. It tests the loop; the tests in package retry cover the rules.
+// streamed. It tests the loop. The tests in package retry cover the retry rules.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
 		name  string
-		first http.HandlerFunc // answer of the engine that is tried first
+		first http.HandlerFunc // first answer that an engine gives
 		// Request body; if empty, a chat request is sent, both with and without stream.
 		body   string
 		status int
@@ -112,8 +112,8 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round-robin may start at either engine. Both engines therefore take their
-					// answers from one shared sequence, which begins with the failure.
+					// Round-robin may start at either engine. Both engines therefore send the
+					// answers of one shared sequence, which begins with the failure.
 					turn := calltest.AnswerSequence(tt.first, calltest.AnswerText("other"))
 					a, b := enginePair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -130,8 +130,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail checks a call for which the second engine fails too. The client must get the first
-// engine's failure in its dialect.
+// TestBothFail checks a call if the second engine also fails. The client must get the first
+// engine's failure in the client's dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string
@@ -166,7 +166,7 @@ func TestBothFail(t *testing.T) {
 	}
 }
 
-// TestDialects checks the answers in every dialect when an engine sends the same text, with and
+// TestDialects checks that a client gets the same answer from an engine in every dialect, with and
 // without streaming.
 func TestDialects(t *testing.T) {
 	tests := []struct {
@@ -202,7 +202,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestClocks checks each configured time limit, using an engine that delays its answer.
+// TestClocks checks each configured time limit with an engine that delays its answer.
 func TestClocks(t *testing.T) {
 	halfway := func(w http.ResponseWriter, r *http.Request) {
 		calltest.StartStream(w).SendText("half")
@@ -239,7 +239,7 @@ func TestClocks(t *testing.T) {
 func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
-		at                    []time.Duration // times at which the first bytes must arrive
+		at                    []time.Duration // when the first pieces of the answer must arrive
 		has                   string
 	}{
 		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
@@ -270,7 +270,7 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfMovedCall checks that the client's next keep-alive is not delayed if its call
+// TestKeepalivesOfMovedCall checks that the client's next keep-alive is not delayed if the call
 // moves away from a silent engine.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 }
 
 // TestStreamStaysAtSilentEngine checks that a stream stays at a silent engine if its client has
-// received part of the answer, and that the stream continues when the engine does.
+// received part of the answer, and that the stream continues when the engine sends more events.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {
@@ -314,7 +314,7 @@ func TestStreamStaysAtSilentEngine(t *testing.T) {
 	})
 }
 
-// TestClientLeaves checks that a call and the engine's work end when the client stops reading.
+// TestClientLeaves checks that the call and the engine's work end when the client disconnects.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 2)

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestLargeAnswer checks that an answer larger than a pooled buffer uses a separate buffer, and
-// that the memory is released.
+// TestLargeAnswer checks that an answer larger than a pooled buffer is stored in a separate buffer,
+// and that its memory is released.
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestBodies(t *testing.T) {
 }
 
 // TestArms checks that each arm gets its share of the traffic, and that all calls of a conversation
-// go to the same arm.
+// use the same arm.
 func TestArms(t *testing.T) {
 	const yaml = `
 auth: none
@@ -131,8 +131,8 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey checks that an engine that supports salts gets a salt, and that the salt does not
-// contain the key.
+// TestCachePerKey checks that the edge sends a salt to an engine that supports salts, and that the
+// salt does not contain the key.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -155,8 +155,9 @@ models:
 	})
 }
 
-// TestResumedAtItsLimit checks that the edge itself ends a stream if the engine is lost after the
-// last token, because then only the end of the stream is missing.
+// TestResumedAtItsLimit checks a stream whose engine is lost after it has sent as many tokens as
+// the request allows. Only the end of the stream is then missing, so the edge itself must end the
+// stream.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.AnswerSequence(events(true, delta("one "), delta("two")), calltest.AnswerText("three"))
@@ -197,7 +198,7 @@ func TestShares(t *testing.T) {
 }
 
 // TestLastKey checks that a connection caches the last key, no matter which of the two headers
-// contains it, and that nothing is cached if the edge has no keys.
+// contains the key. If the edge has no keys, nothing must be cached.
 func TestLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(twoKeysConfig)
@@ -223,7 +224,7 @@ func answerHalf(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestHungEngine checks that a stream moves to another engine after its engine hangs.
+// TestHungEngine checks that a stream moves to another engine after its engine stops responding.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.AnswerSequence(answerHalf, calltest.AnswerText("other"))

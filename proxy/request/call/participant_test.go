@@ -14,11 +14,11 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// recordingFeature is a feature that is implemented only in this file, outside the edge. It takes part in
-// calls if the configuration has the model m, and records its notifications.
+// recordingFeature is a feature that is implemented only in this test file. It joins calls if the
+// configuration has the model m, and records its notifications.
 type recordingFeature struct {
 	unwanted bool // whether Join returns nil
-	uses     int  // number of times that Uses was called
+	uses     int  // number of times that IsEnabled was called
 	events   []string
 	shown    strings.Builder
 }
@@ -48,13 +48,13 @@ func (s *recordingFeature) OnEnd(_ *participant.Call, r *observe.Record) {
 	s.events = append(s.events, "end "+string(r.Outcome))
 }
 
-// TestParticipant checks which notifications a feature gets about a call, and in which order. It
-// also shows that a new feature needs only one file and one entry in the list.
+// TestParticipant checks which notifications about a call a feature gets, and in which order. It
+// also shows that a new feature needs only one file and one entry in the list of features.
 func TestParticipant(t *testing.T) {
 	events := events(false, delta("one"), delta("two"), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]")
 	tests := []struct {
 		name, body string
-		// Both engines answer the first request with first, and later requests with then.
+		// Both engines answer the first request with first, and all later requests with then.
 		first, then http.HandlerFunc
 		stays       int // value of calltest.Client.Stays
 		unwanted    bool
@@ -99,7 +99,8 @@ func TestParticipant(t *testing.T) {
 }
 
 // TestFeaturesOfAConfiguration checks that a feature is not consulted about calls if the
-// configuration does not use it, and that it is consulted again after a reload.
+// configuration does not use it, and that it is consulted after a reload to a configuration that
+// uses it.
 func TestFeaturesOfAConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := singleEngine(nil), &recordingFeature{}

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// featureCache caches which features a configuration uses.
+// featureCache caches which features the current snapshot uses.
 type featureCache struct{ cached atomic.Pointer[usedFeatures] }
 
 type usedFeatures struct {
@@ -16,7 +16,8 @@ type usedFeatures struct {
 	list     []participant.Feature
 }
 
-// usedFeatures returns those features in all that the snapshot uses. It caches the result for one snapshot.
+// usedFeatures returns the features in all that the snapshot uses. It caches the result for one
+// snapshot.
 func (f *featureCache) usedFeatures(s *snapshot.Snapshot, all []participant.Feature) []participant.Feature {
 	if u := f.cached.Load(); u != nil && u.snapshot == s {
 		return u.list

@@ -14,7 +14,6 @@ import (
 	"penstock/upstreams"
 )
 
-// slot is a slot at an engine.
 type slot struct {
 	lease  *upstreams.Lease // nil if there is none
 	target *routing.Target
@@ -25,10 +24,10 @@ func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
 	return s, err
 }
 
-// pickSlot picks a target and acquires a slot. If no slot is free and the model has a queue, it
-// waits in the queue. If a reload has retired all targets in the call's snapshot, acquire tries the
-// newest snapshot, so that a reload does not reject calls. If the wait must be interrupted, acquire
-// returns errWaiting, and the next call of acquire resumes the wait.
+// pickSlot picks a target and acquires a slot. If no slot is free and the model has a queue,
+// pickSlot waits in the queue. If a reload has retired all targets in the call's snapshot, pickSlot
+// tries the newest snapshot, so that a reload does not cause rejections. If the wait must be
+// interrupted, pickSlot returns errWaiting, and the next call of pickSlot resumes the wait.
 func (c *Call) pickSlot(now time.Time) (slot, error) {
 	if next := c.attemptState.takeReservedSlot(); next.lease != nil {
 		return next, nil
@@ -37,7 +36,7 @@ func (c *Call) pickSlot(now time.Time) (slot, error) {
 		return c.awaitSlot()
 	}
 	m, q := c.config.model, c.routingQuery(now)
-	// Otherwise, a fallback may answer.
+	// A call to a model with a queue or a fallback may still be answered.
 	if m.Queue == nil && c.attemptState.targetCount == 0 && len(m.Config.Fallback) == 0 {
 		q.RetryAfter = failure.PoolRetryAfter(m, q.Pool)
 	}
@@ -61,9 +60,9 @@ func (c *Call) pickSlot(now time.Time) (slot, error) {
 	return c.pickSlot(now)
 }
 
-// adoptNewestSnapshot moves the call to the newest snapshot, in which the call's model may have other
-// targets. It returns false if the call already uses the newest snapshot, or if that snapshot does
-// not contain the model.
+// adoptNewestSnapshot moves the call to the newest snapshot, in which the call's model may have
+// other targets. It returns false if the call already uses the newest snapshot, or if that snapshot
+// does not contain the model.
 func (c *Call) adoptNewestSnapshot() bool {
 	if !c.config.adoptSnapshot(c.services.Current()) {
 		return false
@@ -89,7 +88,7 @@ func (c *Call) routingQuery(now time.Time) (q routing.Query) {
 		}
 		q.Why = &t.pickReason.reason
 	} else if t.pickReason != nil {
-		t.pickReason.reason.Reason = "" // may be set from an earlier attempt or model
+		t.pickReason.reason.Reason = "" // the reason may come from an earlier attempt or model
 	}
 	if t.classRank > 0 {
 		q.Rank, q.Reserve = t.classRank, m.Config.Reserve
@@ -105,8 +104,8 @@ func (c *Call) keyTiers() uint8 {
 	return 0
 }
 
-// callArms returns the arms that the call uses. All calls of a conversation use the same arms. Calls
-// outside a conversation use the arms of their key.
+// callArms returns the arms that the call uses. All calls of a conversation use the same arms.
+// Calls outside a conversation use the arms of their key.
 func (c *Call) callArms() routing.Arms {
 	route := c.config.model.Route
 	if !routing.HasArms(route) {
@@ -115,9 +114,9 @@ func (c *Call) callArms() routing.Arms {
 	return routing.SelectArms(route, c.attemptState.conversation.armSelector(c.record.Key, c.request), c.keyTiers())
 }
 
-// AcquireOtherSlot implements attempt.Mover. It acquires a slot at another engine before the call leaves its
-// current engine. If no slot is free, the call does not queue but stays at its engine, which may
-// still continue.
+// AcquireOtherSlot implements attempt.Mover. It acquires a slot at another engine before the call
+// leaves its current engine. If no slot is free, the call does not queue but stays at its current
+// engine, which may still answer.
 func (c *Call) AcquireOtherSlot() bool {
 	now, t := time.Now(), &c.attemptState
 	continued := t.mustContinue()
@@ -148,22 +147,23 @@ func (c *Call) AcquireOtherSlot() bool {
 	return true
 }
 
-// slotWait is the wait of a call in the queue of its model. A keep-alive interrupts the wait, but
-// the call does not lose its position in the queue.
+// slotWait is the state of a call that is waiting in the queue of its model. A keep-alive
+// interrupts the wait, but the call does not lose its position in the queue.
 type slotWait struct {
 	queueEntry      *queue.Entry
 	query           routing.Query
 	canceled        <-chan struct{} // closed when the call is canceled
 	deadline        time.Time
-	keepaliveStream endpoint.Stream // used for keep-alives during a long wait; nil if none are sent
-	// failure of the engine whose stream the call waits to resume; nil if it does not resume one
+	keepaliveStream endpoint.Stream // sends keep-alives during a long wait; nil if none are sent
+	// failure of the engine whose stream the call is waiting to resume; nil if it does not resume a
+	// stream
 	lost *failure.Failure
 }
 
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot joins the model's queue, if there is one, and waits for a slot. queue.Queues wakes
-// the call when an upstream changes. It returns the same results as acquire.
+// waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
+// wakes the call when an upstream changes. waitForSlot returns the same results as pickSlot.
 func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	m := c.config.model
 	if m.Queue == nil || q.Overflow {
@@ -229,8 +229,8 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	return c.acquireOverflow(&w.query, full)
 }
 
-// acquireOverflow tries the tiers that accept calls after the queue was full or a wait timed out. The call
-// does not wait again.
+// acquireOverflow acquires a slot in a tier that accepts overflow, after the queue was full or a
+// wait timed out. The call does not wait again.
 func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
 	route := c.config.model.Route
 	if route.Tiers == nil {
@@ -244,7 +244,7 @@ func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
 	return s, err
 }
 
-// nextKeepaliveAt returns when the client of a waiting call needs the next keep-alive.
+// nextKeepaliveAt returns when the client of a waiting call must get the next keep-alive.
 func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
 	w, every := c.attemptState.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {
@@ -256,7 +256,7 @@ func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
 	return now.Add(every)
 }
 
-// hasOtherTarget reports whether another target has room for the call.
+// hasOtherTarget reports whether another target has a free slot for the call.
 func (c *Call) hasOtherTarget() bool {
 	t, route := &c.attemptState, c.config.model.Route
 	q := routing.Query{
@@ -278,8 +278,8 @@ func (c *Call) mayLeaveTier() bool {
 	})
 }
 
-// excludeTier excludes the engines in the current tier and in earlier tiers. The call will not queue
-// for a later tier.
+// excludeTier excludes the engines in the current tier and in earlier tiers. The call will not
+// queue for a later tier.
 func (c *Call) excludeTier() {
 	at := c.attempt.Target().Tier
 	targets := c.config.model.Route.Targets()

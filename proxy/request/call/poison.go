@@ -13,7 +13,7 @@ import (
 )
 
 // fingerprint hashes the body of a call and records whether the body has killed engines. It
-// implements attempt.Hasher.
+// implements attempt.BodyHasher.
 type fingerprint struct {
 	tracker      *poison.BodyTracker
 	body         *body.Body
@@ -35,8 +35,8 @@ func (p *fingerprint) BodyHash() uint64 {
 	return p.releasedHash
 }
 
-// keepHash stores the hash of a body before its release, if the engine's breaker may need the hash
-// later.
+// keepHash stores the hash of a body before the body is released, if the engine's breaker may need
+// the hash later.
 func (p *fingerprint) keepHash(u *upstreams.Upstream) {
 	if u.Breaker.HasFailures() {
 		p.releasedHash = p.BodyHash()
@@ -53,8 +53,8 @@ func (p *fingerprint) recordFailure(now time.Time) {
 	}
 }
 
-// hasFailed reports whether an engine has reported an internal failure for the body, in this call or an
-// earlier one.
+// hasFailed reports whether an engine has reported an internal failure for the body, in this call
+// or an earlier one.
 func (p *fingerprint) hasFailed(now time.Time) bool {
 	return p.body.HasBytes() && p.tracker.HasFailed(p.body.Bytes(), now)
 }
@@ -78,8 +78,8 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	switch x.Reason {
 	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
 	case http1.ReasonSilent:
-		// An engine cannot have crashed because of data that its host has not acknowledged. An
-		// errno means that the host acknowledged the data.
+		// Data that the engine's host has not acknowledged cannot have crashed the engine. An errno
+		// means that the host acknowledged the data.
 		if _, acked := errors.AsType[syscall.Errno](x.Err); !acked {
 			return
 		}

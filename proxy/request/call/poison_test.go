@@ -16,7 +16,7 @@ import (
 )
 
 // TestRecordLoss checks that a lost connection counts against a body only if the engine received
-// the request and did not start its stream.
+// the request and had not started its stream.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Reset(limit.NewMemory(1 << 20))

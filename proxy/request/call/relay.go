@@ -30,14 +30,14 @@ type relay struct {
 	out            *[]byte      // chunkPrefixLen bytes followed by bytes for the client; nil while the relay waits
 	readAt         instant.Time // when the bytes in out were read
 	isDone         bool
-	leavesFasthttp bool // whether run returns errLeftFasthttp after it has written the first bytes
+	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
 
 	streamCodec    endpoint.Stream       // used by formStream
-	pollerStep     func() bool           // called for a stream that stays in the poller; may be nil
-	pulled         pullResult            // what step has pulled and run must process
-	keepaliveAfter time.Duration         // silence before the stream gets a keep-alive; 0 means no keep-alives
-	lastSentAt     instant.Time          // when the client last received bytes; the silence starts here
+	pollerStep     func() bool           // called in the poller; nil if the stream does not stay there
+	pulled         pullResult            // result of a pull by pollerStep, for fillStream
+	keepaliveAfter time.Duration         // silence before each keep-alive; 0 means no keep-alives
+	lastSentAt     instant.Time          // when the client last received bytes
 	passthrough    *endpoint.Passthrough // used by formPassthrough
 	unaryCodec     endpoint.Unary        // used by formWhitespace
 }
@@ -49,7 +49,8 @@ type pullResult struct {
 	err     error
 }
 
-// expiredDeadline is a deadline that has already passed, so a pull does not wait.
+// expiredDeadline is a deadline that has already passed, so a pull with this deadline does not
+// wait.
 const expiredDeadline instant.Time = 1
 
 // answerForm is the kind of answer that a relay writes.
@@ -62,9 +63,9 @@ const (
 	formComplete               // a complete answer
 )
 
-// chunkWriter writes a relay's bytes to the client. write skips the first chunkPrefixLen bytes of out
-// and sends the remaining bytes. last marks the end of the stream, including the end after an error
-// event. write returns how many bytes it accepted, and may change the buffer.
+// chunkWriter writes a relay's bytes to the client. writeChunk skips the first chunkPrefixLen bytes
+// of out and sends the remaining bytes. last marks the end of the stream, including the end after
+// an error event. writeChunk returns how many bytes it accepted, and may change the buffer.
 type chunkWriter interface {
 	writeChunk(out *[]byte, last bool) (int, error)
 }
@@ -96,7 +97,7 @@ func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.services.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // closes the connection, so the answer does not look complete
+		err = failure.ErrPanicked // closes the connection, which marks the answer as incomplete
 	})
 	c.services.Guard.Point("relay.run")
 	if len(c.participants) > 0 {
@@ -146,12 +147,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp close the connection without the last chunk, so the client can detect
-// that the body is incomplete.
+// errBrokenOff makes fasthttp close the connection without sending the last chunk, so the client
+// can detect that the body is incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill produces the next bytes for the client: part of the engine's answer, a keep-alive if the
-// engine is silent, or an error.
+// fill produces the next bytes for the client. They are part of the engine's answer, a keep-alive
+// if the engine is silent, or an error.
 func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
@@ -161,7 +162,7 @@ func (r *relay) fill() {
 	case formStream:
 		r.fillStream()
 		return
-	case formComplete: // run has nothing left to read
+	case formComplete: // writeBody has nothing left to read
 	}
 	r.readAt = instant.Now()
 }
@@ -190,7 +191,7 @@ func (r *relay) fillStream() {
 	}
 	done, err := r.pulled.done, r.pulled.err
 	r.pulled = pullResult{}
-	r.isDone = done && err == nil // after a failure, another engine may continue
+	r.isDone = done && err == nil // another engine may still continue the stream after a failure
 	progress := c.attempt.Reply.Progress()
 	if c.record.TTFT == 0 {
 		c.recordFirstToken(&progress, progress.ReadAt().Std())
@@ -214,7 +215,7 @@ func (r *relay) fillStream() {
 	r.readAt = instant.Now()
 }
 
-// nextKeepaliveAt returns when a silent stream gets a keep-alive.
+// nextKeepaliveAt returns when the client must get a keep-alive if the stream stays silent.
 func (r *relay) nextKeepaliveAt() instant.Time {
 	if r.keepaliveAfter > 0 {
 		return r.lastSentAt.Add(r.keepaliveAfter)
@@ -227,8 +228,8 @@ func (r *relay) pull(until instant.Time) {
 	*r.out, r.pulled = out, pullResult{true, done, err}
 }
 
-// recordEvents records the events that have arrived, and reports whether they arrived at the time
-// now.
+// recordEvents records the events that have arrived. If bytes have arrived since readAt, it sets
+// readAt to their arrival time and returns true.
 func (r *relay) recordEvents() bool {
 	c := r.call
 	events, at := c.attempt.Reply.ArrivedEvents()
@@ -241,7 +242,7 @@ func (r *relay) recordEvents() bool {
 	return true
 }
 
-// fillWaiting is fill for a stream that waits for a slot.
+// fillWaiting is fill for a stream that is waiting for a slot.
 func fillWaiting(r *relay) {
 	c, first := r.call, r.call.attemptState.upstream == nil
 	r.recycleOut()
@@ -263,9 +264,9 @@ func (c *Call) clientHasAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.streamCodec.Started()
 }
 
-// handleFailure handles the failure of an attempt. Either another engine gives or continues the answer, or
-// the answer ends. If the client has received only keep-alives, the call may be retried as if the
-// headers had not been sent.
+// handleFailure handles the failure of an attempt. Either another engine starts or continues the
+// answer, or the answer ends. If the client has received only keep-alives, the call may be retried
+// as if the headers had not been sent.
 func (r *relay) handleFailure(err error) {
 	c := r.call
 	f := c.attempt.ClassifyError(err)
@@ -276,7 +277,7 @@ func (r *relay) handleFailure(err error) {
 	r.continueAfterSend(c.retryAfterFailure(f))
 }
 
-// continueAfterSend continues the answer after the call was sent again, or ends it.
+// continueAfterSend continues the answer if the call was sent again, or ends the answer.
 func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 	c := r.call
 	if result == resultWaiting {
@@ -303,14 +304,14 @@ func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 	if r.form == formStream && r.streamCodec.Started() {
 		return
 	}
-	c.record.TTFT = 0 // the client has received nothing of the new answer yet
+	c.record.TTFT = 0 // the client has received no part of the new answer yet
 	if r.form == formStream {
 		r.streamCodec.NextEngine()
 	}
 }
 
-// endWithError ends the answer with an error in the stream. If the client has disconnected, it sends no
-// error.
+// endWithError ends the answer with an error in the stream. If the client has disconnected,
+// endWithError sends no error.
 func (r *relay) endWithError(f *failure.Failure) {
 	c := r.call
 	r.recordUsage()
@@ -345,7 +346,7 @@ func (r *relay) recordUsage() {
 	}
 }
 
-// completeAnswer ends the attempt. From then on, a slow client does not occupy the engine.
+// completeAnswer ends the attempt. After that, a slow client does not occupy the engine.
 func (r *relay) completeAnswer() {
 	c := r.call
 	if c.record.Outcome != "" {
@@ -405,8 +406,8 @@ func (r *relay) recycleOut() {
 	r.out = nil
 }
 
-// appendKeepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the answer
-// and repeats much of the request, so it may be large.
+// appendKeepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the
+// answer and repeats much of the request, so the keep-alive may be large.
 func (c *Call) appendKeepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
 	_ = c.memory.SetOutSize(cap(*out)) // the buffer is already allocated
@@ -450,8 +451,8 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 // fasthttp's canonical form.
 var headerAccelBuffering, accelBufferingOff = []byte("X-Accel-Buffering"), []byte("no")
 
-// commitRelay passes an answer that is still incomplete to fasthttp. fasthttp cannot write a stream over
-// HTTP/1.0, so that is hijacked.
+// commitRelay passes an answer that is still incomplete to fasthttp. If the client uses HTTP/1.0,
+// the edge hijacks the connection, because fasthttp cannot write such a stream.
 func commitRelay(r relay, mediaType string) {
 	c := r.call
 	c.setCommittedHeaders(mediaType)

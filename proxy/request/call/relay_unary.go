@@ -11,8 +11,8 @@ import (
 )
 
 // Two kinds of answers that are not streams are relayed before they are complete: large answers
-// that need no translation, and slow answers. Without white space, a client or a load balancer
-// would time out while waiting for a slow answer.
+// that need no translation, and slow answers. A slow answer starts with white space. Otherwise, a
+// client or a load balancer would time out while waiting for it.
 
 // whitespace is sent before a slow answer, because JSON may start with white space.
 const whitespace = ' '

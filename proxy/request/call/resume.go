@@ -14,7 +14,7 @@ import (
 // budget, because all streams of an engine are lost at the same time.
 
 // wrapRecording wraps the codec of a stream that may be resumed, so that the stream's events are
-// recorded. If the stream cannot be resumed, it returns codec unchanged.
+// recorded. If the stream cannot be resumed, wrapRecording returns codec unchanged.
 func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -27,13 +27,13 @@ func (c *Call) wrapRecording(codec endpoint.Stream) endpoint.Stream {
 }
 
 // isResumable reports whether the stream can still be resumed. If memory is short, it releases the
-// recording, so that the stream cannot be resumed (resume.Recording.Usable). As long as it returns
-// true, the request must not be released.
+// recording, so that the stream cannot be resumed (resume.Recording.CanContinue). As long as
+// isResumable returns true, the request must not be released.
 func (c *Call) isResumable() bool {
 	return c.attemptState.stepCounts.Resumes < c.config.model.Config.Retry.Resume && c.attemptState.recording.CanContinue()
 }
 
-// canResumeNow reports whether another engine may continue the stream now. Like resumable, it may
+// canResumeNow reports whether another engine may continue the stream now. Like isResumable, it may
 // release the recording.
 func (c *Call) canResumeNow(now time.Time) bool {
 	total := c.config.model.Clocks.Total.D()
@@ -53,11 +53,12 @@ func appendCannotContinue(ids []upstreams.ID, targets []routing.Target, reasoned
 	return ids
 }
 
-// leaveInterval is how often a stream on a drained engine tries to acquire a slot at another engine.
+// leaveInterval is how often a stream on a drained engine tries to acquire a slot at another
+// engine.
 const leaveInterval = time.Second
 
-// leaveDrainedEngine reports whether the stream leaves its engine because the engine's drain time has
-// passed. It returns true only if it has acquired a slot at another engine.
+// leaveDrainedEngine reports whether the stream leaves its engine because the engine's drain time
+// has passed. It returns true only if it has acquired a slot at another engine.
 func (c *Call) leaveDrainedEngine() bool {
 	t := &c.attemptState
 	if t.recording == nil || !upstreams.ShouldHandOver(t.upstream) {

@@ -15,12 +15,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// beginAttempt records that the call was assigned to the engine of a slot.
+// beginAttempt records that the call has acquired the slot s and will be sent to its engine.
 func (c *Call) beginAttempt(s slot, now time.Time) {
 	u, t := s.lease.Upstream(), &c.attemptState
 	t.upstream, t.pendingChanges, t.stepCounts.Again = u, endpoint.RejectedParts{}, false
 	t.targetCount++
-	t.turn.SetCharge(0) // the tokens of earlier engines are counted together with those of this engine
+	t.turn.SetCharge(0) // the charge of the new turn also includes the tokens of earlier engines
 	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
 	c.recordArm(s.target)
@@ -39,16 +39,16 @@ func (c *Call) recordArm(target *routing.Target) {
 	}
 }
 
-// recordOwnArm records the arm of a call that was not sent to any upstream, so that the refusal of
-// the call counts for that arm.
+// recordOwnArm records the arm of a call that was not sent to any upstream, so that the call's
+// refusal counts for that arm.
 func (c *Call) recordOwnArm() {
 	if m := c.config.model; c.attemptCount() == 0 && countsByArm(m) {
 		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
 }
 
-// countsByArm reports whether the model's calls are counted by arm, which requires that the model
-// has arms or a shadow.
+// countsByArm reports whether the model's calls are counted by arm. They are if the model has arms
+// or a shadow.
 func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.HasArms(m.Route) }
 
 // sendRequest sends the request to the engine of a slot.

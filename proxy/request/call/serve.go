@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// obtainAnswer sends the call to engines until there are bytes for the client. It returns nil once it has
-// passed the answer to fasthttp, either complete or as a relay.
+// obtainAnswer sends the call to engines until there are bytes for the client. It returns nil once
+// it has passed the complete answer or a relay to fasthttp.
 func (c *Call) obtainAnswer() *failure.Failure {
 	if c.fingerprint.isBlocked(c.record.Start) {
 		return failure.Poisoned()
@@ -31,8 +31,8 @@ func (c *Call) obtainAnswer() *failure.Failure {
 	return f
 }
 
-// awaitAnswer waits for an answer and passes it to fasthttp. If the attempt fails, awaitAnswer returns
-// the failure.
+// awaitAnswer waits for an answer and passes it to fasthttp. If the attempt fails, awaitAnswer
+// returns the failure.
 func (c *Call) awaitAnswer() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
@@ -79,8 +79,8 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting commits a stream before the call reaches an engine. The relay continues the wait
-// for a slot.
+// commitWaiting commits a stream before the call is sent to an engine. The relay then continues to
+// wait for a slot.
 func (c *Call) commitWaiting() {
 	c.times.stepStart = time.Now()
 	stream := c.wrapRecording(c.attemptState.slotWait.keepaliveStream)

@@ -26,7 +26,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services are shared by all calls, which access the rest of the edge only through them.
+// Services are shared by all calls. A call accesses the rest of the edge only through its Services.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -42,7 +42,7 @@ type Services struct {
 	Tracer   *observe.Tracer // nil if tracing is off
 	Counters Counters
 
-	// ServeNext serves the next requests on a connection after its stream, which had left fasthttp.
+	// ServeNext serves the next requests on a connection whose stream left fasthttp and has ended.
 	// It closes the connection at the end.
 	ServeNext func(net.Conn) error
 
@@ -61,8 +61,8 @@ type Counters struct {
 	Seals                                     func(seal.Result)
 }
 
-// countSentElsewhere counts a step to another engine. It also counts a call that still waits for a slot
-// there.
+// countSentElsewhere counts a step to another engine. It also counts the step if the call is still
+// waiting for a slot there.
 func (c *Counters) countSentElsewhere(step retry.Step, f *failure.Failure) {
 	switch {
 	case step == retry.StepLongerContext:
@@ -98,15 +98,16 @@ func NewCounters(set *metrics.Set) Counters {
 	}
 }
 
-// NewShadows returns the feature that copies calls to the engines of other models. The shadows and
-// the calls share what is known about engines.
+// NewShadows returns the feature that copies calls to the engines of other models. The shadows use
+// the same formats and refusals as the calls.
 func (s *Services) NewShadows() *shadow.Shadows {
 	return shadow.New(shadow.Options{
 		Guard: s.Guard, Replies: s.Replies, Calls: s.Calls, Formats: &s.formats, Changes: &s.refusals, Salt: s.promptSalt,
 	})
 }
 
-// ForgetProfiles drops the cached properties of engine profiles, because a reload may change the profiles.
+// ForgetProfiles drops the cached properties of engine profiles, because a reload may change the
+// profiles.
 func (s *Services) ForgetProfiles() {
 	s.formats.Forget()
 	s.saltWarned.Clear()
@@ -127,9 +128,9 @@ func (s *Services) spendRetryBudget(budget config.Percent) bool {
 // cache group has a separate cache. The edge then sends a salt to the engine, and prefix affinity
 // separates the prompts of different owners.
 
-// promptSalt returns the salt that separates an owner's prompts from those of other owners at an engine.
-// If the engine does not support salts, salt returns one without a member name and logs a warning
-// once.
+// promptSalt returns the salt that separates an owner's prompts from those of other owners at an
+// engine. If the engine does not support salts, promptSalt returns a salt without a member name and
+// logs a warning once.
 func (s *Services) promptSalt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}

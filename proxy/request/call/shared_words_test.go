@@ -24,14 +24,14 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.TakeBuffered", "upstreams/http1 Exchange.WaitReadable",
 }
 
-// writes lists the methods of atomics, locks and counters that write shared memory.
+// writes lists the methods of atomics, locks and counters that write to shared memory.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
 // TestNoSharedWordPerToken checks that the code that runs for each token does not write memory that
 // streams on other cores also write. A shared counter would cost every stream a cache miss for each
-// token. A Meter is permitted, because it writes shared words only after sixteen events.
+// token. A StreamMeter is permitted, because it writes shared words only after sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}
@@ -70,8 +70,8 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	}
 }
 
-// sharedWrites returns the calls that write shared memory words. It skips an Add whose result is
-// used, because that Add is a method of time.Time.
+// sharedWrites returns the calls that write to shared memory. It skips an Add whose result is used,
+// because that Add is a method of time.Time.
 func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	alone := map[ast.Expr]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {

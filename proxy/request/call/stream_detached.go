@@ -14,19 +14,19 @@ import (
 )
 
 // detachedStream is a committed stream on a plain connection. It leaves fasthttp after the first
-// chunk, so that fasthttp releases its memory, and writes the other chunks itself. After a
-// successful stream, fasthttp serves the next request on the connection. Like any open connection, a
-// running stream delays the drain of the edge.
+// chunk, so that fasthttp releases its memory, and writes all later chunks itself. After a
+// successful stream, fasthttp serves the next request on the connection. Like any open connection,
+// a running stream delays the drain of the edge.
 type detachedStream struct {
 	relay
 	conn            *listen.Conn
 	unwritten       []byte // bytes that Conn.TryWrite could not write; sent before the next chunk
 	keepAlive       bool   // whether the client may send another request on this connection
-	hasLeftFasthttp bool   // whether the stream has left fasthttp, which then does not finish the call
+	hasLeftFasthttp bool   // if true, fasthttp does not finish the call
 }
 
-// chunkPrefixLen is the space before a relay's bytes that is reserved for the size line of a chunk: up
-// to 8 digits, CR and LF.
+// chunkPrefixLen is the space before a relay's bytes that is reserved for the size line of a chunk:
+// at most 8 digits, CR and LF.
 const chunkPrefixLen = 10
 
 const (
@@ -34,7 +34,8 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// newDetachedStream returns the stream that is to leave fasthttp, or nil if it must stay:
+// newDetachedStream returns a stream that will leave fasthttp. It returns nil if the stream must
+// stay:
 //
 //   - The connection uses TLS, which fasthttp would shut down.
 //   - Part of a form has not been read yet.
@@ -47,8 +48,8 @@ func newDetachedStream(r relay) *detachedStream {
 	return &detachedStream{relay: r, conn: conn}
 }
 
-// errLeftFasthttp makes fasthttp release its memory and close the connection. This call of Close starts the
-// stream. fasthttp does not report an unexpected EOF.
+// errLeftFasthttp makes fasthttp release its memory and close the connection, which starts the
+// detached stream. fasthttp does not report an unexpected EOF.
 var errLeftFasthttp = fmt.Errorf("the stream has left the server: %w", io.ErrUnexpectedEOF)
 
 // WriteTo implements io.WriterTo. It writes the headers and the first chunk, and leaves fasthttp.
@@ -80,7 +81,7 @@ func (t *detachedStream) Close() error {
 
 func (t *detachedStream) handlePanic() {
 	if t.call != nil {
-		defer t.relay.Close() //nolint:errcheck // it has none to give
+		defer t.relay.Close() //nolint:errcheck // Close never returns an error
 		t.call.fail(failure.Internal(failure.ErrPanicked))
 	}
 }
@@ -88,7 +89,7 @@ func (t *detachedStream) handlePanic() {
 func (t *detachedStream) serve() {
 	shared, conn := t.call.services, t.conn
 	defer shared.Guard.Catch(guard.Stream, func() {
-		defer conn.Close() //nolint:errcheck // it is closed either way
+		defer conn.Close() //nolint:errcheck // a failed connection is closed in any case
 		t.handlePanic()
 	})
 	t.pollerStep = t.relayInPoller
@@ -106,7 +107,7 @@ func (t *detachedStream) serve() {
 	_ = shared.ServeNext(conn)
 }
 
-// writeChunk sends the chunk and the last chunk in one write.
+// writeChunk sends the chunk and the last chunk in a single write.
 func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 	if len(t.unwritten) > 0 {
 		if _, err := t.conn.WriteAtTime(t.unwritten, t.readAt); err != nil {
@@ -125,8 +126,8 @@ func (t *detachedStream) writeChunk(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// frameChunk returns the bytes for the client: the chunk in out, and the last chunk if last is set. before
-// is the number of bytes before the chunk's payload.
+// frameChunk returns the bytes for the client. They consist of the chunk in out and, if last is
+// true, the last chunk. before is the number of bytes before the chunk's payload.
 func frameChunk(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkPrefixLen
 	start := chunkPrefixLen
@@ -141,13 +142,14 @@ func frameChunk(out *[]byte, last bool) (b []byte, before int) {
 	return b[start:], chunkPrefixLen - start
 }
 
-// minEventSpace is the room that the translation of a token needs. If it needs more, append allocates.
+// minEventSpace is the space that the translation of a token usually needs. If a translation needs
+// more, append allocates.
 const minEventSpace = 1 << 10
 
-// relayInPoller is the step of a stream that stays in the poller. It translates newly arrived events into the
-// rest of the buffer in which they arrived, and writes them to the client. It returns false if run
-// must continue: before the first event has been recorded, at the end, after an error, after many
-// bytes, or if the client's socket is full.
+// relayInPoller is the pollerStep of a stream. It translates newly arrived events into the unused
+// part of the buffer in which they arrived, and writes them to the client. It returns false if
+// writeBody must continue: before the first event has been recorded, at the end, after an error,
+// after many bytes, or if the client's socket is full.
 func (t *detachedStream) relayInPoller() bool {
 	c, room := t.call, t.call.attempt.Reply.SpareBuffer()
 	if c.record.TTFT == 0 || c.body.HasBytes() || len(room) < minEventSpace {
@@ -179,9 +181,9 @@ func (t *detachedStream) relayInPoller() bool {
 	return true
 }
 
-// keepUnsent returns unsent bytes of a buffer of the given size for the time after the step. A small
-// buffer may be the engine's, so its bytes are copied. A large one is counted as attempt.PartOut
-// until recycleOut, and a copy would not be counted.
+// keepUnsent returns the unsent bytes of a buffer of the given size, so that they stay valid after
+// relayInPoller returns. A small buffer may be the engine's, so its bytes are copied. A large
+// buffer counts as attempt.PartOut until recycleOut, but a copy would not be counted.
 func keepUnsent(b []byte, size int) []byte {
 	if size > attempt.MaxPooled {
 		return b
@@ -189,14 +191,14 @@ func keepUnsent(b []byte, size int) []byte {
 	return slices.Clone(b)
 }
 
-// deferToRun leaves what pass has pulled to run.
+// deferToRun stores what relayInPoller has pulled, so that fillStream processes it.
 func (t *detachedStream) deferToRun(out []byte, done bool, err error) {
 	t.out, t.pulled = attempt.NewBuffer(), pullResult{true, done, err}
 	*t.out = append(*t.out, out...)
 }
 
-// putSizeLine writes the size line of a chunk with n bytes to the end of room, and returns the offset
-// of the line.
+// putSizeLine writes the size line of a chunk with n bytes to the end of room, and returns the
+// offset of the line.
 func putSizeLine(room []byte, n int) (start int) {
 	i := len(room) - len(chunkEnd)
 	room[i], room[i+1] = chunkEnd[0], chunkEnd[1]

@@ -44,7 +44,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 		}
 	})
 	c.services.Guard.Point("stream.http10")
-	if c.ep.Form { // fasthttp has cleared the deadline, but the form may still be arriving
+	if c.ep.Form { // fasthttp has cleared the deadline, but a form may still be arriving
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header

@@ -10,12 +10,12 @@ import (
 
 type trace struct {
 	span             *observe.CallSpan // nil if tracing is off
-	savedTraceparent []byte            // the client's traceparent; see keep
-	savedTracestate  []byte            // the client's tracestate; see keep
+	savedTraceparent []byte            // the client's traceparent; see saveClientContext
+	savedTracestate  []byte            // the client's tracestate; see saveClientContext
 }
 
-// saveClientContext copies the client's trace context, because the request headers may be released before the
-// call moves to another engine.
+// saveClientContext copies the client's trace context, because the request headers may be released
+// before the call moves to another engine.
 func (t *trace) saveClientContext(cl *client) {
 	if t.span == nil {
 		t.savedTraceparent = append([]byte(nil), t.traceparent(cl)...)
@@ -23,9 +23,9 @@ func (t *trace) saveClientContext(cl *client) {
 	t.savedTracestate = append([]byte(nil), t.tracestate(cl)...)
 }
 
-// traceparent returns the W3C traceparent for an engine. It is the traceparent of the call's span. If
-// tracing is off, it is the client's traceparent. If the client's traceparent is malformed, context
-// returns nil.
+// traceparent returns the W3C traceparent for an engine. If tracing is on, it is the traceparent of
+// the call's span. If tracing is off, it is the client's traceparent, or nil if the client's
+// traceparent is malformed.
 func (t *trace) traceparent(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -61,8 +61,8 @@ func (t *trace) tracestate(cl *client) []byte {
 // requires at least 512 bytes.
 const maxTracestate = 512
 
-// truncateTracestate returns the leading list members of a tracestate that fit into maxTracestate. It
-// returns nil if b contains anything other than visible characters and spaces.
+// truncateTracestate returns the leading list members of a tracestate that fit into maxTracestate.
+// It returns nil if b contains anything other than visible characters and spaces.
 func truncateTracestate(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -81,9 +81,9 @@ func clientTraceparent(h *fasthttp.RequestHeader) []byte {
 	return parseTraceparent(h.PeekCanonical(headerTraceparent))
 }
 
-// parseTraceparent returns the W3C traceparent for engines. If b is malformed, it returns nil. Later
-// versions are parsed as if they were version 00. Version ff is invalid (Trace Context, 3.2.2.1 and
-// 4.3).
+// parseTraceparent returns the W3C traceparent for engines. If b is malformed, it returns nil.
+// Later versions are parsed as if they were version 00. Version ff is invalid (Trace Context,
+// 3.2.2.1 and 4.3).
 func parseTraceparent(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {

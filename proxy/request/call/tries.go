@@ -19,11 +19,12 @@ type attemptState struct {
 	neededFeatures upstreams.Features
 	excluded       []upstreams.ID
 	conversation   conversation
-	pickReason     *pickReason // why the engine was picked; nil if that is not recorded
+	pickReason     *pickReason // why the engine was picked; nil if the reason is not recorded
 	upstream       *upstreams.Upstream
-	stepCounts     retry.SendCounts // number of times that each retry step has sent the call
+	stepCounts     retry.SendCounts // how often each retry step has sent the call
 	targetCount    int
-	// Whether the call was sent to another engine because a refusal was doubtful.
+	// Whether the call was sent to another engine because the engine, rather than the request, may
+	// have caused the first refusal.
 	resentInDoubt  bool
 	pendingChanges endpoint.RejectedParts // request changes that no engine has accepted yet
 	nextSlot       slot                   // slot that the call acquired before it left its engine; empty if there is none
@@ -31,13 +32,13 @@ type attemptState struct {
 	recording *resume.Recording
 	// when a call on a drained engine last tried to acquire a slot at another engine
 	moveTriedAt     time.Time
-	countRequests   int  // number of requests for token counts
-	usesOverflow    bool // whether the call waited for a slot but did not get one
+	countRequests   int  // number of requests that asked an engine to count tokens
+	usesOverflow    bool // whether the call may use overflow tiers and does not wait for a slot any more
 	fallbackModels  []string
 	fallbacksLoaded bool
 	turn            turns.Turn       // the key's turn; the zero value if keys do not take turns
 	slotWait        *slotWait        // nil if the call is not waiting
-	firstFailure    *failure.Failure // failure of the first failed attempt that was not resumed, or nil
+	firstFailure    *failure.Failure // first failure that was not resumed; nil if there is none
 }
 
 // pickReason is reused with the pooled call, so recording it allocates nothing.

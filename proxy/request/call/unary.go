@@ -54,9 +54,10 @@ func (c *Call) tryUnary() *failure.Failure {
 	return nil
 }
 
-// firstWhitespaceAt returns when the first white space is sent if the answer is not complete by then.
-// The time counts from the start of the call, like the timeouts of load balancers. It is zero if no
-// white space may be sent. White space would change audio and text, and HTTP/1.0 has no chunks.
+// firstWhitespaceAt returns when the first white space is sent if the answer is not complete by
+// that time. Like the timeouts of load balancers, the interval starts with the call. The result is
+// zero if no white space may be sent. White space would corrupt audio and text, and HTTP/1.0 has no
+// chunks.
 func (c *Call) firstWhitespaceAt() time.Time {
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
 	if d <= 0 || !c.client.isHTTP11 || !c.request.AnswersJSON() {
@@ -70,7 +71,7 @@ func (c *Call) firstWhitespaceAt() time.Time {
 // creates the codec.
 //
 // After http1.ErrNotYet, awaitUnary may be called again. attempt.ErrLarge means that the response
-// must be relayed while it arrives. ClassifyError converts other errors.
+// must be relayed while it arrives. ClassifyError classifies all other errors.
 func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, error) {
 	if err := c.attempt.AwaitHead(until); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (c *Call) awaitUnary(until time.Time, codec *endpoint.Unary) (*[]byte, erro
 }
 
 // translateUnary translates a completion into the client's answer. It first reserves as much memory
-// as the completion occupies, and corrects the reservation afterwards.
+// as the completion occupies, and corrects the reservation after the translation.
 func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte, error) {
 	out := attempt.NewBuffer()
 	if n := chunkPrefixLen + len(completion) + attempt.OutHeadroom; n > max(cap(*out), attempt.MaxPooled) {
@@ -125,7 +126,9 @@ func (c *Call) beginPassthrough(codec endpoint.Unary) (*endpoint.Passthrough, *[
 // engine failed to parse.
 func (c *Call) recordUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // must happen before the slot is released, so that the right key gets the slot
+	// The charge must be set before the slot is released, because it decides which key gets the
+	// slot.
+	if u.Known {
 		c.attemptState.turn.SetCharge(turns.ServiceUnits(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {

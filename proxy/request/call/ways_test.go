@@ -19,8 +19,8 @@ func singleEngine(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue checks calls that need the only slot. They get the slot, time out, or find the queue
-// full.
+// TestQueue checks three calls to an engine with one slot. The second and the third call get the
+// slot, time out, or find the queue full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
 	slow := calltest.Delay(20*time.Second, calltest.AnswerText("done"))
@@ -179,8 +179,8 @@ func TestResumeAfterWait(t *testing.T) {
 	}
 }
 
-// TestResumeWithoutSlot checks that a stream that waits in vain for another engine's slot ends with
-// the failure of its first engine.
+// TestResumeWithoutSlot checks that a stream that waits for another engine's slot and does not get
+// one ends with the failure of its first engine.
 func TestResumeWithoutSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := func(w http.ResponseWriter, r *http.Request) {
@@ -207,9 +207,10 @@ func TestResumeWithoutSlot(t *testing.T) {
 	})
 }
 
-// TestResumeAtLaterTier checks that a stream whose engine reports that it is overloaded is resumed
-// by a later tier at once. The lost engine must not count as full, because the client would wait for
-// its slot, or in vain for a tier that only takes calls while the engine is down.
+// TestResumeAtLaterTier checks that a stream whose engine reports that it is overloaded is
+// immediately resumed by a later tier. The lost engine must not count as full. Otherwise, the
+// client would wait for a slot of the lost engine, or for a tier that only accepts calls while that
+// engine is down.
 func TestResumeAtLaterTier(t *testing.T) {
 	for _, when := range []string{"full", "down"} {
 		t.Run(when, func(t *testing.T) {
@@ -226,7 +227,7 @@ func TestResumeAtLaterTier(t *testing.T) {
 }
 
 // TestResumedAtFullEngine checks that a stream whose second engine refuses it ends with this
-// refusal, not with the loss of the first engine.
+// refusal rather than with the loss of the first engine.
 func TestResumedAtFullEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.AnswerSequence(events(true, delta("one ")), calltest.AnswerError(http.StatusTooManyRequests, "no room"))
@@ -274,8 +275,8 @@ func TestChangedRequest(t *testing.T) {
 	}
 }
 
-// TestTooLong checks that if a prompt is too long for every engine, the error makes agents shorten
-// the prompt.
+// TestTooLong checks the error for a prompt that is too long for every engine. The error must make
+// agents shorten the prompt.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := singleEngine(calltest.AnswerError(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
@@ -288,8 +289,8 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// twoKeysConfig is a configuration with two keys that have limits. Tests replace HASHA and HASHB with the
-// hashes of the keys.
+// twoKeysConfig is a configuration with two keys that have limits. Tests replace HASHA and HASHB
+// with the hashes of the keys.
 const twoKeysConfig = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
@@ -481,7 +482,7 @@ func TestDebugHeaders(t *testing.T) {
 	})
 }
 
-// TestCutShort checks calls that are cut short by a drain or by a client that disconnects.
+// TestCutShort checks calls that end early because of a shutdown or because the client disconnects.
 func TestCutShort(t *testing.T) {
 	endings := []struct {
 		name string

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletions is POST /v1/chat/completions. It forwards requests, changing as few bytes as
+// chatCompletions is POST /v1/chat/completions. It forwards requests and changes as few bytes as
 // possible.
 var chatCompletions = &Endpoint{
 	Path:          "/v1/chat/completions",
@@ -23,7 +23,7 @@ var chatCompletions = &Endpoint{
 	},
 }
 
-// NewChatCopy returns the codec for copying a request that was translated from the given dialect to
+// NewChatCopy returns a codec for a copy of a request that was translated from the given dialect to
 // chat. An engine gets the same bytes for the copy as for the original request.
 func NewChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
@@ -57,7 +57,7 @@ func (r *chatRequest) Decode(in DecodeInput) (err error) {
 func setChatOptions(r *chatRequest, about *CallInfo) {
 	r.answer.setOptions(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // without streaming, the answer keeps the engine's id if it has one
+	if about.Streamed { // without streaming, the answer contains the engine's id, if there is one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage

@@ -22,7 +22,7 @@ type chatBase struct {
 	rules       chat.ModelRules // the model's rules, including the context length of its engines
 	// Whether an unsupported reasoning effort is lowered rather than rejected.
 	mayLowerEffort bool
-	usageAtStart   bool // whether the client reads token counts at the start of a stream
+	usageAtStart   bool // whether the client expects token counts at the start of a stream
 	segments       [][]byte
 	segmentBuf     []byte
 	answer         chatAnswer
@@ -48,7 +48,7 @@ var textOnly = []string{"text"}
 
 func (b *chatBase) CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error) {
 	rules, prompt := m.ChatRules(now, b.mayLowerEffort, &b.rules), &b.chat.Prompt
-	// The catalog also describes such a model as text-only.
+	// The catalog also lists such a model as text-only.
 	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.IsTextOnly() {
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
@@ -170,7 +170,7 @@ type chatAnswer struct {
 	tools        []byte
 	facts        answer.Facts
 	writer       completionWriter
-	isChat       bool // whether the dialect is chat, so that a plain completion needs no full parse
+	isChat       bool // whether the dialect is chat, in which a plain completion needs no full parse
 }
 
 type completionWriter interface {
@@ -206,8 +206,8 @@ func (a *chatAnswer) Append(dst, completion []byte, _ ReplyHead) ([]byte, error)
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// CanPassThrough implements Unary. A completion cannot be relayed while it arrives, because the edge
-// changes too much of it.
+// CanPassThrough implements Unary. A chat completion cannot be relayed while it arrives, because
+// the edge changes too much of it.
 func (a *chatAnswer) CanPassThrough(ReplyHead) bool { return false }
 
 func (a *chatAnswer) NewPassthrough(ReplyHead) *Passthrough {
@@ -229,7 +229,8 @@ func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspectMarkup returns m if m is markup that the engine should have parsed. Otherwise, it returns 0.
+// suspectMarkup returns m if m is markup that the engine should have parsed. Otherwise, it returns
+// 0.
 func suspectMarkup(m translate.Markup, offered *translate.OfferedFeatures) translate.Markup {
 	if m.IsSuspect(*offered) {
 		return m
@@ -257,8 +258,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, ReplyHead) ([]byte, error) {
 func (*dialectEvents) MediaType() string     { return eventStreamType }
 func (*dialectEvents) HasInBandErrors() bool { return true }
 
-// These maps give the format of a chat member for each format name in an engine profile. If a
-// profile names no format, the member is not changed.
+// These maps translate the format names in an engine profile into the format of a chat member. If a
+// profile names no format for a member, the member is not changed.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -271,13 +272,14 @@ var (
 	}
 )
 
-// FormatCache caches the format of chat requests for each engine profile. A Formats may be used by
-// multiple goroutines.
+// FormatCache caches the format of chat requests for each engine profile. A FormatCache may be used
+// by multiple goroutines.
 type FormatCache struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// formatFor returns the format for an engine profile. It leaves out the members that differ between calls.
+// formatFor returns the format for an engine profile. It does not set the fields that differ
+// between calls.
 func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)

@@ -37,16 +37,16 @@ type Decoder interface {
 	Decode(in DecodeInput) error
 	// Model returns the client's model name.
 	Model() []byte
-	// ClientWantsStream reports whether the client requested a stream. For a form, the result may change
-	// until the form has been read completely.
+	// ClientWantsStream reports whether the client requested a stream. For a form, the result may
+	// change until the form has been read completely.
 	ClientWantsStream() bool
-	// CheckRules applies the model's rules. A context length reported by an engine counts only if it is
-	// still recent at the time now.
+	// CheckRules applies the model's rules. A context length reported by an engine is used only if
+	// it is still recent at the time now.
 	CheckRules(m *snapshot.Model, now time.Time) (CheckResult, error)
-	// IsFullyRead reports whether the client's body was read completely. It may return false during an
-	// attempt, because a form is sent to the engine while it is read.
+	// IsFullyRead reports whether the client's body was read completely. During an attempt, it may
+	// return false, because a form is sent to the engine while it is read.
 	IsFullyRead() bool
-	// BytesRead returns how many bytes of the client's body have been read by Decode and Fill. It
+	// BytesRead returns how many bytes of the client's body Decode and EncodeRequest have read. It
 	// returns 0 if the body was read before Decode.
 	BytesRead() int64
 }
@@ -73,8 +73,8 @@ type EngineEncoder interface {
 	WantsStream(p *engine.Profile) bool
 	// EncodeRequest writes the request for an engine.
 	EncodeRequest(to Target) (EngineRequest, error)
-	// IsConsumed reports whether the request cannot be sent again because bytes that are not stored have
-	// already been sent.
+	// IsConsumed reports whether the request cannot be sent again, because bytes that are not
+	// stored have already been sent.
 	IsConsumed() bool
 	// Release releases the request. The request cannot be sent afterwards.
 	Release()
@@ -82,11 +82,11 @@ type EngineEncoder interface {
 
 // ReplyDecoder handles engine responses.
 type ReplyDecoder interface {
-	// ClassifyReply decides, based on the headers, how to read a response with status 200. streamed is true
-	// if the request asked the engine for a stream.
+	// ClassifyReply decides, based on the headers, how to read a response with status 200. streamed
+	// is true if the request asked the engine for a stream.
 	ClassifyReply(reply ReplyHead, streamed bool) ReplyForm
-	// AnswersJSON reports whether an answer that is not streamed is always JSON, so that white
-	// space may precede it.
+	// AnswersJSON reports whether an answer that is not streamed is always JSON. White space may
+	// precede such an answer.
 	AnswersJSON() bool
 	// Unary and Stream return a codec for the answer of one attempt.
 	Unary(about CallInfo) Unary
@@ -110,7 +110,7 @@ type DecodeInput struct {
 	Seal     seal.Box
 }
 
-// CheckResult contains the results of Check.
+// CheckResult contains the results of CheckRules.
 type CheckResult struct {
 	Pool     upstreams.Pool
 	PoolName string // empty if the request was rejected before its pool was known
@@ -127,12 +127,12 @@ type CheckResult struct {
 type TokenLimit interface {
 	// TokenLimit returns the limit for the engine, or -1 if there is no limit.
 	TokenLimit() int
-	// LowerTo lowers the limit. If limit is negative, Fit reverts an earlier Fit.
+	// LowerTo lowers the limit. If limit is negative, the original limit applies again.
 	LowerTo(limit int)
 	// ContextLength returns the context length configured for this request, or 0 if it is unknown.
 	ContextLength(rules *chat.ModelRules) int
-	// PromptTokens returns the estimated length of the longest prompt in tokens. estimate is the total
-	// for all prompts.
+	// PromptTokens returns the estimated length of the longest prompt in tokens. estimate is the
+	// total for all prompts.
 	PromptTokens(bytesPerToken float64, estimate int) int
 }
 
@@ -148,8 +148,8 @@ type Target struct {
 	Refused  RejectedParts
 }
 
-// RejectedParts describes which parts of requests an engine has rejected for a model. The edge changes
-// these parts in later requests before it sends them.
+// RejectedParts describes which parts of requests an engine has rejected for a model. The edge
+// changes these parts in later requests before it sends them.
 type RejectedParts struct {
 	Efforts       chat.EffortSet
 	AdjacentTurns bool
@@ -160,7 +160,8 @@ func (r RejectedParts) Union(other RejectedParts) RejectedParts {
 	return RejectedParts{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// SentParts describes the parts of a sent request that the edge can change if an engine rejects them.
+// SentParts describes the parts of a sent request that the edge can change if an engine rejects
+// them.
 type SentParts struct {
 	Limit         int    // token limit; -1 means no limit
 	Effort        string // reasoning effort; empty if the request does not set it
@@ -179,9 +180,9 @@ func DescribeSent(p PromptInfo, to *Target) SentParts {
 	return sent
 }
 
-// EnginePriority returns the priority that an engine is given for a call. It is the rank of the call's
-// class if the upstream is configured to receive priorities. If the model lets clients set a
-// priority, the client's priority takes precedence.
+// EnginePriority returns the priority of a call for an engine. If the upstream is configured to
+// receive priorities, it is the rank of the call's class. If the model lets clients set a priority,
+// the client's priority takes precedence.
 func EnginePriority(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.EnginePriority(u, rank)
 	if !told {
@@ -197,7 +198,7 @@ type EngineRequest struct {
 	Reader                    io.Reader // used if Body is nil
 }
 
-// ErrNoPath is the error of Fill for an engine that does not serve the endpoint.
+// ErrNoPath is the error of EncodeRequest for an engine that does not serve the endpoint.
 var ErrNoPath = errors.New("the engine does not have the endpoint")
 
 // CallInfo describes the call to the codec for the answer.
@@ -207,14 +208,14 @@ type CallInfo struct {
 	Created      time.Time
 	PromptTokens int
 	Streamed     bool
-	Seal         seal.Box // box for the key and the model, used by dialects that seal data
+	Seal         seal.Box // box bound to the key and the model, for dialects that seal data
 }
 
 // ReplyHead provides the headers of an engine's response.
 type ReplyHead interface {
 	Header(name string) []byte
-	// IsFramed reports whether the response marks the end of its body. If it does not, the end of the
-	// body is the end of the connection.
+	// IsFramed reports whether the response marks the end of its body. If it does not, the body
+	// ends when the connection is closed.
 	IsFramed() bool
 }
 
@@ -224,11 +225,11 @@ type ReplyForm uint8
 // The forms of responses.
 const (
 	ReplyPending       ReplyForm = iota // the headers have not arrived yet
-	ReplyWhole                          // a document that is read completely
+	ReplyWhole                          // a document, which is read completely
 	ReplyEvents                         // a stream of events
 	ReplyBytes                          // bytes that are relayed as they arrive
 	ReplyWholeAsStream                  // a document instead of the requested stream
-	ReplyBytesAsEvents                  // bytes that are wrapped in events as they arrive
+	ReplyBytesAsEvents                  // bytes, which are wrapped in events as they arrive
 	ReplyMismatch                       // an answer, error or stream whose Content-Type does not match
 	ReplyUnexpected                     // an unexpected document, for example an error
 	ReplyWrongType
@@ -239,8 +240,8 @@ type Unary interface {
 	// Append appends the answer for a response body. If the request asked the engine for a stream,
 	// body is the chat completion assembled from the stream.
 	Append(dst, body []byte, reply ReplyHead) ([]byte, error)
-	// CanPassThrough reports whether a large response may be relayed while it arrives, because the edge
-	// changes hardly any of its bytes. PassOn starts relaying the response.
+	// CanPassThrough reports whether a large response may be relayed while it arrives, because the
+	// edge changes hardly any of its bytes. NewPassthrough then starts relaying the response.
 	CanPassThrough(reply ReplyHead) bool
 	NewPassthrough(reply ReplyHead) *Passthrough
 	// AssemblyOptions returns the options for assembling a completion from a stream.
@@ -260,6 +261,7 @@ type Stream interface {
 	// ReplyBytesAsEvents response.
 	AppendBody(dst, body []byte, reply ReplyHead) ([]byte, error)
 	MediaType() string
-	// HasInBandErrors reports whether the stream can contain errors and keep-alives. Binary streams cannot.
+	// HasInBandErrors reports whether the stream can contain errors and keep-alives. A binary
+	// stream cannot.
 	HasInBandErrors() bool
 }

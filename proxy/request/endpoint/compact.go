@@ -11,9 +11,9 @@ import (
 	"penstock/translate/responses"
 )
 
-// responsesCompact is POST /v1/responses/compact. The model writes a summary of the conversation. The client
-// receives the summary in sealed form, and later sends it in place of the conversation. The call
-// counts like any other call.
+// responsesCompact is POST /v1/responses/compact. The model writes a summary of the conversation.
+// The client receives the summary in sealed form, and later sends it instead of the conversation.
+// The call is charged and counted like any other call.
 var responsesCompact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedPath:    "/v1/responses",
@@ -24,8 +24,9 @@ var responsesCompact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. It estimates the number of prompt tokens based on
-// earlier counts by the model's engines, because engines cannot count tokens in this dialect.
+// inputTokens is POST /v1/responses/input_tokens. Engines cannot count tokens in this dialect, so
+// it estimates the number of prompt tokens. The estimate is based on token counts that the model's
+// engines have reported earlier.
 var inputTokens = &Endpoint{
 	Path:       "/v1/responses/input_tokens",
 	listedPath: "/v1/responses",

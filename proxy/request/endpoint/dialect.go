@@ -16,8 +16,8 @@ type Dialect struct {
 	// mapError maps an upstream failure to a status of the dialect. If nil, the failure is
 	// unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
-	// promptMember is the member named by the error for a prompt that is too long. If prompt is empty,
-	// mapError names the member. If mapError is also nil, the member is messages.
+	// promptMember is the member named in the error for a prompt that is too long. If promptMember
+	// is empty, mapError names the member. If mapError is also nil, the member is messages.
 	promptMember string
 }
 

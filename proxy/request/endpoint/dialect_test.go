@@ -13,7 +13,7 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// TestMessagesError checks the Messages column of the error table.
+// TestMessagesError checks the statuses, types and messages of errors in the Messages dialect.
 func TestMessagesError(t *testing.T) {
 	overflow := func(prompt, most int) *apierr.Error {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -117,8 +117,8 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry checks that an exhausted budget stops SDKs from retrying. SDKs may retry if
-// running calls have reserved the remaining budget, because the calls may release it within a
+// TestShouldRetry checks that an exhausted budget stops SDKs from retrying. If running calls have
+// reserved the remaining budget, SDKs may retry, because the calls may release the budget within a
 // second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
@@ -130,8 +130,8 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// TestErrorHeaders_Codings checks that a 415 caused by the body's coding names the accepted codings
-// (RFC 9110, 15.5.16).
+// TestErrorHeaders_Codings checks that a 415 response lists the accepted codings if the body's
+// coding is not accepted (RFC 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if SetErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {

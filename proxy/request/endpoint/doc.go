@@ -23,17 +23,18 @@
 //
 // # Design
 //
-// The dialects are packages below translate that convert bytes to bytes. A codec connects a dialect
-// to a call: to the memory for the body, the model's snapshot and the target's engine. A codec does
-// not depend on attempts or connections. It has access only to the headers of an engine's response
-// (Reply).
+// Each dialect is a package below translate that converts bytes to bytes. A codec connects a
+// dialect to a call: to the memory for the body, the model's snapshot and the target's engine. A
+// codec does not depend on attempts or connections. It can read only the headers of an engine's
+// response (ReplyHead).
 //
 // If another engine continues an answer, the text received so far is added to the chat request
-// (Request.Chat, chat.Request.GoOn). In every dialect, Fill then writes this chat request.
+// (Request.Chat, resume.Recording.AttachTo). In every dialect, EncodeRequest then writes this chat
+// request.
 //
 // A request in the Messages or the Responses dialect is decoded into a chat request, and every
-// engine receives a chat request. Only counting the tokens of a Messages prompt uses the client's
-// original body.
+// engine receives a chat request. The client's original body is used only to count the tokens of a
+// Messages prompt.
 //
 // Chat codecs are pooled. The memory for the request and the memory for the answer are pooled
 // separately, because a stream may last an hour but its request is released after the first event.

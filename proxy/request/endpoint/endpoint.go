@@ -13,7 +13,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is a generation endpoint. All calls to the endpoint share it.
+// Endpoint is a generation endpoint. All calls to the endpoint share the Endpoint.
 type Endpoint struct {
 	Path      string
 	Operation string
@@ -33,15 +33,17 @@ type Endpoint struct {
 	// engine.
 	Local *LocalCount
 
-	profileOperation string // name in engine profiles; if empty, see engineOperation
-	// Path that represents the endpoint in a model's supported_endpoints. If empty, Path is used.
+	profileOperation string // name in engine profiles; if empty, engineOperation decides
+	// Path that represents the endpoint in a model's supported_endpoints. If listedPath is empty,
+	// Path represents it.
 	listedPath string
 }
 
-// LocalCount makes the edge answer a call with the token count of its prompt. The tokens are reserved
-// from the key's limits but not charged.
+// LocalCount makes the edge answer a call with the token count of its prompt. The tokens are
+// reserved from the key's limits but not charged.
 type LocalCount struct {
-	// Operation is the engine operation that counts tokens. If empty, the edge only estimates.
+	// Operation is the engine operation that counts tokens. If Operation is empty, the edge only
+	// estimates the count.
 	Operation string
 	// Segments appends the request for the engine's token counter. Read parses the engine's
 	// response.
@@ -78,9 +80,9 @@ func ByPath(path []byte) *Endpoint {
 	return nil
 }
 
-// NearestByPath returns the endpoint that the client probably meant by an unknown path, or nil. The path may
-// lack the version, end with a slash, or repeat the version because the client's base URL contains
-// it.
+// NearestByPath returns the endpoint that the client probably meant by an unknown path, or nil. The
+// path may lack the version or end with a slash. If the client's base URL contains the version, the
+// path may contain the version twice.
 func NearestByPath(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
@@ -110,8 +112,8 @@ func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	return min(ep.ApplicableLimit(all), ep.ApplicableLimit(key))
 }
 
-// ApplicableLimit returns the limit from l that applies to the endpoint. If that limit is not set, it
-// returns math.MaxInt64.
+// ApplicableLimit returns the limit from l that applies to the endpoint. If that limit is not set,
+// it returns math.MaxInt64.
 func (ep *Endpoint) ApplicableLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
@@ -123,8 +125,8 @@ func (ep *Endpoint) ApplicableLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLargeError returns the error for a body larger than most, which is a result of ApplicableLimit or
-// BodyLimit. The error contains the limit as it is configured.
+// TooLargeError returns the error for a body larger than most. most must be a result of
+// ApplicableLimit or BodyLimit. The error contains the limit as it is configured.
 func (ep *Endpoint) TooLargeError(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -132,8 +134,8 @@ func (ep *Endpoint) TooLargeError(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectByPath returns the dialect of the endpoint whose path equals the given path or is a parent of
-// it.
+// DialectByPath returns the dialect of the endpoint with the given path or with a parent of that
+// path.
 func DialectByPath(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -149,8 +151,8 @@ func RequestDialect(ctx *fasthttp.RequestCtx) *Dialect {
 	return DialectByPath(path)
 }
 
-// classifyTextReply implements Reads for endpoints that answer with a document, or with events if the
-// client requested a stream.
+// classifyTextReply implements ClassifyReply for endpoints that answer with a document, or with
+// events if the client requested a stream.
 func classifyTextReply(reply ReplyHead, streamed bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
@@ -164,8 +166,8 @@ func classifyTextReply(reply ReplyHead, streamed bool) ReplyForm {
 	return ReplyWrongType
 }
 
-// A request without max_tokens is expected to generate defaultOutputTokens tokens. Answers are rarely as
-// long as max_tokens allows, so at most maxExpectedTokens tokens are expected.
+// A request without max_tokens is expected to generate defaultOutputTokens tokens. Answers are
+// rarely as long as max_tokens allows, so at most maxExpectedTokens tokens are expected.
 const (
 	defaultOutputTokens = 256
 	maxExpectedTokens   = 2048

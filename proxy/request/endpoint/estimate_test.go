@@ -6,7 +6,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestEstimate checks that the estimate counts all choices of an answer.
+// TestEstimate checks that the estimated output covers all choices of an answer.
 func TestEstimate(t *testing.T) {
 	for body, want := range map[string]int{
 		`"prompt":"a"`:                                                               defaultOutputTokens,

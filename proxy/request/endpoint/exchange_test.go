@@ -232,8 +232,8 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// TestNear checks which endpoint is suggested for a path that lacks the version or ends with a
-// slash.
+// TestNear checks which endpoint is suggested for a path that lacks the version, repeats it, or
+// ends with a slash.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",
@@ -249,8 +249,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestDialectAt checks that an error uses the dialect of the endpoint at the path or at a parent of
-// the path.
+// TestDialectAt checks that an error is written in the dialect of the endpoint at the path or at a
+// parent of the path.
 func TestDialectAt(t *testing.T) {
 	for path, want := range map[string]*endpoint.Dialect{
 		"/v1/messages": endpoint.DialectByPath([]byte("/v1/messages")), "/v1/messages/none": endpoint.DialectByPath([]byte("/v1/messages")), "/v1/messagesx": endpoint.ChatDialect, "/": endpoint.ChatDialect,
@@ -264,8 +264,8 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths checks that At finds each endpoint, which implies that no two endpoints have the
-// same path.
+// TestAllHavePaths checks that ByPath finds each endpoint, which implies that no two endpoints have
+// the same path.
 func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.All {
 		if endpoint.ByPath([]byte(ep.Path)) != ep {
@@ -274,8 +274,8 @@ func TestAllHavePaths(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that the error for a large body names the configured limit without the bytes
-// that the edge adds.
+// TestTooLarge checks that the error for a large body contains the configured limit. The limit must
+// not include the bytes that the edge adds.
 func TestTooLarge(t *testing.T) {
 	for _, ep := range endpoint.All {
 		e := ep.TooLargeError(ep.ApplicableLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))

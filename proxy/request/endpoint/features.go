@@ -12,8 +12,8 @@ import (
 // chatFeature is the feature that an engine needs for chat and for the dialects translated to chat.
 var chatFeature = upstreams.OperationFeature(config.OpChat)
 
-// RequiredFeatures returns the features that a request needs from an engine. c is nil if the request is
-// not a chat request.
+// RequiredFeatures returns the features that a request needs from an engine. c is nil if the
+// request is not a chat request.
 func RequiredFeatures(ep *Endpoint, c *chat.Request) upstreams.Features {
 	if c == nil {
 		return upstreams.OperationFeature(ep.engineOperation())

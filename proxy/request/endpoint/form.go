@@ -43,7 +43,7 @@ func (r *editRequest) Unary(about CallInfo) Unary {
 	return a
 }
 
-// editAnswer is the Unary of an image edit. The engine's response may arrive before the client's
+// editAnswer is the Unary for an image edit. The engine's response may arrive before the client's
 // form is complete.
 type editAnswer struct {
 	forwardedAnswer
@@ -52,14 +52,15 @@ type editAnswer struct {
 
 func (a *editAnswer) CanPassThrough(ReplyHead) bool { return a.form.IsFullyRead() }
 
-// formFields interprets the fields of a form. Stream reports whether the client requested a stream.
+// formFields interprets the fields of a form. WantsStream reports whether the client requested a
+// stream.
 type formFields interface {
 	body.FormFields
 	WantsStream() bool
 }
 
-// formRequest is the common base of the codecs for forms. A form is checked while it is read. Its
-// beginning may already have been sent to an engine.
+// formRequest is the common base of the codecs for forms. A form is checked while it is read, when
+// its beginning may already have been sent to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -83,8 +84,8 @@ type formFinisher struct {
 	request *formRequest
 }
 
-// Finish implements body.Fields. The field that requests a stream may follow the file. If the form is
-// already being sent to an engine that does not support streams, End rejects the form.
+// Finish implements body.FormFields. The field that requests a stream may follow the file. If the
+// form is already being sent to an engine that does not support streams, Finish rejects the form.
 func (e formFinisher) Finish() ([]forward.Field, error) {
 	fields, err := e.formFields.Finish()
 	if err != nil || !e.WantsStream() {
@@ -104,7 +105,8 @@ func noStreamsError() *apierr.Error {
 func (r *formRequest) Model() []byte           { return r.fields.Model() }
 func (r *formRequest) ClientWantsStream() bool { return r.fields.WantsStream() }
 
-// CheckRules implements Request. It does not check the fields, because they are checked as they arrive.
+// CheckRules implements Request. It does not check the fields, because they are checked as they
+// arrive.
 func (r *formRequest) CheckRules(*snapshot.Model, time.Time) (CheckResult, error) {
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, nil
 }

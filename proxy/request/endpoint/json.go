@@ -22,7 +22,8 @@ var (
 // traceOpContent is the operation name for endpoints that generate images or audio.
 const traceOpContent = "generate_content"
 
-// newForwardEndpoint returns an endpoint whose text is in the member named by prompt.
+// newForwardEndpoint returns an endpoint that forwards requests. prompt is the name of the member
+// that contains the text.
 func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
 		Path: path, Operation: operation, Traced: operation, // the GenAI conventions have no name for some of these
@@ -39,7 +40,7 @@ func newForwardEndpoint(path, operation, prompt string, decode func(r *forward.R
 	return ep
 }
 
-// withRerank normalizes the answers of ep, so that they are the same for every engine.
+// withRerank makes ep normalize its answers, so that they are the same for every engine.
 func withRerank(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*forwardRequest)} }
@@ -63,8 +64,8 @@ type rerankAnswer struct {
 	request *forward.Rerank
 }
 
-// CanPassThrough implements Unary. A rerank answer cannot be relayed while it arrives, because its first
-// result depends on all results.
+// CanPassThrough implements Unary. A rerank answer cannot be relayed while it arrives, because its
+// first result depends on all results.
 func (a *rerankAnswer) CanPassThrough(ReplyHead) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
@@ -83,7 +84,7 @@ type forwardRequest struct {
 
 func (r *forwardRequest) Decode(in DecodeInput) error { return r.decode(&r.parsed, in.Body.Bytes()) }
 
-// jsonRequest is the common part of codecs that read little more than the model name from a JSON
+// jsonRequest is the common part of codecs that read little more than the model name of a JSON
 // request.
 type jsonRequest struct {
 	bufferedBody
@@ -105,7 +106,7 @@ func (r *jsonRequest) CheckRules(m *snapshot.Model, now time.Time) (CheckResult,
 	return CheckResult{Pool: r.pool, PoolName: r.pool.String()}, r.request.CheckRules(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request. It expects no output tokens. completionRequest overrides it.
+// Estimate implements Request. It expects no output tokens.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -180,8 +181,8 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 	return prompt, expectedOutput(r.parsed.ClientLimit()) * r.parsed.Generated
 }
 
-// EncodeRequest implements Request. Of all forwarded requests, only completions get a salt, because engines
-// report cached tokens for them.
+// EncodeRequest implements Request. Among all forwarded requests, only completions get a salt,
+// because engines report cached tokens only for completions.
 func (r *completionRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	r.parsed.SetSalt(to.Salt)
 	return r.jsonRequest.EncodeRequest(to)

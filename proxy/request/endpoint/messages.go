@@ -60,8 +60,8 @@ func (w *messagesWriter) PrepareAnswer(about *CallInfo, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecPool.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens. If an engine can count tokens, it returns the
-// engine's count; otherwise, an estimate.
+// countTokens is POST /v1/messages/count_tokens. It returns an engine's count if an engine can
+// count tokens, and otherwise an estimate.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedPath:    "/v1/messages",

@@ -14,8 +14,8 @@ const (
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// Passthrough relays a large response while it arrives. The response format lets the client detect a
-// truncated response.
+// Passthrough relays a large response while it arrives. The format of the response lets the client
+// detect whether the response is truncated.
 type Passthrough struct {
 	relay       *forward.Relay // nil if the response is not JSON
 	answer      *forwardedAnswer
@@ -58,7 +58,7 @@ func (p *Passthrough) Usage() translate.Usage {
 	return p.answer.usageOrEstimate(u)
 }
 
-// noEstimate is the value of forwarded.estimate if no estimate is made.
+// noEstimate is the value of forwardedAnswer.estimate if there is no estimate.
 const noEstimate = -1
 
 // forwardedAnswer is the Unary for a JSON answer that is forwarded.
@@ -109,8 +109,8 @@ func (f *forwardedAnswer) newPassthrough(isJSON bool) *Passthrough {
 	return p
 }
 
-// AssemblyOptions implements Unary. It is never called, because an engine is not asked for a stream
-// instead of JSON.
+// AssemblyOptions implements Unary. It is never called, because the edge does not ask an engine for
+// a stream instead of JSON.
 func (f *forwardedAnswer) AssemblyOptions() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")
 }

@@ -26,8 +26,8 @@ var Realtime = &Endpoint{
 	},
 }
 
-// RealtimeSession is the codec for a realtime session. Any goroutine may call Spend and Received, but no
-// other method.
+// RealtimeSession is the codec for a realtime session. Any goroutine may call MarkAudioSent and
+// AddBytesIn, but no other method.
 type RealtimeSession struct {
 	engineSpecificRequest
 	upgrade   *http1.Upgrade
@@ -45,7 +45,7 @@ func (r *RealtimeSession) CheckRules(m *snapshot.Model, now time.Time) (CheckRes
 	return out, err
 }
 
-// EncodeRequest implements Request. Each engine gets a new handshake.
+// EncodeRequest implements Request. It creates a new handshake for each engine.
 func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	profile := to.Upstream.Engine()
 	path := profile.Path(config.OpRealtime)
@@ -59,11 +59,11 @@ func (r *RealtimeSession) EncodeRequest(to Target) (EngineRequest, error) {
 	return EngineRequest{Path: path, Reader: r.upgrade}, nil
 }
 
-// Upgrade returns the most recent handshake.
+// Upgrade returns the handshake for the most recent engine.
 func (r *RealtimeSession) Upgrade() *http1.Upgrade { return r.upgrade }
 
-// MarkAudioSent records that audio was sent to an engine. The edge does not store audio, so no other engine
-// can take over.
+// MarkAudioSent records that audio was sent to an engine. The edge does not store audio, so no
+// other engine can take over.
 func (r *RealtimeSession) MarkAudioSent() { r.audioSent.Store(true) }
 
 // IsConsumed implements Request.

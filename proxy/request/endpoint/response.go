@@ -33,7 +33,7 @@ var overloadedMessage = []byte("Overloaded")
 const HeaderDropped = "X-Penstock-Dropped"
 
 // HeaderRetained is the response header for calls that are copied to an operator's sink (hooks with
-// after).
+// "after").
 const HeaderRetained = "X-Penstock-Retained"
 
 // DroppedToolCalls is the value of HeaderDropped if tool calls were dropped from the answer. If the
@@ -46,9 +46,9 @@ func SetCommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	SetHeadersEach(h, AppendCommonLines(nil, id, ""))
 }
 
-// AppendCommonLines appends the lines of the headers common to all responses, without the line break
-// after the last line. The request id is sent in two headers, because SDKs differ in which header
-// they read. If proxyID is not empty, it is the value of the second header.
+// AppendCommonLines appends the lines of the headers common to all responses, without the line
+// break after the last line. The request id is sent in two headers, because some SDKs read the
+// first and others the second. If proxyID is not empty, it is the value of the second header.
 func AppendCommonLines(dst, id []byte, proxyID string) []byte {
 	dst = append(append(dst, "Request-Id: "...), id...)
 	if dst = append(dst, "\r\nX-Request-Id: "...); proxyID != "" {
@@ -59,10 +59,11 @@ func AppendCommonLines(dst, id []byte, proxyID string) []byte {
 	return append(dst, "\r\nCache-Control: no-store"...)
 }
 
-// SetHeaderLines sets all headers in lines in one step, which takes a fifth of the time needed to set
-// each. fasthttp writes a canonical name unchanged, so SetHeaderLines passes everything before the last
-// value as one name. fasthttp's other methods do not find these headers. The names must be
-// canonical. The values must not contain CR or LF, and the last value must not contain a space.
+// SetHeaderLines sets all headers in lines in one step, which takes a fifth of the time needed to
+// set them one by one. fasthttp writes a canonical name unchanged, so SetHeaderLines passes
+// everything before the last value as one name. fasthttp's other methods do not find these headers.
+// The names must be canonical. The values must not contain CR or LF, and the last value must not
+// contain a space.
 func SetHeaderLines(h *fasthttp.ResponseHeader, lines []byte) {
 	blank := bytes.LastIndexByte(lines, ' ')
 	h.SetCanonical(lines[:blank-1], lines[blank+1:])
@@ -102,7 +103,7 @@ func SetErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Quota != nil && !e.Quota.Held { // SDKs would retry too early, within seconds
+	if e.Quota != nil && !e.Quota.Held { // otherwise, SDKs would retry within seconds
 		h.Set("X-Should-Retry", "false")
 	}
 }

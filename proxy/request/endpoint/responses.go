@@ -23,7 +23,8 @@ var Responses = &Endpoint{
 }
 
 // ResponsesWarmUp is the variant of Responses for a request with "generate": false. The request is
-// checked and counted, and its answer is a stream without output. Preparation has no separate path.
+// checked and counted, and its answer is a stream without output. ResponsesWarmUp has the same path
+// as Responses.
 var ResponsesWarmUp = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,

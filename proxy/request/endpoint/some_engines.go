@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// engineSpecificEndpoints returns the endpoints in config.EngineSpecificEndpoints. Requests and answers have the engine's
-// format, and the edge changes only the model name.
+// engineSpecificEndpoints returns the endpoints in config.EngineSpecificEndpoints. Their requests
+// and answers have the engine's format, in which the edge changes only the model name.
 func engineSpecificEndpoints() (all []*Endpoint) {
 	for i := range config.EngineSpecificEndpoints {
 		if e := &config.EngineSpecificEndpoints[i]; e.Operation != config.OpRealtime { // see Realtime
@@ -21,8 +21,8 @@ func engineSpecificEndpoints() (all []*Endpoint) {
 	return all
 }
 
-// promptMembers maps a path to the member that contains the text. For paths that are not listed, it is
-// input.
+// promptMembers maps a path to the member that contains the text. For all other paths, the member
+// is input.
 var promptMembers = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
@@ -50,7 +50,7 @@ func newEngineSpecific(e *config.EngineEndpoint) *Endpoint {
 // engineSpecificRequest is the codec for the endpoints of engineSpecificEndpoints.
 type engineSpecificRequest struct {
 	forwardRequest
-	countsTokens bool // whether the engine only counts tokens, so that no tokens are charged
+	countsTokens bool // whether the engine only tokenizes text, so that no tokens are charged
 }
 
 // CheckRules implements Request. It excludes engines that do not serve the endpoint.
@@ -74,7 +74,7 @@ func (r *engineSpecificRequest) CheckRules(m *snapshot.Model, now time.Time) (Ch
 	return out, nil
 }
 
-// IsEngineSpecific reports whether only some of the engines serve the endpoint.
+// IsEngineSpecific reports whether only some engines serve the endpoint.
 func (ep *Endpoint) IsEngineSpecific() bool { return ep.profileOperation != "" }
 
 // NoEngineError returns the error for an endpoint that no engine of the model serves.

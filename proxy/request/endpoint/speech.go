@@ -61,7 +61,8 @@ func (r *speechRequest) EncodeRequest(to Target) (EngineRequest, error) {
 	return r.jsonRequest.EncodeRequest(to)
 }
 
-// ClassifyReply implements Request. An engine may answer with plain audio even if events were requested.
+// ClassifyReply implements Request. An engine may answer with plain audio even if events were
+// requested.
 func (r *speechRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
 	switch isAudio := mayBeAudio(reply.Header("Content-Type")); {
 	case streamed && isEventStream(reply):
@@ -121,7 +122,8 @@ func (a *speechAnswer) Append(dst, body []byte, reply ReplyHead) ([]byte, error)
 func (a *speechAnswer) CanPassThrough(ReplyHead) bool { return false }
 func (a *speechAnswer) MediaType() string             { return a.mediaType }
 
-// audioStream is the Stream of plain audio. The attempt, not this codec, relays the audio bytes.
+// audioStream is the Stream for plain audio. It has no events, because the attempt relays the audio
+// bytes.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)        { return dst, nil }
@@ -130,7 +132,7 @@ func (audioStream) Finish(dst []byte) ([]byte, error)                     { retu
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte               { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                           { return dst }
 
-// Even the first byte is audio.
+// Started returns true, because even the first byte is audio.
 func (audioStream) Started() bool            { return true }
 func (audioStream) NextEngine()              {}
 func (audioStream) Finished() bool           { return false }

@@ -56,8 +56,8 @@ func (r *transcriptionRequest) CheckRules(m *snapshot.Model, now time.Time) (Che
 	return out, nil
 }
 
-// ClassifyReply implements Request. An engine may answer with a complete transcript even if a stream was
-// requested.
+// ClassifyReply implements Request. An engine may answer with a complete transcript even if a
+// stream was requested.
 func (r *transcriptionRequest) ClassifyReply(reply ReplyHead, streamed bool) ReplyForm {
 	form := classifyTextReply(reply, streamed)
 	if form == ReplyMismatch {
@@ -75,7 +75,7 @@ func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	return a
 }
 
-// transcript is the Unary for a transcription in JSON or as text.
+// transcript is the Unary for a transcription as JSON or text.
 type transcript struct {
 	forwardedAnswer
 	request *transcriptionRequest
@@ -84,11 +84,11 @@ type transcript struct {
 func (a *transcript) MediaType() string { return a.request.parsed.ContentType() }
 
 // Append implements Unary. It rejects text of unknown length, because such text may be truncated.
-// If the client requested text, Append also rejects JSON. The JSON is an error, or the engine does
+// If the client requested text, Append also rejects JSON. Such JSON is an error, or the engine does
 // not support the requested format.
 func (a *transcript) Append(dst, body []byte, reply ReplyHead) ([]byte, error) {
 	switch {
-	case !a.request.form.IsFullyRead(): // the requested format may not be known yet
+	case !a.request.form.IsFullyRead(): // the field with the requested format may not have arrived yet
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 	case a.request.parsed.IsJSON():
 		return a.forwardedAnswer.Append(dst, body, reply)
@@ -109,8 +109,8 @@ var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown lengt
 // ErrWrongType is the error for a response whose Content-Type does not match the request.
 var ErrWrongType = errors.New("the reply has another media type than requested")
 
-// CanPassThrough implements Unary. It returns true only if the requested format is known and the response
-// has this format.
+// CanPassThrough implements Unary. It returns true only if the requested format is known and the
+// response has this format.
 func (a *transcript) CanPassThrough(reply ReplyHead) bool {
 	r := a.request
 	return r.form.IsFullyRead() && !r.parsed.WantsStream() && (r.parsed.IsJSON() || reply.IsFramed() && !isJSONReply(reply))

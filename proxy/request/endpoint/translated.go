@@ -18,9 +18,9 @@ import (
 type translatedRequest struct {
 	chatBase
 	snapshot   *snapshot.Snapshot
-	sealBox    seal.Box // box for the call's key
+	sealBox    seal.Box // box bound to the call's key
 	dialect    translatedDialect
-	countsOnly bool // whether an engine only counts the prompt tokens, from the client's original body
+	countsOnly bool // whether an engine only counts the tokens of the client's body
 	isDecoded  bool
 }
 
@@ -34,7 +34,8 @@ type translatedDialect interface {
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
 	// Dropped names the parts of the request that were dropped.
 	Dropped() []string
-	// RelocateError converts an error about the chat request into an error about the client's request.
+	// RelocateError converts an error about the chat request into an error about the client's
+	// request.
 	RelocateError(err error) error
 	// PrepareAnswer prepares the codec for the answer of one attempt. o receives the options for
 	// assembling an engine's stream.
@@ -52,7 +53,7 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 		RedactThinking: wantsRedactedThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.IsEphemeral(),
 	}
-	if r.countsOnly { // the engine's counter gets the body without the members that it would reject
+	if r.countsOnly { // the members that an engine's counter would reject are removed from its request
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
@@ -66,8 +67,8 @@ func (r *translatedRequest) Decode(in DecodeInput) error {
 	return err
 }
 
-// wantsRedactedThinking reports whether a Messages client uses the beta feature that redacts thinking in
-// answers.
+// wantsRedactedThinking reports whether a Messages client uses the beta feature that redacts
+// thinking in answers.
 func wantsRedactedThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
@@ -77,7 +78,7 @@ func wantsRedactedThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. If model is empty, the blob is bound to the key but not to a model.
+// Open implements chat.Opener. If model is empty, the blob is bound only to the key.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.sealBox
 	if len(model) > 0 {
@@ -87,7 +88,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.WithModel(m.Config.ID)
 	}
-	if r.isDecoded { // the blob is being opened again, for an engine's token counter
+	if r.isDecoded { // the blob is opened again for an engine's token counter
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)

@@ -7,6 +7,6 @@
 //   - the cause for which package retry chooses the next step.
 //
 // proxy/operate/reference/errors.md lists the statuses and codes for clients. TestMeanings checks
-// the classification of each failure. After that, only the dialects (package endpoint) change
-// statuses and formats.
+// the classification of each failure. After a failure is classified, only the dialects (package
+// endpoint) change its status and format.
 package failure

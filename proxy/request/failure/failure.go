@@ -26,15 +26,15 @@ type Failure struct {
 	// Whether another target may be tried if the client has received nothing yet.
 	Retry  bool
 	NotNow bool                       // whether the same engine may be able to answer soon
-	Doubt  *upstreams.DisputedRefusal // not nil if the engine may be at fault for the refusal
+	Doubt  *upstreams.DisputedRefusal // set if the engine rather than the request may be at fault
 	// Whether the call leaves the engine because it vanished, stalled or was drained.
 	Gone   bool
 	Cause  upstreams.Cause // why the attempt failed; empty if the upstream is not to blame
 	Status int             // status of the engine's response; 0 if there was none
 	Failed uint64          // hash of the engine's error message for a 500, a 501 or NotFound; otherwise 0
-	Label  string          // code in metrics and the log; if empty, API.Code
+	Label  string          // error code in metrics and the log; if empty, API.Code
 
-	About engineerror.Subject // what the engine has rejected but may accept in another form
+	About engineerror.Subject // what the engine rejected; it may accept the same thing in another form
 }
 
 // Error implements error.
@@ -70,8 +70,8 @@ func (f *Failure) RetryCause() retry.Cause {
 // the request names something that does not exist.
 func (f *Failure) NotFound() bool { return f.Cause == upstreams.CauseStatus && f.Status == 404 }
 
-// CanResume reports whether another engine may continue an answer that this failure interrupted.
-// It also returns true for timeouts and for an engine without a free slot.
+// CanResume reports whether another engine may continue an answer that this failure interrupted. It
+// also returns true for timeouts and for an engine without a free slot.
 func (f *Failure) CanResume() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -82,7 +82,7 @@ func (f *Failure) CanResume() bool {
 	}
 }
 
-// These errors are the reasons for which a call is canceled.
+// These are the reasons for canceling a call.
 var (
 	ErrClientGone   = body.ErrClientGone // the client closed its side of the connection
 	ErrShuttingDown = errors.New("the edge is shutting down")
@@ -90,7 +90,7 @@ var (
 	ErrPanicked     = errors.New("panic")
 )
 
-// StatusClientGone is the status in the log for a call whose client disconnected. The codes tell
+// StatusClientGone is the status in the log for a call whose client disconnected. The codes show
 // why the client received no answer.
 const (
 	StatusClientGone = 499
@@ -128,7 +128,7 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout returns the failure of an engine that exceeded a time limit. why names the
+// GenerationTimeout returns the failure for an engine that exceeded a time limit. why names the
 // limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
@@ -140,15 +140,15 @@ func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	}
 }
 
-// EngineStalled returns the failure of a call that leaves a stalled engine.
+// EngineStalled returns the failure for a call that leaves a stalled engine.
 func EngineStalled() *Failure {
 	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
 }
 
-// EngineDown returns the failure of a call whose engine is down and silent
-// (upstreams.Health.Silent). The call moves to another engine, as if the host of this engine had
+// EngineDown returns the failure for a call whose engine is down and silent
+// (upstreams.Health.IsSilent). The call moves to another engine, as if the host of this engine had
 // vanished.
 func EngineDown() *Failure {
 	return &Failure{
@@ -157,7 +157,7 @@ func EngineDown() *Failure {
 	}
 }
 
-// EngineDraining returns the failure of a call that leaves an engine whose drain time has passed.
+// EngineDraining returns the failure for a call that leaves an engine whose drain time has passed.
 func EngineDraining() *Failure {
 	return &Failure{
 		API: noHealthyRouteError(ShortRetryAfter), Cause: upstreams.CauseHandedOver,
@@ -180,7 +180,7 @@ func Internal(cause error) *Failure {
 	}
 }
 
-// FromAbort returns the failure of a canceled call. It does not count against the engine's health.
+// FromAbort returns the failure for a canceled call. It does not count against the engine's health.
 func FromAbort(cause error) *Failure {
 	f := &Failure{Outcome: upstreams.OutcomeClientGone}
 	switch {
@@ -237,15 +237,15 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			// The engine counts as unreachable, and the response does not count as invalid.
+			// The engine counts as unreachable instead of as having sent an invalid response.
 			b.Outcome = upstreams.OutcomeUnreachable
 		}
 		return b
 	}
 }
 
-// unreachableMessage describes what happened to the connection. Either the engine was never reached, or
-// the connection was lost while the engine was working.
+// unreachableMessage describes what happened to the connection. Either the engine was never
+// reached, or the connection was lost while the engine was working.
 func unreachableMessage(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -274,8 +274,8 @@ func FromRequestError(err error) *Failure {
 	return f
 }
 
-// FromRoutingError returns the failure for a call that found no slot. room is the Retry-After if the
-// pool is full. target is the time until an engine accepts calls again.
+// FromRoutingError returns the failure for a call that did not get a slot. room is the Retry-After
+// if the pool is full. target is the time until an engine accepts calls again.
 func FromRoutingError(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -301,7 +301,7 @@ func poolFullError(full *routing.FullError, retryAfter time.Duration) *apierr.Er
 	return e
 }
 
-// poolFullMessage returns a text which says that all slots are in use, or that some slots cannot be used
+// poolFullMessage returns a message that all slots are in use, or that some slots cannot be used
 // because their engines do not respond to probes.
 func poolFullMessage(full *routing.FullError) string {
 	slots, numbers := "slots", ""
@@ -318,8 +318,8 @@ func poolFullMessage(full *routing.FullError) string {
 	}
 }
 
-// exchangeCause returns why an exchange failed or why its response is invalid. The log contains this
-// cause instead of the error, because network errors contain addresses.
+// exchangeCause returns why an exchange failed or why its response is invalid. The log contains
+// this cause instead of the error, because network errors contain addresses.
 func exchangeCause(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
@@ -340,15 +340,16 @@ func exchangeCause(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongContentType returns the failure for a response whose Content-Type does not match the request.
+// WrongContentType returns the failure for a response whose Content-Type does not match the
+// request.
 func WrongContentType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
 }
 
-// FromStatus returns the failure for an engine's refusal, which is a status other than 200 or an
-// error event before the commit.
+// FromStatus returns the failure for an engine's refusal. A refusal is a status other than 200 or
+// an error event before the commit.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, ShortRetryAfter), retryMax)
 	f := &Failure{
@@ -401,7 +402,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 
 // NoEndpoint returns the failure for a call to an engine that does not serve the endpoint. The call
 // may move to another engine, which may serve the endpoint. A retry at the same engine would not
-// help. The failure does not affect the engine's calls to other endpoints.
+// help. The failure does not affect calls to other endpoints of the engine.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamError(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -462,12 +463,12 @@ func (f *Failure) ExplainOverflow(least, context int) {
 			"Please reduce the length of the input messages.", context, o.Prompt)
 	}
 	if o.Prompt <= context {
-		o.Prompt += least // agents must read a sum that exceeds the context
+		o.Prompt += least // agents must find a sum that exceeds the context
 	}
 	o.Answer, o.Max = 0, context
 }
 
-// Poisoned returns the failure of a call whose body has killed two engines.
+// Poisoned returns the failure for a call whose body has killed two engines.
 func Poisoned() *Failure {
 	return &Failure{
 		API: apierr.New(502, apierr.CodeUpstreamFailed,
@@ -502,7 +503,7 @@ func RefusedByHook(status int, message string) *Failure {
 const codeReplyMemory = "no_reply_memory"
 
 // NoReplyMemory returns the failure for an attempt if no memory is left for its response. The call
-// is not retried, because there would be no memory for another engine's response either.
+// is not retried, because no memory would be left for another engine's response either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.AddJitter(ShortRetryAfter)

@@ -9,8 +9,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestFullText checks the error for a full pool. It must mention engines that do not respond to
-// probes. If the request contains images, it must contain the numbers that the contract requires.
+// TestFullText checks the error for a full pool. If some engines do not respond to probes, the
+// error must mention them. If the request contains images, the error must contain the numbers that
+// the contract requires.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
 		pool   upstreams.Pool

@@ -125,9 +125,9 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow checks the error message that makes agents shorten a conversation. It must
-// contain the numbers of the engine with the longest context, and must never imply that the prompt
-// fits.
+// TestExplainOverflow checks the error message that makes agents shorten a conversation. The
+// message must contain the numbers of the engine with the longest context, and must never imply
+// that the prompt fits.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// ShortRetryAfter and longRetryAfter are the values of Retry-After if an engine does not send one. retryMax
-// is the maximum value.
+// ShortRetryAfter and longRetryAfter are the values of Retry-After if an engine does not send one.
+// retryMax is the maximum value.
 const (
 	ShortRetryAfter = time.Second
 	longRetryAfter  = 5 * time.Second
@@ -22,8 +22,8 @@ const (
 // three-letter time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// ParseRetryAfter parses a Retry-After header, which is a number of seconds or a date. It returns 0 if
-// the header is empty or malformed.
+// ParseRetryAfter parses a Retry-After header, which is a number of seconds or a date. It returns 0
+// if the header is empty or malformed.
 func ParseRetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0

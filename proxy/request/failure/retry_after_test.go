@@ -9,7 +9,7 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// FuzzRetryAfter checks that the parsed value of a header is neither negative nor longer than the
+// FuzzRetryAfter checks that the value parsed from a header is neither negative nor longer than the
 // header states. It also checks that the failure's Retry-After is at most one minute.
 func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -6,7 +6,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestAt checks the URL that a hook is asked for, and the socket to which it leads.
+// TestAt checks to which URL the question for a hook is sent, and to which socket the URL refers.
 func TestAt(t *testing.T) {
 	c := NewClient(metrics.NewSet())
 	for before, want := range map[string]string{

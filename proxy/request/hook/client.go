@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Client asks hooks. A Client may be used by multiple goroutines.
+// Client asks hooks about calls. A Client may be used by multiple goroutines.
 type Client struct {
 	httpClient *http.Client
 	sockets    *http.Client // for hooks that listen on Unix sockets
@@ -28,8 +28,8 @@ type Client struct {
 }
 
 const (
-	// maxConns is the maximum number of connections to one host. If all of them are in use,
-	// questions wait, and the wait counts against the question's timeout.
+	// maxConns is the maximum number of connections to one host. If all connections are in use, a
+	// question waits, and the wait counts against the question's timeout.
 	maxConns     = 256
 	maxIdleConns = 64
 	idleTimeout  = 30 * time.Second
@@ -37,8 +37,8 @@ const (
 	maxHead = 64 << 10
 	// maxWrapperBytes is how many bytes an answer may contain in addition to a body.
 	maxWrapperBytes = 4 << 10
-	// initialBufferSize is the initial buffer size for an answer. These bytes do not count against the
-	// memory limit.
+	// initialBufferSize is the initial buffer size for an answer. A buffer of this size does not
+	// count against the memory limit.
 	initialBufferSize = 4 << 10
 )
 
@@ -71,8 +71,8 @@ func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, 
 	}
 }
 
-// clientFor returns the client and the URL for a hook. The host in a Unix socket's URL is the hex-encoded
-// path of the socket, because connections are pooled by host.
+// clientFor returns the client and the URL for a hook. The host in a Unix socket's URL is the
+// hex-encoded path of the socket, because connections are pooled by host.
 func (c *Client) clientFor(before string) (client *http.Client, url string) {
 	if !unixsocket.Is(before) {
 		return c.httpClient, before
@@ -116,7 +116,7 @@ func (f *Failure) Error() string {
 	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Description()
 }
 
-// These are the errors of Ask for which the hook is not to blame.
+// These are the errors of Ask that are not the hook's fault.
 var (
 	ErrCallEnded = errors.New("the call has ended")
 	ErrNoMemory  = errors.New("no memory for the answer")
@@ -130,14 +130,15 @@ type Memory interface {
 
 // Call describes the call about which a hook is asked.
 type Call struct {
-	Left     <-chan struct{} // closed when the call is canceled
+	Left     <-chan struct{} // channel that is closed when the call is canceled
 	Deadline time.Time       // deadline of the call; zero if there is none
 	MaxBody  int64
 	Memory   Memory
 }
 
 // Ask asks a hook and calls use with the decision. The body of the decision is valid until use
-// returns. Ask returns the error of use, a *Failure if the hook failed, ErrCallEnded, or ErrNoMemory.
+// returns. Ask returns the error of use, a *Failure if the hook failed, ErrCallEnded, or
+// ErrNoMemory.
 func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
 	begun := time.Now()
 	deadline := begun.Add(h.Timeout.D())
@@ -214,8 +215,8 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *questionBody, to *
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// contextCause returns ErrCallEnded or a timeout if err occurred because ctx was done. Otherwise, it returns
-// err.
+// contextCause returns ErrCallEnded or a timeout if err occurred because ctx was done. Otherwise,
+// it returns err.
 func contextCause(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

@@ -39,7 +39,7 @@ func (b *memoryBudget) Reserve(n int64) bool {
 
 func (b *memoryBudget) ReleaseGarbage(n int64) { b.held.Add(-n) }
 
-// rig consists of a hook, whose answers the test determines, and a client for the hook.
+// rig consists of a hook whose answers are defined by the test, and a client for the hook.
 type rig struct {
 	client  *Client
 	metrics *metrics.Set
@@ -77,8 +77,8 @@ func (r *rig) ask(q *Question) (Decision, error) {
 	return d, err
 }
 
-// wantCause checks that an error blames the hook with the given cause, and contains no text of an
-// answer.
+// wantCause checks that an error blames the hook with the given cause, and that the error contains
+// no text from an answer.
 func wantCause(t *testing.T, err error, cause upstreams.Cause) {
 	t.Helper()
 	var f *Failure
@@ -245,7 +245,7 @@ func TestAskMemory(t *testing.T) {
 }
 
 // TestAskLetsBodyGo checks that nothing reads the body after Ask has returned, even if the hook
-// answers without reading the body. By then, the body's memory may be used by another call. The
+// answers without reading the body. At that time, another call may be using the body's memory. The
 // race detector would report such a read.
 func TestAskLetsBodyGo(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })

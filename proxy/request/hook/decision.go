@@ -29,8 +29,8 @@ type Decision struct {
 	Action  Action
 	Status  int
 	Message string
-	Body    []byte // a JSON object, for Rewrite
-	Model   string // an id or an alias, for Route
+	Body    []byte // JSON object for ActionRewrite
+	Model   string // model id or alias for ActionRoute
 }
 
 const (
@@ -40,8 +40,8 @@ const (
 
 const maxMessage = 2 << 10
 
-// AllowedStatuses returns the statuses with which a hook may reject a call. All clients handle them. SDKs
-// give none of them a special meaning, except that they retry after a 429.
+// AllowedStatuses returns the statuses with which a hook may reject a call. All clients handle
+// them. SDKs give none of them a special meaning, except that they retry after a 429.
 func AllowedStatuses() []int { return []int{400, 403, 422, 429, 451} }
 
 const (
@@ -55,7 +55,8 @@ const (
 
 var memberNames = []string{"action", "status", "message", "body", "model"}
 
-// actionMembers lists, for each action, the members that an answer may contain in addition to action.
+// actionMembers lists, for each action, the members that an answer may contain in addition to
+// action.
 var actionMembers = [...][]int{
 	ActionAllow: {}, ActionRefuse: {memberStatus, memberMessage}, ActionRewrite: {memberBody}, ActionRoute: {memberModel},
 }

@@ -1,5 +1,5 @@
-// Package hook asks an operator's service about a call before the call reaches an engine (hooks in
-// the configuration). README.md defines the questions and answers.
+// Package hook asks an operator's service about a call before the call is sent to an engine (see
+// hooks in the configuration). README.md defines the questions and answers.
 //
 // Package call carries out the decisions.
 //
@@ -11,8 +11,8 @@
 // connection while it was idle.
 //
 // The request body is sent without being copied. net/http may still read the body after it has
-// returned a response or an error. By then, the call may be reusing the memory. Ask therefore
-// detaches the reader from the body before it returns (question.end).
+// returned a response or an error. At that time, the call may be reusing the body's memory. Ask
+// therefore detaches the reader from the body before it returns (questionBody.detach).
 //
 // An answer may be as long as a request body plus its JSON wrapper. If it exceeds a small buffer,
 // its bytes count against limits.body_memory.

@@ -13,7 +13,7 @@ import (
 // misunderstand the new format. Adding members to questions does not change it.
 const version = "1"
 
-// Question describes a call to a hook service.
+// Question is a question about a call for a hook.
 type Question struct {
 	RequestID    string
 	Endpoint     string
@@ -25,7 +25,8 @@ type Question struct {
 	Body         []byte // JSON; nil if the hook does not get the body
 }
 
-// encode returns the question as JSON. The body is one of the pieces, and is not copied.
+// encode returns the question as JSON in pieces. One of the pieces is the body, which is not
+// copied.
 func (q *Question) encode(hook string) [][]byte {
 	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
@@ -49,11 +50,11 @@ func (q *Question) encode(hook string) [][]byte {
 	return [][]byte{append(head, `,"body":`...), q.Body, {'}'}}
 }
 
-// questionBody is a question that is being sent. Another goroutine of net/http may read it, even after
+// questionBody is a question that is being sent. A goroutine of net/http may still read it after
 // net/http has returned.
 type questionBody struct {
 	mu     sync.Mutex
-	pieces [][]byte // nil after end
+	pieces [][]byte // nil after detach
 }
 
 func (q *questionBody) size() (n int64) {

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// FailureCounts counts the questions to a hook, and their failures, in the last minute.
+// FailureCounts counts the questions to a hook in the last minute, and how many of them failed.
 type FailureCounts[F any] struct {
 	Hook          string
 	Asked, Failed int
@@ -18,8 +18,8 @@ type FailureCounts[F any] struct {
 
 const recentWindow = time.Minute
 
-// RecentFailures counts the questions to hooks and the failures of hooks in the last minute. F describes a
-// failure. A Recent may be used by multiple goroutines.
+// RecentFailures counts the questions to hooks and the failures of hooks in the last minute. F
+// describes a failure. A RecentFailures may be used by multiple goroutines.
 type RecentFailures[F any] struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow[F]
@@ -52,8 +52,8 @@ func (r *RecentFailures[F]) AddQuestion(hook string, failed *F, now time.Time) {
 	}
 }
 
-// FailedHooks returns the hooks that failed in the last minute, sorted by name. It removes hooks that
-// were not asked during that minute.
+// FailedHooks returns the hooks that failed in the last minute, sorted by name. It removes hooks
+// that were not asked during that minute.
 func (r *RecentFailures[F]) FailedHooks(now time.Time) (all []FailureCounts[F]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-const maxBoundary = 70 // from RFC 2046, 5.1.1
+const maxBoundary = 70 // maximum length of a boundary (RFC 2046, 5.1.1)
 
 // Boundary returns the boundary in a Content-Type. It returns an *Error if the type is not
 // multipart/form-data, or if the boundary is missing, duplicate or malformed.
@@ -50,10 +50,10 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parseParameter parses one "name=value" and the semicolon after it. A quoted value is returned without
-// its quotes, but its escapes are not decoded. plain reports whether an unquoted value is valid.
-// The value does not have to be a token (RFC 2045), because many clients send boundaries that are
-// not tokens.
+// parseParameter parses one "name=value" and the semicolon after it. A quoted value is returned
+// without its quotes, but its escapes are not decoded. plain reports whether an unquoted value is
+// valid. The value may be something other than a token (RFC 2045), because many clients send
+// boundaries that are not tokens.
 func parseParameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // the input ended with "; "

@@ -18,11 +18,11 @@
 //
 // # Design
 //
-// The reader in the standard library (mime/multipart, NextRawPart) does not enforce these rules.
-// Nor can a caller check them. The standard reader exposes neither the bytes of a part's head nor
-// the bytes around a delimiter, and may already have read another 4 KiB. TestStandardReaderIsLooser
-// shows what the standard reader accepts. If that test fails because the standard reader has become
-// strict, this package can be replaced.
+// The reader in the standard library (mime/multipart, NextRawPart) does not enforce these rules,
+// and a caller cannot check them. The standard reader exposes neither the bytes of a part's head
+// nor the bytes around a delimiter, and may already have read another 4 KiB.
+// TestStandardReaderIsLooser shows what the standard reader accepts. If that test fails because the
+// standard reader has become strict, this package can be replaced.
 //
 // The standard reader accepts everything that this reader accepts, and returns the same names and
 // bytes (FuzzReader). Even if the reads are small, each byte of a body is searched for the

@@ -28,7 +28,7 @@ func parsePartHeader(head []byte) (p Part, err error) {
 	var named, typed bool
 	for len(head) > 0 {
 		end := bytes.Index(head, []byte("\r\n"))
-		line := head[:end] //nolint:gocritic // every line has its CR LF
+		line := head[:end] //nolint:gocritic // head contains only complete lines
 		head = head[end+2:]
 		name, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok || !httptoken.IsToken(name) || !isPrintable(value) {
@@ -68,7 +68,7 @@ func (p *Part) parseDisposition(value []byte) error {
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
 		return newError(NoName)
 	}
-	var seen [3]bool // for name, filename and filename*
+	var seen [3]bool // whether name, filename and filename* were seen
 	for len(rest) > 0 {
 		var name, value []byte
 		var ok bool

@@ -31,7 +31,7 @@ type state uint8
 const (
 	atStart state = iota
 	inBody
-	atDelimiter // the delimiter has been consumed, but not the bytes after it
+	atDelimiter // the delimiter has been consumed, but the bytes after it have not
 	atEnd
 )
 
@@ -40,8 +40,8 @@ func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// peek returns the next n bytes. If fewer bytes are left, it returns those and an error. At the end
-// of src, the error is Truncated.
+// peek returns the next n bytes. If fewer bytes are left, it returns the remaining bytes and an
+// error. At the end of src, the error is Truncated.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -108,8 +108,8 @@ func (r *Reader) next() (Part, error) {
 	return r.readPartHeader()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
-// are the same as those of Next.
+// Read reads the body of the current part. It returns io.EOF at the end of the part. All other
+// errors are the same as those of Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.firstErr != nil && !errors.Is(r.firstErr, io.EOF) {
 		return 0, r.firstErr
@@ -133,7 +133,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// findDelimiter finds content in the buffer, or consumes the delimiter. If necessary, it reads more bytes.
+// findDelimiter finds the content before the next delimiter, or consumes the delimiter if there is
+// no content before it. If necessary, it reads more bytes.
 func (r *Reader) findDelimiter() error {
 	for data := r.buffered(); ; {
 		switch i := bytes.Index(data, r.delim); {
@@ -203,8 +204,8 @@ func (r *Reader) skipPartBody() error {
 	return nil
 }
 
-// readDelimiterEnd consumes the two bytes after a delimiter, and reports whether the delimiter was
-// the last.
+// readDelimiterEnd consumes the two bytes after a delimiter. It reports whether that was the last
+// delimiter.
 func (r *Reader) readDelimiterEnd() (last bool, err error) {
 	two, err := r.peek(2)
 	if err != nil {
@@ -260,8 +261,8 @@ func (r *Reader) readPartHeader() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// rejectLeadingDelimiter rejects a body that starts with a delimiter line. Some parsers interpret such a body as
-// empty, others as content.
+// rejectLeadingDelimiter rejects a part whose body starts with a delimiter line. Some parsers
+// interpret such a body as empty, and others as content.
 func (r *Reader) rejectLeadingDelimiter() error {
 	own := r.delim[2:]
 	for data := r.buffered(); ; {

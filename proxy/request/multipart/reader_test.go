@@ -141,8 +141,8 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestStandardReaderIsLooser shows why the reader in the standard library is not used: it accepts
-// forms that two parsers could interpret differently.
+// TestStandardReaderIsLooser shows why the reader in the standard library is not used. That reader
+// accepts forms that two parsers could interpret differently.
 func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"

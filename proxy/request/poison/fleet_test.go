@@ -10,7 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// testFleet is a fleet for tests. Its tell method passes the reports of every edge to all edges.
+// testFleet is a fleet for tests. Its shareReports method passes the reports of every edge to all
+// edges.
 type testFleet struct {
 	edges []*BodyTracker
 	lost  map[uint64][]*upstreams.Upstream
@@ -30,8 +31,8 @@ func (f *testFleet) shareReports() {
 }
 
 // TestFleetSharesLosses checks that a third edge rejects a body that has killed one engine at each
-// of two edges. It must reject the body as long as any edge finds both engines down and no engine
-// has answered the body. All edges must compute the same hash for the body.
+// of two edges. The third edge must reject the body as long as any edge finds both engines down and
+// no engine has answered the body. All edges must compute the same hash for the body.
 func TestFleetSharesLosses(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	recordTTL = time.Minute
-	maxBodies = 1024 // in a larger outage, the breakers are enough protection
+	maxBodies = 1024 // in a larger outage, the breakers provide enough protection
 )
 
 // BodyTracker records which bodies have killed which engines. Its methods may be called by multiple
@@ -24,7 +24,7 @@ const (
 type BodyTracker struct {
 	seed            maphash.Seed
 	fleetSeed       atomic.Pointer[string] // the fleet's seed; nil if it is not known
-	newestExpiry    atomic.Int64           // when the newest entry in bodies expires, in Unix nanoseconds
+	newestExpiry    atomic.Int64           // expiry of the newest entry in lostByBody, in Unix nanoseconds
 	hasFleetRecords atomic.Bool
 	fleet           Fleet // nil if this edge is not in a fleet
 
@@ -36,8 +36,8 @@ type BodyTracker struct {
 
 // Fleet passes the records of this edge to the other edges.
 type Fleet interface {
-	// ReportLost reports that the body with the given hash has killed an engine. The record expires after
-	// life.
+	// ReportLost reports that the body with the given hash has killed an engine. The record expires
+	// after life.
 	ReportLost(hash uint64, engine upstreams.ID, life time.Duration)
 	// ReportCleared reports that an engine has answered the body with the given hash.
 	ReportCleared(hash uint64)
@@ -48,7 +48,7 @@ type lostEngines struct {
 	engines []*upstreams.Upstream
 }
 
-// New returns a Requests without records.
+// New returns a BodyTracker without records.
 func New() *BodyTracker {
 	return &BodyTracker{seed: maphash.MakeSeed(), lostByBody: map[uint64]*lostEngines{}, failureExpiry: map[uint64]time.Time{}}
 }
@@ -56,7 +56,7 @@ func New() *BodyTracker {
 // SetFleet makes r share its records with a fleet. It must be called before any other method.
 func (r *BodyTracker) SetFleet(f Fleet) { r.fleet = f }
 
-// SetSeed sets the fleet's seed. If the seed changes, Seed removes all hashes, because they were
+// SetSeed sets the fleet's seed. If the seed changes, SetSeed removes all hashes, because they were
 // computed with the old seed.
 func (r *BodyTracker) SetSeed(seed string) {
 	if before := r.fleetSeed.Load(); before != nil && *before == seed {
@@ -68,8 +68,8 @@ func (r *BodyTracker) SetSeed(seed string) {
 	clear(r.lostByBody)
 }
 
-// SetLostEngines replaces the records from the fleet. lost maps the hash of a body to the engines that the
-// body has killed.
+// SetLostEngines replaces the records that come from the fleet. lost maps the hash of a body to the
+// engines that the body has killed.
 func (r *BodyTracker) SetLostEngines(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *BodyTracker) SetLostEngines(lost map[uint64][]*upstreams.Upstream) {
 	r.hasFleetRecords.Store(len(lost) > 0)
 }
 
-// RecordLoss records that body has killed u. It returns the hash of the body for Clear.
+// RecordLoss records that body has killed u. It returns the hash of the body for ClearLoss.
 func (r *BodyTracker) RecordLoss(body []byte, u *upstreams.Upstream, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	until := now.Add(recordTTL)
@@ -133,7 +133,7 @@ func (r *BodyTracker) HasFailed(body []byte, now time.Time) bool {
 	return ok && now.Before(until)
 }
 
-// ClearFailure removes the failure record of a body that another engine has answered.
+// ClearFailure removes the failure record of a body, because another engine has answered the body.
 func (r *BodyTracker) ClearFailure(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,8 +151,8 @@ func (r *BodyTracker) Hash(body []byte) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// ClearLoss removes the record of the engines that a body killed, because an engine has answered the
-// body.
+// ClearLoss removes the record of the engines that a body killed, because an engine has answered
+// the body.
 func (r *BodyTracker) ClearLoss(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

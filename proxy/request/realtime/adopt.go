@@ -14,8 +14,9 @@ import (
 
 const maxEngineMessage = 1 << 20
 
-// adoptConn returns the library's client connection for conn, whose handshake package http1 has already
-// completed. The library insists on a handshake, so adopt simulates a successful handshake.
+// adoptConn returns the library's client connection for conn. Package http1 has already completed
+// the handshake of conn. The library insists on a handshake, so adoptConn simulates a successful
+// one.
 func adoptConn(conn net.Conn) (*websocket.Conn, error) {
 	ws, _, err := websocket.Dial(context.Background(), "ws://engine/", &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: adoptedTransport{conn}},

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// defaultIdleTimeout is how long both sides of a session may be silent if timeouts.idle is not set.
+	// defaultIdleTimeout is how long both sides of a session may be silent if timeouts.idle is not
+	// set.
 	defaultIdleTimeout = 10 * time.Minute
-	// defaultMaxDuration is the maximum duration of a session if timeouts.total is not set. OpenAI uses the
-	// same value.
+	// defaultMaxDuration is the maximum duration of a session if timeouts.total is not set. OpenAI
+	// uses the same value.
 	defaultMaxDuration = 60 * time.Minute
 	// pingEvery is the interval between pings to the client. A client that does not answer a ping
 	// counts as disconnected.
@@ -51,8 +52,8 @@ func (s *session) closeWithoutModel() {
 	s.clientSocket.Close(closePolicy, "no model was named")
 }
 
-// timeLimits returns three time limits: for an engine that owes text, for silence on both sides, and
-// for the session. The caller must hold mu.
+// timeLimits returns three time limits: stall for the silence of an engine that has not sent all
+// text, idle for silence on both sides, and total for the session. The caller must hold mu.
 func (s *session) timeLimits() (stall, idle, total time.Duration) {
 	stall, idle, total = s.engineInfo.Idle, defaultIdleTimeout, defaultMaxDuration
 	if s.engineInfo.Quiet > 0 {
@@ -64,7 +65,8 @@ func (s *session) timeLimits() (stall, idle, total time.Duration) {
 	return stall, idle, total
 }
 
-// nextTick returns the time until the next tick. The caller must hold mu.
+// nextTick returns the time until the session must check its time limits again. The caller must
+// hold mu.
 func (s *session) nextTick(now time.Time) time.Duration {
 	stall, idle, total := s.timeLimits()
 	silent := now.Sub(time.Unix(0, s.lastMessage.Load()))

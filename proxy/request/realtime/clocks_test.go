@@ -22,11 +22,11 @@ import (
 	"penstock/translate/realtime"
 )
 
-// fasthttp starts a goroutine that updates its date. This goroutine must not start in a synctest
+// fasthttp starts a goroutine that updates its date. The goroutine must not start in a synctest
 // bubble.
 var _ = new(fasthttp.ResponseHeader).AppendBytes(nil)
 
-// open runs serve in a synctest bubble, with a client's session. It returns the client's end of the
+// open runs serve with a client's session in a synctest bubble. It returns the client's end of the
 // connection after the handshake response.
 func open(t *testing.T, serve func(*session)) net.Conn {
 	t.Helper()
@@ -60,8 +60,8 @@ func open(t *testing.T, serve func(*session)) net.Conn {
 	return client
 }
 
-// withEngine returns a function that runs the clocks of a session with an engine, and reads from
-// the client. The function sends how the session ended to ended.
+// withEngine returns a function that runs the timers of a session with an engine, and reads from
+// the client. When the session ends, the function sends the reason to ended.
 func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
 	return func(s *session) {
 		s.engineInfo = about
@@ -116,8 +116,8 @@ const (
 
 var idleMinuteEngine = &call.Engine{Idle: time.Minute}
 
-// TestSilentClient checks that a client is pinged after 30 seconds. If it does not answer, it must
-// be disconnected after 60 seconds, and its session must end.
+// TestSilentClient checks that a client is pinged after 30 seconds. If the client does not answer,
+// it must be disconnected after 60 seconds, and its session must end.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *ending, 1)
@@ -135,8 +135,8 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
-// TestSessionClocks checks how long a session lasts if the client answers every ping, and speaks
-// either regularly or never.
+// TestSessionClocks checks how long a session lasts if the client answers every ping. The client
+// speaks either regularly or never.
 func TestSessionClocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		about  *call.Engine
@@ -182,8 +182,8 @@ func TestSessionClocks(t *testing.T) {
 	}
 }
 
-// TestSilentEngine checks that a silent engine ends the session when its time limit passes, but
-// only if it owes text.
+// TestSilentEngine checks that an engine that exceeds its time limit for silence ends the session
+// only if it has not sent all text.
 func TestSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan *ending, 1)
@@ -214,8 +214,8 @@ func TestSilentEngine(t *testing.T) {
 	})
 }
 
-// TestNoModel checks that if a client does not name a model in time, it gets an error and the
-// session is closed with 1008.
+// TestNoModel checks a client that does not name a model in time. The client must get an error, and
+// the session must be closed with 1008.
 func TestNoModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := open(t, (*session).serve)

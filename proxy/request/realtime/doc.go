@@ -8,17 +8,17 @@
 // key, limits, hooks, a queue, a slot in the audio pool, metrics, a log line and a row on the
 // status page. If the query names the model, the call is admitted and connected to an engine before
 // the upgrade, so that an error has an HTTP status. Otherwise, the upgrade comes first, and the
-// first session.update names the model. This message must arrive within modelTimeout, and earlier
-// messages must be small. If the call is then rejected, the client gets an error event and a close
-// frame.
+// first session.update message names the model. This message must arrive within modelTimeout, and
+// earlier messages must be small. If the call is then rejected, the client gets an error event and
+// a close frame.
 //
-// For each transcript, the key is charged what the engine counted. If the key then exceeds a limit,
-// the session ends.
+// For each transcript, the key is charged the tokens that the engine counted. If the key then
+// exceeds a limit, the session ends.
 //
 // Two goroutines run a session. One reads from the client and writes to the engine; the other reads
-// from the engine and writes to the client. Each goroutine stores at most one message, so a side
-// that does not read also stalls the other side. Audio that vLLM would drop waits in the client's
-// socket.
+// from the engine and writes to the client. Each goroutine stores at most one message, so a client
+// or an engine that does not read also stalls the opposite direction of the session. Audio that
+// vLLM would drop waits in the client's socket.
 //
 // If the engine is lost before the first audio was sent, another engine takes over. If the engine
 // is lost later, the session fails, because the edge does not store audio.

@@ -21,8 +21,8 @@ import (
 
 var errBinary = errors.New("the engine's message is not text")
 
-// connectEngine exchanges the first messages with an engine. It waits for session.created and then sends the
-// settings.
+// connectEngine exchanges the first messages with an engine. It waits for session.created and then
+// sends the settings.
 func (s *session) connectEngine(e *call.Engine) error {
 	ws, err := adoptConn(e.Conn)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *session) connectEngine(e *call.Engine) error {
 	return nil
 }
 
-// classifyReadError converts an engine's invalid message or close frame into a failure. It returns other errors
-// unchanged.
+// classifyReadError converts an engine's invalid message or close frame into a failure. It returns
+// all other errors unchanged.
 func classifyReadError(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
@@ -76,12 +76,12 @@ func classifyReadError(err error) error {
 func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails only if the connection is closed
 	err := ws.Write(context.Background(), websocket.MessageText, message)
-	_ = about.Conn.SetWriteDeadline(time.Time{}) // a pong has a separate limit
+	_ = about.Conn.SetWriteDeadline(time.Time{}) // the write of a pong has a separate deadline
 	return err
 }
 
-// relayEngine reads the engine's events and forwards them to the client until the session ends. It then
-// ends the call and closes the connection.
+// relayEngine reads the engine's events and forwards them to the client until the session ends. It
+// then ends the call and closes the connection.
 func (s *session) relayEngine(done chan<- struct{}) {
 	defer close(done)
 	defer s.call.End()
@@ -130,7 +130,7 @@ func (s *session) relayEngineEvent(buf *bytes.Buffer, doc *jsonx.Doc) error {
 		s.call.RecordFirstText(time.Unix(0, s.lastAudioAt.Load()))
 	}
 	var spent *apierr.Error
-	if h.Counted { // even if the client no longer gets the transcript
+	if h.Counted { // charged even if the client no longer gets the transcript
 		spent = s.call.ChargeTokens(h.Prompt, h.Completion)
 	}
 	for _, event := range h.Client {
@@ -152,8 +152,8 @@ func (s *session) relayEngineEvent(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	return nil
 }
 
-// replaceEngine closes the engine's connection after an error. It returns the error that ends the session.
-// The error is nil if the session has already ended or if another engine has taken over.
+// replaceEngine closes the engine's connection after an error. It returns the error that ends the
+// session. The error is nil if the session has already ended or if another engine has taken over.
 func (s *session) replaceEngine(err error) *apierr.Error {
 	s.mu.Lock()
 	ws, end, over := s.engine, s.outcome, s.ended
@@ -176,17 +176,18 @@ func (s *session) replaceEngine(err error) *apierr.Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended && s.engine != nil { // the session has ended in the meantime
+	if s.ended && s.engine != nil { // the session has ended while the engine was being replaced
 		_ = s.engine.CloseNow()
 	}
 	return nil
 }
 
-// closeGrace is how long to wait for the close frame of a client that has disconnected.
+// closeGrace is how long the edge waits for the close frame of a client that has disconnected.
 const closeGrace = time.Second
 
-// awaitClientReader waits until the goroutine that reads from the client has ended the session, because
-// that goroutine may not have read the client's close frame yet. It returns how the session ended.
+// awaitClientReader waits until the goroutine that reads from the client has ended the session,
+// because that goroutine may not have read the client's close frame yet. It returns how the session
+// ended.
 func (s *session) awaitClientReader() *ending {
 	defer time.AfterFunc(closeGrace, s.cutClient).Stop()
 	s.mu.Lock()

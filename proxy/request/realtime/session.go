@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// modelTimeout is how long a session may wait for the model to be named.
+	// modelTimeout is how long a session may wait until the client names the model.
 	modelTimeout = 10 * time.Second
-	// maxEarlyMessage is the maximum size of a message before the model is known. It is large enough
-	// for settings but not for audio.
+	// maxEarlyMessage is the maximum size of a message before the model is known. It is large
+	// enough for settings but not for audio.
 	maxEarlyMessage = 64 << 10
 	// maxAudioMessage is the maximum size of a message with audio: OpenAI's 15 MiB, in base64.
 	maxAudioMessage = 21 << 20
 )
 
 // session is a client's session. The goroutine of serve reads from the client, and the goroutine of
-// run reads from the engine.
+// relayEngine reads from the engine.
 type session struct {
 	sessions     *Sessions
 	clientSocket *socket.Socket
@@ -48,9 +48,9 @@ type session struct {
 	lastAudioAt  atomic.Int64 // time of the last audio sent to the engine, in Unix nanoseconds
 
 	mu         sync.Mutex
-	changed    sync.Cond       // signals changes of engine, gone, over and Talk.Waits
-	call       *call.Dialogue  // nil while no model is known
-	engine     *websocket.Conn // nil if there is none now
+	changed    sync.Cond       // signals changes of engine, clientGone, ended and MustHoldAudio
+	call       *call.Dialogue  // nil until the model is known
+	engine     *websocket.Conn // nil while no engine is connected
 	engineInfo *call.Engine
 	clientGone bool // whether the listener has reported that the client disconnected
 	ended      bool
@@ -61,12 +61,13 @@ type session struct {
 type ending struct {
 	code      int // close code; 0 if the connection is already closed or has failed
 	reason    string
-	apiErr    *apierr.Error // error event; nil if none is sent
+	apiErr    *apierr.Error // sent as an error event; nil if no error event is sent
 	engineErr error         // the engine's failure if the engine is to blame
 	clean     bool
 }
 
-// startCall starts the call. If the call is rejected, begin returns the response; otherwise, nil.
+// startCall starts the call. If the call is rejected, startCall returns the response. Otherwise, it
+// returns nil.
 func (s *session) startCall(model string) *fasthttp.Response {
 	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
 	ctx := s.clientSocket.NewRequest(endpoint.Realtime.Path, s.query, body)
@@ -100,7 +101,7 @@ func (s *session) serve() {
 	done := make(chan struct{})
 	go s.sessions.services.Guard.Once(guard.WebSocket, func() { s.relayEngine(done) })
 	defer func() {
-		s.stop(&ending{}) // has no effect unless a write failed or the session panicked
+		s.stop(&ending{}) // has an effect only if a write failed or the session panicked
 		<-done
 	}()
 	if err != nil {
@@ -150,11 +151,11 @@ type clientReader struct {
 	message      *socket.Message
 	audio        *realtime.Audio
 	doc          jsonx.Doc
-	modelUnknown bool // whether the model is still unknown
+	modelUnknown bool // whether the client has not named the model yet
 }
 
-// handleNext reads and handles one message of at most the size most. It returns false if the session has
-// ended.
+// handleNext reads and handles one message of at most "most" bytes. It returns false if the session
+// has ended.
 func (r *clientReader) handleNext(most int64) bool {
 	clean, err := r.clientSocket.Receive(r.message, most, maxMessageSize(r.sessions.services.Current().Config, r.key))
 	if err != nil {
@@ -162,7 +163,7 @@ func (r *clientReader) handleNext(most int64) bool {
 		return false
 	}
 	defer r.message.ReleaseIfLarge()
-	defer r.doc.Reset() // deferred because the document refers to the message
+	defer r.doc.Reset() // deferred because doc refers to the memory of the message
 	r.lastMessage.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	if r.call != nil {
@@ -195,8 +196,8 @@ func (r *clientReader) handleReadError(clean bool, err error) {
 
 var errSessionOver = errors.New("the session is over")
 
-// reportInvalid reports an invalid message to the client. To limit their number, each invalid message
-// counts as a request of the key.
+// reportInvalid reports an invalid message to the client. Each invalid message counts as a request
+// of the key, which limits the number of such messages.
 func (r *clientReader) reportInvalid(refused *apierr.Error, m *realtime.ClientMessage) error {
 	limited := call.ChargeRequest(r.sessions.services.Current(), r.key, time.Now())
 	if limited != nil {
@@ -258,8 +259,8 @@ func (r *clientReader) appendAudio(audio []byte) error {
 	return r.audio.SendPieces(audio, func(message []byte) error { return r.sendToEngine(message, true) })
 }
 
-// awaitEngine blocks until the engine accepts audio. Until then, the client's messages stay in its
-// socket.
+// awaitEngine blocks until the engine accepts audio. While it blocks, the client's messages stay in
+// the client's socket.
 func (r *clientReader) awaitEngine() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,8 +273,8 @@ func (r *clientReader) awaitEngine() error {
 	return nil
 }
 
-// sendToEngine writes a message to the engine. After sendToEngine has sent audio, no other engine can take
-// over the session.
+// sendToEngine writes a message to the engine. After sendToEngine has sent audio, no other engine
+// can take over the session.
 func (r *clientReader) sendToEngine(message []byte, audio bool) error {
 	r.mu.Lock()
 	for !r.ended && !r.clientGone && r.engine == nil {
@@ -292,7 +293,7 @@ func (r *clientReader) sendToEngine(message []byte, audio bool) error {
 		r.lastAudioAt.Store(time.Now().UnixNano())
 	}
 	if err := writeText(ws, about, message); err != nil && audio {
-		_ = ws.CloseNow() // makes run end the session
+		_ = ws.CloseNow() // makes relayEngine end the session
 		return r.awaitEnd()
 	}
 	return nil

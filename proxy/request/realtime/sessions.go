@@ -38,13 +38,14 @@ func New(s *call.Services, draining func() bool) *Sessions {
 	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, countByKey: map[string]int{}}
 }
 
-// keyShareDivisor limits the sessions of one key to 1/4 of limits.connections. The same limit applies to
-// other WebSocket connections. It is needed because a session without a model does not count
-// against the key's concurrency.
+// keyShareDivisor limits the sessions of one key to 1/4 of limits.connections. The same limit
+// applies to other WebSocket connections. The limit is needed because a session without a model
+// does not count against the key's concurrency.
 const keyShareDivisor = 4
 
 // Serve takes over the connection of a request for endpoint.Realtime.Path, or returns an error. It
-// authenticates the request and checks its origin. The server must already have applied its checks.
+// authenticates the request and checks its origin. The server must already have made its own
+// checks.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
 	if snap.Config.Strict {
@@ -97,7 +98,8 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 			return nil
 		}
 	}
-	// all responses have this header, but this one is sent early, by Serve
+	// All responses have this header, but Serve sends this response before the header would be
+	// added.
 	if origin := browser.AllowedOrigin(ctx, s.services.Current().Config.CORS.Origins); origin != "" {
 		browser.AllowOrigin(&ctx.Response.Header, origin)
 	}
@@ -118,8 +120,8 @@ func replaceResponse(dst, refusal *fasthttp.Response) {
 	dst.SetBody(refusal.Body())
 }
 
-// subprotocolKey returns the key offered in a subprotocol. A browser cannot set headers for a WebSocket, so
-// OpenAI's clients offer the subprotocol openai-insecure-api-key.KEY.
+// subprotocolKey returns the key offered in a subprotocol. A browser cannot set headers for a
+// WebSocket, so OpenAI's clients offer the subprotocol openai-insecure-api-key.KEY.
 func subprotocolKey(offered [][]byte) (key string, found bool) {
 	for _, list := range offered {
 		for one := range bytes.SplitSeq(list, []byte{','}) {
@@ -154,8 +156,8 @@ func (s *Sessions) Connections() (open int, opened uint64) {
 	return len(s.open), s.opened
 }
 
-// EndWithoutModel ends sessions without a model during a drain. Sessions that have a model are calls, and
-// are drained like all calls.
+// EndWithoutModel ends the sessions without a model if the edge is draining. Sessions that have a
+// model are calls, and are drained like all calls.
 func (s *Sessions) EndWithoutModel() {
 	if !s.draining() {
 		return

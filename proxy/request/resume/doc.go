@@ -10,7 +10,7 @@
 // Only a single plain-text answer can be resumed. These answers cannot be resumed:
 //
 //   - An answer with multiple choices, with a schema or a grammar, or with token-level reports
-//     (chat.Continues).
+//     (chat.IsResumable).
 //   - An answer that has started to call a tool, because no engine accepts a partial tool call.
 //   - An answer that consists only of reasoning so far.
 //
@@ -19,6 +19,6 @@
 // incomplete characters.
 //
 // The stored text and the request count against limits.body_memory. If more than half of that
-// memory is used, both are released to make room for new requests. The stream then continues but
-// can no longer be resumed.
+// memory is in use, both the text and the request are released to make space for new requests. The
+// stream then continues but can no longer be resumed.
 package resume

@@ -16,12 +16,12 @@ type Recording struct {
 	partial       chat.PartialAnswer
 	memory        *limit.Memory
 	reservedBytes int64
-	sentTextLen   int // length of begun.Text when an engine was last asked to continue it
-	// Number of tokens in begun as reported by the engines, capped at what the client can have
-	// received.
+	sentTextLen   int // length of partial.Text when an engine was last asked to continue it
+	// Number of tokens in partial as reported by the engines, capped at the number that the client
+	// can have received.
 	engineTokens   int
 	reportedTokens int  // highest token count reported by the current engine
-	stopped        bool // whether storing has stopped
+	stopped        bool // whether the Recording has stopped storing
 }
 
 // NewRecording returns a Recording that wraps codec. The bytes of the stored text are reserved from
@@ -52,10 +52,10 @@ func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// countTokens adds the tokens of an event that added the given number of bytes. It adds what the engine
-// counted, but at most one token per byte. For an event without bytes, it adds at most one token.
-// The total determines how many tokens another engine may still generate, and whether an
-// interrupted answer has reached its limit.
+// countTokens counts the tokens of an event that added the given number of bytes to the answer. It
+// uses the engine's count, but at most one token per byte. For an event without bytes, it counts at
+// most one token. The total determines how many tokens another engine may still generate, and
+// whether an interrupted answer has reached its limit.
 func (s *Recording) countTokens(bytes int) {
 	if n := s.Usage().Completion; n > s.reportedTokens {
 		s.engineTokens += min(n-s.reportedTokens, max(bytes, 1))
@@ -65,7 +65,7 @@ func (s *Recording) countTokens(bytes int) {
 
 const (
 	minReservation = 4 << 10  // minimum size of a reservation
-	maxPooledBytes = 64 << 10 // buffers above this size count as garbage when released
+	maxPooledBytes = 64 << 10 // a larger buffer counts as garbage when it is released
 )
 
 func (s *Recording) store(to *[]byte, piece []byte) {
@@ -84,9 +84,9 @@ func (s *Recording) store(to *[]byte, piece []byte) {
 	*to = append(*to, piece...)
 }
 
-// CanContinue reports whether another engine could still continue the answer. A nil Recording is not
-// usable. If more than half of the memory is in use, Usable releases the stored text to make room
-// for new requests.
+// CanContinue reports whether another engine could still continue the answer. It returns false for
+// a nil Recording. If more than half of the memory is in use, CanContinue releases the stored text
+// to make space for new requests.
 func (s *Recording) CanContinue() bool {
 	if s == nil || s.stopped {
 		return false
@@ -101,8 +101,8 @@ func (s *Recording) CanContinue() bool {
 // continue yet.
 func (s *Recording) HasNewText() bool { return len(s.partial.Text) > s.sentTextLen }
 
-// IsNextEngineSilent reports whether an engine was asked to continue the answer and has not sent anything
-// yet.
+// IsNextEngineSilent reports whether an engine was asked to continue the answer and has not sent
+// anything yet.
 func (s *Recording) IsNextEngineSilent() bool {
 	return s != nil && s.sentTextLen > 0 && !s.HasNewText()
 }
@@ -110,8 +110,8 @@ func (s *Recording) IsNextEngineSilent() bool {
 // HasReasoning reports whether the answer contains reasoning, which the next engine must receive.
 func (s *Recording) HasReasoning() bool { return len(s.partial.Reasoning) > 0 }
 
-// HasReachedLimit reports whether the client has received as many tokens as the request allows. In that case,
-// a lost engine only had to end the stream.
+// HasReachedLimit reports whether the client has received as many tokens as the request allows. In
+// that case, the lost engine only had to end the stream.
 func (s *Recording) HasReachedLimit(limit *chat.TokenLimit) bool {
 	return limit.TokensLeft(s.engineTokens) == 0
 }
@@ -119,7 +119,7 @@ func (s *Recording) HasReachedLimit(limit *chat.TokenLimit) bool {
 // lengthFinishEvent is the event that ends an answer that has reached its token limit.
 var lengthFinishEvent = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// FinishAtLimit ends the answer of an engine that was lost after the last token.
+// FinishAtLimit ends the answer if its engine was lost after the last token.
 func (s *Recording) FinishAtLimit(dst []byte) ([]byte, error) {
 	out, err := s.Append(dst, lengthFinishEvent)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Recording) FinishAtLimit(dst []byte) ([]byte, error) {
 	return s.Finish(out)
 }
 
-// AttachTo makes the next engine of r continue the stored answer. The answer must not change until
-// the request to that engine is written.
+// AttachTo adds the stored answer to r, so that the next engine continues it. The answer must not
+// change until the request to that engine is written.
 func (s *Recording) AttachTo(r *chat.Request) {
 	s.partial.Tokens = s.engineTokens
 	s.sentTextLen = len(s.partial.Text)
@@ -137,7 +137,7 @@ func (s *Recording) AttachTo(r *chat.Request) {
 }
 
 // NextEngine implements endpoint.Stream. If the client has not received any part of the answer yet,
-// it drops the stored text.
+// NextEngine drops the stored text.
 func (s *Recording) NextEngine() {
 	if !s.Started() {
 		s.partial = chat.PartialAnswer{Text: s.partial.Text[:0], Reasoning: s.partial.Reasoning[:0]}
@@ -148,7 +148,7 @@ func (s *Recording) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release releases the stored text and stops storing. It may be called again, and on a nil
+// Release releases the stored text and stops storing. It may be called more than once, and on a nil
 // Recording.
 func (s *Recording) Release() {
 	if s == nil {

@@ -57,7 +57,7 @@ func TestRecording(t *testing.T) {
 	if s.HasNewText() {
 		t.Error("reasoning alone counts as text")
 	}
-	// The text ends with half of a surrogate pair.
+	// The last delta ends with half of a surrogate pair.
 	appendDeltas(t, s, `"content":"The"`, `"content":" \"mill\""`, `"content":" 🚲"`, `"content":" \ud83d"`)
 	b := partial(s)
 	if string(b.Text) != `The \"mill\" 🚲 ` || string(b.Reasoning) != "hm;" || b.Tokens != 6 || !s.HasReasoning() || s.HasNewText() || !s.IsNextEngineSilent() {
@@ -77,7 +77,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestNotRecorded checks that a stream stores nothing if no engine could continue the answer or no
+// TestNotRecorded checks that a stream stores no text if no engine could continue the answer or no
 // memory is left, and that it releases all memory.
 func TestNotRecorded(t *testing.T) {
 	for name, deltas := range map[string][]string{
@@ -135,8 +135,8 @@ func TestRecordingGrows(t *testing.T) {
 	}
 }
 
-// TestTokens checks that a Recording caps an engine's token counts at what the client can have
-// received.
+// TestTokens checks that a Recording caps an engine's token counts at the number that the client
+// can have received.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
 		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
@@ -166,7 +166,7 @@ func TestTokens(t *testing.T) {
 }
 
 // TestFinishFull checks that an answer that has reached its token limit can be ended without an
-// engine, and that any other answer is not full.
+// engine, and that no other answer counts as having reached its limit.
 func TestFinishFull(t *testing.T) {
 	var limited, unlimited chat.Request
 	const request = `{"model":"m","messages":[{"role":"user","content":"hi"}]`

@@ -2,13 +2,13 @@
 // which engine.
 //
 // Decide is a pure function of plain values. Package call describes the state of the call, calls
-// Decide and takes the step. The rules are one table (rules), in which the first matching rule
-// applies. proxy/README.md contains the same table.
+// Decide and takes the step that Decide returns. The rules form a single table (rules), and the
+// first rule that matches applies. proxy/README.md contains the same table.
 //
-// A call is sent at most MaxSends times in total, no matter what the causes are. The following do
-// not count:
+// A call is sent at most MaxSends times in total, whatever the causes of its failures are. The
+// following do not count:
 //
-//   - One move away from an engine that all calls must leave.
-//   - The resumes that the model allows.
+//   - Moving the call to another engine, once, because all calls must leave its engine.
+//   - Resuming the answer as often as the model allows.
 //   - Sending the request again over a new connection because a reused connection was closed.
 package retry

@@ -12,8 +12,8 @@ import (
 // changed requests, and sends to an engine with a longer context, a later tier or a fallback model.
 const MaxSends = 4
 
-// MaxRetriedWork limits retries at other engines. If an engine has worked on a failed call for longer
-// than this, the call is not retried, because the retry may take just as long.
+// MaxRetriedWork limits retries at other engines. If an engine has worked on a failed call for
+// longer than MaxRetriedWork, the call is not retried, because the retry may take just as long.
 const MaxRetriedWork = 30 * time.Second
 
 // Cause is the part of a failure's cause that determines the next step.
@@ -48,7 +48,7 @@ func (c Cause) String() string {
 // Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
-	Elsewhere  bool          // whether another engine may answer after CauseNotNow or Gone
+	Elsewhere  bool          // whether another engine may answer after CauseNotNow or CauseEngineGone
 	Changeable bool          // whether the engine may accept the request after a change
 	Worked     time.Duration // time since the request was sent
 }
@@ -59,28 +59,28 @@ type CallState struct {
 	Complete  bool // whether the client has received everything except the end of the answer
 	Resumable bool // whether another engine can continue the answer
 	Spent     bool // whether the request cannot be sent again
-	Form      bool // whether the request is a form, which rules out Repeat and Larger
+	Form      bool // whether the request is a form, which rules out StepSameEngine and StepLongerContext
 	Strict    bool // whether the request must not be changed
 	BodyFails bool
 
 	Room     bool
 	Longer   bool
 	Below    bool
-	NoBudget bool // the retry budget is empty
+	NoBudget bool // whether the retry budget is empty
 
 	Attempts int // configured maximum number of sends within a tier
 	Sends    SendCounts
 }
 
-// SendCounts counts how many times a call was sent, by step.
+// SendCounts counts the steps that have sent a call.
 type SendCounts struct {
-	Retries int  // number of Repeat and Other steps
-	Changes int  // number of Change steps
-	Longer  int  // number of Larger steps
-	Moves   int  // number of Move steps
-	Below   int  // number of Below steps
-	Resumes int  // number of Resume steps
-	Again   bool // whether the last step was Repeat or Change
+	Retries int  // number of StepSameEngine and StepOtherEngine steps
+	Changes int  // number of StepChangeRequest steps
+	Longer  int  // number of StepLongerContext steps
+	Moves   int  // number of StepMove steps
+	Below   int  // number of StepLaterTier steps
+	Resumes int  // number of StepResume steps
+	Again   bool // whether the last step was StepSameEngine or StepChangeRequest
 }
 
 // CountedTotal returns the number of sends that count against MaxSends.
@@ -95,7 +95,7 @@ const (
 	StepSameEngine         // send to the same engine after a pause
 	StepChangeRequest      // send a changed request to the same engine
 	StepOtherEngine        // send to another engine
-	StepMove               // send to another engine, once, regardless of the other limits
+	StepMove               // send to another engine once, regardless of the other limits
 	StepLongerContext      // send to an engine with a longer context
 	StepLaterTier          // send to a later tier or a fallback model
 	StepResume             // let another engine continue the answer
@@ -131,16 +131,16 @@ func (s *SendCounts) CountStep(step Step) {
 	s.Again = step == StepSameEngine || step == StepChangeRequest
 }
 
-// UsesRetryBudget reports whether a step uses the retry budget. A step after CauseModelGone or Doubtful does not
-// use it, because the first engine has done no work.
+// UsesRetryBudget reports whether a step uses the retry budget. A StepOtherEngine after
+// CauseModelGone or CauseDoubtful does not use it, because the first engine has done no work.
 func UsesRetryBudget(step Step, f *Failure) bool {
 	return step == StepSameEngine || step == StepOtherEngine && f.Cause != CauseModelGone && f.Cause != CauseDoubtful
 }
 
 type rule struct {
 	step Step
-	// If nil, the rule applies to all causes, provided that the client has received part of the
-	// answer.
+	// If causes is nil, the rule applies to all causes, but only if the client has received part of
+	// the answer.
 	causes    []Cause
 	condition string // text for the table in proxy/README.md
 	matches   func(*CallState, *Failure) bool
@@ -189,8 +189,8 @@ var rules = []rule{
 
 func (s *CallState) hasRetriesLeft() bool { return s.Sends.Retries < s.Attempts-1 }
 
-// Decide returns the step to take after a failure. If the step uses the retry budget (Charged) and
-// the budget is empty, the caller must set NoBudget and call Decide again.
+// Decide returns the step to take after a failure. If the step uses the retry budget
+// (UsesRetryBudget) and the budget is empty, the caller must set NoBudget and call Decide again.
 func Decide(s *CallState, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return StepFail

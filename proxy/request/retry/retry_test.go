@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// firstFailureState returns the state after the first send, with a free slot at another engine. If change is
-// not nil, fresh calls it to modify the state.
+// firstFailureState returns the state after the first send has failed and while another engine has
+// a free slot. If change is not nil, firstFailureState calls it to modify the state.
 func firstFailureState(change func(*CallState)) CallState {
 	s := CallState{Room: true, Attempts: 2}
 	if change != nil {

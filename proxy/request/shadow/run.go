@@ -37,8 +37,7 @@ func (p *shadow) run() {
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
-// finish releases and counts the copy. If the copy failed, the outcome does not affect the
-// upstream's breaker.
+// finish releases and counts the copy. A failed copy does not affect the upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
 	defer p.countOutcome(now)
@@ -86,8 +85,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// applyChange changes the request so that the engine may accept it, like Call.findChange in package call.
-// It returns false if no change helps.
+// applyChange changes the request so that the engine may accept it, like Call.findChange in package
+// call. It returns false if no change helps.
 func (p *shadow) applyChange(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -190,14 +189,14 @@ func (p *shadow) recordUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// noBodyHash is an attempt.Hasher that never returns a hash, because the failure of a copy proves
-// nothing about the request.
+// noBodyHash is an attempt.BodyHasher that never returns a hash, because the failure of a copy
+// proves nothing about the request.
 type noBodyHash struct{}
 
 func (noBodyHash) BodyHash() uint64 { return 0 }
 
-// abandoningMover implements attempt.Mover. A copy on a stalled or drained engine ends rather than moving to
-// another engine.
+// abandoningMover implements attempt.Mover. A copy on a stalled or drained engine ends instead of
+// moving to another engine.
 type abandoningMover struct{}
 
 func (abandoningMover) AcquireOtherSlot() bool { return true }

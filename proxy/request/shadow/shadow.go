@@ -28,7 +28,8 @@ type Options struct {
 	Calls   *observe.Calls
 	Formats *endpoint.FormatCache
 	Changes RequestChanges
-	// Salt returns the salt that separates an owner's prompts from others in an engine's cache.
+	// Salt returns the salt that separates an owner's prompts from those of other owners in an
+	// engine's cache.
 	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
@@ -44,16 +45,16 @@ type Shadows struct {
 // New returns a Shadows without running copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// RequestChanges stores how requests must be changed so that the engines that rejected them accept them.
+// RequestChanges stores how rejected requests must be changed so that engines accept them.
 type RequestChanges interface {
 	// KnownRejections returns the parts of requests that an engine is known to reject for a model.
 	KnownRejections(up upstreams.ID, served string, now time.Time) endpoint.RejectedParts
-	// ChangeAfter returns a change after which the engine may accept the rejected request. limit is the
-	// new token limit (0 means unchanged), and refused contains the parts to remove from the
+	// ChangeAfter returns a change after which the engine may accept the rejected request. limit is
+	// the new token limit (0 means unchanged), and refused contains the parts to remove from the
 	// request. ok is false if no change helps.
 	ChangeAfter(why *failure.Failure, sent endpoint.SentParts) (limit int, refused endpoint.RejectedParts, ok bool)
-	// LearnRejection records that an engine accepted a request after the parts in refused were removed from
-	// it.
+	// LearnRejection records that an engine accepted a request after the parts in refused were
+	// removed from it.
 	LearnRejection(up upstreams.ID, served string, refused endpoint.RejectedParts, now time.Time)
 }
 
@@ -61,7 +62,7 @@ type shadow struct {
 	shadows      *Shadows
 	model        *snapshot.Model
 	snapshot     *snapshot.Snapshot
-	removedParts endpoint.RejectedParts // parts of the copy that the engine has rejected
+	removedParts endpoint.RejectedParts // parts that were removed because the engine had rejected them
 	slot         slot
 	id           []byte
 	tiers        uint8
@@ -76,7 +77,7 @@ type shadow struct {
 	outcome      observe.ShadowEnd
 }
 
-// slot is the slot of a copy together with the salt for its engine.
+// slot is the engine slot of a copy together with the salt for the engine.
 type slot struct {
 	lease  *upstreams.Lease
 	target *routing.Target
@@ -88,8 +89,8 @@ func (*Shadows) IsEnabled(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Models, func(m snapshot.Model) bool { return m.Shadow != nil })
 }
 
-// Join implements participant.Feature. Join does not check the model, which a hook may still
-// change; Sent does.
+// Join implements participant.Feature. It does not check the model, because a hook may still change
+// the model. OnSent checks it.
 func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{shadows: s} }
 
 // copier copies one call after the call was sent to its first engine, so that the copy does not
@@ -106,7 +107,8 @@ func (c copier) OnSent(call *participant.Call) {
 	}
 }
 
-// startCopy starts a copy of the call if the call belongs to the share to be copied and a slot is free.
+// startCopy starts a copy of the call if the call's conversation is selected for copying and a slot
+// is free.
 func (s *Shadows) startCopy(c *participant.Call) {
 	to, key := c.Model.Shadow, ""
 	if c.Key != nil {
@@ -141,8 +143,8 @@ func (s *Shadows) startCopy(c *participant.Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// rejectCopy decides whether the call is copied. If it is not copied, refused records why and returns
-// true. Otherwise, it has acquired a slot for the copy and returns false.
+// rejectCopy decides whether the call is copied. If the call is not copied, rejectCopy records why
+// and returns true. Otherwise, it acquires a slot for the copy and returns false.
 func (p *shadow) rejectCopy(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.IsOpenToTiers(p.model.Route, c.Tiers):
@@ -155,8 +157,8 @@ func (p *shadow) rejectCopy(c *participant.Call, number uint64, now time.Time) b
 	return true
 }
 
-// acquire acquires a slot that is not part of the model's reserve, at an upstream that is healthy
-// and less than half busy.
+// acquire acquires a slot that is not part of the model's reserve. The slot's upstream must be
+// healthy and have less than half of its slots in use.
 func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool {
 	if p.model.HasWaitingCalls() {
 		return false
@@ -186,8 +188,8 @@ func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool
 	return true
 }
 
-// isUnderused reports whether an upstream is up and less than half of its slots are in use. The load
-// includes what is known about the engine's other clients.
+// isUnderused reports whether an upstream is up and less than half of its slots are in use. The
+// load includes the known load from other clients of the engine.
 func isUnderused(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.MomentOf(now))
@@ -218,7 +220,7 @@ func (s *Shadows) RunningCount() int {
 	return len(s.running)
 }
 
-// CancelAll cancels all copies and prevents further copies.
+// CancelAll cancels all copies and prevents new ones.
 func (s *Shadows) CancelAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

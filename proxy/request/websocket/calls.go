@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of calls waiting on a connection. longest is the maximum age
-	// of a connection.
+	// maxQueued is the maximum number of calls waiting on a connection. maxConnAge is the maximum
+	// age of a connection.
 	maxQueued  = 16
 	maxConnAge = 60 * time.Minute
 )
 
-// callQueue runs the calls of one connection one after another. Its goroutine exists only while there
-// are calls to run. mu guards the fields below it.
+// callQueue runs the calls of one connection one after another. Its goroutine exists only while
+// there are calls to run. mu guards the fields below mu.
 type callQueue struct {
 	shared         *sharedState
 	peer           *peer
 	key            *auth.Key // nil if no key is required
 	upgradeHeaders []header
 	query          []byte
-	serverConn     net.Conn     // the server's connection
-	client         *listen.Conn // the listen.Conn wrapped by raw; nil in tests
-	certPeer       *cert.Peer   // identity from the client's TLS certificate, or nil
+	serverConn     net.Conn     // connection as passed by the server
+	client         *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
+	certPeer       *cert.Peer   // identity from the client's TLS certificate; nil if there is none
 	expiresAt      time.Time    // when the connection reaches its maximum age
 	lanes          lanes
 
@@ -48,8 +48,8 @@ type callQueue struct {
 	idleSince      time.Time // when the last call ended
 }
 
-// callHeaders lists the headers of the upgrade that each request repeats. repeatedHeaders adds the header
-// for the end user.
+// callHeaders lists the upgrade headers that are repeated in each request. repeatedHeaders adds the
+// header for the end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
 func (c *callQueue) saveHeaders(ctx *fasthttp.RequestCtx) {
@@ -57,7 +57,7 @@ func (c *callQueue) saveHeaders(ctx *fasthttp.RequestCtx) {
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// repeatedHeaders returns the headers of the upgrade that each request repeats.
+// repeatedHeaders returns the upgrade headers that are repeated in each request.
 func repeatedHeaders(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	names := callHeaders[:]
 	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
@@ -92,7 +92,7 @@ func (c *callQueue) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// checkGrowth returns an error if an incomplete message must not use more memory.
+// checkGrowth returns an error if an incomplete message must not occupy more memory.
 func (c *callQueue) checkGrowth(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *callQueue) runNext() (more bool) {
 	status := c.runTurn(t)
 	if code, reason := c.shared.checkConn(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // later calls would get a 401 as well
+	} else if status == 401 { // later calls would also get a 401
 		c.peer.close(websocket.StatusPolicyViolation, reasonInvalidKey)
 	} else if status == 500 {
 		c.peer.closePanicked()
@@ -176,8 +176,8 @@ func (c *callQueue) dequeue() *turn {
 }
 
 // acknowledge records that the client has processed a response. It returns false if the client has
-// acknowledged more responses than it has made calls. Each excess acknowledgment counts as a
-// request.
+// acknowledged more responses than it has made calls. The caller counts each excess acknowledgment
+// as a request.
 func (c *callQueue) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,13 +189,13 @@ func (c *callQueue) acknowledge() bool {
 }
 
 // isEnded reports whether no more calls may start. The listener may notice that the client has
-// disconnected before a read fails.
+// disconnected before a read from the connection fails.
 func (c *callQueue) isEnded() bool {
 	return c.peer.hasEnded.Load() || c.client != nil && c.client.IsClientGone()
 }
 
-// runTurn runs a turn as a call, and writes the answer of the call. It returns the status of the call.
-// If the turn did not become a call, it returns 0.
+// runTurn runs a turn as a call, and writes the answer of the call. It returns the status of the
+// call. If the turn did not become a call, runTurn returns 0.
 func (c *callQueue) runTurn(t *turn) (status int) {
 	to := c.lanes.getOrCreate(t.laneName)
 	if to == nil {
@@ -229,14 +229,15 @@ func (c *callQueue) runTurn(t *turn) (status int) {
 	if c.writeAnswer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.isStored && from != nil { // the protocol requires that a failed turn ends its chain
+	if !events.isStored && from != nil { // the protocol ends the conversation of a failed turn
 		c.lanes.dropLane(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
 // rejectMessage reports to the client that a message did not become a call. The message counts as a
-// request of the key. If the key has no requests left, refuse reports that instead.
+// request of the key. If the key has no requests left, rejectMessage reports that error instead of
+// e.
 func (c *callQueue) rejectMessage(lane string, e *apierr.Error) {
 	if limited := call.ChargeRequest(c.shared.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -271,13 +272,14 @@ func (c *callQueue) isExpired() bool { return !time.Now().Before(c.expiresAt) }
 
 const reasonExpired = "the connection has lasted 60 minutes"
 
-// writeAnswer writes the answer of a call. It is either the events of a stream, written while they are
-// generated, or an error. answer returns an error if a write fails or the stream is incomplete.
+// writeAnswer writes the answer of a call. The answer is either an error or the events of a stream,
+// which are written while they are generated. writeAnswer returns an error if a write fails or the
+// stream is incomplete.
 func (c *callQueue) writeAnswer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
 	case stream != nil:
-		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
+		defer response.CloseBodyStream() //nolint:errcheck // closing the body never returns an error
 		_, err = stream.(io.WriterTo).WriteTo(events)
 	case ctx.Hijacked(): // the client has disconnected
 	case response.StatusCode() == fasthttp.StatusOK:
@@ -288,7 +290,8 @@ func (c *callQueue) writeAnswer(ctx *fasthttp.RequestCtx, events *eventWriter) (
 	return err
 }
 
-// callConn is the connection as seen by a call. The body of the call is not read from it.
+// callConn is the connection from the perspective of a call. The call does not read its body from
+// callConn.
 type callConn struct {
 	net.Conn
 	client   net.Conn
@@ -314,7 +317,7 @@ func (c *callQueue) endIfIdle() bool {
 	return !c.isRunning && c.peer.hasEnded.CompareAndSwap(false, true)
 }
 
-// idle returns the time since the last call ended. During a call, it returns 0.
+// idle returns the time since the last call ended. While a call is running, it returns 0.
 func (c *callQueue) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -325,7 +328,7 @@ func (c *callQueue) idle() time.Duration {
 }
 
 // endConn cancels the running call because the connection has ended. The connection's memory is
-// released after that call.
+// released after the call.
 func (c *callQueue) endConn() {
 	c.peer.hasEnded.Store(true)
 	if c.client != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestNoCallAfterClientLeft checks that waiting calls do not start after the running call ended
-// because the client disconnected. This must hold even if no read from the connection has failed
-// yet.
+// because the client disconnected. They must not start even if no read from the connection has
+// failed yet.
 func TestNoCallAfterClientLeft(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -29,8 +29,8 @@ type Server struct {
 	openedTotal uint64
 }
 
-// keyShareDivisor limits the WebSocket connections of one key to 1/4 of limits.connections. A connection
-// may stay open without a call, so otherwise a single key could use up all connections.
+// keyShareDivisor limits the WebSocket connections of one key to 1/4 of limits.connections. A
+// connection may stay open without a call, so otherwise a single key could use up all connections.
 const keyShareDivisor = 4
 
 func maxConnsPerKey(connections int) int { return max(1, connections/keyShareDivisor) }
@@ -44,7 +44,7 @@ func (c *Server) keyMayConnect(key *auth.Key) bool {
 	return c.countByKey[key.ID] < maxConnsPerKey(c.shared.services.Current().Config.Limits.Connections)
 }
 
-// New returns a Carrier whose calls use s.
+// New returns a Server whose calls use s.
 func New(s *call.Services, draining func() bool) *Server {
 	return &Server{
 		shared: sharedState{
@@ -56,8 +56,8 @@ func New(s *call.Services, draining func() bool) *Server {
 	}
 }
 
-// messageEndpoint returns a copy of an endpoint for request bodies that are built from messages. The size
-// limit of the copy does not include the bytes that the edge adds.
+// messageEndpoint returns a copy of an endpoint for request bodies that are built from messages.
+// The size limit of the copy does not include the bytes that the edge adds.
 func messageEndpoint(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
@@ -84,7 +84,7 @@ func hasWebSocketToken(list []byte) bool {
 }
 
 // Upgrade takes over the connection of a request, or returns an error. It authenticates the request
-// and checks its origin. The server must already have applied its checks.
+// and checks its origin. The server must already have made its own checks.
 func (c *Server) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.shared.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -120,8 +120,8 @@ func (c *Server) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// rejectDisabled rejects an upgrade if WebSocket is disabled. After a 426, Codex switches to POST immediately.
-// After any other status, Codex would retry for seven seconds.
+// rejectDisabled rejects an upgrade if WebSocket is disabled. After a 426, Codex immediately
+// switches to POST. After any other status, Codex would retry for seven seconds.
 func (c *Server) rejectDisabled(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -137,9 +137,9 @@ func (c *Server) Connections() (open int, opened uint64) {
 	return len(c.sessions), c.openedTotal
 }
 
-// CloseInvalid closes the connections that may not continue because the edge drains, WebSocket was
-// disabled, or the key is no longer valid. If a call is running, the connection is closed after
-// that call.
+// CloseInvalid closes the connections that may not continue because the edge is draining, WebSocket
+// was disabled, or the key is no longer valid. If a call is running on a connection, the connection
+// is closed after the call.
 func (c *Server) CloseInvalid() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -98,8 +98,8 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestIdle checks that if a client only answers pings, its connection is closed with 1000 after ten
-// minutes.
+// TestIdle checks that the connection of a client that only answers pings is closed with 1000 after
+// ten minutes.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -126,8 +126,9 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentAfterClose checks a client that does not confirm a close frame in the middle of a
-// message. The client must be disconnected after five seconds, even if it continues to send.
+// TestSilentAfterClose checks a client that gets a close frame while it is sending a message, and
+// does not confirm the close frame. The client must be disconnected after five seconds, even if it
+// continues to send.
 func TestSilentAfterClose(t *testing.T) {
 	for _, sends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestMaximumAge checks that even a busy connection is closed after an hour, with the error that
-// the protocol defines.
+// TestMaximumAge checks that even a busy connection is closed after an hour. The client must get
+// the error that the protocol defines.
 func TestMaximumAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := open(t)
@@ -190,7 +191,8 @@ func TestMaximumAge(t *testing.T) {
 				if after := time.Since(begun); after < maxConnAge || after > maxConnAge+pingEvery {
 					t.Errorf("told after %v", after)
 				}
-				for op, payload = readFrame(t, client); op == opPing; op, payload = readFrame(t, client) { // the ping and the error are due at the same time
+				// A ping may precede the error, because both are due at the same time.
+				for op, payload = readFrame(t, client); op == opPing; op, payload = readFrame(t, client) {
 				}
 				if op != opClose || payload[:2] != "\x03\xe8" {
 					t.Errorf("got the frame %d %q, want a close with 1000", op, payload)

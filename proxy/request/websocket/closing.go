@@ -6,7 +6,7 @@ import (
 )
 
 // errCloseReason is the error for a close frame whose reason is not valid UTF-8. RFC 6455, 8.1
-// requires the close code 1007, but the library would confirm the close normally.
+// requires the close code 1007, but the library would confirm the close frame as usual.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
 // closeFrame collects the payload of a close frame, which is a two-byte code followed by the
@@ -19,8 +19,8 @@ type closeFrame struct {
 // maxControlPayload is the maximum length of a control frame's payload (RFC 6455, 5.5).
 const maxControlPayload = 125
 
-// start starts to collect a close frame. It ignores malformed close frames, because the library
-// rejects them.
+// start starts to collect a close frame. It ignores a malformed close frame, because the library
+// rejects it.
 func (c *closeFrame) start(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > maxControlPayload {

@@ -45,7 +45,7 @@ func conversationTooLarge(limit int64) *apierr.Error {
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// lanePrefix returns the bytes with which every message on a named lane begins. For the default lane,
+// lanePrefix returns the bytes at the start of every message on a named lane. For the default lane,
 // it returns nil.
 func lanePrefix(lane string) []byte {
 	if lane == "" {
@@ -91,8 +91,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailedMessage returns the response to response.steer. It contains the input of the request, so that
-// the client can send this input in a response.create.
+// steerFailedMessage returns the response to response.steer. The response contains the input of the
+// request, so that the client can send this input in a response.create.
 func steerFailedMessage(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerUnsupported+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)

@@ -16,8 +16,8 @@ type eventWriter struct {
 	toLane, fromLane *lane
 	isStored         bool // whether the response was stored
 	omittedEvents    int
-	responseHeaders  []header // headers of the response, which the first event carries
-	messagePrefix    []byte   // bytes with which every message on a named lane begins
+	responseHeaders  []header // response headers, which are sent in the first event
+	messagePrefix    []byte   // bytes at the start of every message on a named lane
 	pieces           [][]byte
 }
 
@@ -55,7 +55,7 @@ func (w *eventWriter) encodeMessage(name, data []byte) [][]byte {
 	if len(w.messagePrefix) > 0 {
 		w.pieces = append(w.pieces, w.messagePrefix)
 	}
-	// This event carries what a POST has in its response headers.
+	// This event contains the response headers that a POST would get.
 	if len(w.responseHeaders) > 0 && string(name) == "response.created" {
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.responseHeaders))
 	}
@@ -68,14 +68,15 @@ func (w *eventWriter) encodeMessage(name, data []byte) [][]byte {
 	default:
 		w.pieces = append(w.pieces, data)
 	}
-	for i := 1; i <= before; i++ { // merges the pieces into one object
+	for i := 1; i <= before; i++ { // merges the pieces into one JSON object
 		w.pieces[i] = w.pieces[i][1:]
 	}
 	return w.pieces
 }
 
-// appendResponseEvent appends the pieces of an event that contains a response. If the turn continues an
-// earlier response, it adds that response's id. If ended is true, it stores the response.
+// appendResponseEvent appends the pieces of an event that contains a response. If the turn
+// continues an earlier response, appendResponseEvent adds the id of that response. If ended is
+// true, it stores the response.
 func (w *eventWriter) appendResponseEvent(data []byte, ended bool) {
 	if w.turn.previousID == "" && !ended && w.omittedEvents == 0 {
 		w.pieces = append(w.pieces, data)

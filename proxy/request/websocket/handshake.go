@@ -20,7 +20,7 @@ const (
 )
 
 // handshake is the http.ResponseWriter for websocket.Accept. It records the response, which
-// fasthttp sends.
+// fasthttp then sends.
 type handshake struct {
 	header http.Header
 	status int
@@ -57,7 +57,7 @@ func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *api
 	h := &handshake{header: http.Header{}, conn: &deferredConn{serverConn: ctx.Conn()}}
 	p := &peer{deferredConn: h.conn, writeSlot: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // origins are checked as for every other request
+		InsecureSkipVerify: true, // the edge checks the origin of every request
 		CompressionMode:    websocket.CompressionDisabled,
 		Subprotocols:       protocols,
 		OnPingReceived:     func(ctx context.Context, _ []byte) bool { return p.mayPong(ctx) },
@@ -68,7 +68,7 @@ func acceptHandshake(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *api
 			response.Header.Set(name, value)
 		}
 	}
-	if err != nil { // replaced because the error may quote the client
+	if err != nil { // the library's error may quote the client
 		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
 	}
 	response.SetStatusCode(h.status)

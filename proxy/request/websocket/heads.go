@@ -15,18 +15,18 @@ var errEmptyFrames = errors.New("a message has too many empty frames")
 // flush.
 const maxEmptyFrames = 1000
 
-// frameHeaderScanner parses the frame headers (RFC 6455, 5.2) in the bytes from a client. The library does
-// not expose the announced lengths. Without frameHeaderScanner, a message that is too large could be
-// rejected only after it has arrived. frameHeaderScanner checks only lengths and close reasons. The library
-// checks everything else.
+// frameHeaderScanner parses the frame headers (RFC 6455, 5.2) in the bytes from a client, because
+// the library does not expose the announced lengths. Without frameHeaderScanner, a message that is
+// too large could be rejected only after it has arrived. frameHeaderScanner checks only lengths and
+// close reasons. The library checks everything else.
 type frameHeaderScanner struct {
 	maxMessage func() int64 // returns the maximum size of a message
 	violation  error        // once this error is set, no more bytes are read
 
 	frameHeader  [14]byte
-	n            int    // number of bytes of head that have arrived
+	n            int    // number of bytes of frameHeader that have arrived
 	payloadLeft  uint64 // number of payload bytes that remain in the frame
-	messageBytes uint64 // size of the message announced so far
+	messageBytes uint64 // size of the message as announced so far
 	emptyFrames  int    // number of empty frames in the message so far
 	closeFrame   closeFrame
 }

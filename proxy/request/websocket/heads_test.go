@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFrameHeads checks that a message is rejected exactly at the frame header that makes it too
-// large, no matter how the bytes are split across reads.
+// TestFrameHeads checks that a message is rejected exactly at the frame header that makes the
+// message too large, no matter how the bytes are split across reads.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeaderScanner{maxMessage: func() int64 { return most }}
 		var wire []byte
-		// Offset in wire at which the frame header that makes the message too large ends.
+		// at is the offset in wire of the end of the frame header that makes the message too large.
 		message, at := uint64(0), -1
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
@@ -46,7 +46,7 @@ func TestFrameHeads(t *testing.T) {
 			if op < 8 {
 				message += n
 			}
-			// A control frame of this length would be rejected by the library.
+			// The library would reject a control frame of this length.
 			if at >= 0 || n > 1<<16 {
 				break
 			}

@@ -8,16 +8,17 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// conversationMemory limits the conversations on all connections to half of the memory for bodies, so that
-// stored conversations do not block calls. If there is more than one key, the conversations of one
-// key may use a quarter of the memory for bodies. A single conversation may exceed this quarter.
+// conversationMemory limits the conversations on all connections to half of the memory for bodies,
+// so that stored conversations do not block calls. If there is more than one key, the conversations
+// of one key may use a quarter of the memory for bodies. A single conversation may exceed this
+// quarter.
 type conversationMemory struct {
 	bodyMemory *limit.Memory
 	reserved   atomic.Int64
 }
 
-// reserve reserves n bytes, or returns false. ofKey counts the bytes in the key's conversations,
-// and may be nil.
+// reserve reserves n bytes and returns true. If too little memory is left, it returns false. ofKey
+// counts the bytes in the key's conversations, and may be nil.
 func (m *conversationMemory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
 		if sum := ofKey.Add(n); sum > n && sum > m.bodyMemory.Limit()/4 {
@@ -47,12 +48,12 @@ func (m *conversationMemory) discard(n int64, ofKey *atomic.Int64) {
 const maxLanes = 32
 
 // lanes stores the conversations on a connection. Each lane stores the conversation up to its last
-// response, in the form of the input for a request that continues it. If memory is short, or if all
-// conversations together exceed the maximum size of a request, lanes drops the least recently used
-// lane first.
+// response, in the form of the input for a request that continues the conversation. If memory is
+// short, or if all conversations together exceed the maximum size of a request, lanes drops the
+// least recently used lane first.
 type lanes struct {
 	memory     *conversationMemory
-	keyBytes   *atomic.Int64 // bytes in the key's conversations on all connections; nil if not counted
+	keyBytes   *atomic.Int64 // bytes in all conversations of the key; nil if they are not counted
 	limit      func() int64
 	list       []*lane // ordered by use; the most recently used lane is last
 	namedCount int
@@ -64,7 +65,8 @@ type lane struct {
 	inputItems     []byte // elements of input, separated by commas
 }
 
-// getOrCreate returns the lane with the given name, or nil if there are too many lanes.
+// getOrCreate returns the lane with the given name, and creates the lane if it does not exist. If
+// there are too many lanes, it returns nil.
 func (l *lanes) getOrCreate(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -92,8 +94,8 @@ func (l *lanes) findByResponse(id string) *lane {
 	return nil
 }
 
-// storeResponse stores a response as the last response of lane x. The lane then contains the conversation of
-// from (unless from is nil), followed by the input of the request and the output.
+// storeResponse stores a response as the last response of lane x. The lane then contains the
+// conversation of from (unless from is nil), followed by the input of the request and the output.
 func (l *lanes) storeResponse(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.inputItems) > 0 {
@@ -120,8 +122,8 @@ func (l *lanes) storeResponse(x, from *lane, id string, input [][]byte, output [
 	x.lastResponseID, x.inputItems = id, items
 }
 
-// makeRoom reserves n bytes for lane x. If necessary, it drops the conversations in lanes other
-// than from.
+// makeRoom reserves n bytes for lane x. If necessary, it drops conversations in other lanes, but
+// not the conversation in from.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
 		held := n

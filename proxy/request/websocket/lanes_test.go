@@ -12,9 +12,9 @@ import (
 )
 
 // TestLanes compares the lanes with a simple reference implementation. If a response can be
-// continued, its lane must contain exactly the items of its conversation. In total, the
-// conversations must not exceed the limit or half of the budget, and must use the recorded amount
-// of memory.
+// continued, its lane must contain exactly the items of its conversation. The total size of the
+// conversations must not exceed the limit or half of the budget, and must equal the reserved
+// memory.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
@@ -84,12 +84,13 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		l.storeResponse(l.getOrCreate(name), nil, name, [][]byte{ten}, nil)
 	}
-	l.getOrCreate("a") // used again
+	l.getOrCreate("a") // makes b the least recently used lane
 	l.storeResponse(l.getOrCreate("d"), nil, "d", [][]byte{ten}, nil)
 	if got := strings.Join(lastResponseIDs(&l), " "); got != "c a d" {
 		t.Errorf("kept %s, want c a d", got)
 	}
-	l.storeResponse(l.getOrCreate("e"), l.findByResponse("c"), "e", [][]byte{ten[:8]}, nil) // continues c and has 19 bytes
+	// This continues the conversation of c, which then has 19 bytes.
+	l.storeResponse(l.getOrCreate("e"), l.findByResponse("c"), "e", [][]byte{ten[:8]}, nil)
 	if got := strings.Join(lastResponseIDs(&l), " "); got != "c e" {
 		t.Errorf("kept %s, want c e", got)
 	}
@@ -99,8 +100,8 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	}
 }
 
-// TestLanes_Share checks that the conversations of one key may use half of the memory for
-// conversations, across all its connections. A single conversation may use all of that memory.
+// TestLanes_Share checks that the conversations of one key on all its connections may use half of
+// the memory for conversations. A single conversation may use all of that memory.
 func TestLanes_Share(t *testing.T) {
 	m := &conversationMemory{bodyMemory: limit.NewMemory(400)}
 	var one, other atomic.Int64

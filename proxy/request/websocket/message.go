@@ -23,7 +23,7 @@ type message struct {
 	waitingKey  *limit.Key // key that counts this message as waiting, or nil
 }
 
-// grow doubles the capacity, up to most+1 bytes. It returns false if no memory is left.
+// grow doubles the capacity, but to at most most+1 bytes. It returns false if no memory is left.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), initialBufferSize), most+1)
 	before := m.reservation.ReservedBytes()
@@ -50,8 +50,8 @@ func (m *message) release() {
 	m.bytes = nil
 }
 
-// growMessage makes room for more bytes of a message, or returns an error. A message may grow beyond its
-// first piece only if the message may wait.
+// growMessage enlarges the buffer of a message, or returns an error. If the message must not wait,
+// its buffer may not grow beyond its initial size.
 func (s *session) growMessage(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.checkGrowth(m); refused != nil {
@@ -65,7 +65,7 @@ func (s *session) growMessage(m *message, most int64) *apierr.Error {
 }
 
 // receive reads a message. It returns an *apierr.Error if the message is too large, if it may not
-// wait, or if no memory is left. In the last two cases, receive has skipped the message.
+// wait, or if no memory is left. In the last two cases, receive skips the message.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.shared.services.Current()
 	m := &message{reservation: body.NewReservation(s.shared.services.Bodies, call.IncompleteBodyCounter(snap, s.key))}

@@ -19,7 +19,8 @@ const (
 	// pingEvery is the interval between pings. Pings also prevent load balancers from closing the
 	// connection. A peer that does not answer within this time counts as disconnected.
 	pingEvery = 30 * time.Second
-	// pongTimeout is how long a pong waits until the current message has been written.
+	// pongTimeout is the maximum time for which a pong waits while another message is being
+	// written.
 	pongTimeout = 4 * time.Second
 	// closeTimeout is how long the peer may take to confirm a close frame. Without this limit, the
 	// library could wait forever for the end of an unfinished message.
@@ -30,14 +31,14 @@ const (
 type peer struct {
 	ws           *websocket.Conn
 	deferredConn *deferredConn
-	writeSlot    chan struct{} // contains an element while a message is being written
-	joinBuf      []byte        // used only by the current writer
+	writeSlot    chan struct{} // contains one element while a message is being written
+	joinBuf      []byte        // used only by the goroutine that is writing
 	hasEnded     atomic.Bool   // whether no more messages may be sent
 	rejections   *observe.Calls
 	guard        *guard.Guard
 }
 
-// deferredConn is a connection that is set only after fasthttp has sent the handshake response.
+// deferredConn is a connection that is set after fasthttp has sent the handshake response.
 type deferredConn struct {
 	net.Conn
 	serverConn    net.Conn
@@ -83,11 +84,12 @@ func (p *peer) sendError(lane string, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	// If this fails, reading fails as well.
+	// If send fails, reading also fails.
 	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers))
 }
 
-// answersPing reports whether the peer answers a ping. It also returns true if a message is being written.
+// answersPing reports whether the peer answers a ping. It also returns true if a message is being
+// written.
 func (p *peer) answersPing() bool {
 	select {
 	case p.writeSlot <- struct{}{}:
@@ -100,8 +102,9 @@ func (p *peer) answersPing() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. It returns false if the peer does not read the message
-// that is being written. Waiting to send the pong would then end the connection.
+// mayPong reports whether the library may answer a ping. It returns false if the peer does not read
+// the message that is being written. In that case, waiting to send the pong would end the
+// connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongTimeout)
 	defer cancel()
@@ -114,8 +117,8 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// maxJoinedMessage is the maximum size of a message whose pieces are joined before the message is written. A
-// larger message is written piece by piece.
+// maxJoinedMessage is the maximum size of a message whose pieces are joined before the message is
+// written. A larger message is written piece by piece.
 const maxJoinedMessage = 64 << 10
 
 // send writes a message that consists of pieces. The write timeout of listen.Conn applies.
@@ -143,7 +146,7 @@ func (p *peer) send(pieces ...[]byte) error {
 	return w.Close()
 }
 
-// joinPieces joins the pieces of a message. It reuses a small buffer for the next message.
+// joinPieces joins the pieces of a message. It reuses a small buffer for later messages.
 func (p *peer) joinPieces(pieces [][]byte) []byte {
 	message := p.joinBuf[:0]
 	for _, piece := range pieces {

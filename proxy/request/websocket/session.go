@@ -19,7 +19,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTimeout is how long a connection may be without a call. This time is limited because an idle
+// idleTimeout is how long a connection may be without a call. The time is limited because an idle
 // connection may store conversations.
 const idleTimeout = 10 * time.Minute
 
@@ -28,8 +28,8 @@ const idleTimeout = 10 * time.Minute
 type session struct {
 	shared     *sharedState
 	key        *auth.Key
-	serverConn net.Conn     // the server's connection
-	client     *listen.Conn // the listen.Conn wrapped by raw; nil in tests
+	serverConn net.Conn     // connection as passed by the server
+	client     *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
 	peer       *peer
 	calls      callQueue
 	timer      *time.Timer
@@ -72,7 +72,7 @@ func (s *session) takeConn(from net.Conn) {
 }
 
 // setConn sets the peer's connection. If the connection is plain and leaves fasthttp, setConn
-// returns it.
+// returns the connection.
 func setConn(from, raw net.Conn, p *peer) *listen.Conn {
 	listen.StopFramingCheck(raw)
 	plain, ok := raw.(*listen.Conn)
@@ -92,14 +92,14 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.shared.services.Current().Config.Timeouts.Write.D())
 	}
-	s.peer.ws.SetReadLimit(-1) // receive enforces its own limit
+	s.peer.ws.SetReadLimit(-1) // receive enforces the limit
 	s.onOpen(s)
 	if code, reason := s.shared.checkConn(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
 	}
 	s.timer = time.AfterFunc(idleTimeout, s.checkTimeouts)
-	s.timer.Reset(pingEvery) // set after the assignment, because tick uses the timer field
+	s.timer.Reset(pingEvery) // set after the assignment, because checkTimeouts uses the timer field
 	for s.handleNext() {
 	}
 }
@@ -139,7 +139,8 @@ func (s *session) rejectTooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// lingerOnClose lets a client that is still sending read why the connection is closed.
+// lingerOnClose keeps the connection open for a short time after the close, so that a client that
+// is still sending can read why the connection was closed.
 func (s *session) lingerOnClose() { lingerOnClose(s.client) }
 
 func lingerOnClose(client *listen.Conn) {
@@ -180,7 +181,7 @@ func (s *session) handleMessage(m *message) bool {
 		}
 	case kind == typeSteer:
 		if refused = s.chargeRequest(); refused == nil {
-			_ = s.peer.send(steerFailedMessage(&p.doc)) // if this fails, reading fails as well
+			_ = s.peer.send(steerFailedMessage(&p.doc)) // if send fails, reading also fails
 		}
 	case kind == typeProcessed: // needs no response
 		if !s.calls.acknowledge() {
@@ -204,8 +205,8 @@ func (s *session) chargeRequest() *apierr.Error {
 	return call.ChargeRequest(s.shared.services.Current(), s.key, time.Now())
 }
 
-// closeAfterReadError closes the connection after a failed read. If the connection has failed or was closed,
-// it sends no close frame.
+// closeAfterReadError closes the connection after a failed read. If the connection has failed or
+// was closed, closeAfterReadError sends no close frame.
 func (s *session) closeAfterReadError(err error) {
 	if code, reason := errorCloseCode(err); code != 0 {
 		if errors.Is(err, errEmptyFrames) {

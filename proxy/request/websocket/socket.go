@@ -25,13 +25,13 @@ import (
 type Socket struct {
 	services          *call.Services
 	peer              *peer
-	serverConn        net.Conn     // the server's connection
-	client            *listen.Conn // the listen.Conn wrapped by raw; nil in tests
-	certPeer          *cert.Peer   // identity from the client's TLS certificate, or nil
-	upgradeHeaders    []header     // headers of the upgrade that each request repeats
+	serverConn        net.Conn     // connection as passed by the server
+	client            *listen.Conn // listen.Conn wrapped by serverConn; nil in tests
+	certPeer          *cert.Peer   // identity from the client's TLS certificate; nil if there is none
+	upgradeHeaders    []header     // upgrade headers that are repeated in each request
 	maxAnnounced      atomic.Int64
 	isReceiving       atomic.Bool
-	handshakeResponse []byte // response headers for the handshake
+	handshakeResponse []byte // status line and headers of the handshake response
 	serveFunc         func()
 }
 
@@ -44,13 +44,14 @@ func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
 	}
 }
 
-// SetKey sets the credential for later requests. It is used for clients that cannot set the header.
+// SetKey sets the credential for later requests of clients that cannot set the Authorization
+// header.
 func (s *Socket) SetKey(key string) {
 	s.upgradeHeaders = append(s.upgradeHeaders, header{fasthttp.HeaderAuthorization, "Bearer " + key})
 }
 
 // Accept checks a handshake and prepares the response, or returns an error. If the client offers
-// one of protocols, Accept selects it.
+// one of protocols, Accept selects that protocol.
 func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.Error {
 	p, refused := acceptHandshake(ctx, protocols...)
 	if refused != nil {
@@ -85,11 +86,11 @@ func (s *Socket) run() {
 	defer s.closeNow()
 	defer s.services.Guard.Catch(guard.WebSocket, s.peer.closePanicked)
 	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
-	// If this fails, all later reads and writes fail as well.
+	// If Write fails, all later reads and writes also fail.
 	_, _ = s.peer.deferredConn.Conn.Write(s.handshakeResponse)
 	s.handshakeResponse = nil
 	s.services.Guard.Point("websocket.serve")
-	s.peer.ws.SetReadLimit(-1) // Receive enforces its own limit
+	s.peer.ws.SetReadLimit(-1) // Receive enforces the limit
 	s.serveFunc()
 }
 
@@ -113,14 +114,14 @@ func (s *Socket) SetWriteTimeout(d time.Duration) {
 	}
 }
 
-// Message is a client's message. The next Receive reuses its buffer.
+// Message is a client's message. The next call of Receive with the Message reuses its buffer.
 type Message struct {
 	message
 	byteCounter *atomic.Int64
 }
 
 // NewMessage returns an empty Message. The memory of the message counts as an incomplete body. If
-// reading is not nil, it also counts the message's bytes.
+// reading is not nil, reading also counts the message's bytes.
 func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 	return &Message{byteCounter: reading}
 }
@@ -144,9 +145,9 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message. most is the message's maximum size in bytes. announced is the
-// maximum length that frames may announce. announced may exceed most, because the frame header of a
-// later message may already have arrived.
+// Receive reads the next message. most is the maximum size of the message in bytes. announced is
+// the maximum length that frames may announce. announced may exceed most, because the frame header
+// of a later message may already have arrived.
 //
 // After an error, the connection has been closed or is being closed with the required code. clean
 // reports whether the client has sent a close frame.
@@ -189,8 +190,8 @@ func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err err
 
 var errNotText = errors.New("the message is not text")
 
-// readMessage reads a message. It returns an *apierr.Error if the message is too large or no memory is
-// left.
+// readMessage reads a message. It returns an *apierr.Error if the message is too large or no memory
+// is left.
 func (s *Socket) readMessage(m *Message, r io.Reader, most int64) error {
 	snap := s.services.Current()
 	rate, begun, armed := int64(snap.Config.Limits.UploadRate), time.Now(), time.Time{}
@@ -234,11 +235,11 @@ func (s *Socket) Close(code int, reason string) {
 	s.peer.close(websocket.StatusCode(code), reason)
 }
 
-// Discard closes a Socket whose upgrade gets an ordinary response.
+// Discard closes a Socket if its upgrade request gets an ordinary response.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
-// AnswersPing reports whether the client answers a ping. It returns true without sending a ping if a
-// message is being written, or if no Receive is running that could read the pong.
+// AnswersPing reports whether the client answers a ping. It returns true without sending a ping if
+// a message is being written, or if no Receive is running that could read the pong.
 func (s *Socket) AnswersPing() bool {
 	return !s.isReceiving.Load() || s.peer.answersPing() || !s.isReceiving.Load()
 }

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// sharedState are shared by all connections.
+// sharedState is shared by all connections.
 type sharedState struct {
 	services       *call.Services
 	draining       func() bool
@@ -20,8 +20,8 @@ type sharedState struct {
 	conversations  conversationMemory
 }
 
-// checkConn returns the close code if a connection with the key must be closed. If the connection may
-// continue, verdict returns 0.
+// checkConn returns the close code if a connection with the key must be closed. If the connection
+// may continue, checkConn returns 0.
 func (t *sharedState) checkConn(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
@@ -37,9 +37,9 @@ func (t *sharedState) checkConn(key *auth.Key) (code websocket.StatusCode, reaso
 
 const reasonInvalidKey = "the key is not valid any more"
 
-// bodyLimit returns the maximum size of a message sent with a key, which is the limit for a request
-// body. It also limits the total size of the messages waiting on a connection, and the total size
-// of the connection's conversations.
+// bodyLimit returns the maximum size of a message sent with a key. It is the limit for a request
+// body. The same limit applies to the total size of the messages waiting on a connection, and to
+// the total size of the connection's conversations.
 func (t *sharedState) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.BodyLimits())
 }

@@ -15,8 +15,8 @@ type turn struct {
 	previousID string // id of the response to continue; empty if there is none
 	isWarmUp   bool   // whether the turn generates no output
 
-	// The request body consists of head, the earlier conversation, input and tail. If no
-	// conversation can be added to the input, the body is just head.
+	// The request body consists of bodyHead, the earlier conversation, input and bodyTail. If no
+	// conversation can be added to the input, the body is just bodyHead.
 	bodyHead, input, bodyTail [][]byte
 	canPrepend                bool
 }
@@ -132,8 +132,8 @@ func (t *turn) splitBody(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 }
 
-// bodyPieces returns the pieces of the request body and their total size. before is inserted before the
-// input.
+// bodyPieces returns the pieces of the request body and their total size. before is inserted before
+// the input.
 func (t *turn) bodyPieces(before []byte) (pieces [][]byte, size int64) {
 	pieces = append(pieces, t.bodyHead...)
 	if t.canPrepend {

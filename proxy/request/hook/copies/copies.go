@@ -27,7 +27,7 @@ type Copies struct {
 	opts   Options
 	recent hook.RecentFailures[string]
 
-	mu           sync.Mutex                           // locked while sinks change
+	mu           sync.Mutex                           // locked while the sinks change
 	sinks        atomic.Pointer[map[string]*hookSink] // keyed by hook name; replaced as a whole
 	removedSinks []*hookSink                          // removed sinks that may still be sending
 }
@@ -39,8 +39,9 @@ func New(o Options) *Copies {
 	return c
 }
 
-// Apply replaces the sinks with those that hooks configures. A sink whose settings did not change
-// continues to run. A removed sink may send its queued copies for at most flushTimeout.
+// Apply replaces the current sinks with the sinks configured by hooks. A sink whose settings did
+// not change continues to run. A removed sink may continue to send its queued copies for at most
+// flushTimeout.
 func (c *Copies) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +67,8 @@ func (c *Copies) Apply(hooks []config.Hook) {
 	}
 }
 
-// BeginCopy returns a Copy for the sink of the hook h, linked to the copies in next. model is the model
-// of the call. If a reload has removed the sink, Begin returns next.
+// BeginCopy returns a Copy for the sink of the hook h, linked to the copies in next. model is the
+// model that the client requested. If a reload has removed the sink, BeginCopy returns next.
 func (c *Copies) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
@@ -76,7 +77,7 @@ func (c *Copies) BeginCopy(h *config.Hook, model string, next *Copy) *Copy {
 	return &Copy{Model: model, sink: s, next: next, maxBytes: int(s.settings.maxBytes)}
 }
 
-// Close stops the sinks. They may first send their queued copies for at most flushTimeout.
+// Close stops the sinks. They may continue to send their queued copies for at most flushTimeout.
 func (c *Copies) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
@@ -85,7 +86,7 @@ func (c *Copies) Close() {
 	for _, s := range c.removedSinks {
 		select {
 		case <-s.done:
-		case <-late: // a write to a file blocks
+		case <-late: // a write to a file is blocked
 			return
 		}
 	}

@@ -139,7 +139,7 @@ func read(t *testing.T, line string) (d document) {
 	return d
 }
 
-// TestURL checks every byte of a copy and of the request that contains it.
+// TestURL checks every byte of a copy and of the HTTP request that contains the copy.
 func TestURL(t *testing.T) {
 	var head http.Header
 	got := make(chan string, 8)
@@ -163,8 +163,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestBounds checks that requests and answers above the limit are truncated between characters, and
-// that bytes that are not valid UTF-8 are sent as base64.
+// TestBounds checks that request and answer bodies above the limit are truncated between
+// characters, and that bytes that are not valid UTF-8 are sent as base64.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, text, body, base64 string
@@ -272,7 +272,7 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { socket.Close() }) // closed after the parallel subtests
+	t.Cleanup(func() { socket.Close() }) // the subtests are parallel and use the socket until they end
 	for _, c := range []struct {
 		name, after, result string
 		timeout             time.Duration
@@ -324,8 +324,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestFile checks the lines of a file and its mode. The file may be moved at any time, and a
-// truncated line must not corrupt another line.
+// TestFile checks the lines and the mode of a file. The file may be moved at any time, and a
+// truncated line must not corrupt other lines.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
 	r := newRig(t, path)
@@ -457,8 +457,8 @@ func TestSeveralHooks(t *testing.T) {
 	}
 }
 
-// TestManyCalls runs calls in parallel, so that the race detector can find races. It checks that
-// each call is counted once.
+// TestManyCalls runs calls in parallel to let the race detector find races. It checks that each
+// call is counted once.
 func TestManyCalls(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL, func(h *config.Hook) { h.Bytes, h.Memory = 4<<10, 64<<10 })

@@ -64,7 +64,7 @@ func (c *Copy) drop() {
 // CallInfo describe a call.
 type CallInfo struct {
 	RequestID, Key, Endpoint string
-	Model                    string // model that answered, or that would have answered
+	Model                    string // model that answered the call, or that would have answered it
 	Stream                   bool
 	Start                    time.Time
 	Took, TTFT               time.Duration // TTFT is 0 if there was no answer

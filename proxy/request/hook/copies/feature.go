@@ -16,11 +16,11 @@ func (c *Copies) IsEnabled(s *snapshot.Snapshot) bool {
 }
 
 // Join implements participant.Feature. It starts the copies for hooks that match the call's key and
-// model, and announces them to the client in a header. The model is the one that the client
+// model, and announces the copies to the client in a header. The model is the one that the client
 // requested, even if a hook or a fallback chooses another model, because the catalog announces the
-// copies in the entry of the requested model.
+// copies in the entry for the requested model.
 func (c *Copies) Join(call *participant.Call) participant.Participant {
-	// Its messages are not copied, so the call is not copied either.
+	// The messages of a realtime session are not copied, so the call is not copied either.
 	if call.Endpoint == endpoint.Realtime {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (c *Copies) Join(call *participant.Call) participant.Participant {
 	if all == nil {
 		return nil
 	}
-	if !call.Endpoint.Form { // a form is streamed to the engine and not stored
+	if !call.Endpoint.Form { // a form is sent to the engine while it arrives and is not stored
 		all.AddRequest(call.Body.ClientBytes())
 	}
 	call.Response.Set(endpoint.HeaderRetained, "true")

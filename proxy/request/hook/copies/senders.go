@@ -115,8 +115,8 @@ func (path fileSender) appendLines(lines []byte) (err error) {
 	return err
 }
 
-// endsMidLine reports whether a file ends with an incomplete line, which an earlier incomplete write has
-// left behind.
+// endsMidLine reports whether a file ends with an incomplete line. Such a line results from an
+// earlier incomplete write.
 func endsMidLine(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These strings are the result of a copy in metrics and in the log: either delivered, or the reason
-// why the copy was lost.
+// These strings are the results of a copy in metrics and in the log. A result is either delivered
+// or the reason why the copy was lost.
 const (
 	delivered       = "delivered"
 	lostFull        = "full"
@@ -37,10 +37,10 @@ const (
 	// flushTimeout is how long a sink may continue to send its queued copies after the sink was
 	// removed or when the edge exits.
 	flushTimeout = 1500 * time.Millisecond
-	// A batch contains at most batchCopies copies. It ends with the copy that makes it reach
-	// batchBytes.
+	// A batch contains at most batchCopies copies. It ends with the copy that increases its size to
+	// batchBytes or more.
 	batchCopies, batchBytes = 64, 1 << 20
-	// maxQueued is the maximum number of copies in a queue. The memory limit applies as well.
+	// maxQueued is the maximum number of copies in a queue. The memory limit also applies.
 	maxQueued = 16 << 10
 	// A batch is sent at most maxTries times. The first pause lasts firstRetryDelay, and each later
 	// pause lasts twice as long as the one before.
@@ -59,20 +59,20 @@ func hookSettings(h *config.Hook) settings {
 	return settings{h.After, h.Token.Value(), h.Timeout.D(), int64(h.Bytes), int64(h.Memory)}
 }
 
-// hookSink is the queue of one hook. A goroutine sends the queued copies.
+// hookSink is the queue of one hook. A separate goroutine sends the queued copies.
 type hookSink struct {
 	copies   *Copies
 	name     string
 	settings settings
 	sender   sender
 
-	heldBytes atomic.Int64 // bytes held by copies that were not sent yet
+	heldBytes atomic.Int64 // bytes reserved for copies that have not been sent yet
 
 	mu     sync.Mutex
 	queue  []*queuedCopy
 	closed bool
 
-	wake   chan struct{} // buffered; receives a value when the queue has entries
+	wake   chan struct{} // buffered; receives a value when entries are added to the queue
 	stop   chan struct{} // closed when the field closed is set to true
 	done   chan struct{}
 	ctx    context.Context
@@ -85,8 +85,8 @@ type hookSink struct {
 	}
 }
 
-// sender sends lines to a sink. send returns the constant delivered or the reason why the lines
-// were lost.
+// sender sends lines to a sink. send returns either delivered or the reason why the lines were
+// lost.
 type sender interface {
 	send(ctx context.Context, lines []byte) (result string)
 	closeConns()
@@ -198,7 +198,7 @@ func (s *hookSink) run() {
 }
 
 func (s *hookSink) deliver(batch []*queuedCopy) {
-	reason := lostEnded // the reason that is reported if sending panics
+	reason := lostEnded // reported if sending panics
 	defer func() {
 		for _, e := range batch {
 			s.releaseBytes(e.reserved)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AnswerText answers a chat request with text, and streams it word by word if the request asks for a
-// stream.
+// AnswerText answers a chat request with text. If the request asks for a stream, AnswerText streams
+// the text word by word.
 func AnswerText(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !AsksStream(r) {
@@ -26,8 +26,8 @@ func AnswerText(text string) http.HandlerFunc {
 	}
 }
 
-// AnswerPieces answers with a status, a Content-Type (if mediaType is not empty) and a body. It pauses for
-// a millisecond after each piece of the body.
+// AnswerPieces answers with a status, a Content-Type (if mediaType is not empty) and a body. It
+// pauses for a millisecond after each piece of the body.
 func AnswerPieces(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
@@ -78,8 +78,8 @@ func Delay(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// AnswerSequence answers each request with the next of the given answers. After the last answer, it repeats
-// that answer.
+// AnswerSequence answers each request with the next of the given answers. After all answers have
+// been used, it repeats the last one.
 func AnswerSequence(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0

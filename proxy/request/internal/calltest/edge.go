@@ -57,8 +57,9 @@ type Edge struct {
 	hosts *strings.Replacer
 }
 
-// New returns an edge with the given configuration. An engine's upstream has the URL http://NAME in
-// it. New returns after the engines have been probed. The edge is closed when the test ends.
+// New returns an edge with the given configuration. In the configuration, the upstream of an engine
+// has the URL http://NAME. New returns after the engines have been probed. The edge is closed when
+// the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -97,7 +98,7 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is the time after which the first probes have found the engines up.
+// probed is the time after which the first probes have finished and the engines are up.
 const probed = 5 * time.Second
 
 // Load applies a configuration as a reload does.
@@ -167,9 +168,9 @@ func (e *Edge) CounterValue(name string) int { return int(e.Metrics.GetOrCreateC
 
 // Client receives an answer. The zero Client reads the complete answer.
 type Client struct {
-	// Called for each write; at is the time of the write; may be nil.
+	// Called for each write at the time at; may be nil.
 	Lines func(at time.Duration, piece string)
-	// Number of writes after which the client disconnects; 0 means never.
+	// Number of writes after which the client disconnects; 0 means that it does not disconnect.
 	Stays int
 
 	begun  time.Time
@@ -211,8 +212,8 @@ type Answer struct {
 	Took   time.Duration
 }
 
-// Post sends body to the endpoint at path. Each additional header has the form "Name: value". Post
-// returns the complete answer.
+// Post sends body to the endpoint at path. Each header has the form "Name: value". Post returns the
+// complete answer.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
@@ -287,7 +288,7 @@ func (quietLogger) Printf(string, ...any) {}
 type Engine struct {
 	Name   string // host in the upstream's URL
 	Models []string
-	// Answer answers all requests except probes. If nil, Say("ok") is used.
+	// Answer answers all requests except probes. If Answer is nil, AnswerText("ok") is used.
 	Answer http.HandlerFunc
 	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
