@@ -27,9 +27,9 @@ func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// BeginTurn begins the turn of a key after Acquire has returned the lease l. weight is
-// Query.Weight. The caller owns the turn, and the turn records the call's service. While no key
-// waits for slots, BeginTurn returns the zero Turn.
+// BeginTurn begins a key's turn after Acquire has returned the lease l. weight is Query.Weight. The
+// caller owns the Turn, and uses it to record the call's service. If no key was waiting for slots
+// recently, BeginTurn returns the zero Turn.
 func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now time.Time) turns.Turn {
 	if weight == 0 || r.scheduler.Quiet() {
 		return turns.Turn{}
@@ -37,9 +37,9 @@ func BeginTurn(r *Route, key string, weight float64, l *upstreams.Lease, now tim
 	return r.scheduler.BeginTurn(key, weight, turns.ServiceUnits(l.Prompt().Uncached, 0), now)
 }
 
-// acquireIgnoringClaims is like Acquire, but ignores claims. If no other engine takes calls, it picks an
-// engine that lacks a needed feature, because that engine's refusal is more useful to the client
-// than "no upstream".
+// acquireIgnoringClaims is like Acquire, but ignores claims. If only engines that lack a needed
+// feature accept calls, it picks one of them, because that engine's refusal is more useful to the
+// client than "no upstream".
 func acquireIgnoringClaims(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	q.ignoreNeeds = false
 	lease, target, err := acquireEligible(r, q)
@@ -58,13 +58,13 @@ func acquireEligible(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	return acquireTarget(r, q, (*upstreams.ServedModel).TryLease)
 }
 
-// tryLeaseFunc has the signature of ServedModel.TryLease. Tests replace it to act between a pick and its
-// lease.
+// tryLeaseFunc has the signature of ServedModel.TryLease. Tests pass a different function to act
+// between a pick and its lease.
 type tryLeaseFunc func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
-// acquireTarget picks and leases a target of one route. A call that loses the race for its picked target
-// scans again. The last scan determines the error. If another call took the slot, the pool is full.
-// If another call took the trial, there is no upstream.
+// acquireTarget picks a target of one route and acquires a lease on it. If another call acquires
+// the target's slot or trial first, acquireTarget scans again. The last scan determines the error:
+// *FullError if no slot is left, ErrNoUpstream if no trial is left.
 func acquireTarget(r *Route, q *search, take tryLeaseFunc) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -99,8 +99,8 @@ func acquireTarget(r *Route, q *search, take tryLeaseFunc) (*upstreams.Lease, *T
 	}
 }
 
-// pickTarget chooses among the targets, starting at index start. It considers unprobed targets only if no
-// target of the route is up, and stalled targets only if there are no others.
+// pickTarget chooses among the targets, starting at index start. It considers pending targets only
+// if no target is up, and stalled targets only if there are no others.
 func (r *Route) pickTarget(q *search, start int) (best *Target, eligible bool) {
 	q.moment = upstreams.MomentOf(q.Now)
 	c := targetScan{r: r, q: q, start: start}
@@ -112,8 +112,8 @@ func (r *Route) pickTarget(q *search, start int) (best *Target, eligible bool) {
 	return best, eligible
 }
 
-// applyPolicy applies the route's policy. A lone target needs no score, except to explain the pick: it
-// may be the only target of a tier.
+// applyPolicy picks a target according to the route's policy. A route with a single target needs no
+// scores, except to explain the pick.
 func (r *Route) applyPolicy(c *targetScan) (best *Target, eligible bool) {
 	if r.policy == policyRoundRobin || len(r.targets) == 1 && c.q.Why == nil {
 		return c.pickRoundRobin()
@@ -121,14 +121,15 @@ func (r *Route) applyPolicy(c *targetScan) (best *Target, eligible bool) {
 	return c.pickSoonest()
 }
 
-// A tier is a group of a route's targets. It takes calls only while all targets in earlier tiers
-// are down or, if the tier has config.WhenFull, full. Each call checks the earlier tiers again, so
-// traffic returns to an earlier tier as soon as it has a free slot. Targets that a call has already
-// tried, or that cannot serve the call, do not count. Stalled targets are used only if no tier has
-// other targets.
+// A tier is a group of a route's targets. It gets calls only while all targets in earlier tiers are
+// down or, if the tier has config.WhenFull, full. Each call checks the earlier tiers again, so
+// traffic returns to an earlier tier as soon as that tier has a free slot. Targets that a call has
+// already tried, or that cannot serve the call, do not count. Stalled targets are used only if no
+// tier has other targets.
 
-// acquireFromTiers picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
-// takes the call. If no tier takes the call, the error comes from the first full tier.
+// acquireFromTiers acquires a lease on a target of a route that has tiers or arms. It wakes a
+// sleeping engine even if the call goes to a different tier. If no tier can serve the call, the
+// error is that of the first full tier.
 func acquireFromTiers(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	defer func() { q.skipStalled = false }()
 	var full, starting error
@@ -160,9 +161,9 @@ func acquireFromTiers(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireInTier picks a target in one tier. It considers the targets of the call's arm first, and then
-// those that belong to no arm. In the last pass, when stalled targets are allowed, it considers all
-// targets.
+// acquireInTier acquires a lease on a target of one tier. It considers the targets of the call's
+// arm first, and then the targets that belong to no arm. Once stalled targets are allowed, it
+// considers all targets.
 func acquireInTier(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ noArm
 	if own != 0 && q.skipStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.isInArms(own) }) {

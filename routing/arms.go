@@ -9,14 +9,14 @@ import (
 	"penstock/config"
 )
 
-// An arm is a group of targets in a tier. Its deployments together receive a share of the model's
-// calls (config.Deployment.Traffic). A call's number determines its arm. The number is the same at
-// every edge and for every turn of a conversation, so arms need no state.
+// An arm is a group of targets in a tier. Together, they receive a share of the model's calls
+// (config.Deployment.Traffic). A call's number (ConversationHash) determines its arm. The number is
+// the same at every edge and for every turn of a conversation, so arms need no state.
 //
-// If no target of a call's arm takes calls, the call uses the other targets of the tier. A call
-// that belongs to no arm uses an arm's targets only if no other target of the route takes calls. A
-// full target counts as taking calls. Otherwise, a new engine with a share of one twentieth would
-// get all excess calls at the busiest hour.
+// If no target of a call's arm accepts calls, the call uses the other targets of the tier. A call
+// that belongs to no arm uses an arm's targets only if no other target of the route accepts calls.
+// For this rule, a full target counts as accepting calls. Otherwise, a new engine with a share of
+// one twentieth would get all excess calls at the busiest hour.
 
 // Arms is a set of a route's arms, one bit each. Bit 0 represents the targets that belong to no
 // arm. 0 means all targets.
@@ -56,18 +56,18 @@ func assignArm(r *Route, d *config.Deployment) uint8 {
 	return uint8(len(r.arms))
 }
 
-// HasArms reports whether the route has arms. If so, Query.Arms must be set.
+// HasArms reports whether the route has arms. If it has, Query.Arms must be set.
 func HasArms(r *Route) bool { return r.arms != nil }
 
-// ConversationHash returns a number for a conversation of a key. The number is a hash of the key and the
-// start of the first turn, so it is the same for all turns and at every edge. If the conversation
-// is unknown, the number is a hash of the key alone.
+// ConversationHash returns the number of a conversation. The number is a hash of the key and of
+// begin, the beginning of the first turn, so it is the same for all turns and at every edge. If
+// begin is empty, only the key determines the number.
 func ConversationHash(key string, begin []byte) uint64 {
 	return splitmix64(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
-// SelectArms returns Query.Arms for a call, given its number and its key's tiers. The result contains
-// at most one arm in each tier, and bit 0.
+// SelectArms returns Query.Arms for a call, given its number and its key's tiers. The result
+// contains at most one arm in each tier, and bit 0.
 func SelectArms(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
@@ -84,9 +84,9 @@ func SelectArms(r *Route, number uint64, tiers uint8) Arms {
 	return set
 }
 
-// IsInShare reports whether a call with this number is in the given percentage of the route's calls.
-// For the same percentage, it always selects the same conversations. The selection is independent
-// of the arms.
+// IsInShare reports whether a call with this number belongs to a sample that contains the given
+// percentage of the route's calls. For the same percentage, the sample always contains the same
+// conversations. The sample is independent of the arms.
 func IsInShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(splitmix64(splitmix64(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
@@ -114,8 +114,8 @@ func ArmNames(r *Route) (names []string) {
 	return names
 }
 
-// MissedArm reports whether a call went to a target outside its arm. own is the call's arm, or "" if
-// the call has none.
+// MissedArm reports whether a call that belongs to an arm went to a target outside that arm, and
+// returns the arm's name. If not, it returns "".
 func MissedArm(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
@@ -125,8 +125,8 @@ func MissedArm(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	return "", !t.isInArms(arms)
 }
 
-// CallArm returns the arm of a call, or "". It considers only the first tier that the call's key may
-// use.
+// CallArm returns the name of a call's arm, or "". It considers only the first tier that the call's
+// key may use.
 func CallArm(r *Route, arms Arms, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.IsOpenToTiers(tiers) })
 	for i := range r.arms {
@@ -137,7 +137,7 @@ func CallArm(r *Route, arms Arms, tiers uint8) string {
 	return ""
 }
 
-// MayUseArm reports whether the query may use the target even while other targets take calls.
+// MayUseArm reports whether the query may use the target even while other targets accept calls.
 func (q *Query) MayUseArm(t *Target) bool { return t.isInArms(q.Arms) }
 
 func (t *Target) isInArms(set Arms) bool { return set == 0 || set>>t.armNumber&1 != 0 }

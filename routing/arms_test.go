@@ -18,8 +18,8 @@ func armDeployment(upstream string, percent config.Percent, tier int) config.Dep
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// numberInArm finds a call number that belongs to the named arm of r or, if the name is empty, to no
-// arm.
+// numberInArm returns a call number that belongs to the named arm of r or, if the name is empty, to
+// no arm.
 func numberInArm(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -40,8 +40,8 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// TestArms checks which targets take calls that belong to an arm or to no arm, in each state of the
-// targets.
+// TestArms checks, for each state of the targets, which target gets a call that belongs to an arm
+// or to no arm.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"
@@ -59,7 +59,7 @@ func TestArms(t *testing.T) {
 	for name, c := range map[string]struct {
 		deployments []config.Deployment
 		state       map[string]string
-		of          string // arm of the call
+		of          string // the call's arm
 		tried       string
 		busy, queue bool
 		want        string
@@ -200,8 +200,8 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// TestCapacityOfArms checks that the capacity counts the slots that any call may use. An arm's
-// slots count only if there are no other slots.
+// TestCapacityOfArms checks that Capacity counts the slots that any call may use. An arm's slots
+// count only if there are no other slots.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, armDeployment("b", 10, 0))), "m")

@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// probedPlan creates upstreams that share one engine, which answers every probe, and waits until they are
-// up.
+// probedPlan creates upstreams that share one engine, and waits until all of them are up. The
+// engine answers every probe.
 func probedPlan(t testing.TB, names ...string) *upstreams.Plan {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,9 +64,9 @@ func routeOf32(t testing.TB, policy string) *Route {
 
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
-// BenchmarkPick measures only the choice among 32 upstreams. All of them are up, list their models
-// and report their load. A pick with 40 known prompt blocks may take two microseconds and must not
-// allocate.
+// BenchmarkPick measures the choice among 32 upstreams, without the lease. All of them are up, list
+// their models and report their load. A pick with 40 known prompt blocks may take two microseconds
+// and must not allocate.
 func BenchmarkPick(b *testing.B) {
 	blocks := randomBlocks(40)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire measures a pick, the lease and its release.
+// BenchmarkAcquire measures a pick and the acquisition and release of the lease.
 func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
@@ -151,8 +151,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCapacityCosts checks that summing the capacity of a route allocates nothing per target. The
-// edge computes this sum every second for every model.
+// TestCapacityCosts checks that Capacity allocates nothing per target. The edge computes this sum
+// every second for every model.
 func TestCapacityCosts(t *testing.T) {
 	r := routeOf32(t, policies[0])
 	now := time.Now()

@@ -7,22 +7,22 @@ import (
 	"penstock/upstreams"
 )
 
-// Capacity is a snapshot of a pool's slots. Available is how many calls this edge may still admit:
-// max(0, Total − Active), not counting upstreams where another model has the turn.
+// Capacity is a snapshot of the slots of a pool. Available is how many more calls this edge may
+// admit: max(0, Total − Active), not counting upstreams where it is another model's turn.
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity returns the sum of the pool's slots over the targets that take calls now. It counts only
-// the first tier, and counts arms only if no targets outside arms take calls. If a route has more
-// than one target at an upstream, the upstream counts once.
+// Capacity returns the sum of the pool's slots over the targets that accept calls now. It counts
+// only the first tier, and counts arms only if no targets outside arms accept calls. If a route has
+// more than one target at an upstream, the upstream counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.PoolsCapacity([]upstreams.Pool{p}, now)
 }
 
-// PoolsCapacity returns the total capacity of the given pools. If an upstream has one shared pool, it counts
-// once.
+// PoolsCapacity returns the total capacity of the given pools. If an upstream has one shared pool,
+// it counts once.
 func (r *Route) PoolsCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -44,7 +44,8 @@ func (r *Route) PoolsCapacity(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasModelTurn reports whether u takes calls now and its turns admit one of the route's models.
+// hasModelTurn reports whether u accepts calls now and it is the turn of one of the route's models
+// there.
 func hasModelTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	if u.State() == upstreams.StateBusy {
 		return false
@@ -71,8 +72,8 @@ func (r *Route) IsReady(now time.Time) bool {
 	return r.visitInState(now, upstreams.StateUp, 0, none) || r.visitInState(now, upstreams.StateBusy, 0, none)
 }
 
-// ServingTier returns the first tier that has an upstream that takes calls now. The upstream may be
-// full. It returns nil if there is no such tier. A route that has no tiers counts as its only tier.
+// ServingTier returns the first tier in which an upstream, possibly a full one, accepts calls now.
+// It returns nil if there is no such tier. A route without tiers counts as a single tier.
 func ServingTier(r *Route, now time.Time) *Route {
 	if r.Tiers == nil {
 		return r
@@ -85,8 +86,8 @@ func ServingTier(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates how long it takes until a target may take a call made with a key that has
-// these tiers. It returns 0 if a target may take the call now. It returns at most an hour.
+// NextChance estimates how long it takes until a target may accept a call of a key that has these
+// tiers. It returns 0 if a target may accept the call now, and at most one hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // also returned if the key may not use any target
 	for i := range r.targets {
@@ -104,8 +105,8 @@ type UsableSlots struct {
 	None   bool // Acquire would return ErrNoUpstream
 }
 
-// UsableSlots returns the slots that Acquire would find at u for a query. A half-open breaker leaves one
-// slot, for the trial.
+// UsableSlots returns the slots that Acquire could use at u for a query. If the breaker is
+// half-open, there is one slot, for the trial.
 func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
 	q := &search{Query: *query, moment: upstreams.MomentOf(query.Now)}
 	tier, at := openTier(r, q)
@@ -118,7 +119,7 @@ func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may not have the turn now
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may be waiting for their turn
 		}
 	}
 	if u.Breaker.StateAt(q.Now) == upstreams.BreakerHalfOpen {
@@ -127,9 +128,8 @@ func (r *Route) UsableSlots(u *upstreams.Upstream, query *Query) UsableSlots {
 	return room
 }
 
-// openTier returns the tier that a query may use or wait for. Some of the tier's targets may be
-// full. at is the index in states of the state that its targets are in, or negative if there is no
-// such tier.
+// openTier returns the tier that a query may use or wait for. The tier's targets may be full. at is
+// the index of their state in statePreference, or negative if there is no such tier.
 func openTier(r *Route, q *search) (tier *Route, at int) {
 	const stalled = len(statePreference) - 1
 	for _, last := range [...]bool{false, true} {
@@ -137,7 +137,7 @@ func openTier(r *Route, q *search) (tier *Route, at int) {
 		if q.searchArms = q.Arms; last {
 			q.searchArms, to = 0, len(statePreference)
 			if q.Arms == 0 {
-				from = stalled // otherwise the first pass has already checked these states
+				from = stalled // the first pass has already checked the other states
 			}
 		}
 		for _, tier = range tiersOrSelf(r) {
@@ -165,9 +165,9 @@ func (r *Route) hasAllowed(q *search, s upstreams.State) bool {
 	return false
 }
 
-// visitEligible calls visit for each distinct upstream that a call could use now. Like pick, it
-// considers only targets in the first state for which there is a target. It visits arms only if
-// there are no other targets.
+// visitEligible calls visit for each distinct upstream that a call could use now. Like pickTarget,
+// it considers only the most preferred state that any target is in. It visits the targets of arms
+// only if there are no others.
 func (r *Route) visitEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range statePreference[:len(statePreference)-1] {
@@ -183,8 +183,9 @@ func (r *Route) visitEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
-// visitInState calls visit for the upstreams in one state. Like a pick, it visits an engine that lacks a
-// feature needed by all calls of the route only if there are no other engines.
+// visitInState calls visit for the upstreams in one state, and reports whether there are any. It
+// visits engines that lack a feature needed by all calls of the route only if there are no other
+// engines.
 func (r *Route) visitInState(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitMatching(of, visit, func(t *Target) bool {
 		return t.canTakeCall(now, s) && !t.model.LacksFeature(t.requiredFeatures, upstreams.MomentOf(now))
@@ -212,13 +213,13 @@ next:
 	return found
 }
 
-// canTakeCall reports whether the target is in state s and could take a call now.
+// canTakeCall reports whether the target is in state s and could accept a call now.
 func (t *Target) canTakeCall(now time.Time, s upstreams.State) bool {
 	return t.Upstream.IsEligibleIn(s, upstreams.MomentOf(now)) && t.model.Available()
 }
 
 // BytesPerToken returns the average number of bytes of prompt text per token at the model's
-// engines. It returns 0 until an engine has reported how many tokens a prompt has.
+// engines. It returns 0 until an engine has reported a prompt's token count.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -231,8 +232,8 @@ func (r *Route) BytesPerToken() float64 {
 }
 
 // ContextLength returns the smallest context length, in tokens, reported by the model's engines. It
-// considers only engines that take calls now, and returns 0 if none of them reports a length. It
-// ignores engines that are reserved for short prompts.
+// considers only engines that accept calls now, and ignores engines that are reserved for short
+// prompts. It returns 0 if no engine reports a length.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -247,8 +248,8 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// IsTextOnly reports whether all engines that list the model report that it accepts no images. An
-// engine that has no list, or reports nothing about images, may accept them.
+// IsTextOnly reports whether all engines that list the model report that the model accepts no
+// images. It returns false if an engine has no list or reports nothing about images.
 func (r *Route) IsTextOnly() bool {
 	some := false
 	for i := range r.targets {
@@ -263,8 +264,8 @@ func (r *Route) IsTextOnly() bool {
 	return some
 }
 
-// HasSeparatePools reports whether any upstream of the route has separate pools for text, vision and
-// audio. It considers only the first tier.
+// HasSeparatePools reports whether any upstream of the route has separate pools for text, vision
+// and audio. It considers only the first tier.
 func (r *Route) HasSeparatePools() bool {
 	r = FirstTier(r)
 	for i := range r.targets {
@@ -275,7 +276,7 @@ func (r *Route) HasSeparatePools() bool {
 	return false
 }
 
-// RefusalError returns the error with which a query is refused if every eligible target is at its limit or
+// RefusalError returns the error for refusing a query if every eligible target is at its limit or
 // must first be woken.
 func (r *Route) RefusalError(q *Query) error { return refusalError(r, &search{Query: *q}) }
 
@@ -294,8 +295,8 @@ func tierFullError(tier *Route, q *Query) error {
 	return full
 }
 
-// isStarting reports whether none of the route's engines is available but at least one is being woken
-// or may be woken.
+// isStarting reports whether none of the route's engines is available, but at least one is being
+// woken or may be woken.
 func isStarting(r *Route, q *search) (starting bool) {
 	q.moment = upstreams.MomentOf(q.Now)
 	for i := range r.targets {
@@ -316,8 +317,8 @@ func (t *Target) canWake(q *search) bool {
 		!q.excludes(t) && t.isInArms(q.searchArms) && t.IsOpenToTiers(q.Tiers) && u.Health.Wake.CanWake(q.Now)
 }
 
-// Wake requests that one of the route's engines be woken, unless one is already being woken. It
-// chooses the first engine, in configuration order, that may be woken.
+// Wake requests that one of the route's engines be woken, unless an engine is already being woken.
+// It chooses the first engine, in configuration order, that may be woken.
 func (r *Route) Wake(q *Query) { wakeEngine(r, &search{Query: *q}) }
 
 func wakeEngine(r *Route, q *search) {

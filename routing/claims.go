@@ -10,39 +10,40 @@ import (
 	"penstock/upstreams"
 )
 
-// maxClaimHold limits how long before a client's return a slot may be reserved for it.
+// maxClaimHold is the longest time for which a slot may be reserved before the client is due to
+// return.
 const maxClaimHold = 2 * time.Second
 
-// maxClaims is the maximum number of claims on one model. When this number is reached, other keys
-// get no claim.
+// maxClaims is the maximum number of keys in one claimGroup. Once this number is reached, other
+// keys get no claims.
 const maxClaims = 1024
 
-// servedTTL is how long a key's last slot affects the order of claims.
+// servedTTL is how long a slot that a key has acquired affects the order of claims.
 const servedTTL = time.Minute
 
-// Claims reserves slots for refused keys at models without a queue. A key gets a claim if it was
-// refused because no slot was free. Without claims, a key that floods the model would take every
-// free slot before a client that obeys its Retry-After returns.
+// Claims reserves slots for refused keys at models without a queue. A key gets a claim if its call
+// was refused because no slot was free. Without claims, a key that floods the model would acquire
+// every free slot before a client that honours its Retry-After returns.
 //
 // A key has at most one claim on a model. The claim starts with the refusal, and ends when the
-// client is late by more than a quarter of the claim's hold. Meanwhile, other keys that have more
-// slots at the model than the claimant may not take the last free slots. If two keys have equally
-// many slots, the key that was served less goes first, as in a queue. Between two such keys, the
-// claim counts only around the time when its client is due. The claim always counts against a key
-// that floods, which means that it calls before its Retry-After has passed. As a result, no slot
-// stays idle for long if each key has one call, and a key without competitors is never refused.
+// client is late by more than a quarter of claimHold. Meanwhile, other keys that have more slots at
+// the model than the claimant may not acquire the last free slots. If the other key has equally
+// many slots, the key that was served less goes first, as in a queue, and the claim counts only
+// around the time when its client is due. Against a key that floods the model, that is, calls again
+// before its Retry-After has passed, the claim always counts. As a result, no slot stays idle for
+// long if each key has one call, and a key without competitors is never refused because of claims.
 //
-// If there are no live claims, Acquire needs one atomic load for them.
+// If there are no live claims, Acquire needs only one atomic load to detect this.
 type Claims struct {
 	liveCount    atomic.Int64  // number of claims, including those that expired since the last sweep
-	refusedCount atomic.Uint64 // calls refused even though a slot was free
+	refusedCount atomic.Uint64 // calls that were refused even though a slot was free
 
 	mu     sync.Mutex
 	groups []*claimGroup
 }
 
-// claimGroup holds the keys that have claims on one model and pool, and the keys that recently got
-// a slot there.
+// claimGroup contains the keys that have claims on one model and pool, and the keys that recently
+// acquired a slot there.
 type claimGroup struct {
 	route *Route
 	pool  upstreams.Pool
@@ -52,22 +53,23 @@ type claimGroup struct {
 // claimant is a key that competes for the slots of a claimGroup.
 type claimant struct {
 	key        string
-	lastServed time.Time      // when the key last got a slot while claims existed, or zero
-	account    *turns.Account // the key's account in the line; nil without a claim
-	claimDue   time.Time      // when the client returns; zero without a claim
-	claimHold  time.Duration  // how long before due the claim takes effect
-	isFlooding bool           // the key called again before due
+	lastServed time.Time      // when the key last acquired a slot while claims existed, or zero
+	account    *turns.Account // the key's account in the route's scheduler; nil if it has no claim
+	claimDue   time.Time      // when the client should return; zero if the key has no claim
+	claimHold  time.Duration  // how long before claimDue the claim takes effect
+	isFlooding bool           // the key called again before claimDue
 	classRank  int            // class rank of the key's last call
 }
 
-// gracePeriod returns how long after due the claim still counts.
+// gracePeriod returns how long after claimDue the claim still counts.
 func (c *claimant) gracePeriod() time.Duration { return c.claimHold / 4 }
 
 func (c *claimant) hasClaim() bool { return !c.claimDue.IsZero() }
 
 // precedes reports whether the claimant goes before another key that has equally many slots. o is
-// the other key's entry, or nil if the group has none, and served is its service. wait is the time
-// until the claimant's client is due. A client that returns on time does not wait for late clients.
+// the other key's entry, or nil if the group has no such entry. served is the other key's service.
+// wait is the time until the claimant's client is due. A client that returns on time is not refused
+// because of late clients.
 func (c *claimant) precedes(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.gracePeriod()/4, c.account.Served()
 	switch {
@@ -81,13 +83,13 @@ func (c *claimant) precedes(o *claimant, served float64, wait time.Duration) boo
 	return (soon || o.isFlooding) && own <= served
 }
 
-// RefusedForClaims returns how many calls were refused although a slot was free.
+// RefusedForClaims returns how many calls were refused even though a slot was free.
 func (c *Claims) RefusedForClaims() uint64 { return c.refusedCount.Load() }
 
-// reserveSlots() makes upstreams look full if claims reserve their free slots, and reports whether there
-// are such upstreams. Queries that ignore claims are not affected. No lock is held between the
-// calls of before and after, because taking a slot may ask a fleet's store. Passing the step
-// between these calls as a function would put the query on the heap.
+// reserveSlots makes upstreams look full to q if claims reserve their free slots, and reports
+// whether there are such upstreams. The caller then acquires a slot and calls recordResult. No lock
+// is held in between, because acquiring a slot may require a request to the fleet's store. If
+// Claims called a function that acquires the slot, the query would be allocated on the heap.
 func (c *Claims) reserveSlots(r *Route, q *search) (kept bool) {
 	if c.liveCount.Load() > 0 {
 		c.markReserved(r, q)
@@ -95,7 +97,8 @@ func (c *Claims) reserveSlots(r *Route, q *search) (kept bool) {
 	return len(q.fullUpstreams) > 0
 }
 
-// recordResult adds a claim if the call was refused. If the call got a slot, after ends the key's claim.
+// recordResult adds a claim if the call was refused. If the call acquired a slot, it ends the key's
+// claim.
 func (c *Claims) recordResult(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
@@ -129,7 +132,8 @@ func (c *Claims) markReserved(r *Route, q *search) {
 	}
 }
 
-// removeExpired removes claims whose clients have not returned, and entries that are no longer needed.
+// removeExpired removes claims whose clients have not returned, and entries that are no longer
+// needed.
 func (c *Claims) removeExpired(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
@@ -160,8 +164,8 @@ func (c *Claims) findGroup(r *Route, q *Query) *claimGroup {
 	return nil
 }
 
-// addClaim adds a claim for the key. If the key already has a claim, because its client returned and
-// found the pool full again, claim renews it.
+// addClaim adds a claim for the key. If the key already has a claim, because its client returned
+// and found the pool full again, addClaim renews that claim.
 func (c *Claims) addClaim(r *Route, q *Query) {
 	g := c.findGroup(r, q)
 	if g == nil {
@@ -184,7 +188,8 @@ func (c *Claims) addClaim(r *Route, q *Query) {
 	k.claimDue, k.claimHold, k.classRank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, maxClaimHold), q.Rank
 }
 
-// recordServed ends the claim of a key that got a slot, and moves the key behind the others.
+// recordServed ends the claim of a key that has acquired a slot, and moves the key behind the
+// others.
 func (c *Claims) recordServed(r *Route, q *Query) {
 	g := c.findGroup(r, q)
 	if g == nil {
@@ -200,8 +205,8 @@ func (c *Claims) recordServed(r *Route, q *Query) {
 	k.lastServed = q.Now
 }
 
-// getOrAddKey returns the entry for a key, and adds it if necessary. If the group is full, it returns
-// nil.
+// getOrAddKey returns the entry for a key, and adds it if necessary. If the group is full, it
+// returns nil.
 func (g *claimGroup) getOrAddKey(key string) *claimant {
 	if k := g.findKey(key); k != nil || len(g.keys) >= maxClaims {
 		return k
@@ -220,8 +225,8 @@ func (g *claimGroup) findKey(key string) *claimant {
 	return nil
 }
 
-// reservesAllFree reports whether claims that go before the query reserve all free slots of the group's
-// model.
+// reservesAllFree reports whether the claims that go before the query reserve all free slots of the
+// group's model.
 func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
 	if !g.competesWith(r, q) {
 		return false
@@ -245,7 +250,8 @@ func (g *claimGroup) reservesAllFree(r *Route, q *Query) bool {
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// competesWith reports whether a query of route r competes for the slots that the group's claims reserve.
+// competesWith reports whether a query of route r competes for the slots that the group's claims
+// reserve.
 func (g *claimGroup) competesWith(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&

@@ -18,11 +18,11 @@ type loadSimulation struct {
 	loops  []*closedLoopClient
 	events loopEvents
 	busy   time.Duration // total time that slots were in use
-	refuse bool          // refused calls add no claims
+	refuse bool          // the simulation runs without claims
 }
 
-// closedLoopClient is a client that calls again when its call has ended or, after a refusal, when its pause is
-// over.
+// closedLoopClient is a client that calls again once its call has ended or, after a refusal, once
+// its pause is over.
 type closedLoopClient struct {
 	key           string
 	call, pause   time.Duration // duration of a call, and pause after a refusal
@@ -47,7 +47,7 @@ func newMarket(t testing.TB, slots int) *loadSimulation {
 	return &loadSimulation{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
-// add starts n loops of a key, one after another.
+// add starts n clients that use the same key, one after another.
 func (c *loadSimulation) add(n int, key string, call, pause time.Duration) *closedLoopClient {
 	var first *closedLoopClient
 	for range n {
@@ -103,9 +103,9 @@ func (c *loadSimulation) ask(l *closedLoopClient, now time.Time) {
 	}
 }
 
-// TestFloodLeavesOthersTheirPart checks a client that obeys its Retry-After while another key
-// floods the model with immediate retries. The client gets a slot for at least two in five of its
-// calls.
+// TestFloodLeavesOthersTheirPart checks that a client that honours its Retry-After gets a slot for
+// at least two in five of its calls, even though another key floods the model with immediate
+// retries.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -122,8 +122,8 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// TestFloodWithoutClaims checks that the same client gets no slot if there are no claims. This
-// shows that the test above can fail.
+// TestFloodWithoutClaims checks that a client that honours its Retry-After gets no slot if there
+// are no claims. This shows that TestFloodLeavesOthersTheirPart can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -225,7 +225,7 @@ func TestClaimsEnd(t *testing.T) {
 }
 
 // TestClaimsOfSharedUpstreams checks that a claim on a shared upstream also applies to calls of
-// another model. These calls may still use the other upstreams of their model.
+// another model. Those calls may still use their model's other upstreams.
 func TestClaimsOfSharedUpstreams(t *testing.T) {
 	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
 	m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
@@ -251,8 +251,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// TestClaimsHoldNoLock checks that other calls are not delayed while a call acquires its slot.
-// Acquiring a slot may, for example, require the fleet's store.
+// TestClaimsHoldNoLock checks that other calls are not delayed while a call acquires its slot,
+// which may require a request to the fleet's store.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims

@@ -11,16 +11,17 @@ import (
 
 // prefixIndex estimates which prompts a route's engines have cached, based on the prompts that the
 // route has sent to them. For each engine, it stores the most recently read blocks, as many as fit
-// in the engine's cache. A directory is bounded, survives reloads and is safe for concurrent use.
+// in the engine's cache. A prefixIndex is bounded, survives reloads and is safe for concurrent use.
 //
 // One map contains the blocks of all engines, so one look-up shows how much of a prompt each engine
-// has. For each engine, a list links its blocks in the order in which it read them. Within a
-// prompt, the first block is the newest in the list. An engine therefore loses a prompt from the
-// end, as real engines do, and always has a prefix of the prompt. A look-up uses binary search to
-// find the positions where the set of engines changes, without visiting every block.
+// has. For each engine, a list links its blocks in the order in which they were read. Within a
+// prompt, the first block is the newest in the list. A prompt is therefore evicted from its end, as
+// in real engines, and what remains is always a prefix. A look-up uses binary search to find the
+// positions where the set of engines changes, without visiting every block.
 //
-// Entries and links are stored in pages and refer to each other by index. There may be a million of
-// them, and the garbage collector would have to scan pointers in every cycle.
+// Entries and links are stored in pages and refer to each other by index rather than by pointer.
+// There may be a million of them, and the garbage collector would have to scan the pointers in
+// every cycle.
 type prefixIndex struct {
 	mu           sync.RWMutex
 	entryByBlock map[uint64]int32 // from a block's hash to the index of its entry
@@ -28,27 +29,28 @@ type prefixIndex struct {
 	links        itemPages[blockLink]
 	memberCaches [maxMembers]memberCache
 
-	// memberByID maps each upstream to its member number. The number stays the same while routes use
-	// the upstream.
+	// memberByID maps each upstream to its member number. The number stays the same while routes
+	// use the upstream.
 	memberByID   map[upstreams.ID]member
-	memberByRank map[uint64]member // the same members, by Target.rank
-	// placements contains the placements shared by the fleet's edges. It is nil if there is no store.
+	memberByRank map[uint64]member // the same members, by Target.rankHash
+	// placements contains the placements shared by the fleet's edges. It is nil if there is no
+	// store.
 	placements atomic.Pointer[Placements]
 }
 
 const (
-	// defaultCacheBlocks is how many blocks an engine is assumed to cache if its cache size is unknown:
-	// about a million tokens.
+	// defaultCacheBlocks is how many blocks an engine is assumed to cache if its cache size is
+	// unknown: about a million tokens.
 	defaultCacheBlocks = 8 << 10
-	// maxCacheBlocks is the maximum number of blocks stored per engine: 32 MiB of prompts, which need 8
-	// MB of memory.
+	// maxCacheBlocks is the maximum number of blocks stored per engine: 32 MiB of prompts, for
+	// which the index needs 8 MB of memory.
 	maxCacheBlocks = 64 << 10
-	// maxMembers is the maximum number of distinct members. In a larger route, some upstreams share
-	// a number, so a conversation may go to the wrong upstream.
+	// maxMembers is the maximum number of distinct members. In a route with more upstreams, some of
+	// them share a number, so a conversation may go to the wrong upstream.
 	maxMembers = 128
 )
 
-// member is an upstream's number. It is also the upstream's bit in members.
+// member is the number of an upstream, and of its bit in a memberSet.
 type member uint8
 
 type memberSet [maxMembers / 64]uint64
@@ -65,10 +67,10 @@ type blockEntry struct {
 	// session is the session of the newest prompt with this block. A conversation keeps its session
 	// even if its history is edited.
 	session     uint64
-	branchCount uint32 // number of conversations that diverged at or after the block, not counting the first one
-	forkCount   uint32 // number of prompts without a session that left the others right after this block
-	endCount    uint32 // number of prompts that ended at this block
-	firstLink   int32  // first link in the list of links, one for each engine that has the block
+	branchCount uint32 // number of conversations that diverged at or after this block, not counting the first
+	forkCount   uint32 // number of prompts without a session that diverged right after this block
+	endCount    uint32 // number of prompts that ended with this block
+	firstLink   int32  // first of the block's links, one for each engine that has the block
 }
 
 // blockLink records that one engine has one block.
@@ -80,36 +82,36 @@ type blockLink struct {
 	member       member
 }
 
-// memberCache describes one engine's blocks.
+// memberCache tracks the blocks in one engine's cache.
 type memberCache struct {
-	newest, oldest int32 // 0 if there are none; index 0 of links and entries is unused
+	newest, oldest int32 // links of the newest and the oldest block; 0 if there are no blocks
 	blocks         int
 	maxBlocks      int    // estimated number of blocks that fit in the engine's cache
 	reportedBlocks int    // reported capacity in blocks, or 0 if unknown
-	misses         int    // number of consecutive prompts that were read recently but were not cached
-	emptyCount     uint32 // upstreams.PromptCache.Emptied when the list started
-	// newBlocks counts the blocks that were new to the engine. Its growth since a block was last read
-	// shows how large the cache must be to still contain the block.
+	misses         int    // number of consecutive prompts that should have been cached but were not
+	emptyCount     uint32 // upstreams.PromptCache.EmptiedCount when the list started
+	// newBlocks counts the blocks that were new to the engine. The increase since a block was last
+	// read shows how large the cache must be to still contain that block.
 	newBlocks uint32
 }
 
-// sharingLevels groups prefixes by the number of conversations that share them. part is the fraction of
-// such a prefix that counts against an engine that does not have the prefix. It is below 1, because
-// an engine that has read the prefix need not read it again for later conversations. A prefix that
-// very many conversations share does not count at all, because at each engine only one conversation
-// has to read it. Conversations are then spread evenly, even if the load alone would not spread
-// them.
+// sharingLevels groups prefixes by the number of conversations that share them (ways). part is the
+// fraction of such a prefix that counts against an engine that has not cached the prefix. It is
+// below 1 for shared prefixes, because an engine needs to read the prefix only once for all later
+// conversations. A prefix shared by very many conversations does not count at all. Conversations
+// are then spread evenly, even if the load alone would not spread them.
 var sharingLevels = [...]struct {
 	ways uint32
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// If at least sharedEndCount prompts end in the same block, they belong to conversations that share a
-// prefix and differ by less than a block. A smaller number may be short turns of one conversation.
+// sharedEndCount is the number of prompts that must end with the same block before they count as
+// different conversations that share a prefix and differ by less than a block. Fewer prompts may be
+// short turns of one conversation.
 const sharedEndCount = 16
 
-// sharingLevel returns the index in crowds for a prefix that is shared by the given number of
-// conversations.
+// sharingLevel returns the index in sharingLevels for a prefix that is shared by the given number
+// of conversations.
 func sharingLevel(ways uint32) uint8 {
 	for i := range sharingLevels {
 		if ways >= sharingLevels[i].ways {
@@ -119,23 +121,24 @@ func sharingLevel(ways uint32) uint8 {
 	return uint8(len(sharingLevels) - 1)
 }
 
-// cacheMatch is what the directory knows about one prompt, whose prefix is divided into parts.
-// Adjacent parts differ in which engines have them, or in how many conversations share them. From
-// one part to the next, neither the engines nor the conversations increase in number.
+// cacheMatch is the result of a look-up of one prompt. The known prefix of the prompt is divided
+// into parts. Adjacent parts differ in which engines have them, or in how many conversations share
+// them. From one part to the next, the number of engines and the number of conversations never
+// increase.
 type cacheMatch struct {
 	n     int
 	parts [maxPrefixParts]prefixPart
-	// placedMember is the member to which other edges last sent the conversation, plus one, or 0 if that
-	// member is unknown.
+	// placedMember is one more than the number of the member to which other edges last sent the
+	// conversation, or 0 if that member is unknown.
 	placedMember int16
 }
 
-// maxPrefixParts is the maximum number of parts. Blocks after the last part are treated as if no engine
-// had them.
+// maxPrefixParts is the maximum number of parts of a cacheMatch. Blocks after the last part are
+// treated as if no engine had them.
 const maxPrefixParts = 8
 
 type prefixPart struct {
-	endBlock     int // number of blocks up to the end of the part
+	endBlock     int // number of the prompt's blocks up to the end of the part
 	members      memberSet
 	sharingLevel uint8
 }
@@ -148,8 +151,8 @@ func (k *cacheMatch) knownBlocks() int {
 	return k.parts[k.n-1].endBlock
 }
 
-// sharedBlocks returns how many leading blocks are shared by many conversations. The blocks after these
-// belong only to this conversation.
+// sharedBlocks returns how many leading blocks are shared by many conversations. The blocks after
+// them belong only to this conversation.
 func (k *cacheMatch) sharedBlocks() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].sharingLevel) < len(sharingLevels)-1 {
@@ -159,8 +162,8 @@ func (k *cacheMatch) sharedBlocks() int {
 	return 0
 }
 
-// cachedBlocks returns how many leading blocks a member has, and how many known blocks it would have to
-// read. Blocks shared by many conversations count only in part (see crowds).
+// cachedBlocks returns how many leading blocks a member has. missing is how many of the other known
+// blocks the member would have to read, where shared blocks count only in part (see sharingLevels).
 func (k *cacheMatch) cachedBlocks(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -176,8 +179,8 @@ func (k *cacheMatch) cachedBlocks(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newPrefixIndex returns a directory for the targets. If before, the route's previous directory, is
-// not nil, newPrefixIndex updates and returns it.
+// newPrefixIndex returns an index for the targets. If before, the route's previous index, is not
+// nil, newPrefixIndex updates before and returns it.
 func newPrefixIndex(targets []Target, before *prefixIndex, shared bool) (*prefixIndex, error) {
 	d := before
 	if d == nil {
@@ -200,8 +203,8 @@ func newPrefixIndex(targets []Target, before *prefixIndex, shared bool) (*prefix
 	return d, nil
 }
 
-// assignMembers assigns a member number to every target. Known upstreams keep their numbers. It drops the
-// blocks of upstreams that are no longer targets. The caller holds mu.
+// assignMembers assigns a member number to every target. Known upstreams keep their numbers.
+// assignMembers drops the blocks of upstreams that are no longer targets. The caller must hold mu.
 func (d *prefixIndex) assignMembers(targets []Target) {
 	before := d.memberByID
 	d.memberByID, d.memberByRank = map[upstreams.ID]member{}, map[uint64]member{}
@@ -236,8 +239,8 @@ func (d *prefixIndex) assignMembers(targets []Target) {
 	}
 }
 
-// lookUp stores in k what is known about a prompt. It first drops the blocks of engines that have
-// lost their cache.
+// lookUp stores in k which parts of a prompt are cached at which members. It first drops the blocks
+// of engines that have lost their cache.
 func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 	k.n, k.placedMember = 0, 0
 	if len(blocks) == 0 {
@@ -263,7 +266,7 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 			e := d.find(blocks[at])
 			return e != nil && e.members == p.members && sharingLevel(e.branchCount) == p.sharingLevel
 		}
-		low, high := from+1, len(blocks) // blocks before low belong to the part, and blocks from high on do not
+		low, high := from+1, len(blocks) // blocks[:low] belong to the part, and blocks[high:] do not
 		if low < high && like(high-1) {
 			low = high
 		}
@@ -289,8 +292,8 @@ func (d *prefixIndex) lookUp(blocks []uint64, targets []Target, k *cacheMatch) {
 	}
 }
 
-// addPlacement records that a member has the conversation and this many leading blocks. No other member may
-// have more.
+// addPlacement records that a member has the conversation and this many of its leading blocks. No
+// other member may have more of them.
 func (k *cacheMatch) addPlacement(blocks int, m member) {
 	for i := range k.parts[:k.n] {
 		k.parts[i].members.add(m)
@@ -304,7 +307,7 @@ func (k *cacheMatch) addPlacement(blocks int, m member) {
 	k.placedMember = int16(m) + 1
 }
 
-// find returns a block's entry, or nil. The caller holds mu.
+// find returns a block's entry, or nil. The caller must hold mu.
 func (d *prefixIndex) find(block uint64) *blockEntry {
 	if i, ok := d.entryByBlock[block]; ok {
 		return d.entries.at(i)
@@ -312,8 +315,8 @@ func (d *prefixIndex) find(block uint64) *blockEntry {
 	return nil
 }
 
-// blockAge returns how many blocks a member's cache must be able to contain to have kept the block since
-// it was last read.
+// blockAge returns how many blocks must fit in a member's cache for the cache to still contain the
+// block since the member last read it.
 func (d *prefixIndex) blockAge(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -323,7 +326,8 @@ func (d *prefixIndex) blockAge(block uint64, m member) int {
 	return 0
 }
 
-// memberLink returns the index of a member's link to an entry that the member has. The caller holds mu.
+// memberLink returns the index of the link between a member and an entry. The member must have the
+// block. The caller must hold mu.
 func (d *prefixIndex) memberLink(e *blockEntry, m member) int32 {
 	i := e.firstLink
 	for d.links.at(i).member != m {
@@ -332,9 +336,9 @@ func (d *prefixIndex) memberLink(e *blockEntry, m member) int32 {
 	return i
 }
 
-// recordPrompt records that a prompt was sent to an upstream, which therefore has its blocks. session is a
-// hash of the prompt's session, or 0 if unknown. learn reports whether the prompt begins a
-// conversation, that is, whether it shares at most a prefix with the earlier prompts.
+// recordPrompt records that a prompt was sent to an upstream, which therefore has the prompt's
+// blocks. session is a hash of the prompt's session, or 0 if unknown. begins reports whether the
+// prompt begins a conversation, that is, whether it shares at most a prefix with earlier prompts.
 func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (begins bool) {
 	if len(blocks) == 0 {
 		return false
@@ -344,9 +348,9 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 	d.resize(t)
 	m := t.member
 	all := blocks
-	blocks = blocks[:min(len(blocks), max(1, d.memberCaches[m].maxBlocks))] // more blocks do not fit in the cache
+	blocks = blocks[:min(len(blocks), max(1, d.memberCaches[m].maxBlocks))] // the rest does not fit
 	again, before := d.renewPrefix(blocks, m, session)
-	known := again // number of known blocks, and the session of the last one
+	known := again // number of known blocks
 	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.entryByBlock[blocks[i]]
 		if !ok {
@@ -374,10 +378,10 @@ func (d *prefixIndex) recordPrompt(blocks []uint64, t *Target, session uint64) (
 	return d.recordContinuation(all, known, session == 0) || session != 0 && known < len(all)
 }
 
-// renewPrefix finds the leading blocks that a member has read before in this order, and moves them to the
-// front of the member's list. Each turn of a conversation repeats all earlier turns, so this is the
-// usual case. It returns how many blocks it moved, and the session of the last of them. The caller
-// holds mu.
+// renewPrefix finds the leading blocks that a member has already read in this order, and moves them
+// to the front of the member's list. This case is the most common, because each turn of a
+// conversation repeats all earlier turns. renewPrefix returns the number of moved blocks, and the
+// session of the last of them. The caller must hold mu.
 func (d *prefixIndex) renewPrefix(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.members.has(m) {
@@ -403,8 +407,8 @@ func (d *prefixIndex) renewPrefix(blocks []uint64, m member, session uint64) (n 
 
 // markRead marks the leading blocks in the list, beginning at link next, as read by a session. It
 // returns the first unmarked link (or 0), the number of marked blocks, and the previous session of
-// the last one of these. The loop runs for every block of every turn, so it is kept simple. The
-// caller holds mu.
+// the last of these blocks. The loop runs for every block of every turn, so it must be simple. The
+// caller must hold mu.
 func (d *prefixIndex) markRead(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
 	links, entries := d.links.pageList, d.entries.pageList
 	for n < len(blocks) && next != 0 {
@@ -420,12 +424,14 @@ func (d *prefixIndex) markRead(next int32, blocks []uint64, fresh uint32, sessio
 	return next, n, before
 }
 
-// recordContinuation records how a prompt continued after its known blocks. Without a session, the first prompt
-// that leaves the others after a block may be the next turn of the same conversation: some clients
-// replace the end of a prompt at every turn. Those turns diverge at a later block each time, whereas
-// conversations that share a prefix all diverge at its end. The first prompt therefore counts only
-// when a second one follows it. part reports whether earlier prompts continued differently. The
-// caller holds mu.
+// recordContinuation records how a prompt continues after its known blocks. parted reports whether
+// earlier prompts continued differently. nameless means that the prompt has no session.
+//
+// The first nameless prompt that diverges after a block may be the next turn of the same
+// conversation, because some clients replace the end of the prompt at every turn. Each of these
+// turns diverges at a later block, whereas conversations that share a prefix all diverge at the end
+// of that prefix. The first such prompt therefore counts only once a second prompt diverges at the
+// same block. The caller must hold mu.
 func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bool) (parted bool) {
 	last := d.find(blocks[known-1])
 	switch {
@@ -453,8 +459,8 @@ func (d *prefixIndex) recordContinuation(blocks []uint64, known int, nameless bo
 	return false
 }
 
-// makeNewest makes a block a member's newest block. If the member's cache is full, hold drops the
-// member's oldest block. The caller holds mu.
+// makeNewest makes a block the newest block of a member. If the member's cache is full, makeNewest
+// drops the member's oldest block. The caller must hold mu.
 func (d *prefixIndex) makeNewest(at int32, m member) {
 	h, e := &d.memberCaches[m], d.entries.at(at)
 	if e.members.has(m) {
@@ -502,7 +508,7 @@ func (d *prefixIndex) unlink(h *memberCache, i int32) {
 	}
 }
 
-// drop removes one block of a member. The caller holds mu.
+// drop removes one block from a member's cache. The caller must hold mu.
 func (d *prefixIndex) drop(h *memberCache, i int32) {
 	l := d.links.at(i)
 	d.unlink(h, i)
@@ -521,7 +527,7 @@ func (d *prefixIndex) drop(h *memberCache, i int32) {
 	d.links.free(i)
 }
 
-// dropMember removes all blocks of a member. The caller holds mu.
+// dropMember removes all blocks from a member's cache. The caller must hold mu.
 func (d *prefixIndex) dropMember(m member) {
 	h := &d.memberCaches[m]
 	for h.oldest != 0 {
@@ -530,7 +536,7 @@ func (d *prefixIndex) dropMember(m member) {
 	*h = memberCache{}
 }
 
-// resetMember drops all blocks of a target, because its engine has restarted.
+// resetMember removes all blocks from a target's cache, because the target's engine has restarted.
 func (d *prefixIndex) resetMember(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -539,15 +545,15 @@ func (d *prefixIndex) resetMember(t *Target) {
 	d.memberCaches[t.member] = memberCache{maxBlocks: most, reportedBlocks: published, emptyCount: t.Upstream.Cache.EmptiedCount()}
 }
 
-// resize updates how many blocks fit in a target's cache. The engine reports the size in tokens,
-// and the bytes per token are learned. The caller holds mu.
+// resize updates how many blocks fit in a target's cache. The engine reports the cache size in
+// tokens, and the number of bytes per token is measured. The caller must hold mu.
 func (d *prefixIndex) resize(t *Target) {
 	h := &d.memberCaches[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
 		token = defaultBytesPerToken
 	}
-	// Ignore small changes of the bytes per token.
+	// Ignore small changes in the measured bytes per token.
 	published := min(maxCacheBlocks, int(float64(t.Upstream.Cache.CapacityTokens())*token/blockBytes))
 	if diff := published - h.reportedBlocks; diff > h.reportedBlocks/8 || -diff > h.reportedBlocks/8 {
 		h.reportedBlocks, h.maxBlocks = published, published
@@ -557,23 +563,24 @@ func (d *prefixIndex) resize(t *Target) {
 	}
 }
 
-// defaultBytesPerToken is the assumed number of bytes of prompt text per token until it is measured.
+// defaultBytesPerToken is the assumed number of bytes of prompt text per token until it is
+// measured.
 const defaultBytesPerToken = 4
 
 const (
-	// A difference between cached and expected tokens counts only if it is at least surprise, in
-	// tokens. Small differences are normal, because an engine caches in blocks and omits the last
-	// one.
+	// minTokenDifference is the smallest difference between cached and expected tokens that counts.
+	// Small differences are normal, because engines cache whole blocks and omit the last block of a
+	// prompt.
 	minTokenDifference = 1024
-	// If cacheLostMisses consecutive prompts were read recently but are missing, the whole cache
-	// counts as lost. An operator may have reset it, for example.
+	// If cacheLostMisses consecutive prompts should still be cached but are not, the whole cache
+	// counts as lost. For example, an operator may have reset the cache.
 	cacheLostMisses = 3
 )
 
-// adjustCacheSize compares how many tokens of a prompt were cached with how many were expected, given the
-// prompt's age. The result adjusts the estimated size of the engine's cache. If a prompt is no
-// longer cached, the cache must be smaller than the prompt's age. If the prompt is still cached,
-// the cache must be somewhat larger than that age.
+// adjustCacheSize adjusts the estimated size of an engine's cache. It compares the number of prompt
+// tokens that were cached with the number that was expected to be cached. age is the prompt's age
+// in blocks (see blockAge). If a prompt is no longer cached, the cache must be smaller than the
+// prompt's age. If the prompt is still cached, the cache must be somewhat larger than that age.
 func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -607,8 +614,8 @@ func (d *prefixIndex) adjustCacheSize(t *Target, expected, cached, age int) {
 }
 
 // minCacheBlocks is the smallest cache size that is assumed. It is enough for a prompt of a few
-// thousand tokens. With a smaller size, the directory could not detect that an engine's cache is
-// larger.
+// thousand tokens. If a smaller size were assumed, adjustCacheSize could not detect that the
+// engine's cache is larger.
 const minCacheBlocks = 32
 
 // itemPages stores items at stable indices. Items never move, so growth copies nothing.

@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// directoryOf returns the directory of a route over some targets.
+// directoryOf returns the prefix index and the targets of a route over upstreams with these names.
 func directoryOf(t *testing.T, names ...string) (*prefixIndex, []Target) {
 	t.Helper()
 	var ups []config.Upstream
@@ -22,14 +22,13 @@ func directoryOf(t *testing.T, names ...string) (*prefixIndex, []Target) {
 	return r.prefixIndex, r.targets
 }
 
-// lookUpPrompt returns what a directory knows about a prompt.
 func lookUpPrompt(d *prefixIndex, targets []Target, blocks []uint64) *cacheMatch {
 	k := new(cacheMatch)
 	d.lookUp(blocks, targets, k)
 	return k
 }
 
-// cachedBlocksOf returns how many leading blocks of a prompt a target probably has cached.
+// cachedBlocksOf returns how many leading blocks of a prompt a target is assumed to have cached.
 func cachedBlocksOf(d *prefixIndex, targets []Target, i int, blocks []uint64) int {
 	n, _ := lookUpPrompt(d, targets, blocks).cachedBlocks(targets[i].member)
 	return n
@@ -65,8 +64,9 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target has the most
-// recently read blocks, as many as fit. These always form prefixes of prompts.
+// TestDirectoryHoldsWhatWasReadLast compares the index with simple lists. A target has the blocks
+// that it read most recently, as many as fit in its cache. These blocks always form prefixes of
+// prompts.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,8 +132,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// TestDirectorySize checks that the assumed size of an engine's cache is based on the engine's
-// pages, and on which prompts were still cached.
+// TestDirectorySize checks that the assumed size of an engine's cache depends on the size that the
+// engine reports, and on which prompts were still cached.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -181,8 +181,9 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// TestDirectoryForgetsWhatAnEngineHasLost checks that an engine has no blocks after a restart, or
-// after it has lost a prompt that it had just read. Other engines retain their blocks.
+// TestDirectoryForgetsWhatAnEngineHasLost checks that the index drops an engine's blocks after the
+// engine has restarted, or has lost a prompt that it had just read. The blocks of other engines
+// stay.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -219,7 +220,7 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	blocks := randomBlocks(8)
 	r.prefixIndex.recordPrompt(blocks, &r.targets[0], 1)
 	r.prefixIndex.recordPrompt(blocks, &r.targets[1], 1)
-	_, r = build(before, "b", "c") // in a different order, with a different neighbour
+	_, r = build(before, "b", "c") // b now has a different position and a different neighbour
 	if b, c := cachedBlocksOf(r.prefixIndex, r.targets, 0, blocks), cachedBlocksOf(r.prefixIndex, r.targets, 1, blocks); b != 8 || c != 0 {
 		t.Errorf("b holds %d and c %d of 8 blocks", b, c)
 	}
@@ -228,8 +229,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTheModels checks that knowledge about one model is not used for another one, even
-// if the other model's id used to be an alias of the first.
+// TestDirectoryIsTheModels checks that a model does not inherit another model's index, even if the
+// first model's id used to be an alias of the other model.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -246,8 +247,8 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a members
-// set can contain. Some targets then share a member number.
+// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a
+// memberSet can contain. Some targets then share a member number.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -276,8 +277,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// TestDirectoryCrowd checks that the directory distinguishes a conversation that continues or was
-// edited from a different conversation with the same prefix.
+// TestDirectoryCrowd checks that the index distinguishes the next turn of a conversation, even an
+// edited one, from a different conversation with the same prefix.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(sharingLevels) - 1)
@@ -296,7 +297,7 @@ func TestDirectoryCrowd(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	for turn := range 30 { // one conversation, which grows by one block per turn and is sometimes edited
+	for turn := range 30 { // one conversation, which grows by a block per turn and is sometimes edited
 		prompt := with(7)
 		for i := range turn {
 			prompt = append(prompt, uint64(100+i))
@@ -327,7 +328,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 	system = randomBlocks(3)
 	growing := with(8)
-	for turn := range uint64(30) { // without a session: each turn replaces the end of the one before
+	for turn := range uint64(30) { // without a session; each turn replaces the end of the previous turn
 		d.recordPrompt(append(slices.Clone(growing), 3000+turn), &targets[0], 0)
 		growing = append(growing, 4000+turn)
 	}
@@ -340,7 +341,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("five conversations without a session", with(9, 9), 1)
 }
 
-// BenchmarkDirectory measures a look-up. A look-up does not visit every block of a prompt.
+// BenchmarkDirectory measures a look-up, which does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := routeOf32(b, "")
@@ -363,9 +364,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// TestOrderOfBlocks checks that an engine is assumed to have its most recently read blocks, even if
-// prompts repeat and diverge. Within a prompt, the first block counts as the newest. If a prompt is
-// too large, the engine has only its prefix.
+// TestOrderOfBlocks checks that an engine is assumed to have the blocks that it read most recently,
+// even if prompts repeat and diverge. Within a prompt, the first block counts as the newest. If a
+// prompt is too large, the engine has only a prefix of it.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

@@ -7,12 +7,12 @@ import (
 	"penstock/upstreams"
 )
 
-// ErrNoUpstream means that no target of the route may take a call now. Each target is down,
+// ErrNoUpstream means that no target of the route may get the call now. Each target is down,
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is an ErrNoUpstream for a route with an engine that is waking up or can be woken. The
-// call should wait for that engine.
+// ErrStarting is the ErrNoUpstream of a route that has an engine that is waking up or can be woken.
+// The call should wait for that engine.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
 // FullError means that all eligible targets are at their limits. It contains the capacity at that

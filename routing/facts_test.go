@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams"
 )
 
-// describedProfile is a profile whose models page contains every field that a route reads.
+// describedProfile is an engine profile whose models page contains every field that a route uses.
 var describedProfile = config.Engine{
 	Name: "described", Names: config.NamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},
@@ -63,8 +63,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// TestFactsOfEngines checks that a route's facts about the model come from the engines that may
-// take calls. An engine counts once, even if the route uses more than one of its model names.
+// TestFactsOfEngines checks that ContextLength and IsTextOnly consider only engines that may get
+// calls. An engine counts once, even if the route uses more than one of its model names.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`
@@ -147,8 +147,8 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestEngineForShortPromptsOnly checks an engine that is reserved for short prompts. It does not
-// lower the model's context length, and counts as too short for a longer prompt.
+// TestEngineForShortPromptsOnly checks that an engine that is reserved for short prompts does not
+// lower the model's context length, and is excluded for longer prompts.
 func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].maxPromptTokens, r.hasLengthLimits = 1000, true

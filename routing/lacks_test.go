@@ -8,8 +8,8 @@ import (
 )
 
 // TestCapacityWithoutRefusers checks that an engine that lacks a feature needed by every call of a
-// model counts only if there is no other engine. An engine that lacks a special feature still
-// counts.
+// model counts only if there is no other engine. An engine that lacks a feature needed only by some
+// calls still counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.OperationFeature(config.OpChat)
 	for name, c := range map[string]struct {

@@ -7,12 +7,12 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is the maximum memory per block and engine that has the block cached. The section
-// "Sizing" in the README of package proxy uses the same number.
+// bytesABlock is the maximum memory in bytes that the index may use per engine and cached block.
+// The section "Sizing" in the README of package proxy uses the same number.
 const bytesABlock = 128
 
-// TestDirectoryMemory checks that the directory uses no more memory than documented, both with the
-// maximum number of blocks and while new blocks replace old ones.
+// TestDirectoryMemory checks that the index uses no more memory than documented, both when it is
+// full and while new blocks replace old blocks.
 func TestDirectoryMemory(t *testing.T) {
 	const most = 4 * maxCacheBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {

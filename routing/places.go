@@ -11,9 +11,9 @@ import (
 // also contain Block.
 type Placement struct{ Block, Upstream uint64 }
 
-// Placements contains the placements that a fleet's edges share for a route's conversations. They show
-// at which engine each conversation started, and to which engine it moved later. Places is bounded,
-// survives reloads and is safe for concurrent use.
+// Placements contains the placements of a route's conversations that a fleet's edges share. They
+// show at which engine each conversation started, and to which engine it moved later. A Placements
+// is bounded, survives reloads and is safe for concurrent use.
 type Placements struct {
 	shared *lru.Cache[uint64, lastPlacement]
 
@@ -21,24 +21,24 @@ type Placements struct {
 	unshared []Placement // placements of this edge that have not been shared yet
 }
 
-// lastPlacement records where the newest prompt that ends with a block was sent.
+// lastPlacement records to which upstream the newest prompt that ends with a block was sent.
 type lastPlacement struct {
 	upstream    uint64
-	promptCount uint32 // how many prompts that end with the block were placed
+	promptCount uint32 // number of shared placements of prompts that end with the block
 }
 
 const (
 	// maxPlacements is the maximum number of known placements, about 6 MiB.
 	maxPlacements = 64 << 10
-	// maxUnsharedPlacements is the maximum number of placements that have not been shared yet. If there are
-	// more, the oldest are dropped.
+	// maxUnsharedPlacements is the maximum number of placements that have not been shared yet. If
+	// this number is exceeded, the oldest placements are dropped.
 	maxUnsharedPlacements = 4096
 	// If sharedBlockCount prompts end with the same block, the block does not belong to a single
 	// conversation.
 	sharedBlockCount = 4
 )
 
-// RoutePlacements returns a route's Places, or nil if it shares none.
+// RoutePlacements returns a route's Placements, or nil if the route shares no placements.
 func RoutePlacements(r *Route) *Placements {
 	if r.prefixIndex == nil {
 		return nil
@@ -51,7 +51,8 @@ func newPlacements() (*Placements, error) {
 	return &Placements{shared: known}, err
 }
 
-// AddFromFleet adds placements from the fleet, in the order in which they were shared.
+// AddFromFleet adds placements that this edge or other edges have shared, in the order in which
+// they were shared.
 func (p *Placements) AddFromFleet(told []Placement) {
 	for _, t := range told {
 		before, _ := p.shared.Get(t.Block)
@@ -59,7 +60,8 @@ func (p *Placements) AddFromFleet(told []Placement) {
 	}
 }
 
-// TakeUnshared appends the placements to share to dst, and removes them from p.
+// TakeUnshared appends the placements that have not been shared yet to dst, and removes them from
+// p.
 func (p *Placements) TakeUnshared(dst []Placement) []Placement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +70,8 @@ func (p *Placements) TakeUnshared(dst []Placement) []Placement {
 	return dst
 }
 
-// queueUnshared queues a placement for the other edges. This edge also learns its own placements only in the
-// shared order.
+// queueUnshared queues a placement for the other edges. This edge, too, applies the placement only
+// once the fleet has shared it, so all edges apply placements in the same order.
 func (p *Placements) queueUnshared(t Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +81,9 @@ func (p *Placements) queueUnshared(t Placement) {
 	p.unshared = append(p.unshared, t)
 }
 
-// applyPlacement adds to k the upstream to which other edges sent the newest prompt that is a prefix of
-// this one. It ignores a prefix shorter than the locally known one. The caller holds mu.
+// applyPlacement adds to k the upstream to which the fleet last sent a prompt that is a prefix of
+// this prompt. It ignores prefixes that are shorter than the prefix known to this edge. The caller
+// must hold mu.
 func (d *prefixIndex) applyPlacement(places *Placements, blocks []uint64, k *cacheMatch) {
 	for at := len(blocks) - 1; at >= max(0, k.knownBlocks()-1); at-- {
 		p, found := places.shared.Peek(blocks[at])
@@ -94,9 +97,10 @@ func (d *prefixIndex) applyPlacement(places *Placements, blocks []uint64, k *cac
 	}
 }
 
-// recordPlacement queues a placement for the other edges, unless they can infer it because the conversation
-// stayed at its engine. begins is the result of directory.learn. A conversation that begins here
-// did not stay, even if the engine has its prefix, unless another edge placed it.
+// recordPlacement queues a placement for the other edges. If the conversation stayed at its engine,
+// the other edges already know the placement, and nothing is queued. begins is the result of
+// prefixIndex.recordPrompt. A conversation that begins here is queued even if the engine has its
+// prefix, unless other edges have sent the conversation to the same engine.
 func (p *Placements) recordPlacement(q *search, t *Target, begins bool) {
 	if len(q.Prefix) == 0 {
 		return

@@ -42,9 +42,9 @@ func acquireAndRelease(t *testing.T, tab *Table, prompt []uint64, not ...upstrea
 	return l.Upstream().ID()
 }
 
-// TestPlaces checks a conversation that one edge has placed and later moved. Another edge sends it
-// to the new engine, even if it has never seen the conversation. If later turns of the conversation
-// also go to that engine, its placement is not shared again.
+// TestPlaces checks that if one edge has moved a conversation, another edge sends the conversation
+// to the new engine, even if that edge has never seen the conversation. If later turns of the
+// conversation also go to that engine, no placement is shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := RoutePlacements(a.Routes()[0]), RoutePlacements(b.Routes()[0])
@@ -58,7 +58,7 @@ func TestPlaces(t *testing.T) {
 	for range 50 {
 		prompt := randomBlocks(9)
 		home := acquireAndRelease(t, a, prompt)
-		moved := acquireAndRelease(t, a, prompt, home) // simulates a failure of home
+		moved := acquireAndRelease(t, a, prompt, home) // moves the conversation, as after a failure of home
 		if moved == home {
 			t.Fatal("it was excluded")
 		}
@@ -77,9 +77,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesOfFirstConversations checks the first conversations of a route, which share a prefix
-// that no edge has seen often enough to know that it is shared. The other edges learn where each of
-// them began, whether or not the calls name a session.
+// TestPlacesOfFirstConversations checks the first conversations of a route. They share a prefix,
+// but no edge has seen that prefix often enough to treat it as shared. The other edges still learn
+// at which engine each conversation began, even if the calls have no session.
 func TestPlacesOfFirstConversations(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
 		a, b := sharingTable(t, nil, "e0", "e1", "e2"), sharingTable(t, nil, "e0", "e1", "e2")
@@ -121,8 +121,8 @@ func TestPlacesOfFirstConversations(t *testing.T) {
 	}
 }
 
-// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread. The prefix
-// itself has no placement.
+// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread over the
+// engines. The prefix itself has no placement.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharingTable(t, nil, "e0", "e1", "e2", "e3"), sharingTable(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
@@ -139,9 +139,9 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// TestPlacesAreBounded checks that placements survive reloads, that unknown upstreams are skipped,
-// and that the number of unshared placements is limited. If there is no store, there are no
-// placements.
+// TestPlacesAreBounded checks that placements survive reloads, that placements at unknown upstreams
+// are ignored, and that the number of unshared placements is limited. If the fleet has no store,
+// RoutePlacements returns nil.
 func TestPlacesAreBounded(t *testing.T) {
 	a := sharingTable(t, nil, "e0", "e1")
 	p := RoutePlacements(a.Routes()[0])

@@ -15,8 +15,8 @@ const (
 	policyRoundRobin
 )
 
-// parsePolicy returns the policy with this name. two_choices and prefix_affinity are older names of
-// the default policy, which covers both.
+// parsePolicy returns the policy with this name. two_choices and prefix_affinity are older names
+// for the default policy.
 func parsePolicy(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -24,15 +24,15 @@ func parsePolicy(name string) policy {
 	return policyLeastLoaded
 }
 
-// lowestScores collects the targets with the lowest score. target picks one of them at random.
+// lowestScores collects the targets that share the lowest score. pickRandom picks one of them.
 type lowestScores struct {
 	score     float64
 	n         int                     // number of collected targets
 	positions [maxEqualTargets]uint16 // positions of the collected targets in the route
 }
 
-// maxEqualTargets is the maximum number of equal targets among which to choose. In larger routes, the
-// rotating start gives every target its turn.
+// maxEqualTargets is the maximum number of targets in lowestScores. In routes with more equal
+// targets, the rotating start ensures that every target is picked.
 const maxEqualTargets = 64
 
 func (m *lowestScores) addScore(at int, score float64) {
@@ -45,7 +45,7 @@ func (m *lowestScores) addScore(at int, score float64) {
 	}
 }
 
-// pickRandom returns nil if show was never called.
+// pickRandom returns nil if addScore was never called.
 func (m *lowestScores) pickRandom(targets []Target, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
@@ -62,24 +62,24 @@ func splitmix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// targetScan is one scan over a route's targets for a query. The policies are its methods pickRoundRobin
-// and soonest. They return best = nil if all targets are full. eligible reports whether there is at
-// least one target that the query may use.
+// targetScan is one scan over a route's targets for a query. The methods pickRoundRobin and
+// pickSoonest implement the policies. They return best = nil if all targets are full. eligible
+// reports whether there is at least one target that the query may use.
 type targetScan struct {
 	r     *Route
 	q     *search
 	start int             // position of the first target
-	state upstreams.State // state that a target must be in
+	state upstreams.State // state of the targets to consider
 }
 
-// targetIter iterates once over the targets. It yields those that are in the required state and that the
-// query allows.
+// targetIter iterates once over the targets. It yields the targets that are in the scan's state and
+// that the query allows.
 type targetIter struct {
 	c         targetScan
 	nextPos   int // next position to check
 	remaining int // number of positions still to check
 
-	pos      int            // position of the target last returned by next
+	pos      int            // position in the route of the target last returned by next
 	load     upstreams.Load // load of that target
 	anyFound bool           // next has returned at least one target
 }
@@ -104,11 +104,12 @@ func (w *targetIter) next() *Target {
 	return nil
 }
 
-// skippedCount returns how many positions precede the target last returned by next.
+// skippedCount returns how many positions were visited before the target last returned by next.
 func (w *targetIter) skippedCount() int { return len(w.c.r.targets) - w.remaining - 1 }
 
-// pickRoundRobin picks the first target, counting from the rotating start. It moves targets that have
-// recently failed back. A penalty of one call moves a target back by its number of slots.
+// pickRoundRobin picks the first target with a free slot, counting from the rotating start. Targets
+// that have recently failed are moved back. A penalty of one call moves a target back by its number
+// of slots.
 func (c *targetScan) pickRoundRobin() (best *Target, eligible bool) {
 	var m lowestScores
 	w := c.iterate(c.start)

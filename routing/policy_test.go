@@ -31,8 +31,8 @@ func failLeases(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// countPicks sends n calls one after another, each with a different random number, and counts them by
-// target.
+// countPicks sends n calls one after another, each with a different random number, and counts them
+// by target.
 func countPicks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
 	got := make([]int, len(r.targets))
@@ -59,11 +59,11 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
 }
 
-// speedNeeds is the number of responses needed before a speed is known.
+// speedNeeds is the number of responses after which the speed of a target is known.
 const speedNeeds = 10
 
-// answered makes a target answer n calls. Each prompt token takes the given time, and each response
-// token ten times as long.
+// answered simulates n calls that a target has answered. Each prompt token takes the given time,
+// and each response token ten times as long.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
 	q := Query{Now: t0, Tokens: 1000}
@@ -81,11 +81,11 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 		l.RecordResponse(21, 200*token, t0)
 		l.ReleaseAt(upstreams.OutcomeOK, t0)
 	}
-	r.initSiblingSpeeds() // the estimates of the calls above are of the same moment
+	r.initSiblingSpeeds() // the calls above set estimates at the same moment
 }
 
 // TestLeastLoadedFollowsSpeed checks that targets receive simultaneous calls in proportion to their
-// measured speeds, and that a target that has shown little counts as nearly as fast as the others.
+// measured speeds, and that a target with few measurements counts as nearly as fast as the others.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease
@@ -130,8 +130,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedIsEvenAtEveryStep checks that, under the default policy and while no call ends, no
-// target is ever two calls ahead of another.
+// TestLeastLoadedIsEvenAtEveryStep checks that, while no call ends, the default policy never gives
+// a target two calls more than another target.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -152,7 +152,8 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestRoundRobinPassesOver checks which target is next while other targets are full or failing.
+// TestRoundRobinPassesOver checks which target is picked next while other targets are full or
+// failing.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	acquireLeases(t, r, 1, 2)
@@ -160,7 +161,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 		t.Errorf("with the second one full: %v", got)
 	}
 	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	failLeases(t, r, 1, 2) // a penalty of two calls at two slots costs four turns, of which each of the other targets gets two
+	failLeases(t, r, 1, 2) // with two slots, a penalty of two calls skips four turns: two for each other target
 	if got := countPicks(t, r, 12, Query{}); got[1] != 0 {
 		t.Errorf("with the second one failing: %v", got)
 	}

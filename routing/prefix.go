@@ -14,18 +14,18 @@ const (
 	// of reuse.
 	blockBytes = 512
 	// maxHashedPrompt is the maximum number of prompt bytes that are hashed. Agents send 60,000 to
-	// 100,000 tokens, of which only the last turn is new. With a limit of 128 KiB, each of these
+	// 100,000 tokens, of which only the last turn is new. If the limit were 128 KiB, each of these
 	// prompts would look new.
 	maxHashedPrompt = 1 << 20
 )
 
 // HashBlocks appends the hashes of the prompt's full blocks to dst. Each hash covers the prompt up
-// to the end of its block. Equal hashes therefore mean that the prompts are equal up to that point.
-// Hashes are the same at every edge and on every processor. seed is a hash of the model and the
-// tools, so that prompts with the same text but different tools are distinguished. Bytes after the
-// first 1 MiB are ignored. HashBlocks must be fast, because it processes every byte of every
-// prompt. It uses only four instructions per sixteen bytes. It multiplies two words into 128 bits,
-// and feeds the full product into the next multiplication.
+// to the end of its block. If two hashes are equal, the prompts are therefore equal up to that
+// point. Hashes are the same at every edge and on every processor. seed is a hash of the model and
+// the tools, so that prompts with the same text but different tools are distinguished. Bytes after
+// the first 1 MiB are ignored. HashBlocks must be fast, because it processes every byte of every
+// prompt. It needs only four instructions per sixteen bytes: it multiplies two words to 128 bits,
+// and uses the full product in the next multiplication.
 //
 // The two halves of a block belong to separate chains that continue in the next block, so that a
 // processor can compute both chains in parallel. The hash is not resistant to deliberate
@@ -128,8 +128,9 @@ func hashBlocks(hashes []uint64, chains *[2]hashState, prompt []byte, salt uint6
 
 func loadWord(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// PromptSeed hashes the part of a prompt that precedes its messages. If engines cache prompts separately
-// for each owner, owner is the prompt's owner; otherwise it is "".
+// PromptSeed returns a hash of the model and the tools, which precede a prompt's messages. If
+// engines cache prompts separately for each owner, owner is the prompt's owner. Otherwise owner
+// must be "".
 func PromptSeed(model, owner string, tools []byte) uint64 {
 	seed := splitmix64(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

@@ -81,8 +81,8 @@ func TestHashBlocksOfTwoChanges(t *testing.T) {
 	}
 }
 
-// TestHashBlocksOfZeros checks that prompts still have different hashes after a long run of any
-// byte.
+// TestHashBlocksOfZeros checks that prompts that begin with a long run of the same byte still have
+// different hashes if they differ after the run.
 func TestHashBlocksOfZeros(t *testing.T) {
 	for _, fill := range []byte{0, ' ', 0xff} {
 		run := bytes.Repeat([]byte{fill}, 64<<10)
@@ -101,7 +101,7 @@ func TestHashBlocksOfZeros(t *testing.T) {
 }
 
 // TestHashBlocksUnrolled compares hashBlocks with a simple loop that computes the same hash. The
-// edges of a fleet compare hashes, so the hashes must never change.
+// edges of a fleet exchange hashes, so the hashes must never change.
 func TestHashBlocksUnrolled(t *testing.T) {
 	prompt := make([]byte, 5*blockBytes)
 	for i := range prompt {

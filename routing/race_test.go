@@ -11,10 +11,11 @@ import (
 	"penstock/upstreams"
 )
 
-// halfOpenTime is a time at which the breakers opened by the function broken are half-open.
+// halfOpenTime is a time at which the breakers opened by openBreakers are half-open.
 var halfOpenTime = t0.Add(time.Minute)
 
-// openBreakers opens the breakers of a route's engines by failing enough calls of different keys.
+// openBreakers opens the breakers of a route's engines by simulating failed calls of different
+// keys.
 func openBreakers(t *testing.T, r *Route) *Route {
 	t.Helper()
 	for _, target := range r.targets {
@@ -35,7 +36,7 @@ func openBreakers(t *testing.T, r *Route) *Route {
 }
 
 // TestLostRace checks that a call that loses the race for its picked engine gets the same result as
-// a call that arrives after that race.
+// a call that arrives later.
 func TestLostRace(t *testing.T) {
 	// Each function acts on the picked engine before the call acquires its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
@@ -102,7 +103,7 @@ func TestLostRace(t *testing.T) {
 			}
 		})
 	}
-	// The winning call's client disconnects immediately, so the trial is free again.
+	// The client of the winning call disconnects immediately, so the trial is free again.
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := openBreakers(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0

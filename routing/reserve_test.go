@@ -9,7 +9,7 @@ import (
 )
 
 // TestReserve checks that batch calls leave exactly the reserve free, regardless of how many arrive
-// concurrently. Other calls may use the reserve.
+// concurrently. Calls of other classes may use the reserve.
 func TestReserve(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
 	for range 20 {
@@ -26,7 +26,7 @@ func TestReserve(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(leases) != 8 { // 8 minus 2, and 3 minus 1
+		if len(leases) != 8 { // 8 − 2 at a, and 3 − 1 at b
 			t.Fatalf("the batch has %d slots", len(leases))
 		}
 		for range 3 {
@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestClaimsOfBatches checks that every claim from an earlier class goes before a batch call, and
-// that a batch call's claim does not reserve slots against calls of an earlier class.
+// TestClaimsOfBatches checks that a claim from an earlier class always goes before a batch call,
+// and that a batch call's claim reserves no slots against calls of an earlier class.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

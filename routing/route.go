@@ -19,10 +19,10 @@ type Target struct {
 	isExternal       bool                   // the upstream is outside the organization
 	armNumber        uint8                  // number of the arm in the route, counting from 1, or 0
 	maxPromptTokens  int                    // maximum prompt length in tokens; 0 means no limit
-	model            *upstreams.ServedModel // the upstream's model with the served name
+	model            *upstreams.ServedModel // the model named Served at the upstream
 	requiredFeatures upstreams.Features     // features that every call of the route requires
-	// prefixIndex is the route's directory, or nil. member is the target's number in the directory.
-	// rank is a hash of the upstream's ID, and is the same at every edge.
+	// prefixIndex is the route's index, or nil. member is the target's number in the index.
+	// rankHash is a hash of the upstream's ID, and is the same at every edge.
 	prefixIndex *prefixIndex
 	member      member
 	rankHash    uint64
@@ -36,10 +36,10 @@ type Percent = config.Percent
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string   // id of the client's key, or empty
-	Weight  float64  // weight of the key in package turns; 0 if the call takes no turns
+	Weight  float64  // weight of the key in package turns; 0 if the call has no Turn
 	Tokens  int      // estimated prompt tokens
-	Prefix  []uint64 // HashBlocks of the prompt, if the route UsesPrefix
-	Text    int      // bytes of text covered by Prefix; 0 means the size of its blocks
+	Prefix  []uint64 // HashBlocks of the prompt; only needed if Route.UsesPrefix
+	Text    int      // size of the prompt text in bytes; 0 means the total size of the blocks in Prefix
 	Session uint64   // hash of the session, the same at every edge; 0 if unknown
 	// CacheKey is a hash of the client's cache key, or 0. A client sets the same cache key for
 	// prompts that should share a cache. Calls with the same cache key may belong to different
@@ -47,34 +47,34 @@ type Query struct {
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that the call has already tried
 	Busy     bool           // at least one upstream in Exclude was full
-	UpOnly   bool           // use only upstreams that are up, with no last resort
-	Tiers    uint8          // a bit for each tier that the key lists; 0 means no list: all targets except external ones
+	UpOnly   bool           // never fall back to pending, busy or stalled upstreams
+	Tiers    uint8          // a bit for each tier that the key lists; 0 means all targets except external ones
 	Arms     Arms           // the call's arms, from SelectArms
-	// Overflow means that the call does not wait for a slot, or has stopped waiting. It may then
-	// use a tier for which When is config.WhenFull if the earlier tiers are full.
+	// Overflow means that the call does not wait for a slot, or has stopped waiting. If the earlier
+	// tiers are full, the call may then use a tier for which When is config.WhenFull.
 	Overflow bool
 	Needs    upstreams.Features // features that the call requires
 	Now      time.Time
 	Rand     uint64 // random number to break ties
-	// RetryAfter is the Retry-After that the client gets if the call is refused. The refusal adds a
-	// claim (see Claims). If RetryAfter is 0, the call ignores claims and adds none.
+	// RetryAfter is the Retry-After that the client gets if the call is refused. A refused call
+	// adds a claim (see Claims). If RetryAfter is 0, the call ignores claims and adds no claim.
 	RetryAfter time.Duration
 	Rank       int              // rank of the call's class; claims from earlier classes go first
 	Reserve    Percent          // share of an upstream's slots, rounded down, that the call must leave free
 	Why        *PickExplanation // receives the reasons for the pick; may be nil
 }
 
-// search is the state of one search for a target. It holds a copy of the Query, because a pointer
-// would move each caller's Query to the heap.
+// search is the state of one search for a target. It contains a copy of the Query, because a
+// pointer would move each caller's Query to the heap.
 type search struct {
 	Query
-	moment      upstreams.Moment // Now, once a pick has begun
+	moment      upstreams.Moment // moment of Now; set when a pick begins
 	skipStalled bool             // skip stalled upstreams for now
-	ignoreNeeds bool             // consider engines that lack a needed feature, because no others take the call
-	searchArms  Arms             // arms whose targets are considered now
-	cached      cacheMatch       // the directory's knowledge about Prefix
+	ignoreNeeds bool             // consider engines that lack a needed feature
+	searchArms  Arms             // arms whose targets are considered in the current pass
+	cached      cacheMatch       // result of looking up Prefix in the prefixIndex
 
-	fullUpstreams []upstreams.ID // upstreams whose slots are occupied by other edges of the fleet or reserved by claims
+	fullUpstreams []upstreams.ID // upstreams whose slots are occupied by other edges or reserved by claims
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -94,8 +94,8 @@ func (q *search) allows(t *Target, s upstreams.State) bool {
 		(len(q.Exclude) == 0 || !q.excludes(t))
 }
 
-// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use the target.
-// Prompts go to an external upstream only if the key lists its tier.
+// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use the
+// target. Prompts go to an external upstream only if the key lists its tier.
 func (t *Target) IsOpenToTiers(tiers uint8) bool {
 	if tiers == 0 {
 		return !t.isExternal
@@ -103,8 +103,8 @@ func (t *Target) IsOpenToTiers(tiers uint8) bool {
 	return tiers>>t.Tier&1 != 0
 }
 
-// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use any target of a
-// route.
+// IsOpenToTiers reports whether calls of a key that has these tiers (Query.Tiers) may use at least
+// one target of a route.
 func IsOpenToTiers(r *Route, tiers uint8) bool {
 	for i := range r.targets {
 		if r.targets[i].IsOpenToTiers(tiers) {
@@ -119,7 +119,7 @@ func HasExternal(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.isExternal })
 }
 
-// readLoad sets l to the target's load as seen by the query.
+// readLoad sets l to the target's load from the perspective of the query.
 func (t *Target) readLoad(l *upstreams.Load, q *search) {
 	t.Upstream.ReadLoad(l, q.Pool, q.moment)
 	t.model.AdjustLoad(l, q.Now)
@@ -132,8 +132,9 @@ func (t *Target) readLoad(l *upstreams.Load, q *search) {
 	}
 }
 
-// statePreference are the states in which targets take calls, in order of preference. A state is used only
-// if no target is in an earlier state. A busy target is full for every call.
+// statePreference lists the states in which targets accept calls, in order of preference. Targets
+// in a state are used only if no target is in an earlier state. A busy target counts as full for
+// every call.
 var statePreference = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
@@ -153,16 +154,16 @@ type Route struct {
 	hasLengthLimits bool
 	policy          policy
 	startCounter    *atomic.Uint32
-	claims          *Claims // claims of all routes in the table
+	claims          *Claims // the claims of all routes in the table
 	scheduler       *turns.Scheduler
-	// prefixIndex tracks the prompts sent to the targets. It is nil if it cannot affect a pick: there
-	// is only one target, or the policy is round_robin.
+	// prefixIndex tracks the prompts sent to the targets. It is nil if it cannot affect a pick,
+	// because there is only one target or the policy is round_robin.
 	prefixIndex   *prefixIndex
 	siblingSpeeds *upstreams.SiblingSpeeds // speeds of the targets, by position
 }
 
-// AppendTooShort appends the upstreams that are reserved for prompts shorter than tokens
-// (config.PromptTokens).
+// AppendTooShort appends the upstreams whose maximum prompt length (config.PromptTokens) is less
+// than tokens.
 func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.hasLengthLimits {
 		return to
@@ -194,11 +195,11 @@ func tiersOrSelf(r *Route) []*Route {
 // Targets returns the targets by tier, in configuration order. Callers must not modify the slice.
 func (r *Route) Targets() []Target { return r.targets }
 
-// TurnScheduler returns the line that tracks each key's service at the model.
+// TurnScheduler returns the scheduler that tracks each key's service at the model.
 func TurnScheduler(r *Route) *turns.Scheduler { return r.scheduler }
 
-// RegisterWait registers a call that waits for a slot. Targets that keep few models in memory can then load
-// the call's model. quit removes the registration.
+// RegisterWait registers a call that is waiting for a slot. Engines that keep few models in memory
+// can then load the call's model. quit removes the registration.
 func (r *Route) RegisterWait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {

@@ -14,8 +14,8 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// plan returns upstreams that were never probed. They are pending, so a route uses them only if no
-// target is up.
+// plan returns a plan of upstreams that are never probed. They are pending, so a route uses them
+// only if no target is up.
 func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -98,8 +98,8 @@ func TestBuildUnknownUpstream(t *testing.T) {
 	}
 }
 
-// countAcquired acquires n leases one after another, each with a different random number, and counts them
-// by upstream.
+// countAcquired acquires n leases one after another, each with a different random number, and
+// counts them by upstream.
 func countAcquired(t testing.TB, r *Route, n int, q Query) map[string]int {
 	t.Helper()
 	got := map[string]int{}
@@ -259,7 +259,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.RecordFirstToken(time.Second) // the prefill is complete, and the response continues
+		l.RecordFirstToken(time.Second) // the prefill is complete, and the response is still streaming
 		home[id] = l.Upstream().Name()
 		got[home[id]]++
 	}
@@ -268,7 +268,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 			t.Errorf("80 calls with one system prompt went to %v", got)
 		}
 	}
-	for id, name := range home { // each conversation stays at the engine that has all of its prompt
+	for id, name := range home { // each conversation stays at the engine that has its whole prompt cached
 		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
 		l, _, err := r.Acquire(&q)
 		if err != nil {
@@ -282,8 +282,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 }
 
 // TestLeastLoadedSpreadsWithoutLoad checks that conversations that arrive one after another are
-// spread from their first turn on, and then stay. The load does not show which engine has more
-// conversations than the others, and most of each prompt is a common prefix.
+// spread over the engines from their first turn on, and then stay at their engine. The load does
+// not show which engine has more conversations, and most of each prompt is a common prefix.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedLeavesAFailingHome checks that an engine's cache does not count while the engine
-// refuses calls.
+// TestLeastLoadedLeavesAFailingHome checks that an engine's cache does not attract calls while the
+// engine is refusing calls.
 func TestLeastLoadedLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
@@ -389,8 +389,8 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.PoolsCapacity(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
-	// The four slots of the shared pool count only once, whichever kinds of calls use them. A call
-	// in one of these slots also counts once.
+	// The four slots of the shared pool count only once, although calls of every kind can use them.
+	// A call in one of these slots also counts once.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +404,7 @@ func TestCapacity(t *testing.T) {
 }
 
 // TestLoadedFirst checks engines that keep few models loaded. Under every policy, a call goes to an
-// engine that has the model loaded and has a free slot. If no engine gives the model a turn, the
+// engine that has loaded the model and has a free slot. If it is the model's turn at no engine, the
 // engines count as full rather than as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
@@ -440,7 +440,7 @@ func TestLoadedFirst(t *testing.T) {
 	}
 }
 
-// idleUpstreams returns the upstreams of a model that have no call.
+// idleUpstreams returns the upstreams of a model that have no running call.
 func idleUpstreams(tab *Table, id string) (ids []upstreams.ID) {
 	r, _ := tab.Lookup([]byte(id))
 	var l upstreams.Load

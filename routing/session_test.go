@@ -12,8 +12,8 @@ import (
 )
 
 // TestHintNeverOverridesLoad checks that the session and the cache key are only hints. Regardless
-// of the hints, the call goes to an engine that has a free slot and would respond at most a tenth
-// later than the best engine. This applies both to known and to unknown speeds.
+// of these hints, the call goes to an engine that has a free slot and would respond at most a tenth
+// later than the best engine. The test covers both known and unknown speeds.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {
@@ -51,8 +51,8 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 }
 
 // TestCacheKeyHome checks that conversations with the same cache key start at the same engine. If
-// all conversations have the same key and the same prefix, the key does not distinguish them, so
-// they are spread over all engines.
+// all conversations have the same cache key and the same prefix, the cache key does not distinguish
+// them, so they are spread over all engines.
 func TestCacheKeyHome(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)

@@ -4,37 +4,36 @@ import (
 	"penstock/upstreams"
 )
 
-// A call goes to the target at which the first tokens of its response would arrive soonest. Before
-// these tokens, the engine reads the queued prompts and the uncached tokens of the call's prompt,
-// and the call waits until the engine runs it.
+// A call goes to the target that would send the first tokens of the response soonest. Before the
+// engine generates them, it reads the queued prompts and the uncached tokens of the call's prompt,
+// and the call may have to wait until a running call ends.
 
 const (
-	// estimatedTokens is how many response tokens the estimate includes. It is large enough that the
-	// decoding speed matters in addition to the time to first token. The number is small compared
-	// with a response, because clients read the response while it streams.
+	// estimatedTokens is how many response tokens the estimate includes. It is large enough for the
+	// decoding speed to matter in addition to the time to first token. It is small compared with
+	// the length of a response, because clients read the response while it streams.
 	estimatedTokens = 10
-	// uncachedWeight is the weight of tokens that this engine would have to read although another
+	// uncachedWeight is the weight of tokens that an engine would have to read even though another
 	// engine has cached them. Such tokens count more than others, because reading them again evicts
 	// other prompts from this engine's cache and delays the queued calls. With a weight of 1, calls
-	// leave an engine with a warm cache too easily. In a test with 64 agents and 8 engines, the
-	// 90th percentile of the time was 4.45 s with a weight of 1.5, and 2.5 s with a weight of 2.
+	// move away from a warm cache too easily. In a test with 64 agents and 8 engines, the 90th
+	// percentile of the time was 4.45 s with a weight of 1.5, and 2.5 s with a weight of 2.
 	uncachedWeight = 2
-	// homeTolerance is the factor by which the home of a new conversation may respond later than the best
-	// target. The estimates are not more precise than this.
+	// homeTolerance is the maximum ratio between the estimated time of a new conversation's home
+	// and that of the best target. The estimates are no more precise than this.
 	homeTolerance = 1.1
-	// minPromptWeight is the minimum weight of a prompt while speeds are unknown. Calls with short
-	// prompts are then compared by the batches that they would join.
+	// minPromptWeight is added to the prompt tokens while speeds are unknown. For calls with short
+	// prompts, the number of running calls at each engine then decides.
 	minPromptWeight = 128
 )
 
-// promptNeed is the number of prompt tokens that engines would have to read.
+// promptNeed describes how many tokens of a prompt an engine may have to read.
 type promptNeed struct {
 	totalTokens    float64
-	tokensPerBlock float64 // tokens per block
+	tokensPerBlock float64
 	freshTokens    float64 // tokens that no engine has cached
 }
 
-// promptNeed computes the need of the query's prompt.
 func (q *search) promptNeed() promptNeed {
 	tokens := float64(q.Tokens)
 	if q.cached.n == 0 {
@@ -58,7 +57,7 @@ func (n *promptNeed) costAt(k *cacheMatch, t *Target) (uncached, charged float64
 	return max(0, n.totalTokens-n.tokensPerBlock*float64(held)), n.freshTokens + uncachedWeight*n.tokensPerBlock*missing
 }
 
-// leasePrompt returns the Prompt with which to acquire a lease at the target.
+// leasePrompt returns the Prompt to acquire a lease on the target with.
 func (q *search) leasePrompt(t *Target) upstreams.Prompt {
 	n := q.promptNeed()
 	uncached, _ := n.costAt(&q.cached, t)
@@ -70,27 +69,27 @@ func (q *search) leasePrompt(t *Target) upstreams.Prompt {
 	return p
 }
 
-// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported for a lease. These
-// counts correct the directory's estimate of the cache size.
+// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported for a
+// lease. These counts correct the estimated size of the engine's cache.
 func (t *Target) RecordPromptTokens(l *upstreams.Lease, tokens, cached int) {
 	if !t.Upstream.Cache.RecordCached(cached) {
 		return
 	}
 	l.RecordPromptTokens(tokens, cached)
-	// The count is not meaningful if the engine was still reading this prompt for another call. In
+	// The count is meaningless if the engine was still reading this prompt for another call. In
 	// that case, the prompt's age is less than the unread tokens.
 	if p := l.Prompt(); t.prefixIndex != nil && p.Tokens > 0 && p.Age*blockBytes >= l.TokensAhead()*defaultBytesPerToken {
-		share := float64(tokens) / float64(p.Tokens) // q.Tokens was only an estimate
+		share := float64(tokens) / float64(p.Tokens) // p.Tokens was only an estimate
 		t.prefixIndex.adjustCacheSize(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
-// estimateSeconds estimates the seconds until a call's first tokens arrive. charged is how many prompt
-// tokens the engine has to read for the call. This time includes reading the queued prompts and the
-// call's prompt, and decoding the first tokens while the engine serves the other calls. If there
-// are more calls than l.Places, some of them wait for running calls to end. A recent failure weighs
-// as much as one call. The weight of an upstream is the factor by which its engine is faster than
-// measured.
+// estimateSeconds estimates how many seconds it takes until a call's first tokens arrive. charged
+// is how many prompt tokens the engine has to read for the call. The estimate includes reading the
+// queued prompts and the call's prompt, and decoding the first tokens while the engine serves the
+// other calls. If there are more calls than l.Places, some of them wait for running calls to end. A
+// recent failure counts as one call. The weight of an upstream is the factor by which its engine is
+// assumed to be faster than measured.
 func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
@@ -102,21 +101,22 @@ func estimateSeconds(l *upstreams.Load, v *upstreams.Speed, charged float64) flo
 	return (wait + v.Start + unread*v.Prefill + estimatedTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// loadProduct is the score that replaces estimateSeconds while speeds are unknown. It multiplies the tokens to
-// read by the fill level of the engine, so that neither long prompts nor large batches accumulate
-// at one engine (LMetric, arXiv 2603.15202). The weight scales both factors.
+// loadProduct returns the score that is used instead of estimateSeconds while speeds are unknown.
+// It multiplies the tokens to read by the fill level of the engine, so that neither long prompts
+// nor large batches accumulate at one engine (LMetric, arXiv 2603.15202). The upstream's weight
+// scales both factors.
 func loadProduct(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + minPromptWeight) * calls * l.Share
 }
 
-// distrustPenalty is the penalty at which an engine's cache no longer counts: two failures, or the slow start
-// after an outage.
+// distrustPenalty is the penalty at which an engine's cache no longer counts. Two failures, or the
+// slow start after an outage, reach it.
 const distrustPenalty = 2
 
-// pickSoonest picks the target that has the shortest estimated time, if speeds are known. Otherwise it
-// picks the target that has the smallest product. A new conversation goes to its home if the home is
-// nearly as good.
+// pickSoonest picks the target with the shortest estimated time or, while speeds are unknown, with
+// the smallest loadProduct. A new conversation goes to its home if the home's score is nearly as
+// good.
 func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
 	var all scores
 	all.useTime = c.r.siblingSpeeds.Refresh(c.q.moment)
@@ -135,8 +135,7 @@ func (c *targetScan) pickSoonest() (best *Target, eligible bool) {
 	return best, all.anyFound
 }
 
-// score visits the targets with free slots. It scores them by time if speeds are known, and by
-// product otherwise.
+// score scores the targets that have free slots.
 func (c *targetScan) score(all *scores) {
 	var speed upstreams.Speed
 	need := c.q.promptNeed()
@@ -161,7 +160,7 @@ func (c *targetScan) score(all *scores) {
 	}
 }
 
-// scores holds the scores of up to maxEqualTargets targets.
+// scores contains the scores of up to maxEqualTargets targets.
 type scores struct {
 	best     lowestScores
 	useTime  bool // the scores are times rather than products
@@ -171,8 +170,8 @@ type scores struct {
 }
 
 type targetScore struct {
-	pos          uint16 // position of the target
-	cachedTokens int32  // prompt tokens that the engine has cached
+	pos          uint16
+	cachedTokens int32 // prompt tokens that the engine has cached
 	score        float64
 }
 
@@ -184,11 +183,11 @@ func (s *scores) add(at int, held, score float64) {
 	}
 }
 
-// homeKey returns the number that determines the home of the call's conversation: the session or,
-// if that is unknown, the client's cache key or the first block that few conversations share. The
-// cache key is not used if conversations with that key are known to share a prefix, because they
-// would then all go to one engine. If an engine has the conversation cached, or nothing
-// distinguishes it from others, homeKey returns 0.
+// homeKey returns the number that determines the home of the call's conversation. It is the first
+// of these that is known: the session, the client's cache key, or the first block that few
+// conversations share. The cache key is ignored if the prompt has a shared prefix, because all
+// conversations with that prefix and key would then go to one engine. If an engine has cached more
+// than the shared prefix, or nothing distinguishes the conversation from others, homeKey returns 0.
 func (q *search) homeKey() uint64 {
 	own := q.cached.sharedBlocks()
 	switch {
@@ -204,10 +203,10 @@ func (q *search) homeKey() uint64 {
 	return 0
 }
 
-// pickHome chooses among the targets with a score of at most latest. It returns the target to which
-// other edges sent the conversation, if there is one. Otherwise, it returns the target that ranks
-// first for the key (rendezvous hashing). All edges that use the same engines compute the same
-// ranks, so they agree without communication.
+// pickHome chooses among the targets with a score of at most latest. If other edges have sent the
+// conversation to one of these targets, pickHome returns that target. Otherwise, it returns the
+// target that ranks first for the key (rendezvous hashing). All edges that use the same engines
+// compute the same ranks, so they agree without communication.
 func (c *targetScan) pickHome(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.targets[:all.n] {

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTimeOf checks each term of the estimated time until an upstream sends the first tokens.
+// TestTimeOf checks each term of estimateSeconds.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return estimatedTokens * (0.02 + 0.001*calls) }
@@ -38,7 +38,7 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// TestProductOf checks each term of the score that is used while speeds are unknown.
+// TestProductOf checks each term of loadProduct.
 func TestProductOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		load    upstreams.Load
@@ -72,8 +72,8 @@ func pickedIndex(t *testing.T, r *Route, q Query) int {
 }
 
 // TestSoonestCountsWhatIsUncached checks that a prompt goes to the target that has to read the
-// fewest of its tokens, unless too much is queued there. This applies both to known and to unknown
-// speeds.
+// fewest of the prompt's tokens, unless too many tokens are queued there. The test covers both
+// known and unknown speeds.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
@@ -109,8 +109,8 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// TestAcquireBooksUncachedTokens checks that a lease records how many tokens its engine has to
-// read.
+// TestAcquireBooksUncachedTokens checks that a lease records how many prompt tokens its engine has
+// to read.
 func TestAcquireBooksUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
@@ -120,7 +120,7 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 		case 1:
 			q.Prefix, q.Text = prompt, 16*blockBytes // 8 of 16 blocks are known
 		case 2:
-			q.Prefix, q.Text, q.Tokens = prompt, 10*blockBytes+blockBytes/2, 210 // now 10 blocks are known
+			q.Prefix, q.Text, q.Tokens = prompt, 10*blockBytes+blockBytes/2, 210 // all 10 blocks are known
 			want = 10
 		}
 		l, _, err := r.Acquire(&q)
@@ -145,7 +145,7 @@ func TestSessionHome(t *testing.T) {
 		q := Query{Session: session, Prefix: randomBlocks(6), Tokens: 700, Rand: id}
 		home := pickedIndex(t, edges[0], q)
 		homes[home]++
-		q.Prefix, q.Rand = randomBlocks(9), id+1000 // simulates a restart and a different history
+		q.Prefix, q.Rand = randomBlocks(9), id+1000 // no engine has this history cached
 		if got := pickedIndex(t, edges[1], q); got != home {
 			t.Fatalf("session %d is at home at %d and at %d", id, home, got)
 		}
@@ -164,7 +164,7 @@ func TestSessionHome(t *testing.T) {
 	if slices.Min(homes[:]) < 3 {
 		t.Errorf("homes of 40 sessions: %v", homes)
 	}
-	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session, the prompt determines the home
+	q := Query{Prefix: randomBlocks(6), Tokens: 700} // if there is no session, the prompt determines the home
 	if a, b := pickedIndex(t, edges[0], q), pickedIndex(t, edges[1], q); a != b {
 		t.Errorf("at home at %d and at %d", a, b)
 	}

@@ -10,10 +10,10 @@ import (
 // recentStallWindow is how long a stall counts as recent.
 const recentStallWindow = 30 * time.Second
 
-// DecideStall decides what to do about a stalled upstream, considering all routes. A route's last target
-// stays in service. If more than half of a route's targets would stall within recentStallWindow, a
-// generation probe decides. In that case, a fault in the edge or a burst of long prompts is more
-// likely than a fault in each engine.
+// DecideStall decides what to do about a stalled upstream, considering all routes. A route's last
+// target stays in service. If more than half of a route's targets would be stalled within
+// recentStallWindow, a generation probe decides. In that case, a fault in the edge or a burst of
+// long prompts is more likely than a fault in each engine.
 func (t *Table) DecideStall(u *upstreams.Upstream, now time.Time) upstreams.StallDecision {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
@@ -24,7 +24,7 @@ func (t *Table) DecideStall(u *upstreams.Upstream, now time.Time) upstreams.Stal
 	return decision
 }
 
-// decideRouteStall decides for one route. all, others and lately are the results of stalls.
+// decideRouteStall decides for one route. all, others and lately are the results of countStalls.
 func decideRouteStall(all, others, lately int) upstreams.StallDecision {
 	switch {
 	case others == 0:
@@ -35,8 +35,9 @@ func decideRouteStall(all, others, lately int) upstreams.StallDecision {
 	return upstreams.StallOut
 }
 
-// countStalls counts the route's upstreams: all of them, those except u that take calls, and those that
-// stalled recently. own reports whether the route contains u.
+// countStalls counts the route's upstreams (all), the upstreams other than u that accept calls
+// (others), and the upstreams that stalled recently (lately). own reports whether the route
+// contains u.
 func countStalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

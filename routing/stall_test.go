@@ -28,7 +28,8 @@ func TestStallOf(t *testing.T) {
 	}
 }
 
-// TestStallOfRoutes checks that a route counts if and only if it contains the upstream.
+// TestStallOfRoutes checks that DecideStall considers a route only if the route contains the
+// upstream.
 func TestStallOfRoutes(t *testing.T) {
 	r := probed(t, `{"id":"m"},{"id":"n"}`, `{"id":"m"},{"id":"n"}`, "")
 	a, b := r.targets[0].Upstream, r.targets[2].Upstream

@@ -35,8 +35,8 @@ type pattern struct {
 	route  *Route
 }
 
-// BuildTable compiles the models of f. The routes inherit the state of keep (rotating start, directory,
-// claims), which may be nil. Build returns an error only if f was not validated.
+// BuildTable compiles the models of f. The routes inherit the state of keep (rotating start, prefix
+// index, claims). keep may be nil. BuildTable returns an error only if f was not validated.
 func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{byName: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
@@ -67,7 +67,7 @@ func BuildTable(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// previousRoute returns the model's previous route. The new route keeps its state. t may be nil.
+// previousRoute returns the model's route in t, or nil. t may be nil.
 func (t *Table) previousRoute(id string) *Route {
 	if t != nil {
 		if r, ok := t.byName[id]; ok && r.ID == id {
@@ -118,7 +118,8 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 	return route, nil
 }
 
-// initSiblingSpeeds makes the route's targets learn from each other how fast they are.
+// initSiblingSpeeds sets siblingSpeeds, which estimates the speed of a target with few measurements
+// from the speeds of the other targets.
 func (r *Route) initSiblingSpeeds() {
 	models := make([]*upstreams.ServedModel, len(r.targets))
 	for i := range r.targets {

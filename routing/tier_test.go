@@ -24,7 +24,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	return m
 }
 
-// TestTiers checks which tier takes a call in each state of the targets.
+// TestTiers checks, for each state of the targets, which tier gets a call.
 func TestTiers(t *testing.T) {
 	const (
 		free = "free"
@@ -215,13 +215,13 @@ func TestTiersProperty(t *testing.T) {
 	})
 }
 
-// Results of expected for calls that go to no tier.
+// Results of expectedTier for calls that go to no tier.
 const (
 	none    = -1
 	allFull = -2
 )
 
-// expectedTier applies the documented rule that determines the tier of a call.
+// expectedTier returns the tier that a call should go to according to the documentation.
 func expectedTier(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {
@@ -251,8 +251,8 @@ func expectedTier(r *Route, q *Query) int {
 	return none
 }
 
-// mayUseExternal applies the consent rule. Prompts go to an external upstream only if the key lists the
-// upstream's tier.
+// mayUseExternal applies the consent rule: Prompts go to an external upstream only if the key lists
+// the upstream's tier.
 func mayUseExternal(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.isExternal || q.Tiers&(1<<t.Tier) != 0
 }
@@ -266,7 +266,7 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// TestConsent checks that an external upstream in any tier serves only calls of keys that list that
+// TestConsent checks that an external upstream serves only calls of keys that list the upstream's
 // tier.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
@@ -316,9 +316,9 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotDown checks that an engine that refused a call because the engine is full counts as
-// full rather than as down for that call. An engine that the call left for another reason does not
-// count.
+// TestBusyIsNotDown checks that an engine that has refused a call because the engine is full counts
+// as full, rather than as down, for that call. An engine that was excluded for another reason does
+// not count as full.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

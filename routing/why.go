@@ -1,6 +1,6 @@
 package routing
 
-// Reason is the reason why a target was picked from several.
+// Reason is the reason why a pick chose a target among more than one.
 type Reason string
 
 // The set of reasons is closed.
@@ -23,14 +23,14 @@ var reasonMeanings = map[Reason]string{
 // Meaning returns a clause that explains the reason.
 func (r Reason) Meaning() string { return reasonMeanings[r] }
 
-// maxEstimates is the maximum number of targets in a Why.
+// maxEstimates is the maximum number of estimates in a PickExplanation.
 const maxEstimates = 8
 
 // PickExplanation explains a pick to an operator.
 type PickExplanation struct {
 	Reason Reason // empty if there was no choice
 	// Estimates contains the estimates for targets with free slots, best first. If the route has at
-	// most maxEstimates targets, the picked one is included.
+	// most maxEstimates targets, the picked target is included.
 	Estimates []Estimate
 }
 

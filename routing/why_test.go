@@ -19,7 +19,7 @@ func TestWhy(t *testing.T) {
 		full    int // number of targets without free slots, counting from the first
 		session uint64
 		want    Reason
-		cached  []int // number of tokens that each target probably has cached, best first
+		cached  []int // estimated number of cached tokens at each target, best first
 	}{
 		"unknown, nobody has it": {want: ReasonHome, cached: []int{0, 0, 0}},
 		"unknown, one holds it":  {known: 40, want: ReasonUnmeasured, cached: []int{5120, 0, 0}},
@@ -79,8 +79,8 @@ func TestWhyWithoutAPick(t *testing.T) {
 	}
 }
 
-// TestWhyInTiers checks that a pick in a tier with one target is explained, even if an earlier tier
-// has just lost the slot that it had picked.
+// TestWhyInTiers checks that a pick in a tier with one target is explained, even if the call has
+// just lost the race for a slot in an earlier tier.
 func TestWhyInTiers(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, config.Deployment{Upstream: "b", Tier: 1})), "m")

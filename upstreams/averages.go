@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Averages holds moving averages over an upstream's calls. It is safe for concurrent use.
+// Averages contains moving averages over an upstream's calls. It is safe for concurrent use.
 type Averages struct {
 	ttft          average // seconds
 	bytesPerToken average
 }
 
-// BytesPerToken returns the average bytes of prompt text per token, based on the token usage that
-// responses report. It returns 0 before the first report.
+// BytesPerToken returns the average number of bytes of prompt text per token, based on the token
+// usage that responses report. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
-// initialBytesPerToken is the starting value. In most models, a token of English text has about four
-// bytes.
+// initialBytesPerToken is the starting value. In most models, a token of English text has about
+// four bytes.
 const initialBytesPerToken = 4
 
-// UpdateBytesPerToken updates BytesPerToken with a prompt's text size in bytes and the token count that the
-// engine reported for it.
+// UpdateBytesPerToken updates BytesPerToken with a prompt's text size in bytes and the token count
+// that the engine reported for it.
 func (a *Averages) UpdateBytesPerToken(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
 		a.bytesPerToken.update(min(32, max(0.25, float64(bytes)/float64(tokens))), initialBytesPerToken, 0.05)
@@ -39,8 +39,8 @@ type average struct{ bits atomic.Uint64 }
 
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// update moves the average towards v by the given weight. The first call starts the average at the
-// value start, or at v if start is 0.
+// update moves the average towards v by the given weight. Before the first update, the average is
+// set to start, or to v if start is 0.
 func (a *average) update(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
@@ -60,27 +60,28 @@ func (a *average) update(v, start, weight float64) {
 type Speed struct {
 	Start   float64 // time to first token of an empty prompt
 	Prefill float64 // prefill time per prompt token, including queued prompts
-	Token   float64 // time per output token while no other call runs
+	Token   float64 // time per output token while no other call is running
 	Beside  float64 // additional time per output token for each concurrent call
 	Answer  float64 // average time from the first token to the last
 	Unread  float64 // average number of prompt tokens per call that the engine has not read yet
 }
 
-// TokenTime returns the time per output token when the given number of calls run concurrently.
+// TokenTime returns the time per output token while the given number of calls are running
+// concurrently.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
 // speedometer measures the speed of an engine for one model. Calls report their prefill and output
-// times. To tell a slow engine from a busy one, speedometer relates each time to the engine's load.
-// The prefill of a prompt starts when the prompt is sent, or at the previous prompt's first token if
-// that comes later. The prefill ends when the prompt's first output token arrives. Prefill time is
-// fitted as a linear function of the uncached prompt tokens. The time per output token is fitted as
-// a linear function of the number of concurrent calls.
+// times. To distinguish a slow engine from a busy one, speedometer relates each time to the
+// engine's load. The prefill of a prompt starts when the prompt is sent or, if that is later, at
+// the first output token of the previous prompt. The prefill ends when the first output token of
+// the prompt arrives. Prefill time is fitted as a linear function of the uncached prompt tokens.
+// The time per output token is fitted as a linear function of the number of concurrent calls.
 type speedometer struct {
 	mu sync.Mutex
 	speedSamples
 }
 
-// speedSamples is what the calls of one engine, or of several, have shown.
+// speedSamples contains the measurements of the calls at one engine, or at all engines of a model.
 type speedSamples struct {
 	prefillFit  fitSamples // x: number of uncached tokens; y: seconds; z: 1 if longer than longPromptTokens
 	unreadFit   fitSamples // x: number of calls; y: number of unread tokens
@@ -88,36 +89,37 @@ type speedSamples struct {
 	longPrompts int        // number of sampled prompts longer than longPromptTokens
 }
 
-// fitSamples holds the sums for a linear fit. Older samples decay.
+// fitSamples contains the sums for a linear fit. The weight of a sample decays with time and with
+// each newer sample.
 type fitSamples struct {
 	n, x, y, xx, xy, z float64
 	newestAt           Moment
 }
 
 const (
-	// sampleMemory is the number of recent samples that dominate the sums.
+	// sampleMemory is the number of newest samples that dominate the sums.
 	sampleMemory = 64
-	// sampleDecayTime is the time constant of the decay by age. An idle engine may become faster, so its
-	// speed is measured again once the old samples have decayed.
+	// sampleDecayTime is the time constant of the decay with time. An idle engine may become
+	// faster, so its speed is measured again once the old samples have decayed.
 	sampleDecayTime = 5 * time.Minute
-	// minSampleWeight is the minimum total weight of samples for a known speed of an engine or a fleet.
+	// minSampleWeight is the total weight of samples that is needed before a speed counts as known.
 	minSampleWeight = 2.5
-	// minLongPrompts is the minimum number of prompts with more than longPromptTokens uncached tokens, at all
-	// engines of a model together, before the speed counts as known. Short prompts reveal only the
-	// fixed start time. If only short prompts are measured, the tokens per second of two equal
-	// engines can differ by a factor of three.
+	// minLongPrompts is the number of prompts with more than longPromptTokens uncached tokens that
+	// must be measured before the speed counts as known. All engines of a model count together.
+	// Short prompts reveal only the fixed start time. If only short prompts are measured, the
+	// estimated tokens per second of two equally fast engines can differ by a factor of three.
 	minLongPrompts   = 10
 	longPromptTokens = 500
-	// minShownLongPrompts is the minimum number of such prompts at an engine whose own speed is shown to the
-	// operator.
+	// minShownLongPrompts is the number of such prompts at a single engine that are needed to show
+	// the engine's speed to the operator.
 	minShownLongPrompts = 3
-	// zeroStartWeight is the weight, in samples, of the assumption that the start time is zero. Without
-	// this assumption, prompts of equal length would not reveal a speed.
+	// zeroStartWeight is the weight, in samples, of the assumption that the start time is zero.
+	// Without this assumption, prompts of equal length would not reveal a speed.
 	zeroStartWeight = 2
 	// minTokenTime is the lower bound for the time per token, in seconds. It prevents an infinite
-	// speed if the engine caches more than assumed.
+	// speed if the engine has cached more tokens than assumed.
 	minTokenTime = 1e-6
-	// minAnswerTokens is the minimum number of output tokens that a response needs to be measured.
+	// minAnswerTokens is the minimum number of output tokens of a response that is measured.
 	minAnswerTokens = 8
 )
 
@@ -130,14 +132,14 @@ func (s *fitSamples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// decayedTo returns the samples with the weights that they have at the given time.
+// decayedTo returns the samples with their weights at the given time.
 func (s *fitSamples) decayedTo(now Moment) fitSamples {
 	by := math.Exp(-float64(max(0, now-s.newestAt)) / float64(sampleDecayTime))
 	return fitSamples{s.n * by, s.x * by, s.y * by, s.xx * by, s.xy * by, s.z * by, s.newestAt}
 }
 
-// fitLine fits y over x. If all samples have the same x, the line is nearly horizontal. at0 and slope
-// are not negative.
+// fitLine fits a line to y over x. at0 is the value of the line at x = 0. If all samples have the
+// same x, the line is nearly horizontal. at0 and slope are not negative.
 func (s *fitSamples) fitLine() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
@@ -145,15 +147,15 @@ func (s *fitSamples) fitLine() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// fitLineFromZero fits y over x, with the prior that y = 0 at x = 0. doubt is the weight of that
-// prior, in samples. at0 is not negative.
+// fitLineFromZero fits a line to y over x, with the prior that y = 0 at x = 0. doubt is the weight
+// of this prior, in samples. at0 is the value of the line at x = 0, and is not negative.
 func (s *fitSamples) fitLineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// recordPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when the
-// call acquired its slot; it includes the call.
+// recordPrompt records a prompt's prefill time and uncached tokens. met is the engine's load when
+// the call acquired its slot, including that call.
 func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLoad, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -172,8 +174,8 @@ func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLo
 	m.unreadFit.add(met.calls, float64(met.unread), 0, at)
 }
 
-// recordAnswer records a response: its token count, the time from the first token to the last, and
-// the average number of concurrent calls.
+// recordAnswer records a response: its duration from the first token to the last, its token count,
+// and the average number of concurrent calls.
 func (m *speedometer) recordAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < minAnswerTokens || took <= 0 {
 		return
@@ -183,19 +185,20 @@ func (m *speedometer) recordAnswer(took time.Duration, tokens int, calls float64
 	m.outputFit.add(calls, took.Seconds()/float64(tokens-1), took.Seconds(), at)
 }
 
-// decayedSamples returns what the engine has shown, with the weights of the given time.
+// decayedSamples returns the engine's samples with their weights at the given time.
 func (m *speedometer) decayedSamples(now Moment) speedSamples {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return speedSamples{m.prefillFit.decayedTo(now), m.unreadFit.decayedTo(now), m.outputFit.decayedTo(now), m.longPrompts}
 }
 
-// isSufficient reports whether the samples, with at least the given number of long prompts, show a speed.
+// isSufficient reports whether there are enough samples, and at least the given number of long
+// prompts, to know a speed.
 func (e *speedSamples) isSufficient(long int) bool {
 	return e.longPrompts >= long && min(e.prefillFit.n, e.outputFit.n) >= minSampleWeight
 }
 
-// computeSpeed computes the speed that the samples show. A part of it without samples stays 0.
+// computeSpeed computes a speed from the samples. Fields for which there are no samples stay 0.
 func (e *speedSamples) computeSpeed() (v Speed) {
 	if e.prefillFit.n > 0 {
 		v.Start, v.Prefill = e.prefillFit.fitLineFromZero(zeroStartWeight)
@@ -209,8 +212,8 @@ func (e *speedSamples) computeSpeed() (v Speed) {
 	return v
 }
 
-// moveTowards moves v towards o, by one share for what prompts have shown and one for what answers have
-// shown.
+// moveTowards moves v towards o: the fields measured with prompts by the fraction prompts, and the
+// fields measured with responses by the fraction answers.
 func (v *Speed) moveTowards(o *Speed, prompts, answers float64) {
 	v.Start += (o.Start - v.Start) * prompts
 	v.Prefill += (o.Prefill - v.Prefill) * prompts
@@ -220,45 +223,50 @@ func (v *Speed) moveTowards(o *Speed, prompts, answers float64) {
 	v.Answer += (o.Answer - v.Answer) * answers
 }
 
-// SiblingSpeeds estimates the speeds of the engines of a model. An engine that has shown little is
-// assumed to be as fast as the others: their average weighs as much as one sample of its own. So the
-// first long prompt of an engine decides half of its estimate, and an engine that gets no calls is
-// tried again when its samples have decayed. Siblings is safe for concurrent use.
+// SiblingSpeeds estimates the speeds of a model's engines. An engine with few samples is assumed to
+// be as fast as the others, because the average of all engines counts as one additional sample. The
+// first long prompt at an engine therefore determines half of the engine's estimate. An engine that
+// gets no calls is tried again once its samples have decayed. SiblingSpeeds is safe for concurrent
+// use.
 type SiblingSpeeds struct {
 	models    []*ServedModel
 	speeds    []atomicSpeed
-	updatedAt atomic.Int64 // time of the last estimate (Moment); 0 before the first
+	updatedAt atomic.Int64 // time of the last estimate (Moment); 0 before the first estimate
 	isKnown   atomic.Bool
 
 	mu        sync.Mutex
-	ownSpeeds []weightedSpeed // speeds that the engines have shown themselves; used only during a renewal
+	ownSpeeds []weightedSpeed // speeds measured at each engine alone; used only by recompute
 }
 
 type atomicSpeed struct{ start, prefill, token, beside, answer, unread atomic.Uint64 }
 
-// weightedSpeed is a speed with the weights of the prompts and answers that have shown it, in samples.
+// weightedSpeed is a speed with the total weights of the prompts and responses from which it was
+// computed, in samples.
 type weightedSpeed struct {
 	Speed
 	promptWeight, answerWeight float64
 }
 
 const (
-	// siblingWeight is the weight, in samples, of the engines' average in the estimate of each.
+	// siblingWeight is the weight, in samples, of the average of all engines in the estimate for
+	// each engine.
 	siblingWeight = 1
-	// shortPromptWeight is the weight of a prompt of at most longPromptTokens tokens. It hardly shows a speed.
+	// shortPromptWeight is the weight of a prompt of at most longPromptTokens tokens. Such a prompt
+	// reveals little about the prefill speed.
 	shortPromptWeight = 0.01
-	// speedRefreshInterval is how long the estimates are used. Making them takes a few microseconds.
+	// speedRefreshInterval is how long the estimates are used before they are recomputed.
+	// Recomputing them takes a few microseconds.
 	speedRefreshInterval = 100 * time.Millisecond
 )
 
-// NewSiblingSpeeds returns the estimates for these models, which are one model at different upstreams.
+// NewSiblingSpeeds returns the speed estimates for one model at different upstreams.
 func NewSiblingSpeeds(models []*ServedModel) *SiblingSpeeds {
 	n := len(models)
 	return &SiblingSpeeds{models: models, speeds: make([]atomicSpeed, n), ownSpeeds: make([]weightedSpeed, n)}
 }
 
-// Refresh renews the estimates if they are old, and reports whether there are any. There are none
-// before all engines together have shown a speed.
+// Refresh recomputes the estimates if they are too old, and reports whether the speeds are known.
+// They are known once all engines together have enough samples.
 func (s *SiblingSpeeds) Refresh(now Moment) bool {
 	if old := s.updatedAt.Load(); (old == 0 || int64(now)-old >= int64(speedRefreshInterval)) && s.mu.TryLock() {
 		s.updatedAt.Store(int64(now))
@@ -289,7 +297,7 @@ func (s *SiblingSpeeds) recompute(now Moment) {
 	s.isKnown.Store(all.isSufficient(minLongPrompts))
 }
 
-// ReadSpeed stores the estimate for the i-th model in v. There is one if Known has returned true.
+// ReadSpeed stores the estimate for the i-th model in v. Call it only if Refresh has returned true.
 func (s *SiblingSpeeds) ReadSpeed(i int, v *Speed) { s.speeds[i].load(v) }
 
 func (s *atomicSpeed) store(v *Speed) {
@@ -310,12 +318,12 @@ func (s *atomicSpeed) load(v *Speed) {
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`
-	Answer  float64 `json:"answer_tokens_per_second"` // while no other call runs
+	Answer  float64 `json:"answer_tokens_per_second"` // while no other call is running
 	samples float64
 }
 
-// modelSpeeds returns the known speeds of an engine's models. The model with the most recent samples
-// is first.
+// modelSpeeds returns the known speeds of an engine's models. The model with the most recent
+// samples is first.
 func modelSpeeds(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

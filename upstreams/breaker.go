@@ -15,8 +15,8 @@ import (
 // BreakerState is the state of an upstream's circuit breaker.
 type BreakerState uint8
 
-// A closed breaker admits every call and an open breaker admits none. A half-open breaker admits
-// one call at a time.
+// A closed breaker admits every call, and an open breaker admits no calls. A half-open breaker
+// admits one call at a time.
 const (
 	BreakerClosed BreakerState = iota
 	BreakerOpen
@@ -27,10 +27,10 @@ const (
 func (b BreakerState) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
 // CircuitBreaker takes an engine out of service if its probes succeed but its calls fail. Routing
-// reads only the atomics.
+// reads only the atomic fields.
 type CircuitBreaker struct {
-	openUntil      atomic.Int64             // time (ticks) until which no call is admitted, or breakerClosed
-	trialRunning   atomic.Bool              // a trial is running
+	openUntil      atomic.Int64 // time, in ticks, until which no call is admitted; or breakerClosed
+	trialRunning   atomic.Bool
 	barredKeys     atomic.Pointer[[]string] // keys whose calls cannot be the trial
 	lastCallFailed atomic.Bool              // the last call failed
 
@@ -66,8 +66,9 @@ func (b *CircuitBreaker) BarsKey(key string) bool {
 	return barred != nil && slices.Contains(*barred, key)
 }
 
-// HasFailures reports whether calls have failed since the last success. While Doubted returns true,
-// callers hash each request body, because the hash is needed as evidence if the call fails.
+// HasFailures reports whether calls have failed since the last success. While HasFailures returns
+// true, callers hash each request body, because the breaker needs the hash as evidence if the call
+// fails.
 func (b *CircuitBreaker) HasFailures() bool { return b.lastCallFailed.Load() }
 
 // admitsCalls reports whether the breaker is closed, or half-open without a running trial.
@@ -87,8 +88,8 @@ func (b *CircuitBreaker) admitCall(key string, now time.Time) (trial, ok bool) {
 	return ok, ok
 }
 
-// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm the
-// failure.
+// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm
+// the failure.
 func (b *CircuitBreaker) recordOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +112,7 @@ func (b *CircuitBreaker) recordGeneration(g engine.Generation, trial bool, cause
 	b.publishState(cause, now)
 }
 
-// closeDuringTrial closes the breaker while the trial still runs.
+// closeDuringTrial closes the breaker while the trial is still running.
 func (b *CircuitBreaker) closeDuringTrial(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +121,8 @@ func (b *CircuitBreaker) closeDuringTrial(now time.Time) {
 	b.publishState("a trial goes on well", now)
 }
 
-// publishState copies the circuit's state to the atomics, and logs a change. The caller holds mu.
+// publishState copies the circuit's state to the atomic fields, and logs a change. The caller must
+// hold mu.
 func (b *CircuitBreaker) publishState(cause string, now time.Time) {
 	c := &b.circuit
 	if doubted := c.failures > 0; doubted != b.lastCallFailed.Load() {
@@ -162,13 +164,14 @@ func (b *CircuitBreaker) wakeForTrial() {
 	b.hooks.wakeWaiting()
 }
 
-// needsTrialProbe reports whether the breaker is half-open and calls of some keys cannot be the trial.
+// needsTrialProbe reports whether the breaker is half-open and calls of some keys cannot be the
+// trial.
 func (b *CircuitBreaker) needsTrialProbe() bool {
 	until, barred := b.openUntil.Load(), b.barredKeys.Load()
 	return until != breakerClosed && momentTicks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// setTrialTimer stores timer if a trial is missing, and stops timer otherwise.
+// setTrialTimer stores timer if needsTrialProbe returns true, and stops timer otherwise.
 func (b *CircuitBreaker) setTrialTimer(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,16 +182,16 @@ func (b *CircuitBreaker) setTrialTimer(timer *time.Timer) {
 	}
 }
 
-// consecutiveFailures returns the number of consecutive failures, and whether a generation probe should follow
-// soon.
+// consecutiveFailures returns the number of consecutive failures, and whether a generation probe
+// should be sent soon.
 func (b *CircuitBreaker) consecutiveFailures() (failures int, look bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.circuit.failures, b.circuit.isInDoubt()
 }
 
-// trialDelay returns how long only other clients may send the trial. After that time, the trial may
-// be a generation probe or a call of the barred client.
+// trialDelay returns how long only calls of keys that are not barred can be the trial. After that
+// time, a generation probe or, if no probe is possible, any call can be the trial.
 func (b *CircuitBreaker) trialDelay() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

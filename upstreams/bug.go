@@ -2,8 +2,8 @@
 
 package upstreams
 
-// reportBug reports a violated invariant that the program survives. In a build with `-tags testing`, bug
-// panics. In other builds, it does nothing.
+// reportBug is called when an invariant is violated. In a build with `-tags testing`, reportBug
+// panics. In other builds, it does nothing, and the program continues.
 func reportBug(string) {}
 
 const testingBuild = false

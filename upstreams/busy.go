@@ -10,42 +10,43 @@ import (
 )
 
 // Some engines do not answer health checks while they generate: whisper and image servers never do,
-// and vLLM under load may need half a minute. A probe that times out while calls run therefore
-// makes the upstream busy instead of down. A busy upstream keeps its calls and gets no new ones. If
-// no other upstream can take a call, the call finds the busy one full. The first successful probe,
-// or the first progress on a call, brings the upstream up. It goes down
+// and vLLM under load may need half a minute. If a probe times out while calls are running, the
+// upstream therefore becomes busy instead of going down. A busy upstream keeps its calls and gets
+// no new calls. If no other upstream can accept a call, the busy upstream counts as full. The first
+// successful probe, or the first progress on a call, brings the upstream up. The upstream goes down
 //
 //	when a probe is refused or reset
 //	after maxBusySilence without a response byte, an ended call or a changed counter
 //
 // A silent process may be working or stopped. The longer the silence, the more likely the process
-// has stopped. The operator is warned after minSuspectSilence or, if that is longer, after one and a
-// half times the longest recent response (Health.suspectedSince). After half of maxBusySilence, calls
-// that have sent nothing to their clients are retried on an upstream with a free slot
-// (Health.Unheard).
+// has stopped. The edge logs a warning after minSuspectSilence or, if that is longer, after one and
+// a half times the longest recent response (Health.suspectedSince). After half of maxBusySilence,
+// calls that have sent nothing to their clients are retried on an upstream with a free slot
+// (Health.ShouldRetryElsewhere).
 //
-// If the engine's counters can be read, the stall rule (stall.go) takes the upstream out sooner.
-// Accepted connections prove nothing, because the kernel also accepts them for a stopped process.
+// If the engine's counters can be read, the stall rule (stall.go) takes the upstream out of service
+// sooner. Accepted connections prove nothing, because the kernel also accepts them for a stopped
+// process.
 
 const (
-	// busyProbeTimeout is the probe timeout for a busy engine. It is long because a waiting probe
-	// occupies one entry of the engine's short accept queue, while ten short probes would occupy
-	// ten. The engine responds as soon as it is free.
+	// busyProbeTimeout is the probe timeout for a busy engine. It is long because each probe
+	// occupies an entry in the engine's short accept queue, even after the probe has timed out. The
+	// engine responds to the probe as soon as it is free.
 	busyProbeTimeout = 10 * time.Second
-	// A busy engine may be silent for minBusySilence or, if that is longer, for busyResponseFactor times its
-	// longest recent response.
+	// A busy engine may be silent for minBusySilence or, if that is longer, for busyResponseFactor
+	// times the duration of its longest recent response.
 	minBusySilence     = time.Minute
 	busyResponseFactor = 3
-	// minSuspectSilence is the minimum silence of a busy engine before the operator is warned.
+	// minSuspectSilence is the minimum silence of a busy engine before the edge logs a warning.
 	minSuspectSilence = 10 * time.Second
-	// longestResponseAge is how long the longest response counts as recent.
+	// longestResponseAge is how long after its end the longest response counts as recent.
 	longestResponseAge = 10 * time.Minute
 )
 
-// busyFacts describes the progress of a busy engine.
+// busyFacts contains the facts that decide what happens to a busy engine.
 type busyFacts struct {
 	hasProgressed         bool          // the engine has made progress since it became busy
-	countersStuck         bool          // the engine's counters can be read and have been unchanged for too long
+	countersStuck         bool          // the engine's counters can be read, but have not changed for too long
 	silentFor             time.Duration // time since the last progress
 	longestWaitedResponse time.Duration // longest recent response of the models with waiting calls
 	longestResponse       time.Duration // longest recent response of any model
@@ -72,8 +73,8 @@ func (f busyFacts) verdict() busyVerdict {
 	return busyContinues
 }
 
-// retryElsewhere reports whether calls should be retried elsewhere, because the engine has been silent for
-// half of maxBusySilence.
+// retryElsewhere reports whether calls should be retried at a different upstream, because the
+// engine has been silent for half of maxBusySilence.
 func (f busyFacts) retryElsewhere() bool {
 	return f.silentFor >= maxBusySilence(f.longestWaitedResponse)/2
 }
@@ -83,13 +84,13 @@ func (f busyFacts) isSuspect() bool {
 	return f.silentFor >= max(minSuspectSilence, f.longestResponse*3/2)
 }
 
-// maxBusySilence returns the maximum silence of a busy engine, given the duration of its longest recent
-// response.
+// maxBusySilence returns how long a busy engine may be silent, given the duration of its longest
+// recent response.
 func maxBusySilence(longest time.Duration) time.Duration {
 	return max(minBusySilence, busyResponseFactor*longest)
 }
 
-// progressCounters holds counters that change when calls make progress.
+// progressCounters contains counters that change when calls make progress.
 type progressCounters struct {
 	reads     uint64 // reads of response bytes
 	ended     uint64 // calls that the engine completed or refused
@@ -102,8 +103,8 @@ type progressTracker struct {
 	progressedAt time.Time
 }
 
-// update updates the time of the last progress. An idle engine counts as making progress. A busy
-// engine without calls does not, because the calls that it had may have been retried elsewhere.
+// update updates progressedAt. An idle engine counts as making progress. A busy engine without
+// calls does not count as idle, because its calls may have been retried elsewhere.
 func (h *progressTracker) update(u *Upstream, now time.Time) {
 	s := progressCounters{reads: u.client.answerWatch.Observe(), elsewhere: u.slots.fleet.others.Load().totalCalls()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -124,11 +125,12 @@ func hasCalls(u *Upstream) bool {
 func (v *otherEdges) totalCalls() int { return v.inFlight(PoolText, true) }
 
 // judgeBusy acts on the verdict about a busy upstream. It ends the busy state if the verdict is
-// busyUp or busyDown, calls stalls if it is busyStalled, and otherwise warns of a long silence.
+// busyUp or busyDown, and calls handleStall if the verdict is busyStalled. Otherwise it logs a
+// warning after a long silence.
 func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 	u := p.up
 	if since := u.Health.factsSnapshot().changedAt; !since.Equal(l.busySince) {
-		l.busySince, l.firstBusyCheck = since, now // this check may see progress from before the busy state
+		l.busySince, l.firstBusyCheck = since, now // this check may include earlier progress
 	}
 	f := busyFacts{
 		hasProgressed: l.progress.progressedAt.After(l.firstBusyCheck), countersStuck: u.Progress.IsProvenStalled(now),
@@ -157,9 +159,9 @@ func (p *prober) judgeBusy(l *progressChecker, now time.Time) {
 	}
 }
 
-// responseTimes tracks the response times of a model and its waiting calls.
+// responseTimes tracks a model's longest recent response and its waiting calls.
 type responseTimes struct {
-	waitingCalls atomic.Int64 // calls without a response byte for progress.Patience
+	waitingCalls atomic.Int64 // calls that have been silent for progress.WaitingAfter
 	longest      atomic.Int64 // duration of the longest recent response
 	longestAt    atomic.Int64 // when the longest response ended, in ticks
 }
@@ -171,8 +173,8 @@ func (a *responseTimes) record(took time.Duration, now Moment) {
 	}
 }
 
-// longestResponse returns the duration of the longest recent response. If awaited is true, it
-// considers only models with waiting calls.
+// longestResponse returns the duration of the longest recent response. If awaited is true, only
+// models with waiting calls count.
 func (s *ServedModels) longestResponse(awaited bool) (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +186,7 @@ func (s *ServedModels) longestResponse(awaited bool) (longest time.Duration) {
 	return longest
 }
 
-// AddWaiting adds n to the count of calls that have waited for longer than progress.Patience.
+// AddWaiting adds n to the number of calls that have been silent for progress.WaitingAfter.
 func (l *Lease) AddWaiting(n int64) {
 	l.up.Progress.AddWaiting(n)
 	if l.model != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestBusyInARoute checks, for every policy, that a busy upstream gets no calls if its route has
-// other upstreams. Without other upstreams, a call finds the busy one full or, once it is down,
+// other upstreams. If it is the only upstream, it counts as full or, once it is down, as
 // unavailable.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled

@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict checks the verdict on a probe, given whether the engine has calls and whether they
-// make progress.
+// TestVerdict checks the verdict on a probe, depending on whether the engine has calls and whether
+// these make progress.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -50,7 +50,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBusyEnd checks how the facts about a busy upstream end its busy state.
+// TestBusyEnd checks which facts about a busy upstream make it leave the busy state.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
@@ -72,8 +72,9 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard checks that the edge suspects a busy upstream after half a minute of silence. If
-// responses are usually slow, it waits longer.
+// TestBusyUnheard checks that the calls of a silent busy upstream are retried elsewhere after half
+// a minute, and that the upstream is suspected after ten seconds. If responses are usually slow,
+// both times are longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -134,7 +135,8 @@ func TestBusyUnheard(t *testing.T) {
 	})
 }
 
-// busyRig returns an upstream with running calls and an engine that stops answering pages.
+// busyRig returns an upstream with running calls, whose engine no longer answers probes and
+// scrapes.
 func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	r := newStallRig(t, o, "vllm", calls)
 	r.played.set(http.StatusOK, time.Hour)
@@ -162,7 +164,7 @@ func (r *stallRig) markWaiting(t *testing.T) {
 }
 
 // TestBusy checks that an engine that does not answer its probes during a call stays in service but
-// gets no other call. It is up as soon as it answers a probe.
+// gets no other calls. It comes up as soon as it answers a probe.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -195,9 +197,9 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state.
-// That check may see progress made before the upstream became busy. The next check can end the
-// state.
+// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state,
+// because that check may still include progress from before the state began. The next check can end
+// the state.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -271,8 +273,8 @@ func (r *stallRig) endAs(o Outcome) {
 	r.leases = nil
 }
 
-// TestBusyWorks checks that each sign of progress brings a busy upstream up and restarts its
-// silence limit.
+// TestBusyWorks checks that each sign of progress brings a busy upstream up, and restarts the time
+// for which it may be silent.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
 		"an answer is read": func(r *stallRig) { r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x")) },
@@ -300,7 +302,7 @@ func TestBusyWorks(t *testing.T) {
 }
 
 // TestBusyCounts checks that readable counters decide how long a busy upstream stays busy. While
-// the counters move, there is no limit. If they stop moving, the engine has stalled.
+// the counters change, there is no limit. If the counters no longer change, the upstream stalls.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -334,8 +336,8 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall checks that a stalled engine that stops answering pages goes down rather
-// than becoming busy.
+// TestStoppedAfterStall checks that a stalled engine that no longer answers probes goes down,
+// instead of becoming busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -353,7 +355,7 @@ func TestStoppedAfterStall(t *testing.T) {
 	})
 }
 
-// TestAnswerTimes checks that the longest response is forgotten after some time.
+// TestAnswerTimes checks that the longest response no longer counts after some time.
 func TestAnswerTimes(t *testing.T) {
 	var a responseTimes
 	now := Moment(0)

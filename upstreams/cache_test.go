@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// TestCacheIsEmptyAfterARestart checks that falling counters prove that the engine has restarted
+// TestCacheIsEmptyAfterARestart checks that decreasing counters mean that the engine has restarted
 // and that its cache is empty.
 func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()

@@ -8,59 +8,61 @@ import (
 )
 
 const (
-	// The breaker reacts to openAfterFailures consecutive failures. If the failures are independent, it
-	// opens without a generation probe.
+	// The breaker reacts to openAfterFailures consecutive failures. If the failures are
+	// independent, the breaker opens without a generation probe.
 	openAfterFailures = 5
-	// doubtAfterFailures consecutive failures trigger a generation probe after doubtProbePause.
+	// After doubtAfterFailures consecutive failures and a pause of doubtProbePause, the edge sends
+	// a generation probe.
 	doubtAfterFailures = 2
 	doubtProbePause    = 500 * time.Millisecond
-	// The breaker also reacts if the share of failed calls reaches openFailureShare and the window has
-	// at least minWindowOutcomes outcomes.
+	// The breaker also reacts if the share of failed calls reaches openFailureShare and the window
+	// has at least minWindowOutcomes outcomes.
 	openFailureShare  = 0.5
 	minWindowOutcomes = 20
 	windowSeconds     = 10
 
 	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
 	// coolDownMax. A single trial may succeed on a failing engine. The pause therefore returns to
-	// coolDown only if the breaker stays closed for the duration relapse.
+	// coolDown only if the breaker stays closed for relapseTime.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// If the breaker opens again within relapse after closing, this counts as a failed trial.
+	// If the breaker opens again within relapseTime after it has closed, this counts as a failed
+	// trial.
 	relapseTime = 15 * time.Second
 )
 
-// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the verdicts
-// of generation probes. It does no I/O and reads no clock. The caller serialises the method calls.
+// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and of generation
+// probes. It does no I/O and reads no clock. The caller serialises the method calls.
 //
 // No single client can open the breaker. Failures of the same key, of calls without a key, or of
 // the same body count once (see evidence). Five independent failures open the breaker. Any other
 // five failures trigger a generation probe. If the probe fails, the breaker opens. If the probe
 // succeeds, the failure count is reset, but recent evidence is kept. If no probe is possible, five
 // independent failures are needed. For clients without keys, failures of different bodies count as
-// independent. A 404 without a reason may be the request's fault at every engine, so it is never
-// evidence: only a probe that also gets a 404 opens the breaker.
+// independent. A 404 without a reason may be the fault of the request, so it is never evidence.
+// Such 404s open the breaker only if a generation probe also gets a 404.
 type circuit struct {
 	isOpen         bool
 	openUntil      time.Time
-	failedTrials   int       // failed trials, and openings soon after a closing
+	failedTrials   int       // failed trials, including openings within relapseTime
 	closedAt       time.Time // zero if the breaker has never closed
-	barredKeys     []string  // keys whose failures opened the breaker or kept it open; their calls cannot be the trial
+	barredKeys     []string  // keys whose failures opened the breaker or kept it open; see BarsKey
 	triedKeys      []string  // keys whose trials have failed since the breaker opened
 	failures       int       // consecutive failures
 	rowEvidence    evidence  // evidence of the consecutive failures
 	window         outcomeWindow
 	windowEvidence evidence // evidence of the failures in the window
-	responseBroken bool     // a response broke off, and no call has succeeded since
-	// cannotProbe is true if no generation probe is possible: no model of the upstream has a probe, or
-	// the engine rejects the probe. Then only calls decide.
+	responseBroken bool     // a response has broken off since the last success
+	// cannotProbe is true if no generation probe is possible, because the upstream has no model
+	// that can be probed or the engine rejects the probe. In that case, only calls decide.
 	cannotProbe bool
 }
 
-// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm the
-// failure. trial is true if the half-open breaker admitted this call.
+// recordOutcome records the outcome of a call. It reports whether a generation probe should confirm
+// the failure. trial is true if the half-open breaker admitted this call.
 func (c *circuit) recordOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.isOpen && !trial {
-		return false // the call began before the breaker opened, so its outcome is outdated
+		return false // the call began before the breaker opened, so its outcome is obsolete
 	}
 	switch {
 	case o == OutcomeOK:
@@ -84,9 +86,9 @@ func (c *circuit) recordOutcome(o Outcome, by FailureSource, trial bool, now tim
 	return false
 }
 
-// isInDoubt reports whether to send a generation probe soon, even though fewer than openAfterFailures
-// consecutive calls have failed. Routing avoids such an engine, so it may take a long time until
-// the next failure.
+// isInDoubt reports whether to send a generation probe soon, even though fewer than
+// openAfterFailures consecutive calls have failed. Routing avoids an engine whose calls fail, so it
+// may take a long time until the next failure.
 func (c *circuit) isInDoubt() bool {
 	return c.failures >= doubtAfterFailures && !c.isOpen && !c.cannotProbe
 }
@@ -122,7 +124,7 @@ func (c *circuit) recordGeneration(g engine.Generation, trial bool, now time.Tim
 		c.probeSucceeded(now)
 	case g == engine.GenerationFailed && !c.isOpen:
 		c.cannotProbe = false
-		c.trip(nil, now) // no client's failure opened the breaker, so a call of any key may be the trial
+		c.trip(nil, now) // the probe opened the breaker, so a call of any key may be the trial
 	case g == engine.GenerationFailed && trial:
 		c.reopen(now)
 	case g == engine.GenerationRejected:
@@ -136,7 +138,7 @@ func (c *circuit) recordGeneration(g engine.Generation, trial bool, now time.Tim
 // trip opens the breaker. Calls of the barred keys cannot be the trial.
 func (c *circuit) trip(barred []string, now time.Time) {
 	if c.cannotProbe {
-		barred = nil // otherwise no call could be the trial
+		barred = nil // without probes, a call must be the trial
 	}
 	if !c.isOpen && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapseTime {
 		c.failedTrials++ // the breaker closed too early
@@ -152,11 +154,11 @@ func (c *circuit) openTime() time.Duration { return min(coolDownMax, coolDown<<m
 
 // failTrial handles a failed trial and bars its key from the next trial. If no generation probe is
 // possible, the key may send another trial after unprobedHeadStart. A second failed trial of the
-// same key does not lengthen the pause, because it is not new evidence. After each pause, other
-// clients again have unprobedHeadStart to send the trial.
+// same key does not lengthen the pause, because it is not new evidence. After each pause, only
+// other clients may send the trial until unprobedHeadStart has passed again.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barredKeys, key) {
-		c.barredKeys = append(slices.Clone(c.barredKeys), key) // clone: routing reads the old slice
+		c.barredKeys = append(slices.Clone(c.barredKeys), key) // routing may still be reading the old slice
 	}
 	if c.cannotProbe && slices.Contains(c.triedKeys, key) {
 		c.openUntil = now.Add(coolDown)
@@ -178,9 +180,9 @@ func (c *circuit) close(now time.Time) {
 	c.window, c.windowEvidence = outcomeWindow{}, evidence{}
 }
 
-// probeSucceeded handles a successful generation probe while the breaker is closed. It resets the failure
-// count, so that the same failures do not trigger another probe. Recent evidence is kept, because
-// one probe does not outvote five independent failures.
+// probeSucceeded handles a successful generation probe while the breaker is closed. It resets the
+// failure count, so that the same failures do not trigger another probe. It keeps recent evidence,
+// because one successful probe does not outweigh five independent failures.
 func (c *circuit) probeSucceeded(now time.Time) {
 	c.failures, c.cannotProbe = 0, false
 	c.window = outcomeWindow{}
@@ -219,7 +221,7 @@ func (w *outcomeWindow) shareExceeded(now time.Time) bool {
 	return all >= minWindowOutcomes && float64(wrong) >= openFailureShare*float64(all)
 }
 
-// evidence holds up to openAfterFailures independent failures. The zero value is empty.
+// evidence contains up to openAfterFailures independent failures. The zero value is empty.
 type evidence struct {
 	independent [openAfterFailures]failureRecord
 	n           int
@@ -232,15 +234,15 @@ type failureRecord struct {
 	failedAt time.Time
 }
 
-// clear drops all failures. It first checks whether there are any, because the struct is large and
-// almost always empty.
+// clear removes all failures. It first checks whether there are any, because the struct is large
+// and almost always empty.
 func (e *evidence) clear() {
 	if e.n > 0 || e.bodyCount > 0 {
 		*e = evidence{}
 	}
 }
 
-// add stores a failure if it is new evidence.
+// add stores a failure if the failure is new evidence.
 func (e *evidence) add(f FailureSource, at time.Time) {
 	t := failureRecord{f, at}
 	repeats := func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }
@@ -261,9 +263,9 @@ func (e *evidence) expire(now time.Time) {
 	e.bodyCount = len(slices.DeleteFunc(e.bodies[:e.bodyCount], old))
 }
 
-// opensBreaker reports whether the evidence opens the breaker without a generation probe. If no probe is
-// possible, failures with distinct bodies are enough for clients without keys, because the edge
-// cannot tell these clients apart. A single repeated request never opens the breaker.
+// opensBreaker reports whether the evidence opens the breaker without a generation probe. If no
+// probe is possible, failures with distinct bodies are enough for clients without keys, because the
+// edge cannot tell these clients apart. A single repeated request never opens the breaker.
 func (e *evidence) opensBreaker(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||

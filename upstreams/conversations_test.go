@@ -12,13 +12,13 @@ import (
 // any edge.
 type conversations struct {
 	*fleet
-	systems [][]uint64          // the prompts' common prefixes
+	systems [][]uint64          // common prefixes of the prompts
 	stream  []routing.Placement // placements shared among the edges
 	read    []int               // how many entries of stream each edge has read
 	started []time.Time         // start times, by edge
 
-	follows, same int // follows counts later turns, same those that stayed at their engine
-	young, stayed int // like follows and same, for edges that started less than five seconds ago
+	follows, same int // follows: number of later turns; same: later turns that stayed at their engine
+	young, stayed int // like follows and same, but only at edges that started less than five seconds ago
 }
 
 const (
@@ -61,7 +61,7 @@ func (c *conversations) sharePlacements() {
 	c.in(fleetTold, c.sharePlacements)
 }
 
-// restart restarts the edges one after another. Restarted edges have lost their state.
+// restart restarts the edges one after another. An edge loses its state when it restarts.
 func (c *conversations) restart(every time.Duration) {
 	c.in(every, func() {
 		c.start()
@@ -71,7 +71,7 @@ func (c *conversations) restart(every time.Duration) {
 	})
 }
 
-// begin starts conversations at a rate that keeps the given share of the engines occupied.
+// begin starts conversations at a rate that occupies the given share of the engines' slots.
 func (c *conversations) begin(busy float64) {
 	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
@@ -121,8 +121,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// simulate simulates conversations for a while. It returns the share of later turns that went to the
-// same engine as the previous turn. young is that share for edges that started less than five
+// simulate simulates conversations for some time. It returns the share of later turns that went to
+// the same engine as the previous turn. young is that share at edges that started less than five
 // seconds ago.
 func (c *conversations) simulate(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
@@ -138,11 +138,11 @@ func (c *conversations) simulate(t *testing.T, busy float64) (share, young float
 }
 
 // TestConversationsStay checks goal 11 of the fleet. Because the edges share load and placements,
-// each turn of a conversation goes to the engine that has the earlier turns in its cache, whichever
-// edge the turn reaches. A restarted edge also routes turns this way from the start. A conversation
-// leaves its engine only if the tokens queued there outnumber the tokens of the earlier turns. If
-// there is more than one edge, an additional 1 % of the conversations may move. Edges know each
-// other's calls, but not how much of the prompts is still unread.
+// each turn of a conversation goes to the engine that has the earlier turns in its cache,
+// regardless of which edge the turn reaches. This is also true for an edge that has just restarted.
+// A conversation leaves its engine only if more tokens are queued there than the earlier turns
+// contain. If there is more than one edge, an additional 1 % of the conversations may move, because
+// an edge does not know how many prompt tokens of the other edges' calls are still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).simulate(t, 0.6)

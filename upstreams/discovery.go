@@ -19,20 +19,20 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout limits each look-up. It also limits how long a plan waits for the first result of a
-// discovery.
+// lookupTimeout is the timeout of each look-up. It is also how long a plan waits for the first
+// result of a discovery.
 const lookupTimeout = 2 * time.Second
 
 // endpoint is one engine process that a discovery has found. Until a discovery succeeds, the zero
-// endpoint serves as a placeholder, and the edge dials the host in the upstream's URL.
+// endpoint is used as a placeholder, and the edge dials the host in the upstream's URL.
 type endpoint struct {
 	key         string  // identifies the endpoint, together with the upstream's name and URL
 	label       string  // the endpoint's name, appended to the upstream's name
-	address     string  // the address to dial, with a port if it differs from the URL's port
+	address     string  // the address to dial, including the port if it differs from the port in the URL
 	origin      string  // where the endpoint was found, for the operator
 	weight      float64 // factor for the upstream's weight; 0 means 1
 	engine      string  // profile used if the configuration names none; empty if unknown
-	concurrency int     // replaces the configured concurrency unless 0
+	concurrency int     // replaces the configured concurrency, unless 0
 }
 
 func (e *endpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
@@ -50,9 +50,9 @@ func (e *endpoint) newSettings(spec *config.Upstream, p *Plan) *settings {
 	return st
 }
 
-// discovery tracks the endpoints of one base URL, SRV name or set of pods. No request waits for a
-// discovery. A discovery runs in the background, keeps the last successful result, and requests a
-// new plan when the result changes.
+// discovery tracks the endpoints of one base URL, SRV name or set of pods. It runs in the
+// background, keeps the last successful result, and requests a new plan when the result changes. No
+// client request waits for a discovery.
 type discovery struct {
 	name     string              // the query, for the operator
 	resolver dns.Name            // nil if pods are watched
@@ -61,9 +61,9 @@ type discovery struct {
 	mu            sync.Mutex
 	interval      time.Duration
 	endpoints     []endpoint      // in a stable order
-	readyKeys     map[string]bool // keys of current; true if the endpoint reports that it is ready
+	readyKeys     map[string]bool // by endpoint key; true if the pod is ready
 	hasSucceeded  bool            // at least one look-up has succeeded
-	failingSince  time.Time       // when look-ups began to fail; zero if the last one succeeded
+	failingSince  time.Time       // when look-ups began to fail; zero if the last look-up succeeded
 	lastSuccess   time.Time       // when a look-up last succeeded; zero if never
 	failureText   string          // why look-ups fail
 	failedLookups uint64          // failed look-ups
@@ -95,7 +95,7 @@ func urlPort(base string) string {
 	return cmp.Or(u.Port(), http1.DefaultPort(u.Scheme))
 }
 
-// newDiscovery returns the discovery of an upstream, or nil if it needs none.
+// newDiscovery returns the discovery of an upstream, or nil if the upstream needs no discovery.
 func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	d := &discovery{interval: spec.Resolve.Every.D()}
 	if spec.Kubernetes.IsSet() {
@@ -112,14 +112,14 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// awaitDiscoveries waits for the first result of every discovery that the specs need. New discoveries run in
-// parallel.
+// awaitDiscoveries waits for the first result of every discovery that the specs need. New
+// discoveries run in parallel.
 func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range specs {
 		base, err := http1.NormalizeURL(specs[i].URL)
-		if err != nil { // add reports the error
+		if err != nil { // addSpec reports the error
 			continue
 		}
 		key := discoveryKey(&specs[i], base)
@@ -140,9 +140,9 @@ func (p *Plan) awaitDiscoveries(specs []config.Upstream) {
 	}
 }
 
-// endpoints returns the endpoints of an upstream: the configured one, or those that its discovery
-// has found. If the discovery has found none yet, endpoints returns one endpoint without an
-// address.
+// endpoints returns the endpoints of an upstream: the configured endpoint, or the endpoints that
+// the upstream's discovery has found. If the discovery has found no endpoints yet, endpoints
+// returns one endpoint without an address.
 func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
@@ -157,8 +157,8 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *disco
 	return slices.Clone(d.endpoints), d
 }
 
-// refresh queries once and reports whether the result has changed. A failure, or an empty result
-// from a name server, changes nothing.
+// refresh looks up the endpoints once and reports whether they have changed. If the look-up fails,
+// or a name server returns an empty result, the previous endpoints stay.
 func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func (d *discovery) refresh(ctx context.Context, s *Set) (changed bool) {
 	return d.storeResult(out, nil)
 }
 
-// recordFailure records a failed look-up. It reports whether the previous look-up succeeded.
+// recordFailure records a failed look-up. It reports whether the previous look-up had succeeded.
 func (d *discovery) recordFailure(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,8 +194,8 @@ func (d *discovery) recordFailure(trouble string) (first bool) {
 	return first
 }
 
-// storeResult stores a successful result, and reports whether it differs from the previous one. ready
-// contains the keys of the ready endpoints, or is nil if readiness is unknown.
+// storeResult stores a successful result, and reports whether it differs from the previous one.
+// ready contains the keys of the ready endpoints, or is nil if readiness is unknown.
 func (d *discovery) storeResult(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -209,7 +209,7 @@ func (d *discovery) storeResult(found []endpoint, ready map[string]bool) (change
 	return changed
 }
 
-// podEndpoints returns the endpoints of the pods that may take calls.
+// podEndpoints returns the endpoints of the pods that may get calls.
 func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 	pods, _ := d.pods.Endpoints()
 	ready = make(map[string]bool, len(pods))
@@ -223,7 +223,7 @@ func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 	return out, ready
 }
 
-// start runs the discovery in the background. The caller holds the set's mutex.
+// start runs the discovery in the background. The caller must hold the set's mutex.
 func (d *discovery) start(s *Set) {
 	d.registerMetrics(s)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -261,8 +261,8 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-// handlePodsChange handles an event from the cluster. A deleted pod gets no new calls, even before a
-// plan omits it. Pods whose readiness has changed are probed immediately.
+// handlePodsChange handles an event from the cluster. A deleted pod gets no new calls, even before
+// a new plan omits it. Pods whose readiness has changed are probed immediately.
 func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
@@ -291,7 +291,8 @@ func (d *discovery) handlePodsChange(ctx context.Context, s *Set) {
 	}
 }
 
-// updatePodGone stops calls to an upstream while its discovery does not list its pod.
+// updatePodGone stops new calls to an upstream while the upstream's discovery does not list its
+// pod.
 func updatePodGone(u *Upstream, st *settings) {
 	d := st.discovery
 	leaving := d != nil && d.pods != nil && d.isPodGone(st.endpoint.key)
@@ -300,8 +301,8 @@ func updatePodGone(u *Upstream, st *settings) {
 	}
 }
 
-// isPodGone reports whether the pod with this key is gone. The placeholder endpoint counts as gone if a
-// look-up succeeded and found no pods.
+// isPodGone reports whether the pod with this key is gone. The placeholder endpoint counts as gone
+// if a look-up has succeeded and found no pods.
 func (d *discovery) isPodGone(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -312,7 +313,7 @@ func (d *discovery) isPodGone(key string) bool {
 	return !here
 }
 
-// stop stops the background work. The caller holds the set's mutex.
+// stop stops the background work. The caller must hold the set's mutex.
 func (d *discovery) stop(s *Set) {
 	d.mu.Lock()
 	if d.cancel != nil {
@@ -335,7 +336,7 @@ type DiscoveryResult struct {
 	Trouble  string        `json:"trouble,omitempty"` // why no engine was found
 }
 
-// FoundEngine describes one engine that a discovery found.
+// FoundEngine describes one engine that a discovery has found.
 type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
@@ -343,8 +344,8 @@ type FoundEngine struct {
 	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0 if not set
 }
 
-// Discover looks up an upstream's engines once, as a starting edge would. It returns nil for an
-// upstream without discovery.
+// Discover looks up an upstream's engines once, like an edge does when it starts. It returns nil
+// for an upstream without discovery.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *DiscoveryResult {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
@@ -388,8 +389,8 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Disc
 type Discovery struct {
 	Source  string  `json:"source"`             // the query: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
 	Targets int     `json:"targets"`            // endpoints in the last successful result
-	Age     float64 `json:"age_seconds"`        // seconds since the last success; -1 if none
-	Stale   float64 `json:"stale_seconds"`      // seconds since failures began; 0 if there are none
+	Age     float64 `json:"age_seconds"`        // seconds since the last successful look-up; -1 if none
+	Stale   float64 `json:"stale_seconds"`      // seconds since look-ups began to fail; 0 if they succeed
 	Trouble string  `json:"trouble,omitempty"`  // why look-ups fail
 	Failed  uint64  `json:"failed_since_start"` // failed look-ups
 }
@@ -427,7 +428,7 @@ func (d *discovery) status(now time.Time) Discovery {
 	return st
 }
 
-// registerMetrics registers the metrics of the discovery. The caller holds the set's mutex.
+// registerMetrics registers the metrics of the discovery. The caller must hold the set's mutex.
 func (d *discovery) registerMetrics(s *Set) {
 	name := d.name
 	for n := 2; s.usesMetricsName(name); n++ { // another discovery has the same source

@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams/dns"
 )
 
-// kubeTest is a set whose upstream "a" has the pods of a fake cluster.
+// kubeTest is a set whose upstream "a" discovers the pods of a fake cluster.
 type kubeTest struct {
 	t       *testing.T
 	api     *kubeapi.Server
@@ -58,7 +58,7 @@ func (k *kubeTest) named(label string) *Upstream {
 	return nil
 }
 
-// canLease reports whether a pick finds the upstream and can lease it.
+// canLease reports whether the upstream is eligible and grants a lease.
 func canLease(u *Upstream) bool {
 	now := time.Now()
 	l, leased := u.TryLease("", PoolText, 1, now)
@@ -136,7 +136,7 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 }
 
 // TestKubernetesIsAway checks that the edge dials the host in the URL until the API server has
-// answered. After that, an unreachable API server changes nothing.
+// responded. After that, the edge keeps its upstreams even if the API server is unreachable.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
@@ -241,7 +241,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover checks that discovery finds the engines immediately, or reports why it cannot.
+// TestDiscover checks that Discover returns the engines that it found, or why it found none.
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}

@@ -7,9 +7,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Test helpers. They replace probes, and commits that would start probes.
+// These test helpers replace probes, and commits that would start probes.
 
-// SetState forces a state as if probes had found it.
+// SetState sets the state as if probes had caused it.
 func (u *Upstream) SetState(s State) { u.bring(s) }
 
 // SetConcurrency changes the slot limits as a reload would.
@@ -23,7 +23,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 // SetGhosts marks n of the slots as ghosts, as if the engine's reports had revealed them.
 func (u *Upstream) SetGhosts(n int) { u.slots.setObserved(n, 0) }
 
-// Load returns the load that ReadLoad reads.
+// Load returns the load that ReadLoad stores.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	u.ReadLoad(&l, p, MomentOf(now))
 	return l

@@ -19,24 +19,24 @@ import (
 // an older version. Such an engine refuses quickly, so it looks idle, and each refusal looks like a
 // client error. If the same status and text make up most of an engine's last responses for a
 // feature, the edge suspects the engine. The edge then sends some of the refused calls to a
-// sibling. Clients do not notice this. After siblings accept three such calls with different
-// bodies, the engine loses the feature for one model. The loss lasts half a minute. The edge then
-// tries the feature again. Each time the engine refuses again, the pause doubles, up to five
-// minutes. A failed trial does not fail the client's call, because a sibling then gets the call. If
-// the sibling also refuses, the suspicion ends.
+// sibling, and the client gets the sibling's response. After siblings have accepted three such
+// calls with different bodies, the engine counts as lacking the feature for one model. After half a
+// minute, the edge tries the feature again. Each time the engine refuses again, the pause doubles,
+// up to five minutes. A failed trial does not fail the client's call, because the edge then sends
+// the call to a sibling. If the sibling also refuses, the suspicion ends.
 //
-//	ServedModel.Lacks    reports whether the engine lacks a feature
-//	Lease.Needs          declares the features of a call
-//	Lease.Refused        records a refusal, and returns a Doubt if a sibling should be asked
-//	Lease.Settles        settles the Doubt with the sibling's response
+//	ServedModel.LacksFeature    reports whether the engine lacks a feature
+//	Lease.SetFeatures           declares the features of a call
+//	Lease.RecordRefusal         records a refusal, which a sibling may have to dispute
+//	Lease.SetDisputed           makes the sibling's response resolve the disputed refusal
 //
-// A single request body cannot make an engine lose a feature, so a broken request does no harm. A
-// single key can, because there may be only one key.
+// A single request body cannot make an engine count as lacking a feature, so a broken request does
+// no harm. Requests of a single key can, because there may be only one key.
 
 // Features is a set of features that a call requires from an engine.
 type Features uint32
 
-// These features are not operations. In addition, each operation is a feature (OperationFeature).
+// Features that are not operations. In addition, each operation is a feature (OperationFeature).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
 	FeatureForcedTool                      // a tool that the model must call
@@ -89,8 +89,8 @@ func (f Features) each(visit func(Features)) {
 	}
 }
 
-// suspectFeatures returns the features that may explain a refusal: the special features, or the operation if
-// f has no special feature.
+// suspectFeatures returns the features that may explain a refusal: the special features, or the
+// operation if f has no special feature.
 func (f Features) suspectFeatures() Features {
 	if special := f & specialFeatures; special != 0 {
 		return special
@@ -100,21 +100,21 @@ func (f Features) suspectFeatures() Features {
 
 const (
 	trackedResponses  = 20               // number of recent responses that count
-	siblingCallEvery  = 10               // one in this many suspected refusals goes to a sibling
+	siblingCallEvery  = 10               // one in this many suspicious refusals is retried at a sibling
 	minAcceptedBodies = 3                // distinct request bodies that siblings must accept
-	minLackPause      = 30 * time.Second // first pause before a new trial; maxLackPause is the maximum
+	minLackPause      = 30 * time.Second // first pause before a new trial; it doubles up to maxLackPause
 	maxLackPause      = 5 * time.Minute
 	noRefusal         = 0 // the text of a response that is not a refusal
 	unknownBody       = 0
 )
 
-// suspicion is the state of one feature that an engine may lack. The caller serialises the method
-// calls.
+// suspicion is the state of one feature that an engine may be lacking. The caller serialises the
+// method calls.
 type suspicion struct {
 	refusalHashes  [trackedResponses]uint64 // text hashes of the last refusals; noRefusal for other responses
 	n              int
-	sinceSibling   int           // suspected refusals since the last call to a sibling
-	siblingAsked   bool          // a sibling got a refused call
+	sinceSibling   int           // suspicious refusals since the last call to a sibling
+	siblingAsked   bool          // a refused call was sent to a sibling
 	acceptedBodies []uint64      // hashes of the request bodies that siblings accepted
 	isTrial        bool          // the edge is trying the feature again after a pause
 	isLacking      bool          // the engine lacks the feature until the next trial
@@ -146,16 +146,16 @@ func (s *suspicion) matchingRefusals(text uint64) (n int) {
 	return n
 }
 
-// recordRefusal records a refusal and reports whether to send the call to a sibling. plain is true if the
-// cause is certain. After a sibling has accepted one refused call, every later refused call goes to
-// a sibling, because the cause is most likely the same.
+// recordRefusal records a refusal and reports whether to send the call to a sibling. plain is true
+// if the cause is certain. After a sibling has accepted one refused call, every later refused call
+// is sent to a sibling, because the cause is most likely the same.
 func (s *suspicion) recordRefusal(text uint64, plain bool) (ask bool) {
 	s.addResponse(text)
 	s.refusalCount++
 	same := s.matchingRefusals(text)
 	switch {
 	case s.isLacking:
-		return false // the call was sent before the loss, or no other engine can take it
+		return false // the call was already sent, or no other engine can accept it
 	case plain, s.isTrial:
 		return true
 	case same <= trackedResponses/2:
@@ -168,8 +168,8 @@ func (s *suspicion) recordRefusal(text uint64, plain bool) (ask bool) {
 	return true
 }
 
-// recordSiblingAccept records that a sibling accepted a call with this body. It reports whether the engine
-// now lacks the feature.
+// recordSiblingAccept records that a sibling accepted a call with this body. It reports whether the
+// engine now counts as lacking the feature.
 func (s *suspicion) recordSiblingAccept(body uint64, now Moment) (takes bool) {
 	if s.isLacking || body == unknownBody {
 		return false
@@ -195,7 +195,7 @@ func (s *suspicion) startTrial() {
 
 // lackTracker tracks the features that an engine lacks for one model.
 type lackTracker struct {
-	suspectedFeatures atomic.Uint32 // suspected features
+	suspectedFeatures atomic.Uint32
 	lackingFeatures   atomic.Uint32 // features that the engine is known to lack
 	nextRetry         atomic.Int64  // time of the earliest retry (Moment)
 
@@ -204,7 +204,7 @@ type lackTracker struct {
 	metricNames map[Features]string // metric series of the lacked features
 }
 
-// LacksFeature reports whether the engine lacks any of the features.
+// LacksFeature reports whether the engine is known to lack any of the features.
 func (m *ServedModel) LacksFeature(f Features, now Moment) bool {
 	l := &m.lacking
 	if l.lackingFeatures.Load()&uint32(f) == 0 {
@@ -230,7 +230,7 @@ func (l *lackTracker) startTrials(m *ServedModel, now Moment) {
 	l.publishState(m)
 }
 
-// publishState updates the atomics and the metric series. The caller holds mu.
+// publishState updates the atomic fields and the metric series. The caller must hold mu.
 func (l *lackTracker) publishState(m *ServedModel) {
 	var watched, out Features
 	next := Moment(1<<63 - 1)
@@ -268,8 +268,8 @@ func (l *lackTracker) publishState(m *ServedModel) {
 	})
 }
 
-// recordSuccess records a successful response to a call with these needs. If no feature is suspected, it
-// only reads an atomic.
+// recordSuccess records a successful response to a call that required these features. If none of
+// them is suspected, it only reads an atomic field.
 func (l *lackTracker) recordSuccess(m *ServedModel, needs Features) {
 	if l.suspectedFeatures.Load()&uint32(needs) == 0 {
 		return
@@ -302,22 +302,24 @@ type Refusal struct {
 	Path   bool   // the engine does not serve the path, so the cause is certain
 }
 
-// DisputedRefusal is a refusal that may be the engine's fault. A sibling's response settles it.
+// DisputedRefusal is a refusal that may be the engine's fault. The response of a sibling resolves
+// the dispute.
 type DisputedRefusal struct {
 	model    *ServedModel
 	suspects Features
 	body     uint64
 }
 
-// distinctBody marks bodies without a comparable hash, such as forms. Each of these bodies counts as
-// distinct.
+// distinctBody is the hash of bodies that cannot be compared, such as forms. Each of these bodies
+// counts as distinct.
 const distinctBody = 1 << 63
 
 // SetFeatures declares the features that the call requires.
 func (l *Lease) SetFeatures(f Features) { l.features = f }
 
-// RecordRefusal records a refusal that may be the engine's fault. It returns a Doubt if the caller should
-// send the call to a sibling, and nil otherwise.
+// RecordRefusal records a refusal that may be the engine's fault. If the caller should send the
+// call to a sibling, it returns a DisputedRefusal to pass to the sibling's lease. Otherwise, it
+// returns nil.
 func (l *Lease) RecordRefusal(r Refusal) *DisputedRefusal {
 	if l.model == nil {
 		return nil
@@ -351,7 +353,7 @@ func (l *Lease) RecordRefusal(r Refusal) *DisputedRefusal {
 	return &DisputedRefusal{l.model, blamed, r.Body}
 }
 
-// SetDisputed makes the outcome of this call settle a doubt about another engine.
+// SetDisputed makes the outcome of this call resolve a disputed refusal by another engine.
 func (l *Lease) SetDisputed(d *DisputedRefusal) { l.disputed = d }
 
 func (d *DisputedRefusal) resolve(o Outcome, now Moment) {
@@ -375,14 +377,15 @@ func (d *DisputedRefusal) resolve(o Outcome, now Moment) {
 	k.publishState(d.model)
 }
 
-// LackedFeature is a feature that an upstream lacks for one of its models, as shown to the operator.
+// LackedFeature is a feature that an upstream lacks for one of its models, as shown to the
+// operator.
 type LackedFeature struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`         // the status of the refusals
 	Flag    string  `json:"flag,omitempty"` // flag that enables the feature
 	Retry   float64 `json:"retry_seconds"`  // seconds until the next trial; 0 during a trial
-	Refused int     `json:"refused"`        // calls refused since the feature was first suspected
+	Refused int     `json:"refused"`        // number of refused calls since the feature was first suspected
 }
 
 // Remedy returns advice for the operator.
@@ -395,30 +398,30 @@ func remedyFor(flag string) string {
 	return "compare how it was started with the others of the model"
 }
 
-// RefusedFeature is a feature for which an upstream refuses most calls. Either the clients or the engine
-// may be at fault.
+// RefusedFeature is a feature for which an upstream refuses most calls. Either the clients or the
+// engine may be at fault.
 type RefusedFeature struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`
 	Flag    string  `json:"flag,omitempty"` // the flag that enables the feature
-	Refused int     `json:"refused"`        // refusals with the same text among the recent responses
-	Answers int     `json:"answers"`        // recent responses, at most 20
+	Refused int     `json:"refused"`        // number of refusals with the same text among the recent responses
+	Answers int     `json:"answers"`        // number of recent responses, at most 20
 	Age     float64 `json:"age_seconds"`    // seconds since the newest refusal
 }
 
 // Remedy returns advice for the operator, in case the engine is at fault.
 func (r *RefusedFeature) Remedy() string { return remedyFor(r.Flag) }
 
-// A refused feature is shown from refusal number minRefusals on. It disappears refusalRecentTime after
-// the newest refusal.
+// A refused feature is shown after minRefusals refusals, and until refusalRecentTime after the
+// newest refusal.
 const (
 	minRefusals       = 3
 	refusalRecentTime = 5 * time.Minute
 )
 
-// RefusedFeatures returns the features for which the upstream refuses most calls, by served name and
-// feature. It omits features that count as lacking or are being tried again.
+// RefusedFeatures returns the features for which the upstream refuses most calls, by served name
+// and feature. It omits features that count as lacking or are being tried again.
 func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != l.lackingFeatures.Load() }, func(m *ServedModel, f Features, s *suspicion) {
 		most := 0
@@ -439,7 +442,7 @@ func RefusedFeatures(u *Upstream, now time.Time) (all []RefusedFeature) {
 	return all
 }
 
-// eachSuspected calls visit for each suspected feature of the models for which fits returns true.
+// eachSuspected calls visit for each suspected feature of each model whose lackTracker passes fits.
 func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*ServedModel, Features, *suspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))
@@ -458,8 +461,8 @@ func (s *ServedModels) eachSuspected(fits func(*lackTracker) bool, visit func(*S
 	}
 }
 
-// LackedFeatures returns the features that the upstream lacks, by served name and feature. While a feature
-// is being tried again, it still counts as lacking.
+// LackedFeatures returns the features that the upstream lacks, by served name and feature. While a
+// feature is being tried again, it still counts as lacking.
 func LackedFeatures(u *Upstream, now time.Time) (all []LackedFeature) {
 	u.Models.eachSuspected(func(l *lackTracker) bool { return l.suspectedFeatures.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
 		if s.isKnownLacking() {

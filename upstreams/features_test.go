@@ -16,9 +16,9 @@ import (
 //   - A letter from a to f is a refusal, and each letter has a different text.
 //   - "P" is a refusal because the engine does not serve the path.
 //   - A number is a body that a sibling accepted after a refusal.
-//   - "~" lets time pass until the feature is tried again.
+//   - "~" advances the clock until the feature is tried again.
 //
-// asks is how many calls a sibling receives.
+// asks is the number of calls that are sent to a sibling.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {
@@ -72,8 +72,8 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies checks that, in any script, an engine loses a feature only after
-// three different bodies.
+// TestSuspicionNeedsThreeBodies checks that, in any script, an engine counts as lacking a feature
+// only after siblings have accepted three different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s suspicion
@@ -97,8 +97,8 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed checks that a refusal is attributed to the call's special features, or to its
-// operation if it has none.
+// TestBlamed checks that a refusal is attributed to the call's special features or, if it has none,
+// to its operation.
 func TestBlamed(t *testing.T) {
 	chat := OperationFeature(config.OpChat)
 	for needs, want := range map[Features]string{
@@ -113,8 +113,8 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLackingPause checks that an engine is tried again soon, and then less and less often while it
-// refuses.
+// TestLackingPause checks that the pause before the next trial doubles up to five minutes while the
+// engine refuses.
 func TestLackingPause(t *testing.T) {
 	s, now := suspicion{acceptedBodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
@@ -129,8 +129,8 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking checks that once siblings have accepted three bodies, an engine loses the feature for
-// one model and for half a minute. Each later refusal extends this time.
+// TestLacking checks that after siblings have accepted three bodies, an engine counts as lacking
+// the feature for one model and half a minute. Each later refusal extends this time.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
@@ -216,10 +216,10 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestRefusing checks that a feature for which an engine refuses most calls is reported from the
-// third refusal on, with the number of refusals. The report ends when the feature counts as
-// lacking, or after five minutes. Other refusals, and a few refusals among accepted calls, are not
-// reported.
+// TestRefusing checks that RefusedFeatures returns a feature, with the number of refusals, after
+// three refusals if an engine refuses most calls for that feature. It no longer returns the feature
+// once the engine counts as lacking it, or after five minutes. A few refusals among accepted calls
+// do not count.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

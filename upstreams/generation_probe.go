@@ -9,25 +9,26 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// A generation probe is a minimal request that the edge generates: one token of chat, or an
-// embedding of one word. If responses have broken off, the probe requests several tokens and
-// requires a complete response. A health probe shows whether an engine responds. A generation probe
-// shows whether the engine generates. A generation probe never reuses a client's request, because
-// the request might itself be the cause of the failure.
+// A generation probe is a minimal request that the edge creates: one token of chat, or an embedding
+// of one word. If responses have broken off, the probe requests more than one token and requires a
+// complete response. A health probe shows whether an engine responds, and a generation probe shows
+// whether the engine generates. A generation probe never repeats a client's request, because that
+// request might itself be the cause of the failure.
 //
 //	generationProber.start     starts a probe in a slot, at most once a second
 //	settings.generation        picks the model and the requests
 //	engine.GenerationSteps     builds the requests for an engine and a kind of model
 //	engine.Generate            sends them and judges the responses
 //
-// The verdict goes to the breaker (circuit.generation). Separate metrics count generation probes,
-// because they are not client calls.
+// The verdict goes to the breaker (circuit.recordGeneration). Separate metrics count generation
+// probes, because they are not client calls.
 
 const (
 	// minGenerationInterval is the minimum interval between two generation probes of an upstream.
 	minGenerationInterval = time.Second
-	// generationTimeout is the timeout of a probe, even if the failed call had a longer timeout. If
-	// the engine may first have to load the model, the timeout is generationLoadTimeout.
+	// generationTimeout is the maximum timeout of a probe, even if the failed call had a longer
+	// timeout. If the engine may first have to load the model, the maximum is
+	// generationLoadTimeout.
 	generationTimeout     = 10 * time.Second
 	generationLoadTimeout = time.Minute
 )
@@ -46,17 +47,17 @@ type generationProber struct {
 
 	mu                sync.Mutex
 	lastFailed        probeTarget   // model and kind of the last failed call
-	lastTimeout       time.Duration // timeout of that call for its first token
+	lastTimeout       time.Duration // that call's timeout for its first token
 	lost              bool          // that call got a 404 without a reason
 	isRunning         bool
-	scheduledFailures int // consecutive failures when lookLater last ran; 0 if no probe is scheduled
+	scheduledFailures int // consecutive failures when scheduleDoubtProbe last ran; 0 if no probe is scheduled
 	startedAt         time.Time
 	lastResult        *LastGeneration // immutable
 }
 
-// recordFailed records a failed call. The next probe uses its model and kind. After a 404 without a
-// reason, the probe uses the upstream's chat model if there is one, because an engine that lacks
-// only a part of its work must stay in service.
+// recordFailed records a failed call. The next probe uses that call's model and kind. After a 404
+// without a reason, the probe prefers the upstream's chat model, because an engine on which only
+// some models or paths are missing must stay in service.
 func (g *generationProber) recordFailed(by FailureSource) {
 	g.mu.Lock()
 	g.lastFailed, g.lastTimeout, g.lost = probeTarget{by.Served, by.Kind}, by.Limit, by.NotFound
@@ -71,10 +72,10 @@ type probeTarget struct {
 	served, kind string
 }
 
-// generationSteps returns the requests of a generation probe. If the kind of the last failed call can be
-// probed, the probe uses that call's model. Otherwise (images), the probe uses the upstream's chat
-// model, or another of its models. Five failed calls of one client must not take the engine out
-// without a probe.
+// generationSteps returns the requests of a generation probe. If the kind of the last failed call
+// can be probed, the probe uses that call's model. Otherwise (images), the probe uses the
+// upstream's chat model, or another of its models. Without a probe, five failed calls of one client
+// could take the engine out of service.
 func (s *settings) generationSteps(
 	last probeTarget, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
@@ -99,7 +100,7 @@ func (s *settings) generationSteps(
 // start starts a generation probe in a slot that the caller has acquired from the pool. The probe
 // releases the slot. start returns false, and the caller keeps the slot, in these cases:
 //
-//   - Another probe runs, or started less than a second ago.
+//   - Another probe is running, or started less than a second ago.
 //   - The upstream is out of service.
 //   - No model of the upstream can be probed.
 func (g *generationProber) start(pool Pool, trial bool) bool {
@@ -145,9 +146,9 @@ func (g *generationProber) run(
 	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
 ) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
-	defer func() { // ensures the release even if book panics
+	defer func() { // release the slot even if recordResult panics
 		u.set.freeSlot(u, pool)
-		if trial { // wake calls that were barred during the trial
+		if trial { // calls could not use the engine during the trial
 			u.hooks.wakeWaiting()
 		}
 	}()
@@ -175,7 +176,7 @@ func (g *generationProber) recordResult(result engine.GenerationResult, trial bo
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost && result.Verdict == engine.GenerationRejected && result.Status == 404 {
-		result.Verdict = engine.GenerationFailed // the edge's own request gets the answer of the calls
+		result.Verdict = engine.GenerationFailed // the edge's own request gets the same response as the calls
 	}
 	u.series.generated[result.Verdict].Inc()
 	if result.Verdict == engine.GenerationOK {
@@ -208,7 +209,7 @@ func (g *generationProber) lastGeneration() *LastGeneration {
 	return g.lastResult
 }
 
-// scheduleDoubtProbe schedules probeDoubt if the breaker is in doubt.
+// scheduleDoubtProbe schedules probeDoubt if the circuit is in doubt (circuit.isInDoubt).
 func (g *generationProber) scheduleDoubtProbe() {
 	failures, wanted := g.up.Breaker.consecutiveFailures()
 	if !wanted || g.up.probeControl.current() == nil {
@@ -222,8 +223,8 @@ func (g *generationProber) scheduleDoubtProbe() {
 	}
 }
 
-// probeDoubt sends a generation probe if the breaker is still in doubt and a slot is free. While
-// calls still run or fail, it waits for their outcomes.
+// probeDoubt sends a generation probe if the circuit is still in doubt and a slot is free. If calls
+// are running or have failed in the meantime, it waits for further outcomes.
 func (g *generationProber) probeDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
 	u := g.up
@@ -241,9 +242,9 @@ func (g *generationProber) probeDoubt() {
 	}
 }
 
-// trialHeadStart is how long waiting calls have to become the trial of a half-open breaker before
-// the edge sends a generation probe. If no probe is possible, other clients have unprobedHeadStart.
-// When that time is over, any call may be the trial, even a call of the barred client.
+// A waiting call can become the trial of a half-open breaker within trialHeadStart. After that
+// time, the edge sends a generation probe as the trial. If no probe is possible, only calls of keys
+// that are not barred can be the trial within unprobedHeadStart. After that time, any call can.
 const (
 	trialHeadStart    = 100 * time.Millisecond
 	unprobedHeadStart = time.Second
@@ -252,7 +253,7 @@ const (
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.rescheduleTrial() // in case the probe is not sent or is inconclusive
+	defer g.rescheduleTrial() // if the probe is not sent or is inconclusive
 	u := g.up
 	if !g.needsTrialProbe() || !u.Breaker.trialRunning.CompareAndSwap(false, true) {
 		return
@@ -266,7 +267,7 @@ func (g *generationProber) probeTrial() {
 	} else {
 		u.Breaker.trialRunning.Store(false)
 	}
-	u.hooks.wakeWaiting() // wake calls that were barred during the trial
+	u.hooks.wakeWaiting() // calls could not use the engine during the trial
 }
 
 // scheduleTrial schedules probeTrial if some keys' calls cannot be the trial.

@@ -18,7 +18,7 @@ import (
 )
 
 // TestProbeOfBrokenAnswers checks that after responses have broken off, the probe of a chat model
-// requires more than a first token. This lasts until a response completes.
+// requires more than a first token, until a response completes.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -63,8 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generationUpstream returns an upstream whose generation probes get their verdicts from verdict, which is
-// called with the number of the probe.
+// generationUpstream returns an upstream whose generation probes get their results from verdict,
+// which is called with the number of the probe.
 func generationUpstream(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = probedUpstream(t, &scriptedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -85,7 +85,7 @@ func generationUpstream(t *testing.T, verdict func(n int64) engine.Generation) (
 
 // TestGenerationProbeTellsItsPriority checks that a probe has the priority of the first class if
 // the engine orders its queue by priority. Otherwise the probe would wait behind all calls. If
-// calls have no priority, probes have none either.
+// calls are sent without a priority, so are probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
@@ -129,7 +129,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails the given number of calls, all of one client.
+// failAlone simulates the given number of failed calls of one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -177,8 +177,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// TestProbeDoubt checks that two failures are enough for a generation probe if routing then avoids
-// the engine and no other call arrives.
+// TestProbeDoubt checks that two failures trigger a generation probe if no other call arrives,
+// because routing avoids the engine.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generationUpstream(t, func(n int64) engine.Generation {
@@ -224,7 +224,7 @@ func TestProbeDoubt(t *testing.T) {
 }
 
 // TestGenerationProbeIsTheTrial checks that a failed trial bars its client from the next trial. A
-// generation probe becomes that trial, whichever clients send calls in the meantime.
+// generation probe becomes the next trial, regardless of which clients send calls in the meantime.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generationUpstream(t, func(n int64) engine.Generation {
@@ -251,7 +251,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		sleepAndSettle(time.Second) // the probe has also failed
+		sleepAndSettle(time.Second) // the generation probe has also failed
 		if u.Breaker.StateAt(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
@@ -274,8 +274,8 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeEndsWithItsUpstream checks that a running probe stops and releases its slot
-// when its upstream retires.
+// TestGenerationProbeEndsWithItsUpstream checks that a running probe is aborted and its slot
+// released when its upstream retires.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generationUpstream(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -290,8 +290,8 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeHasNoTurn checks that a probe that times out counts only against a silent
-// engine. If the engine responds to other calls, the probe was only queued.
+// TestGenerationProbeHasNoTurn checks that a probe that times out counts as failed only if the
+// engine was silent. If the engine responded to other calls, the probe was only queued.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -339,7 +339,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails the given number of calls of one client for a kind of model. Each call has a
+// failWork simulates the given number of failed calls of one client to a model. Each call has a
 // different body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
@@ -369,8 +369,8 @@ func (a *probeRequests) all() []string {
 	return slices.Clone(a.list)
 }
 
-// working returns an upstream with the given models, and a record of the requests of its generation
-// probes. The probes fail if fails is set.
+// working returns an upstream with the given models, and a record of the requests that its
+// generation probes send. The probes fail while fails is true.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *probeRequests) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
@@ -395,8 +395,8 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// TestProbeAmongKinds checks that a single client cannot open the breaker with a served name whose
-// models cannot be probed or are of more than one kind. The edge then probes another model,
+// TestProbeAmongKinds checks that a single client cannot open the breaker by calling a served name
+// whose models cannot be probed or are of more than one kind. The edge then probes another model,
 // preferably a chat model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
@@ -449,8 +449,8 @@ func TestProbeAmongKinds(t *testing.T) {
 }
 
 // TestTrialWithoutProbe checks that the failures of five clients open the breaker if no generation
-// probe is possible. None of these clients can keep the breaker open alone. After a failed trial,
-// other clients have a second to send the next one.
+// probe is possible, and that no single client can keep the breaker open. After a failed trial,
+// other clients have one second to send the next trial.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

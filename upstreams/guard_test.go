@@ -19,8 +19,8 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom checks that a panic in the callback room does not leak the slot, the upstream's
-// lock or the breaker's trial. The goroutine of the prober also survives.
+// TestPanicOfRoom checks that after a panic in Options.OnRoom, the slot, the upstream's lock and
+// the breaker's trial are released, and the prober's goroutine is still running.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})

@@ -35,18 +35,20 @@ func (s State) String() string {
 	return [...]string{"pending", "up", "down", "retiring", "stalled", "busy"}[s]
 }
 
-// acceptsCalls reports whether calls may be sent in this state, possibly as a last resort.
+// acceptsCalls reports whether an upstream in this state may get calls, possibly only as a last
+// resort.
 func (s State) acceptsCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// downAfterUnreachable consecutive calls that cannot reach the engine take it down without a probe.
+// downAfterUnreachable is how many consecutive calls must fail to reach the engine before it goes
+// down without a probe.
 const downAfterUnreachable = 2
 
 // liveness is the state machine for up and down. It does no I/O. The caller serialises the method
 // calls.
 //
 // Probes decide by thresholds. Results of calls outrank probes. A call that cannot reach the engine
-// marks the upstream suspect. After that, a single failed probe or a second such call takes the
-// upstream down.
+// marks the upstream suspect. A single failed probe or a second such call then takes the upstream
+// down.
 type liveness struct {
 	fall, rise int
 
@@ -58,7 +60,7 @@ type liveness struct {
 	unreachableBy FailureSource // source of the first call counted in unreachable
 }
 
-// isServing reports whether probes or progress on calls show a live engine.
+// isServing reports whether probes or progress on calls show that the engine is alive.
 func (l *liveness) isServing() bool { return l.state == StateUp || l.state == StateBusy }
 
 func (l *liveness) recordProbe(v probeVerdict) {
@@ -87,8 +89,8 @@ func (l *liveness) recordProbe(v probeVerdict) {
 	}
 }
 
-// recordProgress records progress on calls during a probe that timed out. Progress outranks that probe and
-// earlier failed probes.
+// recordProgress records progress on calls during a probe that timed out. Progress outranks that
+// probe and earlier failed probes.
 func (l *liveness) recordProgress() {
 	if l.isServing() {
 		l.setState(StateUp)
@@ -115,7 +117,7 @@ func (l *liveness) recordOutcome(o Outcome, by FailureSource) (look bool) {
 
 // recordUnreachable records a call that could not reach the engine. If the request was sent before
 // the connection failed, the request itself may be the cause. A second such call from the same
-// client therefore does not take the engine down; the probe decides.
+// client therefore does not take the engine down. In that case, the probe decides.
 func (l *liveness) recordUnreachable(by FailureSource) (look bool) {
 	if !l.isServing() && l.state != StatePending {
 		return false
@@ -135,12 +137,12 @@ func (l *liveness) recordUnreachable(by FailureSource) (look bool) {
 
 // Health uses probes and calls to track whether an upstream is up.
 type Health struct {
-	state          atomic.Uint32 // a State, never retiring
-	isSuspect      atomic.Bool   // even a successful call must report its outcome
+	state          atomic.Uint32 // a State, but never StateRetiring
+	isSuspect      atomic.Bool   // a failure is unconfirmed, so even a successful call must report its outcome
 	cameUpAt       atomic.Int64  // when the upstream last came up from down, in ticks; 0 if never
 	isSilent       atomic.Bool   // the upstream is down and will not respond to its running calls
 	quietSince     atomic.Int64  // last progress of a suspected busy upstream, in ticks; 0 if not suspected
-	retryElsewhere atomic.Bool   // the upstream has been silent for so long that calls are retried elsewhere
+	retryElsewhere atomic.Bool   // the upstream was silent for so long that its calls are retried elsewhere
 
 	Wake wake.Waker // wakes an engine that is down or asleep
 
@@ -157,24 +159,24 @@ type healthFacts struct {
 	changedAt   time.Time // when the state last changed
 	downCount   uint64    // how many times the upstream went down or stalled
 	probedAt    time.Time
-	lastCheck   *LastCheck // check and failure point to immutable values
+	lastCheck   *LastCheck // lastCheck and lastFailure point to immutable values
 	lastFailure *LastFailure
 }
 
-// LastCheck is the result of the newest probe, for the state page.
+// LastCheck is the result of the newest probe, for the status page.
 type LastCheck struct {
 	OK           bool    `json:"ok"`
-	Reason       string  `json:"reason,omitempty"` // why it failed
+	Reason       string  `json:"reason,omitempty"` // why the probe failed
 	Status       int     `json:"status,omitempty"` // HTTP status of the response
 	Milliseconds float64 `json:"milliseconds"`
 }
 
-// LastFailure is the newest failure, for the state page.
+// LastFailure is the newest failure, for the status page.
 type LastFailure struct {
 	At     time.Time `json:"at"`
 	During string    `json:"during"`           // "probe" or "call"
 	Reason string    `json:"reason"`           // a Cause
-	Detail string    `json:"detail,omitempty"` // details of a failed connect: http1.Failure.Detail
+	Detail string    `json:"detail,omitempty"` // details of a failed connection attempt: http1.Failure.Detail
 	Status int       `json:"status,omitempty"`
 }
 
@@ -186,8 +188,8 @@ func (f *LastFailure) Why() string {
 	return f.Reason + ": " + f.Detail
 }
 
-// RecordFailure records the failure of a call for the state page. detail describes a failed connect, or is
-// "". status is the HTTP status, or 0 if there was no response.
+// RecordFailure records the failure of a call for the status page. detail describes a failed
+// connection attempt, or is "". status is the HTTP status, or 0 if there was no response.
 func (h *Health) RecordFailure(cause Cause, detail string, status int, now time.Time) {
 	h.mu.Lock()
 	h.facts.lastFailure = &LastFailure{At: now, During: "call", Reason: string(cause), Detail: detail, Status: status}
@@ -196,8 +198,8 @@ func (h *Health) RecordFailure(cause Cause, detail string, status int, now time.
 
 func (h *Health) currentState() State { return State(h.state.Load()) }
 
-// recordOutcome records the outcome of a call, and reports whether to probe immediately. It takes no lock
-// for the most common outcomes.
+// recordOutcome records the outcome of a call, and reports whether to probe immediately. For the
+// most common outcomes, it acquires no lock.
 func (h *Health) recordOutcome(o Outcome, by FailureSource, now time.Time) (look bool) {
 	if o != OutcomeUnreachable && !h.isSuspect.Load() {
 		return o == OutcomeTimeout
@@ -216,22 +218,22 @@ const (
 	verdictGood        probeVerdict = iota
 	verdictBad                      // a bad response, or a failure of unknown cause
 	verdictUnreachable              // connection refused or reset
-	verdictBusy                     // timed out while a call runs
-	verdictProgress                 // timed out while response bytes arrive
+	verdictBusy                     // timed out while a call was running
+	verdictProgress                 // timed out while response bytes were arriving
 )
 
 type probeResult struct {
 	isHealthy     bool
 	hasProgressed bool // response bytes arrived since the previous probe
 	hasCalls      bool // the engine has calls
-	hostResponds  bool // the host accepted no new connection, but responds on open ones
+	hostResponds  bool // the host accepts no new connection, but responds on open connections
 	status        int
 	err           error
 	took          time.Duration
 }
 
 // verdict judges the result. An engine that does not answer a probe in time may be working. An
-// accepted connection proves nothing, because the kernel also accepts connections for a stopped
+// accepted connection proves nothing, because the kernel accepts connections even for a stopped
 // process.
 func (r *probeResult) verdict() probeVerdict {
 	var f *http1.Failure
@@ -270,7 +272,7 @@ func (h *Health) recordProbe(r probeResult) (serves bool) {
 			cause = "probe failed: " + f.Why()
 		}
 	}
-	r.hasCalls = r.hasCalls && !h.facts.isStalled // a stalled engine makes no progress on its calls
+	r.hasCalls = r.hasCalls && !h.facts.isStalled // a stalled engine is not busy with its calls
 	h.facts.liveness.recordProbe(r.verdict())
 	h.publishState(cause, now)
 	return h.facts.liveness.isServing()
@@ -293,12 +295,13 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 }
 
 // IsSilent reports whether the upstream is down because it answers neither probes nor calls, like a
-// stopped process. The calls that wait there will get no response. Silent returns false for an
-// upstream that is down because it refuses connections. That upstream may still finish its calls.
+// stopped process. The calls that are waiting there will get no response. IsSilent returns false
+// for an upstream that is down because it refuses connections. That upstream may still finish its
+// calls.
 func (h *Health) IsSilent() bool { return h.isSilent.Load() }
 
-// ShouldRetryElsewhere reports whether a busy upstream has been silent for so long that calls should be retried
-// elsewhere. Its process may have stopped.
+// ShouldRetryElsewhere reports whether a busy upstream has been silent for so long that its calls
+// should be retried elsewhere, because its process may have stopped.
 func (h *Health) ShouldRetryElsewhere() bool { return h.retryElsewhere.Load() }
 
 func (h *Health) setRetryElsewhere() {
@@ -315,7 +318,7 @@ func (h *Health) setSuspected(since time.Time) (begins bool) {
 	return h.currentState() == StateBusy && h.quietSince.Swap(momentTicks(since)) == 0
 }
 
-// suspectedSince returns the time (ticks) of the last progress of a suspected busy upstream.
+// suspectedSince returns the time of the last progress of a suspected busy upstream, in ticks.
 func (h *Health) suspectedSince() (since int64, suspected bool) {
 	since = h.quietSince.Load()
 	return since, since != 0
@@ -356,7 +359,7 @@ func (h *Health) factsSnapshot() healthFacts {
 	return h.facts
 }
 
-// publishState copies the machine's state to the atomics and logs a change. The caller holds mu.
+// publishState copies the state to the atomic fields and logs a change. The caller must hold mu.
 func (h *Health) publishState(cause string, now time.Time) {
 	h.isSuspect.Store(h.facts.liveness.isSuspect || h.facts.liveness.unreachable > 0)
 	before, state := h.currentState(), h.facts.liveness.state

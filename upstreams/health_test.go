@@ -10,13 +10,13 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// at returns a moment on the clock of the tests.
+// at returns the time d after a fixed start time.
 func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// stateMachines contains an upstream's two state machines. One decides whether the upstream is up, the
-// other whether calls may pass.
+// stateMachines contains an upstream's two state machines. liveness decides whether the upstream is
+// up, and circuit decides whether calls are admitted.
 type stateMachines struct {
 	liveness liveness
 	circuit  circuit
@@ -24,14 +24,14 @@ type stateMachines struct {
 
 // TestHealth plays scripts against the state machines. A script is a list of words:
 //
-//   - "+" is a successful probe and "-" a failed one.
+//   - "+" is a successful probe, and "-" is a failed probe.
 //   - "!" is a refused probe.
-//   - "~" is a probe that times out while calls run, and "=" is one that times out while response
-//     bytes arrive.
+//   - "~" is a probe that times out while calls are running, and "=" is a probe that times out
+//     while response bytes arrive.
 //   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad response, f refused,
-//     r rejected, g client gone, n a 404 without a reason. In upper case it is the outcome of a
+//     r rejected, g client gone, n a 404 without a reason. An upper-case letter is the outcome of a
 //     half-open trial.
-//   - A number lets that many seconds pass.
+//   - A number advances the clock by that many seconds.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -113,11 +113,11 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// playStep plays one word of a script and reports whether the word demands a generation probe. A letter
-// may be followed by @KEY and then /BODY, which name the source of the call. If they are missing,
-// each call counts as coming from a different client. "p" is a generation probe, and "P" is a
-// generation probe as the trial. The result follows the letter: + ok, - failed, 0 rejected, ~
-// refused.
+// playStep plays one word of a script and reports whether the word triggers a generation probe. A
+// letter may be followed by @KEY and then /BODY, which identify the source of the call. If they are
+// missing, each call comes from a different client. "p" is a generation probe, and "P" is a
+// generation probe that is the trial. The letter is followed by the probe's result: + ok, - failed,
+// 0 rejected, ~ refused.
 func playStep(t *testing.T, h *stateMachines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -154,12 +154,12 @@ func playStep(t *testing.T, h *stateMachines, word string, now *time.Time) (gene
 	return false
 }
 
-// played counts the words, to give each one a different client.
+// played counts the words, to assign a different client to each word.
 var played int
 
-// TestBreakerEvidence checks that five failures open the breaker directly only if they are
-// independent of each other. Otherwise generation probes decide. The field asks is the number of
-// generation probes.
+// TestBreakerEvidence checks that five failures open the breaker without a generation probe only if
+// they are independent of each other. Otherwise generation probes decide. The field asks is the
+// expected number of generation probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -242,8 +242,7 @@ func (h *stateMachines) breaker(now time.Time) string {
 	return "half-open"
 }
 
-// TestHealthAsksForAProbe checks that the outcome of a call requests a probe only if it raises a
-// doubt, and then immediately.
+// TestHealthAsksForAProbe checks which outcomes of a call request an immediate probe.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
 	h.recordProbe(verdictGood)
@@ -272,7 +271,7 @@ func TestWindowForgets(t *testing.T) {
 	}
 }
 
-// TestDownsAreCounted checks that each outage counts once, however short it is.
+// TestDownsAreCounted checks that each outage is counted once, even if it is short.
 func TestDownsAreCounted(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Guard catches panics in a set's background goroutines; see Options.Guard. The place arguments
+// Guard catches panics in a set's background goroutines (see Options.Guard). The place arguments
 // tell the operator which part of the program panicked.
 type Guard interface {
 	http1.Guard
@@ -25,7 +25,7 @@ const (
 	guardAddresses  = "addresses"  // a discovery of endpoints
 	guardWake       = "wake"       // a request that wakes an engine
 	guardStall      = "stall"      // a check for progress
-	guardRoom       = "room"       // waking calls that wait for a slot
+	guardRoom       = "room"       // waking the calls that are waiting for a slot
 )
 
 // unguarded does not catch panics.
@@ -33,18 +33,18 @@ type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
-// hooks holds the callbacks and the log that an upstream's parts share.
+// hooks contains the callbacks and the log that an upstream's parts share.
 type hooks struct {
 	log           *zap.Logger // every entry includes the upstream's name
 	guard         Guard
-	wakeWaiting   func() // wakes calls that wait for a slot; a part's lock may be held
-	modelsChanged func() // called when the engine's model list changes; a part's lock may be held
+	wakeWaiting   func() // wakes the calls that are waiting for a slot; a part's lock may be held
+	modelsChanged func() // called when the published models change; a part's lock may be held
 	// slotAccount returns the fleet's exact slot account, or nil if there is no fleet.
 	slotAccount func() SlotAccount
 }
 
-// Moment is a time on the monotonic clock, for comparisons while picking an upstream. A step of the
-// wall clock therefore cannot keep a breaker open.
+// Moment is a time on the monotonic clock, for comparisons while picking an upstream. It is
+// monotonic so that a step of the wall clock cannot keep a breaker open.
 type Moment = instant.Time
 
 // MomentOf converts a time to a Moment.

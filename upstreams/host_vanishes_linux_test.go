@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// busyEngine is an engine with running calls. Half of the calls wait for the response head, and the
-// other half for more of the body.
+// busyEngine is an engine with running calls. Half of the calls are waiting for the response head,
+// and the other half for the rest of the body.
 type busyEngine struct {
 	up    *Upstream
 	conns []*net.TCPConn // the engine's ends of the connections
@@ -88,7 +88,7 @@ func startBusyEngine(t *testing.T) *busyEngine {
 	return w
 }
 
-// call runs a call to the end of its response.
+// call sends a request and reads its whole response.
 func (w *busyEngine) call(path string) error {
 	l, ok := w.up.TryLease("", PoolText, 0, time.Now())
 	if !ok {
@@ -117,13 +117,13 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes checks that the edge notices that a host has vanished even if the host
-// acknowledged all data. Only failed connects and unanswered keep-alive probes can show this. The
-// kernel alone would notice after 35 s.
+// TestHostVanishes checks that the edge detects that a host has vanished even if the host had
+// acknowledged all data. Only failed connection attempts and unanswered keep-alive probes can show
+// this. The kernel alone would detect it after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := startBusyEngine(t)
-	time.Sleep(100 * time.Millisecond) // all data is acknowledged, so only HostWatch can notice
+	time.Sleep(100 * time.Millisecond) // by now, all data is acknowledged, so only HostWatch can detect the loss
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)
@@ -150,8 +150,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere checks that running calls continue despite failed connects if the host gives
-// another sign of life.
+// TestHostIsThere checks that running calls continue despite failed connection attempts if the host
+// shows that it is alive.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){
@@ -166,7 +166,7 @@ func TestHostIsThere(t *testing.T) {
 			select {
 			case err := <-w.lost:
 				t.Errorf("a running call was ended: %v", err)
-			case <-time.After(5 * time.Second): // enough for several keep-alive probes
+			case <-time.After(5 * time.Second): // enough for more than one keep-alive probe
 			}
 			w.end()
 			for range busyCalls {

@@ -9,29 +9,30 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// Lease is one acquired slot of an upstream, and the only access to that upstream. The holder sends
-// a request with Exchange, and calls Release exactly once. Leases are not pooled. A second Release
-// is harmless and counted. If leases were pooled, a second Release could free another call's slot.
+// Lease is one acquired slot of an upstream, and the only way to send a request to that upstream.
+// The holder sends a request with Exchange, and calls Release exactly once. A second Release is
+// harmless, but is counted. Leases are not pooled, because a second Release could then free another
+// call's slot.
 type Lease struct {
 	_              noCopy
 	isHeld         atomic.Bool
-	isTrial        atomic.Bool    // the call is the trial of a half-open breaker, still undecided
+	isTrial        atomic.Bool    // the call is the undecided trial of a half-open breaker
 	failureSource  *FailureSource // the source of the failure, if the call failed
 	pool           Pool
-	holderBucket   uint8 // see slots.holders
+	holderBucket   uint8 // see slots.holderCounts
 	up             *Upstream
-	model          *ServedModel     // nil if the lease is for no particular model
-	turn           *residency.Model // the turn that the call has entered; nil if the upstream has no turns
+	model          *ServedModel     // nil if the lease is not for a specific model
+	turn           *residency.Model // the model whose turn the call has entered; nil if there are no turns
 	prompt         Prompt
 	loadTokens     int64         // the call's uncached tokens, as counted in the upstream's load
-	unreadTokens   int64         // prompt tokens, cached or not, until the first token; then 0
-	unreadUncached int64         // like unread, but only the uncached tokens
+	unreadTokens   int64         // all prompt tokens, including cached ones, until the first token; then 0
+	unreadUncached int64         // like unreadTokens, but without cached tokens
 	prefillTime    time.Duration // prefill time; 0 if not measured
 	startLoad      startLoad
 	features       Features
-	disputed       *DisputedRefusal // settled when the call ends; may be nil
+	disputed       *DisputedRefusal // resolved when the call ends; may be nil
 	mayBeLoading   bool             // the model may still be loading
-	buffers        bool             // see Buffers
+	buffers        bool             // see MarkBuffering
 	exchange       http1.Exchange   // embedded by value to save an allocation
 }
 
@@ -39,7 +40,7 @@ type Lease struct {
 type startLoad struct {
 	startedAt Moment
 	calls     float64 // see estimatedCalls
-	unread    int64   // prompt tokens not read yet
+	unread    int64   // prompt tokens that the engine has not read yet
 }
 
 // Prompt describes a call's prompt.
@@ -47,11 +48,12 @@ type Prompt struct {
 	Tokens   int // estimate
 	Uncached int // estimate of the tokens that the engine must read
 	// Age is the age of this prompt's cached tokens: the number of blocks that the engine has
-	// cached since it read them. Only the router interprets the value. The router reads Age back
-	// with Lease.Prompt.
+	// cached since it read these tokens. Only package routing interprets the value, which it reads
+	// back with Lease.Prompt.
 	Age int
-	// Stays is true if the engine caches only prompt tokens of this conversation. Such a call
-	// benefits more from this engine than calls from other edges do.
+	// Stays is true if the engine has cached prompt tokens that belong only to this conversation.
+	// Such a call goes to this engine because of the cache, so it does not count in
+	// LocalWork.Placed.
 	Stays bool
 }
 
@@ -62,14 +64,16 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // TryLease acquires a slot of the pool if one is free and the breaker admits the key's call. If the
-// key's failures opened the breaker, the call cannot be the trial. tokens is the estimated size of
-// the call. It counts in the upstream's load while the lease is held. Compare-and-swap enforces the
-// limit and the single trial, so the in-flight count never exceeds the limit.
+// key's failures opened the breaker, the call cannot be the trial. tokens is the estimated number
+// of prompt tokens. They count in the upstream's load until the lease is released. A
+// compare-and-swap enforces the limit, so the in-flight count never exceeds it. Another
+// compare-and-swap ensures that there is only one trial.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	return acquireLease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// acquireLease does the work of TryLease for a call that must leave free percent of the slots unused.
+// acquireLease does the work of TryLease for a call that must leave free percent of the slots
+// unused.
 func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().acceptsCalls() || u.Mode() != ModeReady {
 		return nil, false
@@ -81,11 +85,11 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 	if !u.slots.tryTake(p, free) {
 		if trial {
 			u.Breaker.trialRunning.Store(false)
-			u.hooks.wakeWaiting() // wake calls that the trial barred
+			u.hooks.wakeWaiting() // calls could not use the engine during the trial
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // Retire may rely on this slot's release to remove the upstream
+	if u.State() == StateRetiring { // Set.Retire may have left the removal to the release of this slot
 		u.set.returnUnusedSlot(u, p, trial)
 		return nil, false
 	}
@@ -107,8 +111,8 @@ func acquireLease(u *Upstream, key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// enterTurn enters the turn of the lease's model. If it is another model's turn, enter gives the slot
-// back and returns false.
+// enterTurn enters the turn of the lease's model. If it is another model's turn, enterTurn releases
+// the slot and returns false.
 func (l *Lease) enterTurn(now time.Time) bool {
 	place := l.model.turn.Load()
 	if place == nil {
@@ -130,7 +134,7 @@ func (l *Lease) enterTurn(now time.Time) bool {
 	return false
 }
 
-// leaveTurn leaves the turn of the lease's model, if the upstream has turns.
+// leaveTurn leaves the turn of the lease's model, if the upstream's models take turns.
 func (l *Lease) leaveTurn(o Outcome, now time.Time) {
 	if l.turn == nil {
 		return
@@ -145,9 +149,9 @@ func (l *Lease) leaveTurn(o Outcome, now time.Time) {
 // Upstream returns the upstream of the lease.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's exchange with the upstream, before anything is sent. Any goroutine
-// may abort the exchange, and the caller must Close it. Its connection uses the upstream's current
-// settings. Call Exchange at most once, and Again to get more exchanges.
+// Exchange returns the lease's exchange, with which the caller sends a request to the upstream. Any
+// goroutine may abort the exchange, and the caller must Close it. Its connection uses the
+// upstream's current settings. Call Exchange at most once, and NewExchange to get more exchanges.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.isHeld.Load() {
 		reportBug("exchange of a lease that was released")
@@ -156,8 +160,8 @@ func (l *Lease) Exchange() *http1.Exchange {
 	return &l.exchange
 }
 
-// NewExchange returns another exchange, so that a holder can repeat a request without giving up its slot.
-// The previous exchange must be closed.
+// NewExchange returns another exchange, so that the holder can repeat a request without releasing
+// its slot. The previous exchange must be closed first.
 func (l *Lease) NewExchange() *http1.Exchange {
 	if !l.isHeld.Load() {
 		reportBug("exchange of a lease that was released")
@@ -170,9 +174,9 @@ func (l *Lease) NewExchange() *http1.Exchange {
 // longTrialTime is how long a trial must stream after its first token to succeed.
 const longTrialTime = 3 * time.Second
 
-// RecordFirstToken records the time from sending the request to receiving the first content. A trial
-// succeeds when it completes. It also succeeds when it has streamed for longTrialTime after the first
-// token, so that a long stream does not block all other calls.
+// RecordFirstToken records the time from sending the request to receiving the first content. A
+// trial succeeds when it completes. It also succeeds when it has streamed for longTrialTime after
+// the first token, so that a long stream does not block all other calls.
 func (l *Lease) RecordFirstToken(ttft time.Duration) {
 	if l.mayBeLoading {
 		l.model.lastLoaded.Store(time.Now().UnixNano())
@@ -196,23 +200,23 @@ func (l *Lease) RecordFirstToken(ttft time.Duration) {
 	}
 }
 
-// Prompt returns the prompt passed at acquisition.
+// Prompt returns the Prompt with which the lease was acquired.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// TokensAhead returns how many prompt tokens the engine still had to read when the call was sent, not
-// counting this call's prompt.
+// TokensAhead returns how many prompt tokens the engine still had to read when the call was sent,
+// not counting this call's prompt.
 func (l *Lease) TokensAhead() int { return int(l.startLoad.unread) - max(0, l.prompt.Uncached) }
 
-// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported. Call it before
-// Answered.
+// RecordPromptTokens records the prompt tokens and cached tokens that the engine reported. Call it
+// before RecordResponse.
 func (l *Lease) RecordPromptTokens(tokens, cached int) {
 	uncached := max(0, tokens-cached)
 	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.loadTokens)
 	l.loadTokens = int64(uncached)
 }
 
-// RecordResponse records a complete response: its token count, and the time from the first token to the
-// last. at is the time of the last token.
+// RecordResponse records a complete response: its token count, and how long it took from the first
+// token to the last. at is the time of the last token.
 func (l *Lease) RecordResponse(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
@@ -225,8 +229,8 @@ func (l *Lease) RecordResponse(tokens int, took time.Duration, at time.Time) {
 	l.model.speed.recordAnswer(took, tokens, min(calls, places), MomentOf(at))
 }
 
-// estimatedCalls estimates the number of calls at the engine: calls from this edge, from the fleet, and
-// the average number from other clients.
+// estimatedCalls estimates the number of calls at the engine: the calls from this edge and from the
+// fleet, and the average number of calls from other clients.
 func estimatedCalls(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.otherRequests(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.others.Load().inFlight(PoolText, true)) + usual
@@ -243,8 +247,8 @@ func (l *Lease) finishPrefill() {
 	}
 }
 
-// markLoading records that the engine may first have to load the model. Until the model is loaded, the
-// engine may be silent.
+// markLoading records that the engine may first have to load the model, and may be silent until
+// then.
 func (l *Lease) markLoading() {
 	if l.up.engine.Load().HasQuirk(config.QuirkLoadsOnDemand) && l.model.mayBeLoading() {
 		l.mayBeLoading = true
@@ -255,7 +259,8 @@ func (l *Lease) markLoading() {
 // IsLoading reports whether the engine is probably still loading the model for this call.
 func (l *Lease) IsLoading() bool { return l.mayBeLoading && l.model.mayBeLoading() }
 
-// MarkBuffering records that the engine may buffer the whole response, so silence does not mean a stall.
+// MarkBuffering records that the engine may buffer the whole response, so silence does not mean a
+// stall.
 func (l *Lease) MarkBuffering() {
 	if !l.buffers {
 		l.buffers = true
@@ -271,16 +276,16 @@ func (l *Lease) passLongTrial() {
 	}
 }
 
-// SetFailureSource sets the source of a failure. Call it before Release. If no source is set, the failure
-// counts as that of a call without a key.
+// SetFailureSource sets the source of a failure. Call it before Release. If no source is set, the
+// failure counts like that of a call without a key.
 func (l *Lease) SetFailureSource(f FailureSource) { l.failureSource = &f }
 
-// Release frees the slot, records the outcome and wakes calls that wait for a slot. Call it exactly
-// once, from any goroutine, after the exchange has ended. A second call only increments a counter,
-// and panics under `-tags testing`.
+// Release frees the slot, records the outcome and wakes the calls that are waiting for a slot. Call
+// it exactly once, from any goroutine, after the exchange has ended. A second call only increments
+// a counter, and panics under `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
-// ReleaseAt is like Release, but takes the current time from the caller.
+// ReleaseAt is like Release, but the caller passes the current time.
 func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	if !l.isHeld.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
@@ -301,7 +306,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		by = *l.failureSource
 	}
 	passedOn := false
-	defer func() { // release the slot even if book panics
+	defer func() { // release the slot even if recording the outcome panics
 		if !passedOn {
 			l.up.set.freeSlot(l.up, l.pool)
 		}
@@ -323,8 +328,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	passedOn = l.reportOutcome(o, by, l.isTrial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-// reportOutcome reports the outcome to the breaker, the passive health check and the penalty. It reports
-// whether a generation probe should confirm the failure.
+// reportOutcome reports the outcome to the breaker, the passive health check and the penalty. It
+// reports whether a generation probe should confirm the failure.
 func (l *Lease) reportOutcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
 	if o.IsFailure() || o == OutcomeRefused || o == OutcomeModelGone { // an engine that fails fast must not look idle

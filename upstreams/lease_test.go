@@ -42,7 +42,7 @@ func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	return u
 }
 
-// bring forces a state, as if probes had found it.
+// bring sets the state as if probes had caused it.
 func (u *Upstream) bring(s State) {
 	u.Health.mu.Lock()
 	defer u.Health.mu.Unlock()
@@ -50,7 +50,7 @@ func (u *Upstream) bring(s State) {
 	u.Health.publishState("test", time.Now())
 }
 
-// recognised sets the detected engine, as if a probe had found it.
+// recognised sets the engine as if a probe had detected it.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
 	u.slots.setProfile(p)
@@ -70,8 +70,8 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 }
 
 // TestLeaseAccounting acquires and releases leases at random, changes limits in between, and
-// compares the counters with a model. The number of calls in flight equals the number of leases. It
-// never exceeds the limit when a lease is acquired, and it is never negative.
+// compares the counters with a model. The number of in-flight calls equals the number of leases. It
+// is never negative, and it never exceeds the limit after a lease was acquired.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -230,8 +230,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell checks that a first token is not enough for a trial to succeed. A stream that
-// continues for some seconds after its first token is enough.
+// TestTrialEndsWell checks that a trial does not succeed with its first token, but does succeed if
+// it still streams some seconds after its first token.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -278,8 +278,8 @@ func TestTrialEndsWell(t *testing.T) {
 	})
 }
 
-// TestTrialIsGivenBackWhenFull checks that a call that finds the upstream full does not use up the
-// trial.
+// TestTrialIsGivenBackWhenFull checks that a call that finds no free slot at the upstream also
+// releases the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
@@ -323,8 +323,8 @@ func TestStatesAndLeases(t *testing.T) {
 }
 
 // TestSlotIsGivenBackWhenRetiredInBetween retires an upstream while a lease is being acquired.
-// Retire sees the slot and leaves the connections open. When the slot is released, the connections
-// are closed and the next trial is admitted.
+// Retire leaves the connections open, because a slot is in use. When that slot is released, the
+// connections are closed and the next trial is admitted.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

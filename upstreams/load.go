@@ -9,17 +9,17 @@ import (
 
 // Load is a snapshot of one pool's load at an upstream.
 type Load struct {
-	Active int     // this edge's leases plus Elsewhere, summed over all pools if they share the limit
-	Taken  int     // occupied slots: Active, or Limit if busy; with a SlotAccount, without Elsewhere
+	Active int     // this edge's leases plus Elsewhere; all pools if they share the limit
+	Taken  int     // occupied slots: Active (without Elsewhere if there is a SlotAccount), or Limit if busy
 	Others int     // requests of the engine's other clients, from its last fresh report
 	Usual  float64 // average of Others over othersAverageTime, used for routing
 	// Elsewhere is the number of calls that the fleet's other edges have reported.
 	Elsewhere int
-	Limit     int     // slots minus ghosts
-	Places    int     // calls that run concurrently: Limit, or fewer if the engine queues calls
-	Tokens    int64   // prompt tokens of this edge's leases, except those probably cached
-	Unread    int64   // prompt tokens of calls without a first token
-	Reading   float64 // estimated seconds since the engine started to read the oldest of these prompts
+	Limit     int     // number of slots, minus ghosts
+	Places    int     // concurrently running calls: Limit, or less if the engine queues calls
+	Tokens    int64   // prompt tokens of this edge's leases, without tokens that are probably cached
+	Unread    int64   // prompt tokens of calls that have not received their first token
+	Reading   float64 // estimated seconds for which the engine has been reading the oldest of these prompts
 	Penalty   float64 // load for recent failures and the slow start, in calls
 	Share     float64 // weight of one call: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
@@ -60,14 +60,14 @@ type decayingValue struct {
 	since Moment
 }
 
-// halfLife is chosen so that a failure weighs as much as a call of a few seconds.
+// halfLife is chosen so that a failure counts about as much as a call that takes a few seconds.
 const halfLife = 5 * time.Second
 
 // maxPenalty is the maximum penalty, in calls. After an outage under load, a higher penalty would
 // keep calls away from a recovered upstream for a minute.
 const maxPenalty = 64
 
-// A penalty older than decayed is below 0.002 calls and counts as zero.
+// penaltyLifetime is the age at which a penalty counts as zero. It is then below 0.002 calls.
 const penaltyLifetime = Moment(15 * halfLife)
 
 func (d *decayingValue) valueAt(now Moment) float64 {
@@ -96,8 +96,8 @@ func (p *penalty) addFailure(now Moment) {
 func (p *penalty) clear() { p.current.Store(nil) }
 
 // After an upstream comes up from down, a quarter of its slots count as taken. This share falls to
-// zero over slowStartTime, so the upstream gets gradually more calls. The limit is unaffected, so a
-// route's only upstream can be used in full.
+// zero over slowStartTime, so the upstream gradually gets more calls. The limit is unaffected, so
+// all slots of a route's only upstream can be used.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -124,8 +124,8 @@ type LocalWork struct {
 	Placed int64
 }
 
-// LocalWork appends this edge's work at every upstream to dst. The edge reports it to the other edges of
-// a fleet.
+// LocalWork appends this edge's work at every upstream to dst. The edge reports this work to the
+// fleet's other edges.
 func (s *Set) LocalWork(dst []LocalWork) []LocalWork {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,13 +145,13 @@ func (s *Set) LocalWork(dst []LocalWork) []LocalWork {
 type OtherEdgesWork struct {
 	Edges int // live edges, including this one
 	Works map[ID]Work
-	// Placed contains this edge's Here.Placed for each upstream, as of the report.
+	// Placed contains this edge's LocalWork.Placed for each upstream, as of the report.
 	Placed map[ID]int64
 }
 
-// SetOtherEdges makes every upstream count the work of other edges, so that all edges enforce a common
-// limit. If another edge newly reports that an upstream is down, Share probes the upstream
-// immediately. Only probes of this edge can take the upstream down.
+// SetOtherEdges makes every upstream count the work of other edges, so that all edges enforce a
+// common limit. If another edge newly reports that an upstream is down, SetOtherEdges requests an
+// immediate probe of that upstream. The report alone does not take the upstream down.
 func (s *Set) SetOtherEdges(e *OtherEdgesWork) {
 	for _, u := range s.All() {
 		v := &otherEdges{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
@@ -165,8 +165,8 @@ func (s *Set) SetOtherEdges(e *OtherEdgesWork) {
 	}
 }
 
-// DivideSlots undoes Share: it divides each limit by the given number of edges, and this edge uses one
-// part.
+// DivideSlots undoes SetOtherEdges. It divides each limit by the given number of edges, and this
+// edge uses one part.
 func (s *Set) DivideSlots(edges int) {
 	for _, u := range s.All() {
 		u.slots.setOtherEdges(nil, edges)
@@ -186,7 +186,7 @@ type otherEdges struct {
 	placed int64 // fleetSlots.placed at the time of the report
 }
 
-// inFlight returns the calls that count against the pool's limit.
+// inFlight returns the number of calls that count against the pool's limit.
 func (v *otherEdges) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -207,24 +207,25 @@ func (v *otherEdges) hasFewerCalls(before *otherEdges) bool {
 	return false
 }
 
-// SlotAccount counts the calls at an upstream exactly, across all edges of a fleet. It is safe for
-// concurrent use.
+// SlotAccount counts exactly how many calls all edges of a fleet have at an upstream. It is safe
+// for concurrent use.
 type SlotAccount interface {
-	// AcquireSlot acquires a slot if fewer than limit slots are in use. It may wait for the fleet's store.
+	// AcquireSlot acquires a slot if fewer than limit slots are in use. It may block on the fleet's
+	// store.
 	AcquireSlot(limit int, now time.Time) bool
 	ReleaseSlot()
 }
 
-// fleetSlots holds the part of an upstream's slot state that depends on other edges.
+// fleetSlots is the part of an upstream's slot state that depends on other edges.
 type fleetSlots struct {
-	others       atomic.Pointer[otherEdges] // nil if unknown; then each edge uses a part of the slots
-	edges        atomic.Int64               // number of edges that share the slots; 0 means as configured
-	placed       atomic.Int64               // see Here.Placed
+	others       atomic.Pointer[otherEdges] // nil if unknown; each edge then uses a part of the slots
+	edges        atomic.Int64               // number of edges that share the slots; 0: as configured
+	placed       atomic.Int64               // see LocalWork.Placed
 	accountSlots atomic.Int64               // number of slots acquired from the account
 	account      atomic.Pointer[SlotAccount]
 }
 
-// takeFromAccount acquires a slot from the account, if there is one.
+// takeFromAccount acquires a slot from the account. If there is no account, it returns true.
 func (f *fleetSlots) takeFromAccount(c *capacity) bool {
 	a := f.account.Load()
 	if a == nil {
@@ -237,8 +238,9 @@ func (f *fleetSlots) takeFromAccount(c *capacity) bool {
 	return true
 }
 
-// returnToAccount returns a slot to the account. A reload may have switched the account on or off since
-// the slot was acquired, so drawn counts the slots that came from the account.
+// returnToAccount releases a slot of the account. A reload may have switched the account on or off
+// since the slot was acquired, so accountSlots counts the slots that were acquired from the
+// account.
 func (f *fleetSlots) returnToAccount() {
 	for n := f.accountSlots.Load(); n > 0; n = f.accountSlots.Load() {
 		if f.accountSlots.CompareAndSwap(n, n-1) {
@@ -248,8 +250,8 @@ func (f *fleetSlots) returnToAccount() {
 	}
 }
 
-// setOtherEdges stores the reported work of other edges. If v is nil, it stores how many edges share
-// the slots. It returns the previous work.
+// setOtherEdges stores the reported work of other edges, or how many edges share the slots if v is
+// nil. It returns the previous work.
 func (s *slots) setOtherEdges(v *otherEdges, edges int) (before *otherEdges) {
 	before = s.fleet.others.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -260,10 +262,10 @@ func (s *slots) setOtherEdges(v *otherEdges, edges int) (before *otherEdges) {
 	return before
 }
 
-// slotDivisor returns the number of edges that share the slots. If the work of the other edges is known
-// or an account counts the slots, it returns 1, because each edge may then use all slots that the
-// other edges leave free. Otherwise it returns the number of live edges or, if that is unknown, the
-// configured number. The caller holds mu.
+// slotDivisor returns the number of edges that share the slots. If the work of the other edges is
+// known or an account counts the slots, it returns 1, because each edge may then use all slots that
+// the other edges leave free. Otherwise it returns the number of live edges or, if that is unknown,
+// the configured number. The caller must hold mu.
 func (s *slots) slotDivisor(l Limits, configured int) int {
 	if l.Exact || s.fleet.others.Load() != nil {
 		return 1

@@ -31,8 +31,8 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that an edge in a fleet uses only its share of the slots, regardless of
-// where the slot count comes from. The load is relative to all slots, because it includes the calls
+// TestSlotsOfAFleet checks that an edge in a fleet uses only its part of the slots, regardless of
+// the source of the slot count. The load is computed from all slots, because it includes the calls
 // of the other edges.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
@@ -63,9 +63,9 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges share their load.
-// When sharing ends, the edge's part depends on how many edges it has seen, rather than on the
-// configured number.
+// TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges report their work
+// to each other. Without these reports, the edge's part of the slots depends on the number of live
+// edges, rather than on the configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -110,8 +110,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// TestUsualOthers checks that picks use the average work of other clients over time. The average
-// does not depend on how often reports arrive.
+// TestUsualOthers checks that Load.Usual is the average work of other clients over time. The
+// average does not depend on how often reports arrive.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -144,8 +144,8 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// TestOthers checks that the work of other clients is the reported work minus this edge's work, as
-// long as the report is fresh.
+// TestOthers checks that Load.Others is the reported work minus this edge's work, while the report
+// is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -214,8 +214,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports that include abandoned calls, and work that does not come from this
-// edge's calls.
+// TestGhosts plays sequences of reports. Each step contains the number of calls abandoned before
+// the report, the unexplained requests in the report, and the resulting number of ghosts.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
@@ -289,7 +289,8 @@ func TestPlacesSeen(t *testing.T) {
 }
 
 // TestPlacesWeigh checks that the observed places affect the load but not the limit, because the
-// engine accepts more calls. They also apply to a shared pool, and expire with the reports.
+// engine accepts more calls than it runs. Observed places apply only to a shared limit, and expire
+// with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -368,8 +369,8 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// speedOf computes the speed that a speedometer's own samples show. It returns false if there are too
-// few.
+// speedOf computes the speed from a speedometer's samples. It returns false if there are too few
+// samples.
 func speedOf(m *speedometer, v *Speed, now Moment) bool {
 	e := m.decayedSamples(now)
 	if !e.isSufficient(minLongPrompts) {
@@ -436,8 +437,9 @@ func TestSpeedometer(t *testing.T) {
 }
 
 // TestSpeedometerFixedStart checks that the fixed time before a first token does not make an engine
-// look slow. Two engines read equally fast, but one of them receives only short prompts. Fewer than
-// ten long prompts do not yield a speed. Enough prompts of equal length do.
+// look slow. Two engines read prompts equally fast, but one of them gets only short prompts. Fewer
+// than ten long prompts are not enough to know a speed. Ten long prompts are enough, even if they
+// are equally long.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := MomentOf(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -478,15 +480,15 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// TestSiblings checks that an engine that has shown little is assumed to be as fast as the others,
-// and that its own prompts and their age decide how much that counts. The other engine reads 10,000
-// tokens a second, and this one is three times slower.
+// TestSiblings checks that an engine with few samples is assumed to be as fast as the others. The
+// number and age of the engine's own samples determine how much they count. The other engine reads
+// 10,000 tokens per second, and this engine is three times slower.
 func TestSiblings(t *testing.T) {
 	for name, c := range map[string]struct {
 		others, own int     // number of sampled prompts
-		age         float64 // minutes since the own ones
+		age         float64 // minutes since the engine's own prompts
 		known       bool
-		least, most float64 // how many times slower than the others the engine is estimated to be
+		least, most float64 // bounds for the estimated factor by which the engine is slower
 	}{
 		"nothing":                 {0, 0, 0, false, 0, 0},
 		"too little of both":      {6, 3, 0, false, 0, 0},
@@ -523,7 +525,7 @@ func TestSiblings(t *testing.T) {
 		if by := own.Prefill / other.Prefill; by < c.least || by > c.most {
 			t.Errorf("%s: %.2f times slower, want %.2f to %.2f", name, by, c.least, c.most)
 		}
-		for range 20 { // short prompts hardly show the speed
+		for range 20 { // short prompts reveal little about the speed
 			models[1].speed.recordPrompt(time.Second, longPromptTokens, startLoad{calls: 1, unread: longPromptTokens}, now)
 		}
 		before := own
@@ -538,9 +540,9 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
-// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token and the
-// engine's count of the tokens that it read. A prompt that was queued at the engine does not reveal
-// the prefill speed.
+// TestLeaseShowsSpeed checks that a lease records the time since the previous call's first token,
+// and the number of tokens that the engine reports to have read. A prompt that was queued at the
+// engine does not count, because it does not reveal the prefill speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -564,7 +566,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 		second.RecordFirstToken(3 * time.Second)
 		for _, l := range []*Lease{first, second} {
 			if l == second {
-				l.RecordPromptTokens(9000, 7000) // less of the prompt was cached than assumed
+				l.RecordPromptTokens(9000, 7000) // fewer tokens were cached than assumed
 			}
 			l.RecordResponse(101, 3*time.Second, now)
 			l.Release(OutcomeOK)
@@ -588,8 +590,8 @@ func TestLeaseShowsSpeed(t *testing.T) {
 }
 
 // TestLeaseBooksUncachedTokens checks that a lease counts the tokens that the engine has to read.
-// The engine's count corrects this number. At the first token, the number becomes 0. The stall
-// bound uses the whole prompt.
+// The engine's report corrects this number. At the first token, the number of unread tokens becomes
+// 0. For the stall bound, the whole prompt counts.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

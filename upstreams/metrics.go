@@ -10,15 +10,16 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// series holds the metrics of an upstream. The set's mutex guards the field set and those after it.
+// series contains the metrics of an upstream. The set's mutex guards the field set and the fields
+// after it.
 type series struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [fateCount]*metrics.Counter
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	currentSet   atomic.Pointer[metrics.Set] // same as set, for code without the mutex
-	set          *metrics.Set                // nil once removed
+	currentSet   atomic.Pointer[metrics.Set] // same as set, for code that does not hold the mutex
+	set          *metrics.Set                // nil once the upstream is removed
 	isRegistered bool
 }
 
@@ -33,8 +34,8 @@ func (s *series) countFates(fates [fateCount]int) {
 	}
 }
 
-// createMetrics creates the metrics set. All label values are configured names or constants, so the number
-// of series is bounded.
+// createMetrics creates the metrics set. All label values are configured names or constants, so the
+// number of series is bounded.
 func (s *series) createMetrics(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
@@ -109,8 +110,8 @@ func (s *series) createMetrics(u *Upstream) {
 	}
 }
 
-// newOrRevivedCounter creates the counter *c. A revived upstream keeps its counters. In that case, counter
-// exposes the existing counter as a gauge with this name.
+// newOrRevivedCounter creates the counter *c. A revived upstream keeps its counters. In that case,
+// newOrRevivedCounter exposes the existing counter as a gauge with this name.
 func newOrRevivedCounter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)

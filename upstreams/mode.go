@@ -13,9 +13,9 @@ import (
 // that keep the upstream, but not a restart.
 type Mode uint8
 
-// In drain and maintenance, the upstream gets no new calls. Running calls finish there, or move to
-// another upstream after the drain time (ShouldHandOver). In maintenance, the upstream is not probed, so
-// that an engine under repair does not fill the log.
+// In drain and maintenance, the upstream gets no new calls. Running calls finish at the upstream,
+// or move to another upstream after the drain time (ShouldHandOver). In maintenance, the upstream
+// is also not probed, so that an engine under repair does not fill the log.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -37,16 +37,16 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("mode %q is none of ready, drain, maintenance", name)
 }
 
-// modeSwitch holds an upstream's mode. The zero value is ready.
+// modeSwitch stores an upstream's mode. The zero value is ready.
 type modeSwitch struct {
 	mode atomic.Uint32
 
 	mu        sync.Mutex
-	changedAt time.Time // zero if never changed
+	changedAt time.Time // zero if the mode was never changed
 }
 
-// handover is the timer for an upstream that gets no new calls. When it fires, running calls should
-// move to other upstreams. Calls that no other upstream can take stay where they are.
+// handover is the timer for an upstream that gets no new calls. When the timer fires, running calls
+// should move to other upstreams. Calls that no other upstream can accept stay.
 type handover struct {
 	isDue atomic.Bool
 
@@ -79,11 +79,11 @@ func (h *handover) stop() {
 	h.isDue.Store(false)
 }
 
-// ShouldHandOver reports whether an upstream's calls should move to another upstream. This is the case
-// once the drain time of a drained or removed upstream is over.
+// ShouldHandOver reports whether an upstream's calls should move to another upstream, because the
+// drain time of a drained or removed upstream is over.
 func ShouldHandOver(u *Upstream) bool { return u.removal.handover.isDue.Load() }
 
-// updateHandover starts or stops the drain time after a change of the mode or configuration.
+// updateHandover starts or stops the drain timer after a change of the mode or configuration.
 func updateHandover(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.current() == ModeReady && !u.removal.isRetiring.Load() {
 		u.removal.handover.stop()
@@ -123,7 +123,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.wakeWaiting()
 	if before == ModeMaintenance {
-		u.Health.markSuspect() // the health state is stale, so a single failed probe must take the upstream down
+		u.Health.markSuspect() // the state is stale, so a single failed probe must take the upstream down
 		u.probeControl.probeNow()
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// TestHandover checks that running calls should move away once their upstream has accepted no new
-// calls for the drain time. This holds in drain and maintenance, and for an upstream that was
-// removed from the file. If the upstream accepts calls again, the running calls stay.
+// TestHandover checks that running calls should move once their upstream has got no new calls for
+// the drain time. The upstream may be in drain or maintenance, or was removed from the
+// configuration file. If the upstream gets calls again, the running calls stay.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := NewSet(Options{DrainTime: func() time.Duration { return time.Minute }})

@@ -7,24 +7,24 @@ import (
 )
 
 // If an engine answers 404 for a listed model, the model's target immediately goes out of service.
-// The model returns when the engine's model list contains it again. The prober rereads the list
-// immediately, because a router that swaps models soon lists the model again. If a model alternates
-// between listed and 404, each outage lasts longer than the one before. Otherwise, a wrong list
-// would fail a call every tenth of a second.
+// The target returns when a newer model list contains the model. The prober rereads the list
+// immediately, because an engine that swaps models will soon list the model again. If a listed
+// model gets 404s repeatedly, each outage lasts longer than the previous one. Otherwise, a wrong
+// list would fail a call every tenth of a second.
 //
-// No single client can take a target out of service, because engines echo client input in their
-// errors. Two independent 404s are needed if a list has shown the model after a 404, or if no list
-// contains the model.
+// Engines echo client input in their errors, so a single client must not be able to take a target
+// out of service again and again. Two independent 404s are needed if a list has contained the model
+// after a 404, or if no list contains the model.
 
 const (
-	// unlistedOutage is the duration of an outage if the list cannot end it.
+	// unlistedOutage is the duration of an outage that the list cannot end.
 	unlistedOutage = 30 * time.Second
-	// listedOutage is how long a listed model stays out after its second 404. Each later 404
-	// doubles the duration, up to maxListedOutage. These durations are short, because a 404 may
+	// listedOutage is how long a listed model stays out of service after its second 404. Each later
+	// 404 doubles the duration, up to maxListedOutage. These durations are short, because a 404 may
 	// concern only one client's request.
 	listedOutage    = time.Second
 	maxListedOutage = 4 * time.Second
-	// If no 404 occurs during flapMemory, the next 404 counts as the first one again.
+	// If no 404 occurs during flapMemory, the next 404 counts as the first 404 again.
 	flapMemory = 2 * time.Minute
 	// minMissingSources is the number of independent 404s that outweigh the model list.
 	minMissingSources = 2
@@ -38,8 +38,8 @@ type missingModel struct {
 	minOutage time.Duration // the list cannot end the outage before this time has passed
 }
 
-// missingModels holds the names that are out because of a 404. It is immutable. Only configured
-// names are added to it, so its size is bounded.
+// missingModels contains the served names that are out of service because of a 404. It is
+// immutable. Only configured names are added to it, so its size is bounded.
 type missingModels map[string]missingModel
 
 // recentOutages counts the recent outages of one name.
@@ -67,7 +67,7 @@ func (s *ServedModels) recordModelGone(f FailureSource, now time.Time) {
 	r.sources.add(f, now)
 	g, away := v.missing[f.Served]
 	leaves := away || r.isConfirmed(f) || r.count == 0 && v.list.Contains(v.profile, f.Served)
-	if leaves && !away { // if the model is already away, the request was sent before the first 404
+	if leaves && !away { // if the model was already missing, this request was sent before the first 404
 		if r.count > 0 {
 			g.minOutage = min(maxListedOutage, listedOutage<<min(r.count-1, 8))
 		}
@@ -86,7 +86,7 @@ func (s *ServedModels) recordModelGone(f FailureSource, now time.Time) {
 	}
 }
 
-// anyRecent reports whether any 404 is recent enough that its model may be back soon.
+// anyRecent reports whether any 404 is so recent that its model may return soon.
 func (m missingModels) anyRecent(now time.Time) bool {
 	for _, g := range m {
 		if now.Sub(g.at) < rereadListTime {
@@ -96,8 +96,8 @@ func (m missingModels) anyRecent(now time.Time) bool {
 	return false
 }
 
-// stillMissing returns the names that remain out of service despite a new list. begun is when the edge
-// started to read the list.
+// stillMissing returns the names that remain out of service despite a new list. begun is when the
+// edge started to read the list.
 func (m missingModels) stillMissing(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

@@ -23,7 +23,7 @@ func TestModelGone(t *testing.T) {
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
-	u.Models.setList(list, begun) // a list read before the 404 does not bring the model back
+	u.Models.setList(list, begun) // a list that was read before the 404 does not bring the model back
 	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}
@@ -36,7 +36,7 @@ func TestModelGone(t *testing.T) {
 		t.Error("a newer reading did not bring it back")
 	}
 
-	u.recognised(mustProfile(t, "whisper")) // whisper lists no models, so the model is tried again later
+	u.recognised(mustProfile(t, "whisper")) // whisper lists no models, so the outage ends after a fixed time
 	u.RecordModelGone(FailureSource{Served: "w"})
 	if !serves(t, u, "w") {
 		t.Error("one call alone took away what no list can bring back")
@@ -53,8 +53,8 @@ func TestModelGone(t *testing.T) {
 }
 
 // TestModelGoneIsCheckedAtOnce checks that the edge reads the list immediately after a 404 for a
-// model that the engine still lists. Each later 404 takes the model out for longer, up to a limit.
-// Each loss and each return is logged once.
+// model that the engine still lists. Each later 404 takes the model out of service for longer, up
+// to a limit. The edge logs each loss and each return once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -73,7 +73,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			}
 			gone := time.Now()
 			u.RecordModelGone(FailureSource{Served: "m"})
-			u.RecordModelGone(FailureSource{Served: "m"}) // from a call that was already running, so no second loss is logged
+			u.RecordModelGone(FailureSource{Served: "m"}) // from a call that was already running; not logged again
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -106,7 +106,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 }
 
 // TestModelGoneByOneClient checks that 404s for a single client or a single body take a listed
-// model out only once.
+// model out of service only once.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -119,7 +119,7 @@ func TestModelGoneByOneClient(t *testing.T) {
 				u := probedUpstream(t, e, "vllm", "m")
 				synctest.Wait()
 				away := 0
-				for i := range 600 { // for a minute
+				for i := range 600 { // one minute of calls
 					if i%10 == 0 {
 						u.RecordModelGone(w(i / 10))
 					}
@@ -140,8 +140,8 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// TestModelGoneForGood checks that a model stays out while the engine does not list it, and returns
-// soon after the engine lists it again.
+// TestModelGoneForGood checks that a model stays out of service while the engine does not list it,
+// and returns soon after the engine lists it again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &scriptedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}

@@ -17,14 +17,14 @@ import (
 // 404s.
 type ServedModels struct {
 	view      atomic.Pointer[modelView]
-	residents residency.OptionalGate // turns of an engine that keeps few models in memory
+	residents residency.OptionalGate // turns of the models, if the engine keeps few models in memory
 	up        *Upstream
 
 	mu              sync.Mutex
 	expected        []string // served names that routes request from this upstream
 	entries         map[string]*ServedModel
 	flaps           map[string]recentOutages // by served name
-	publishedModels engine.Listing           // models that the list publishes
+	publishedModels engine.Listing           // derives the published models from the list
 	publishesList   bool                     // the list determines the published models
 	turnTimer       *time.Timer              // calls handleTurnChange; nil until first used
 
@@ -38,8 +38,8 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.residents.SetConfigured(st.spec.Residents)
 }
 
-// scheduleTurnChange schedules a wake-up of waiting calls for the next change of turns. It must be called
-// when a call ends or begins to wait.
+// scheduleTurnChange schedules a wake-up of the waiting calls at the next change of turns. It must
+// be called when a call ends or begins to wait.
 func (s *ServedModels) scheduleTurnChange(now time.Time) {
 	if s.residents.Gate() == nil {
 		return
@@ -49,7 +49,7 @@ func (s *ServedModels) scheduleTurnChange(now time.Time) {
 	setTurnTimer(s, now)
 }
 
-// setTurnTimer sets the timer for the next change of turns. The caller holds mu.
+// setTurnTimer sets the timer for the next change of turns. The caller must hold mu.
 func setTurnTimer(s *ServedModels, now time.Time) {
 	g := s.residents.Gate()
 	if g == nil {
@@ -71,7 +71,7 @@ func (s *ServedModels) handleTurnChange() {
 	s.scheduleTurnChange(time.Now())
 }
 
-// modelView holds the facts that determine which models are served. It is immutable.
+// modelView contains the facts that determine which models are served. It is immutable.
 type modelView struct {
 	profile  *engine.Profile
 	list     *engine.ModelList // nil if the engine lists no models
@@ -87,43 +87,45 @@ func (v *modelView) serves(served string) bool {
 }
 
 // isLoaded reports whether the engine lists the name as loaded. ok is false if the engine does not
-// report it.
+// report whether the model is loaded.
 func (v *modelView) isLoaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
 	return m.Loaded, m.LoadedKnown
 }
 
-// ServedModel is one served name at one upstream. The upstream keeps it up to date, so routing can
-// read atomics instead of looking up the name. A ServedModel is safe for concurrent use.
+// ServedModel is one served name at one upstream. The upstream keeps the ServedModel up to date, so
+// routing can read atomic fields instead of looking up the name. A ServedModel is safe for
+// concurrent use.
 type ServedModel struct {
 	speed         speedometer
 	responses     responseTimes
 	lacking       lackTracker
 	isUnavailable atomic.Bool
 	contextLength atomic.Int64                    // in tokens; 0 if not reported
-	turn          atomic.Pointer[residency.Model] // nil if the model needs no turn
+	turn          atomic.Pointer[residency.Model] // nil if the upstream's models take no turns
 	lastLoaded    atomic.Int64                    // when a call last found the model loaded, in Unix nanoseconds
 	adapterAway   atomic.Bool                     // the model is an adapter that is probably not loaded
 	served        string
-	lastUsed      time.Time // when the engine last reported this adapter in use; guarded by all.mu
+	lastUsed      time.Time // when the engine last reported that this adapter is in use; guarded by models.mu
 	models        *ServedModels
 }
 
-// Available is like Serves, for this name.
+// Available is like ServedModels.Serves, for this name.
 func (m *ServedModel) Available() bool { return !m.isUnavailable.Load() }
 
-// ContextLength is like MaxContext, for this name.
+// ContextLength is like ServedModels.MaxContext, for this name.
 func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }
 
-// If an upstream must first load the model, coldPenalty times its places is added to its load. A
-// call completes sooner at an upstream that has the model loaded and a slot free.
+// coldPenalty is added, multiplied by the number of places, to the load of an upstream that must
+// first load the model. A call completes sooner at an upstream that has loaded the model and has a
+// free slot.
 const coldPenalty = 2
 
 // awayPenalty, in calls, is added to the load of an upstream that must first load an adapter.
 const awayPenalty = 1
 
-// setAdapters estimates which adapters the engine has loaded. It assumes the most recently used
-// adapters, as many as fit. If the list does not publish models, no adapter counts as away.
+// setAdapters estimates which adapters the engine has loaded: the most recently used adapters, as
+// many as fit. If the list does not determine the published models, all adapters count as loaded.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +147,8 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// AdjustLoad adjusts the upstream's load for a call of this model. During another model's turn, the load
-// shows no free slot.
+// AdjustLoad adjusts l, the upstream's load, for a call to this model. During another model's turn,
+// the load shows no free slot.
 func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 	if m.adapterAway.Load() {
 		l.Penalty += awayPenalty
@@ -163,8 +165,8 @@ func (m *ServedModel) AdjustLoad(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is like Upstream.TryLease, for a call of this model. The call must leave the given share
-// of the slots free. It fails during another model's turn.
+// TryLease is like Upstream.TryLease, for a call of this model that must leave the percentage free
+// of the slots unused. It returns false during another model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := acquireLease(m.models.up, key, p, prompt, free, now)
 	if !ok {
@@ -177,14 +179,14 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// BeginWait registers a waiting call, so that its model gets a turn. The caller calls quit when the wait
-// ends. quit is nil if there are no turns.
+// BeginWait registers a waiting call, so that its model gets a turn. The caller must call quit when
+// the wait ends. quit is nil if the upstream's models take no turns.
 func (m *ServedModel) BeginWait(now time.Time) (quit func()) {
 	p := m.turn.Load()
 	if p == nil {
 		return nil
 	}
-	if p.BeginWait(now) { // the registration has just admitted the model, so the calls should look for a slot again
+	if p.BeginWait(now) { // the registration has admitted the model, so waiting calls should try again
 		m.models.hooks.wakeWaiting()
 	}
 	m.models.scheduleTurnChange(now)
@@ -195,8 +197,8 @@ func (m *ServedModel) BeginWait(now time.Time) (quit func()) {
 	}
 }
 
-// mayBeLoading reports whether the engine may still be loading the model. A successful call is newer
-// evidence than a list that was read before the call.
+// mayBeLoading reports whether the engine may still be loading the model. If a call has succeeded
+// since the list was read, the list does not count.
 func (m *ServedModel) mayBeLoading() bool {
 	if p := m.turn.Load(); p != nil {
 		return p.IsCold()
@@ -206,7 +208,7 @@ func (m *ServedModel) mayBeLoading() bool {
 	return ok && !loaded && v.profile.HasQuirk(config.QuirkLoadsOnDemand) && m.lastLoaded.Load() <= v.listedAt.UnixNano()
 }
 
-// HasTurn reports whether the turns admit a call of the model now.
+// HasTurn reports whether it is the model's turn now, so that the upstream admits its calls.
 func (m *ServedModel) HasTurn(now time.Time) bool {
 	p := m.turn.Load()
 	if p == nil {
@@ -216,7 +218,7 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	return ok
 }
 
-// takeTurn enters a model's turn for one of the edge's generation probes. turn is nil if there are
+// takeTurn enters a model's turn for a generation probe. turn is nil if the upstream's models take
 // no turns.
 func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.Entry(served).turn.Load(); turn == nil {
@@ -225,8 +227,8 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 	return turn, s.enterTurn(turn, now)
 }
 
-// enterTurn enters a model's turn if the turns admit the model. If this makes room for another model,
-// enter also wakes the waiting calls.
+// enterTurn enters a model's turn, if it is the model's turn now. If another model can then be
+// admitted, enterTurn also wakes the waiting calls.
 func (s *ServedModels) enterTurn(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {
@@ -235,14 +237,15 @@ func (s *ServedModels) enterTurn(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// IsLoading reports whether, according to the turns, the engine is probably loading a model. While an
+// IsLoading reports whether the engine is probably loading a model whose turn has begun. While an
 // engine loads a model, it may not respond at all.
 func (s *ServedModels) IsLoading() bool {
 	g := s.residents.Gate()
 	return g != nil && g.IsLoading()
 }
 
-// setResidents changes the number of models that the engine keeps in memory. The caller holds mu.
+// setResidents changes the number of models that the engine keeps in memory. The caller must hold
+// mu.
 func (s *ServedModels) setResidents(change func(int) bool, n int) {
 	if !change(n) {
 		return
@@ -263,8 +266,8 @@ func (m *ServedModel) updateTurn() {
 	}
 }
 
-// Entry returns the entry for a served name. The entry stays the same as long as the configuration
-// expects the name at this upstream. The caller passes only expected names, so the map is bounded.
+// Entry returns the entry for a served name. The entry stays the same while the configuration
+// expects the name at this upstream. Callers pass only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,8 +287,8 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 // name. Serves does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
-// ListedModels returns the engine's last list, or nil if the engine lists no models. The slice is shared and
-// must not be modified.
+// ListedModels returns the engine's last model list, or nil if the engine lists no models. The
+// slice is shared and must not be modified.
 func (s *ServedModels) ListedModels() []engine.ModelInfo { return s.view.Load().list.All() }
 
 // ModelInfo returns the engine's information about a served name.
@@ -307,7 +310,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setResidents(s.residents.SetConfigured, st.spec.Residents)
 	v := s.view.Load()
 	s.applyView(profile, v.list, v.listedAt, v.missing)
-	for served := range s.entries { // drop removed models, because an engine may list any number of names
+	for served := range s.entries { // drop old names, because an engine may list any number of names
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -326,8 +329,8 @@ func (s *ServedModels) setProfile(profile *engine.Profile) {
 	s.applyView(profile, v.list, v.listedAt, v.missing)
 }
 
-// setList stores a list. begun is when the edge started to read the list. A nil list discards the
-// previous list, because an engine that stops listing models may still serve them.
+// setList stores a model list. begun is when the edge started to read the list. A nil list discards
+// the previous list, because an engine that no longer lists models may still serve them.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,8 +344,8 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	}
 }
 
-// publishedModels returns the models to publish, derived from the engine's model list. ok is false until a
-// list has been read.
+// publishedModels returns the models to publish, derived from the engine's model list. ok is false
+// until a list has been read.
 func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -355,15 +358,15 @@ func publishedModels(s *ServedModels) (models []config.ListedModel, ok bool) {
 	return models, s.publishedModels.Listed
 }
 
-// setReportedResidents stores how many models the engine reports that it can keep loaded.
+// setReportedResidents stores how many models the engine can keep loaded, according to its report.
 func (s *ServedModels) setReportedResidents(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setResidents(s.residents.SetReported, n)
 }
 
-// applyView replaces the view and updates every ServedModel. It logs each model that became unavailable
-// or available. The caller holds mu.
+// applyView replaces the view and updates every ServedModel. It logs each model that became
+// unavailable or available. The caller must hold mu.
 func (s *ServedModels) applyView(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
 	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)

@@ -21,7 +21,7 @@ func TestServes(t *testing.T) {
 		{"vllm", "x", false},
 		{"vllm", "cold", false},
 		{"ollama", "x", true},          // the tag is implicit
-		{"ollama", "cold", true},       // the first request loads it
+		{"ollama", "cold", true},       // the first request loads the model
 		{"llamacpp", "anything", true}, // the engine ignores names
 		{"openai", "unlisted", true},   // the list may be incomplete
 	} {
@@ -37,8 +37,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished checks that a missing name counts as gone from a possibly incomplete list only
-// if an earlier list contained the name.
+// TestServesVanished checks that if a list may be incomplete, a name that is missing from it is
+// unavailable only if an earlier list contained the name.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -78,9 +78,9 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand checks that an adapter adds to the load if the engine has not used it
-// recently. This requires that the engine reports which adapters are in use and how many it can use
-// at a time.
+// TestAdaptersAtHand checks that the load is higher for an adapter that the engine has not used
+// recently. This requires that the engine reports which adapters are in use and how many can be in
+// use at a time.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))

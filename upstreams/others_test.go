@@ -16,9 +16,9 @@ import (
 	"penstock/upstreams"
 )
 
-// fleet simulates several edges in front of the same engines in virtual time. If the edges do not
-// report their calls to each other, they see each other's calls only in the engines' reports, every
-// two seconds.
+// fleet simulates edges in front of the same engines, in virtual time. Unless the edges report
+// their calls to each other, an edge learns of the other edges' calls only from the engines'
+// reports, every two seconds.
 type fleet struct {
 	t       testing.TB
 	chance  *rand.Rand
@@ -31,13 +31,13 @@ type fleet struct {
 	join    func(*upstreams.Set)                     // makes an edge share its reports
 	anyEdge bool                                     // each call goes to a random edge
 
-	calls, misplaced int // misplaced counts calls sent to a full engine while another had a free slot
-	refused          int // calls refused while an engine had a free slot
+	calls, misplaced int // misplaced: calls sent to a full engine while another engine had a free slot
+	refused          int // calls that were refused while an engine had a free slot
 }
 
 type fleetEngine struct {
 	slots   int      // number of slots that the edges assume
-	places  int      // number of calls that run concurrently
+	places  int      // number of calls that the engine runs concurrently
 	inside  int      // number of running and waiting calls
 	waiting []func() // functions that start the waiting calls
 	calls   int
@@ -108,7 +108,7 @@ func (f *fleet) addEdge(policy string) {
 	}
 }
 
-// fleetBoard is the interval between two reports of an edge.
+// fleetBoard is the interval at which each edge reports its calls.
 const fleetBoard = 50 * time.Millisecond
 
 // share makes the edges report their calls to each other. Each edge reports at a different time.
@@ -149,7 +149,7 @@ func (f *fleet) share() {
 
 func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent{f.now.Add(d), do}) }
 
-// probe reports an engine's work to an edge at intervals.
+// probe records an engine's load at an edge, at regular intervals.
 func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	f.in(in, func() {
 		u.RecordLoad(min(e.inside, e.places), max(0, e.inside-e.places), f.now)
@@ -157,7 +157,7 @@ func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	})
 }
 
-// arrivals sends calls at a rate that occupies the given share of the engines.
+// arrivals sends calls at a rate that occupies the given share of the engines' places.
 func (f *fleet) arrivals(busy float64) {
 	places := 0
 	for i := range f.engines {
@@ -184,7 +184,7 @@ func (f *fleet) call() {
 	f.begin(r, lease, target, func() {})
 }
 
-// begin runs a call at the engine of its target, and returns the engine's index.
+// begin starts a call at the engine of its target, and returns the engine's index.
 func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.Target, ended func()) (at int) {
 	free := false
 	for i := range f.engines {
@@ -202,7 +202,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	e.inside++
 	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
 	begin := func() {
-		f.in(took/20, func() { lease.RecordFirstToken(took / 20) }) // the prefill is complete at that time
+		f.in(took/20, func() { lease.RecordFirstToken(took / 20) }) // the prefill takes a twentieth of the time
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--
@@ -278,8 +278,8 @@ func TestEdgesDoNotHerd(t *testing.T) {
 	}
 }
 
-// TestEdgesShare checks edges that report their calls to each other. They send few calls to a full
-// engine while another has a free slot (goals 10 and 14 of the fleet).
+// TestEdgesShare checks that edges that report their calls to each other rarely send a call to a
+// full engine while another engine has a free slot (goals 10 and 14 of the fleet).
 func TestEdgesShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -305,8 +305,8 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces checks an engine that runs fewer calls than the edges assume and reports a queue.
-// It receives no more calls than it can run, and no call waits there while another engine has a
+// TestFewerPlaces checks an engine that runs fewer calls than the edges assume and reports its
+// queue. It gets no more calls than it can run, and no call waits there while another engine has a
 // free slot.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
@@ -333,7 +333,7 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay checks that the work of other clients counts in full if it lasts.
+// TestOthersThatStay checks that the continuous work of other clients eventually counts in full.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Plan holds the changes to a set for one configuration, ready to commit.
+// Plan contains the changes to a set for one configuration, ready to commit.
 type Plan struct {
 	set         *Set
 	profiles    *engine.Profiles
@@ -37,10 +37,10 @@ type plannedUpstream struct {
 }
 
 // Plan computes which upstreams a configuration keeps, changes and adds. models determines which
-// served names are expected at each upstream. engines are the user's profiles, in addition to the
-// bundled ones. Plan does not change the set, but it reads certificate files. It runs new
-// discoveries in parallel, for at most 2 s. If a query fails, an upstream without an address serves
-// as a placeholder until the discovery succeeds.
+// served names are expected at each upstream. engines contains the user's engine profiles, which
+// are added to the bundled profiles. Plan does not change the set, but it reads certificate files.
+// It runs new discoveries in parallel, for at most 2 s. If a look-up fails, the plan contains an
+// upstream without an address as a placeholder until the discovery succeeds.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().WithUserProfiles(engines)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *Plan) addSpec(spec *config.Upstream, expected []string, works []probeTa
 	return nil
 }
 
-// findOrCreate finds or creates the upstream with this identity.
+// findOrCreate finds or creates the upstream with this URL and endpoint, and adds it to the plan.
 func (p *Plan) findOrCreate(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
@@ -169,16 +169,16 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	return u
 }
 
-// Upstream returns the planned upstreams with a configured name: one, or one for each discovered
-// endpoint. It returns nil if the plan does not contain the name.
+// Upstream returns the planned upstreams with a configured name: a single upstream, or an upstream
+// for each discovered endpoint. It returns nil if the plan does not contain the name.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slot limits that an upstream will have after the commit, as far as they are
-// known now. If the configuration does not set the limits, the engine's report later replaces them.
-// For an upstream that is not in the plan, Limits returns the zero value.
+// Limits returns the slot limits that an upstream will have after the commit. If the configuration
+// does not set the limits, a later report of the engine may replace them. For an upstream that is
+// not in the plan, Limits returns the zero value.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -202,9 +202,9 @@ func (p *Plan) IsNew(u *Upstream) bool {
 	return ok && p.items[i].isNew
 }
 
-// ProbeAdded must be called before the commit. It probes those of the given upstreams that the plan
-// adds, once and in parallel. It returns when every probe has a verdict (see UnavailableReason) or
-// ctx ends.
+// ProbeAdded must be called before the commit. It sends one probe to each of the given upstreams
+// that the plan adds, in parallel. It returns when every probe has a verdict (see
+// UnavailableReason) or ctx is done.
 func (p *Plan) ProbeAdded(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -228,9 +228,8 @@ func (p *Plan) ProbeAdded(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// transportConfig describes an upstream's transports. A reload compares the digests of two
-// configurations to find changes, including changed certificate files. The digest reveals no
-// secret.
+// transportConfig describes an upstream's transports. A reload compares two digests to detect
+// changes, including changed certificate files. A digest reveals no secret.
 type transportConfig struct {
 	options http1.TransportOptions
 	digest  [sha256.Size]byte

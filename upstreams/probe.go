@@ -20,32 +20,32 @@ import (
 const (
 	// The prober reads the models and the capacity with every modelsEvery-th probe.
 	modelsEvery = 5
-	// After maxListFailures consecutive failures to read the model list, the previous list is stale
-	// and is discarded.
+	// After maxListFailures consecutive failures to read the model list, the previous list is
+	// discarded.
 	maxListFailures = 3
-	// kickPause is the minimum interval between the last probe and a probe requested by a failed
-	// call.
+	// kickPause is the minimum interval between the last probe and a probe that was requested with
+	// probeNow.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is the pause after the first failed probe, and returnPause the pause after the
-	// first successful one.
+	// confirmPause is the pause after the first failed probe. returnPause is the pause after the
+	// first successful probe.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// maxBackoff bounds the pause between probes of an engine that is down. The pause doubles from
-	// returnPause to twice the interval. The bound is low, because a probe costs little and a
-	// recovered engine gets no calls until the next probe.
+	// maxBackoff is the maximum pause between probes of an engine that is down. The pause doubles
+	// from returnPause to twice the interval. The maximum is low, because a probe costs little and
+	// a recovered engine gets no calls until the next probe.
 	maxBackoff = 10 * time.Second
 	// probeTimeout applies if neither the configuration nor the profile sets a timeout.
 	probeTimeout = time.Second
 )
 
 type probeSettings struct {
-	path       string // if empty, the profile's path
+	path       string // if empty, the profile's path is used
 	interval   time.Duration
-	timeout    time.Duration // if 0, the profile's timeout
+	timeout    time.Duration // if 0, the profile's timeout is used
 	fall, rise int
 }
 
-// Defaults for the configuration.
+// Defaults of the probe configuration.
 const (
 	defaultInterval = 2 * time.Second
 	defaultFall     = 3
@@ -59,8 +59,8 @@ func newProbeSettings(p *config.Probe) probeSettings {
 	}
 }
 
-// prober observes one upstream from one goroutine: whether the engine is alive, which models it
-// serves and how busy it is.
+// prober observes an upstream: whether the engine is alive, which models it serves and how busy it
+// is. Each prober has one goroutine.
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
@@ -71,17 +71,17 @@ type prober struct {
 	closeIdleConns func() // closes idle connections, so that the next probe must connect
 	rand           func() float64
 	kicks          chan struct{}
-	ctx            context.Context // cancelled when the prober stops; also used by generation probes
+	ctx            context.Context // canceled when the prober stops; also used by generation probes
 	wakes          sync.WaitGroup
 	stop           context.CancelFunc
 	done           chan struct{}
 
 	probeCount   int
-	engine       string // the configured engine when known was set
-	detected     bool   // the engine was detected since it last came up
+	engine       string // the configured engine when detected was last reset
+	detected     bool   // the engine was detected after it last came up
 	listFailures int
 	modelListDue bool
-	loadSource   int    // index of the last load source that answered
+	loadSource   int    // index of the last load source that responded
 	lastReads    uint64 // number of response reads at the last verdict
 	backoff      time.Duration
 	idle         idleTracker
@@ -94,7 +94,7 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing immediately. The prober's goroutine exits soon after stop is called. It
+// start starts probing immediately. The prober's goroutine exits soon after stop is called, and
 // calls last just before it exits.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +113,8 @@ func (p *prober) start(last func()) {
 	})
 }
 
-// probeNow requests a probe now. It never blocks, and pending requests are merged.
+// probeNow requests an immediate probe. It never blocks, and merges requests that are still
+// pending.
 func (p *prober) probeNow() {
 	select {
 	case p.kicks <- struct{}{}:
@@ -155,9 +156,9 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// nextPause returns the time until the next probe: the interval with ten percent of jitter. The pause
-// is shorter if the upstream's state is in doubt, and longer while the upstream is down or idle
-// (rest.go).
+// nextPause returns the time until the next probe: the interval with a jitter of ten percent. The
+// pause is shorter if the upstream's state is in doubt, and longer while the upstream is down or
+// idle (rest.go).
 func (p *prober) nextPause() time.Duration {
 	interval := p.probeInterval(time.Now())
 	machine := p.up.Health.factsSnapshot().liveness
@@ -179,8 +180,8 @@ func (p *prober) nextPause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// probeOnce runs one probe. It reads the models and the capacity before it records the verdict, so that
-// an upstream comes up only once its models are known.
+// probeOnce runs one probe. It reads the models and the capacity before it records the verdict, so
+// that an upstream comes up only after its models are known.
 func (p *prober) probeOnce(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.hooks.guard.Point(guardProbe)
@@ -204,7 +205,7 @@ func (p *prober) probeOnce(ctx context.Context) {
 		health.Body = bytes.Clone(health.Body)
 		if r := p.reader(timeout); r.IsAsleep(ctx) {
 			good, err = false, errAsleep
-			u.Health.markSuspect() // the engine itself has reported that it failed
+			u.Health.markSuspect() // the engine itself has reported a failure
 		}
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.detected {
@@ -231,11 +232,11 @@ func (p *prober) probeOnce(ctx context.Context) {
 	}
 }
 
-// errAsleep fails the probe of an engine that reports sleep mode.
+// errAsleep is the probe error for an engine that reports sleep mode.
 var errAsleep = &http1.Failure{Kind: http1.KindUnreachable, Reason: string(CauseAsleep)}
 
-// wake sends the request that wakes the engine. If the request fails, wake wakes the waiting calls
-// so that they try other upstreams.
+// wake sends the request that wakes the engine. Afterwards it wakes the waiting calls, so that they
+// try other upstreams if the request has failed.
 func (p *prober) wake(run wake.StartRequest) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
@@ -247,7 +248,7 @@ func (p *prober) wake(run wake.StartRequest) {
 	case <-p.ctx.Done(): // a reload may have replaced this prober
 		u.Health.Wake.CancelStart()
 		return
-	case <-run.Over: // the engine came up by itself
+	case <-run.Over: // the engine has come up without the request
 		return
 	case <-first.C:
 	}
@@ -287,7 +288,8 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// healthTimeout returns the timeout for the health page, given the usual timeout.
+// healthTimeout returns the timeout for the health page. It is longer than timeout if the upstream
+// is busy.
 func (p *prober) healthTimeout(timeout time.Duration) time.Duration {
 	if m := p.up.Health.factsSnapshot().liveness; m.state == StateBusy && m.contradictions == 0 {
 		return max(timeout, busyProbeTimeout)
@@ -301,20 +303,21 @@ func (p *prober) recordVerdict(good bool, status int, err error, took time.Durat
 	flows := reads != p.lastReads
 	p.lastReads = reads
 	m := p.up.Health.factsSnapshot().liveness
-	// A stopped process also leaves a generation probe unanswered. A running generation probe
-	// therefore does not show that a busy engine works.
+	// A stopped process does not answer a generation probe either. A generation probe that is still
+	// running therefore does not show that a busy engine is working.
 	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.isOnlyCall())
 	r := probeResult{isHealthy: good, hasProgressed: flows, hasCalls: working, status: status, err: err, took: took}
-	// An engine with a full accept queue does not answer connects, like a host that has
-	// disappeared. After a few more probes, the open connections show which of the two is the case.
+	// An engine with a full accept queue does not answer connection attempts, and neither does a
+	// host that has disappeared. After a few more probes, the open connections show which of these
+	// is the case.
 	if m.state == StateBusy && !good && m.contradictions+1 >= max(m.fall, defaultFall) {
 		r.hostResponds = p.up.client.hosts.CloseVanished() == 0
 	}
 	serves := p.up.Health.recordProbe(r)
 	if serves && m.state == StateDown && !p.up.Progress.HasCounters() {
-		p.up.Cache.RecordEmptied() // a restart is the usual cause, and no counters reveal it here
+		p.up.Cache.RecordEmptied() // the engine has probably restarted; there are no counters to show it
 	}
-	if !good && !serves { // a different engine may come up here, or the same one may report more once it has loaded
+	if !good && !serves { // what comes up may be a different engine, or may report more than before
 		p.detected, p.modelListDue = false, true
 		if n := p.up.client.hosts.CloseVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -322,12 +325,12 @@ func (p *prober) recordVerdict(good bool, status int, err error, took time.Durat
 	}
 }
 
-// detectTimeout is the time limit for a whole detection, because an engine may leave unknown paths
-// unanswered.
+// detectTimeout is the time limit for all requests of a detection, because an engine may not answer
+// requests for unknown paths.
 const detectTimeout = 5 * time.Second
 
-// detectEngine detects the engine if the operator names none, or if the named profile has variants. It
-// returns an error if the engine does not respond.
+// detectEngine detects the engine if the configuration does not name an engine, or if the named
+// profile has variants. It returns an error if the engine does not respond.
 func (p *prober) detectEngine(ctx context.Context, s *settings) error {
 	u := p.up
 	if p.detected {
@@ -346,7 +349,7 @@ func (p *prober) detectEngine(ctx context.Context, s *settings) error {
 	}
 	u.profileMu.Lock()
 	defer u.profileMu.Unlock()
-	if u.settings.Load() != s { // a reload intervened, so the next probe detects the engine
+	if u.settings.Load() != s { // there was a reload, so the next probe detects the engine
 		return nil
 	}
 	p.detected = true
@@ -359,8 +362,8 @@ func (p *prober) detectEngine(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the model list. health is the health page that was just read. It may itself be
-// the list.
+// readModels reads the model list. health is the health page that was just read. The health page
+// may itself be the list.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -408,8 +411,8 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// readLoad scrapes the load from the first source that responds, starting with the last successful
-// one.
+// readLoad scrapes the load from the first source that responds, starting with the source that
+// responded last time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
 	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.others.Load().inFlight(PoolText, true)
@@ -446,16 +449,16 @@ func (p *prober) storeReport(r *Report, batch int, now time.Time) {
 	u.slots.setObserved(ghosts, places)
 }
 
-// A report stays fresh for reportFreshIntervals probe intervals.
+// reportFreshIntervals is the number of probe intervals for which a report stays fresh.
 const reportFreshIntervals = 3
 
 type probeControl struct {
-	nextProbe    atomic.Int64  // time (ticks) of the next probe
+	nextProbe    atomic.Int64  // time of the next probe, in ticks
 	firstVerdict chan struct{} // closed at the first verdict
 	once         sync.Once
 
 	mu     sync.Mutex
-	prober *prober // nil if not probed
+	prober *prober // nil if the upstream is not probed
 }
 
 func (p *probeControl) current() *prober {

@@ -14,11 +14,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// scriptedEngine answers the requests of a prober inside a synctest bubble.
+// scriptedEngine answers a prober's requests inside a synctest bubble.
 type scriptedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // page returned by every second read of /metrics, as if from another engine
+	other string        // page that every second read of /metrics returns, as if from another engine
 	code  int           // status of /health; 0 means connection refused
 	slow  time.Duration // delay of every response
 	load  time.Duration // delay of /metrics
@@ -88,13 +88,13 @@ func (e *scriptedEngine) pauses() []time.Duration {
 	return out
 }
 
-// probedUpstream runs a prober against a simulated engine.
+// probedUpstream returns an upstream whose prober probes a scriptedEngine.
 func probedUpstream(t *testing.T, e *scriptedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	return probedUpstreamIn(t, newTestSet(t, Options{}), e, engine, models...)
 }
 
-// probedUpstreamIn is like watched, but uses the given set.
+// probedUpstreamIn is like probedUpstream, but uses the given set.
 func probedUpstreamIn(t *testing.T, s *Set, e *scriptedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	var deployed []config.Model
@@ -113,8 +113,9 @@ func probedUpstreamIn(t *testing.T, s *Set, e *scriptedEngine, engine string, mo
 	return u
 }
 
-// sleepAndSettle lets time pass in a synctest bubble, and then waits until all due work is done. Otherwise, a
-// goroutine that wakes at the same moment could run before or after the next step of the test.
+// sleepAndSettle sleeps in a synctest bubble, and then waits until all goroutines are blocked.
+// Otherwise, a goroutine that wakes at the same moment could run before or after the next step of
+// the test.
 func sleepAndSettle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -158,9 +159,9 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// TestProbeFreezeAndReturn checks that a frozen engine is down after three probes have timed out,
-// in less than three intervals. While the engine is down, it is probed rarely. After a successful
-// probe, the next probe follows soon.
+// TestProbeFreezeAndReturn checks that a frozen engine goes down after three probes have timed out,
+// in less than three intervals. While the engine is down, it is probed less often. After a
+// successful probe, the next probe follows soon.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &scriptedEngine{code: 200}
@@ -196,7 +197,7 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 }
 
 // TestProbeOnPassiveEvidence checks that a single call that cannot reach the engine immediately
-// triggers a probe, whose result decides.
+// triggers a probe, and that the probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &scriptedEngine{code: 200}
@@ -236,8 +237,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// TestProbeModels checks that every probe reads the list while a routed model is missing. If a
-// model disappears, only the target for that model goes out of service.
+// TestProbeModels checks that every probe reads the model list while a routed model is missing. If
+// a model disappears, only the target for that model goes out of service.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`

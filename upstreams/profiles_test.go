@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// fakeEngine serves the recorded pages in an archive of package engine.
+// fakeEngine serves the recorded pages of an engine from the test data of package engine.
 func fakeEngine(t testing.TB, name string) *httptest.Server {
 	return pages.Serve(t, filepath.Join("engine", "testdata", "engines", name+".txtar"))
 }

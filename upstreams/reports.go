@@ -13,12 +13,13 @@ import (
 type Report struct {
 	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
-	Elsewhere   int       `json:"elsewhere_at_scrape,omitempty"` // calls of the fleet's other edges
+	Elsewhere   int       `json:"elsewhere_at_scrape,omitempty"` // calls from the fleet's other edges
 	At          time.Time `json:"at"`
 	Source      string    `json:"source"` // path of the page
 }
 
-// unexplainedRequests returns how many requests at the engine are not leases of this edge or its fleet.
+// unexplainedRequests returns how many requests at the engine belong to no lease of this edge or
+// its fleet.
 func (r *Report) unexplainedRequests() int {
 	return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere)
 }
@@ -33,13 +34,14 @@ type judgedReport struct {
 
 func (r *judgedReport) isFresh(now Moment) bool { return r != nil && now <= r.validUntil }
 
-// othersAverageTime is the time constant of the average of others' work. Reports are seconds old, and all
-// edges read the same ones. If each edge used only the newest report, all edges would send calls to
-// the same seemingly idle engine until the next report. The average reacts more slowly, but still
-// reflects lasting work.
+// othersAverageTime is the time constant of the average of others' work. Reports are seconds old,
+// and all edges read the same reports. If each edge used only the newest report, all edges would
+// send calls to the same seemingly idle engine until the next report. The average changes more
+// slowly, but still reflects continuous work.
 const othersAverageTime = 15 * time.Second
 
-// updateAverage computes usual from the previous report's average. before may be nil.
+// updateAverage computes averageOthers from the average of the previous report, before, which may
+// be nil.
 func (r *judgedReport) updateAverage(before *judgedReport) {
 	r.averageOthers = float64(r.others)
 	if !before.isFresh(MomentOf(r.At)) {
@@ -50,8 +52,8 @@ func (r *judgedReport) updateAverage(before *judgedReport) {
 	}
 }
 
-// reports holds an engine's reports and what the edge has concluded from them: others' work, ghosts
-// and places.
+// reports tracks an engine's newest report and what the edge has concluded from all reports:
+// others' work, ghosts and places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil until the first report
 
@@ -73,24 +75,24 @@ const (
 // String returns the fate as a metric label.
 func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
 
-// countAbandoned counts a call that was abandoned while the engine worked on it.
+// countAbandoned counts a call that was abandoned while the engine was working on it.
 func (r *reports) countAbandoned() {
 	r.mu.Lock()
 	r.ghosts.abandonedNow++
 	r.mu.Unlock()
 }
 
-// beginReport must be called before a report is read. Calls abandoned after beginReport count for
-// the next report.
+// beginReport must be called before a report is read. Calls that are abandoned after beginReport
+// count for the next report.
 func (r *reports) beginReport(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ghosts.beginReport(now)
 }
 
-// storeReport stores a report, which stays fresh for freshFor. It returns the number of ghosts, the number
-// of requests that the engine runs concurrently (0 if no limit was observed), and the fates of
-// abandoned calls. report is nil if the read failed.
+// storeReport stores a report, which stays fresh for freshFor. It returns the number of ghosts, the
+// number of requests that the engine runs concurrently (0 if no limit was observed), and the fates
+// of abandoned calls. report is nil if the read failed.
 func (r *reports) storeReport(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -110,14 +112,15 @@ func (r *reports) storeReport(
 	judged := &judgedReport{Report: *report, validUntil: MomentOf(report.At.Add(freshFor)), others: others}
 	judged.updateAverage(before)
 	r.last.Store(judged)
-	if !before.isFresh(MomentOf(report.At)) { // the engine may have restarted in between
+	if !before.isFresh(MomentOf(report.At)) { // the engine may have restarted in the meantime
 		r.places = placeTracker{}
 	}
 	r.places.judgeReport(report.Running, report.Waiting, report.At)
 	return r.ghosts.confirmed, r.places.current, fates
 }
 
-// otherRequests returns the number of requests from other clients at the engine, now and on average.
+// otherRequests returns the number of other clients' requests at the engine, according to the
+// newest report and on average.
 func (r *reports) otherRequests(now Moment) (others int, usual float64) {
 	if last := r.last.Load(); last.isFresh(now) {
 		return last.others, last.averageOthers
@@ -134,10 +137,10 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 
 // ghostTracker estimates ghosts: slots in which an engine still generates after the client has
 // disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
-// call of this edge was abandoned and two consecutive reports contain more unexplained requests
-// than before. Earlier work of other clients never counts as ghosts. New work of other clients may
-// be mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls. The
-// mutex in reports guards the tracker.
+// call of this edge was abandoned and two consecutive reports then contain more unexplained
+// requests than the reports before. Work that other clients started earlier never counts as ghosts.
+// New work of other clients may be mistaken for ghosts, but the number of ghosts never exceeds the
+// number of abandoned calls. reports.mu guards the tracker.
 type ghostTracker struct {
 	confirmed    int       // ghosts according to the last report
 	baseline     int       // unexplained requests before the first abandoned call
@@ -172,25 +175,26 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	return before - unconfirmed, held
 }
 
-// placeTracker estimates how many requests an engine runs concurrently. An engine that runs R
-// requests while others wait has R places. The estimate requires two consecutive reports, because a
-// burst of long prompts queues briefly even at an engine with free places. The mutex in reports
+// placeTracker estimates how many requests an engine runs concurrently. If R requests are running
+// while others wait, the engine has R places. The estimate requires two consecutive reports,
+// because a burst of long prompts queues briefly even at an engine with free places. reports.mu
 // guards the tracker.
 type placeTracker struct {
-	current       int       // places in the last report; 0 if unknown
-	estimate      float64   // places in two consecutive reports; 0 if there is no estimate yet
-	queuedRunning int       // running requests in the last report, if other requests waited
+	current       int       // the current result in places; 0 if unknown
+	estimate      float64   // the unrounded estimate; 0 if there is no estimate yet
+	queuedRunning int       // running requests in the last report, if other requests were waiting in it
 	reportedAt    time.Time // time of the last report
 }
 
-// While the engine does not queue calls, the assumed number of places grows by a factor of e in
-// placesGrowthTime. The engine may have more places than its reports have shown, for example after long
-// prompts. Only more calls can reveal these places. The growth is slow, because some of these calls
-// will queue if there are no more places.
+// placesGrowthTime is the time in which the assumed number of places grows by a factor of e while
+// the engine does not queue calls. The engine may have more places than its reports have shown, for
+// example after long prompts. Only more calls can reveal these places. The growth is slow, because
+// some of these additional calls will queue if there are no more places.
 const placesGrowthTime = 10 * time.Minute
 
-// judgeReport evaluates how many requests run and how many wait. If requests wait and none of them
-// runs, the engine is loading or paused, and the report contains no evidence about places.
+// judgeReport evaluates how many requests are running and how many are waiting. If requests are
+// waiting but none is running, the engine is loading or paused, and the report reveals nothing
+// about places.
 func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
 	passed := max(0, at.Sub(t.reportedAt))
 	t.reportedAt = at

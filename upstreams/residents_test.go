@@ -13,7 +13,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// oneResidentUpstream returns an upstream that can load one model at a time, and two of its models.
+// oneResidentUpstream returns an upstream that keeps one model loaded at a time, and two of its
+// models.
 func oneResidentUpstream(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
 	u = residentsUpstream(t, 1, o)
@@ -33,7 +34,7 @@ func residentsUpstream(t *testing.T, n int, o Options) *Upstream {
 }
 
 // TestLeaseTakesTurns checks that only calls of the resident model acquire a lease. A call of
-// another model waits until that model's turn wakes it.
+// another model waits, and is woken at that model's turn.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -51,7 +52,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Error("there seems to be room out of turn")
 		}
 		sleepAndSettle(time.Second)
-		first.RecordFirstToken(time.Second) // includes the time to load the model
+		first.RecordFirstToken(time.Second) // this time includes loading the model
 		first.Release(OutcomeOK)
 		quit := b.BeginWait(time.Now())
 		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
@@ -74,8 +75,8 @@ func TestLeaseTakesTurns(t *testing.T) {
 	})
 }
 
-// TestBeginWakesTheNext checks that a call that starts wakes the calls of another model if it makes
-// room for that model.
+// TestBeginWakesTheNext checks that a starting call wakes the calls of another model if that model
+// can then be admitted.
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -105,7 +106,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 }
 
 // TestColdLoadIsNoFailure checks that a timeout while the engine loads a model does not count as a
-// failure. A timeout after the load does.
+// failure, and that a timeout after the model was loaded does.
 func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := oneResidentUpstream(t, Options{})
 	timeouts := func() {
@@ -161,14 +162,14 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		lease(true, func(l *Lease) { l.RecordFirstToken(time.Second); l.Release(OutcomeClientGone) })
 		lease(false, ok)
 		sleepAndSettle(time.Second)
-		unloaded() // the model is loaded again
+		unloaded() // a newer list shows the model as unloaded
 		lease(true, ok)
 		lease(false, ok)
 	})
 }
 
 // TestColdLoadByTheList checks that a timeout does not count as a failure if the engine lists the
-// model as not loaded. Turns are not needed for this.
+// model as not loaded, even if the models take no turns.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
@@ -191,8 +192,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that the number of places is the configured number, or the number that the
-// engine reports if that is smaller. If no number is configured, there are no turns.
+// TestPlaces checks that the number of resident models is the smaller of the configured and the
+// reported number. If no number is configured, there are no turns.
 func TestPlaces(t *testing.T) {
 	u, a, _ := oneResidentUpstream(t, Options{})
 	st := *u.settings.Load()

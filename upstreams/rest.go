@@ -8,20 +8,21 @@ import (
 // The prober probes idle engines less often, because probing a thousand of them would cost the edge
 // more than their calls. An engine becomes idle when it has been up with all its models for
 // idleAfter and has had no requests from any client. The first call ends the idle state: within a
-// second, a check requests a probe. A failed call requests a probe immediately (health.go).
+// second, watchProgress requests a probe. A failed call requests a probe immediately (health.go).
 
 const (
 	// idleAfter is how long an engine must be without requests to count as idle.
 	idleAfter = time.Minute
-	// The probe interval of an idle engine is multiplied by idleIntervalFactor, up to maxIdleInterval.
+	// The probe interval of an idle engine is multiplied by idleIntervalFactor, up to
+	// maxIdleInterval.
 	idleIntervalFactor = 5
 	maxIdleInterval    = 10 * time.Second
 )
 
-// idleTracker tracks how long an engine has been idle. Only the prober's goroutine accesses it, except for
-// resting.
+// idleTracker tracks how long an engine has been idle. Only the prober's goroutine accesses it,
+// except for probeDelayed.
 type idleTracker struct {
-	since        time.Time   // when the engine last had requests, or was in doubt
+	since        time.Time   // when the engine last had requests or was in doubt
 	endedCalls   uint64      // number of calls that had ended when since was set
 	probeDelayed atomic.Bool // the next probe is delayed
 }
@@ -34,7 +35,7 @@ func idleInterval(interval, idle time.Duration) time.Duration {
 	return max(interval, min(idleIntervalFactor*interval, maxIdleInterval))
 }
 
-// updateIdle updates the idle time. It is called before each probe.
+// updateIdle updates the idleTracker. It is called before each probe.
 func (p *prober) updateIdle(now time.Time) {
 	u, work := p.up, endedCalls(p.up)
 	m, missing := u.Health.factsSnapshot().liveness, u.Models.unservedNames(u.settings.Load().expected)
@@ -43,8 +44,8 @@ func (p *prober) updateIdle(now time.Time) {
 	}
 }
 
-// probeInterval returns the current probe interval. If the engine reports requests from other clients,
-// the interval stays short, because routing uses these reports.
+// probeInterval returns the current probe interval. If the engine reports requests from other
+// clients, the interval stays short, because routing uses these reports.
 func (p *prober) probeInterval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.isFresh(MomentOf(now)) && r.Running+r.Waiting > 0 {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestRestInterval checks that the time between two probes depends on how long the engine has been
-// idle.
+// TestRestInterval checks that the probe interval depends on how long the engine has been idle.
 func TestRestInterval(t *testing.T) {
 	for _, c := range []struct{ interval, idle, want time.Duration }{
 		{2 * time.Second, 0, 2 * time.Second},
@@ -31,7 +30,7 @@ func TestRest(t *testing.T) {
 	const list = `{"data":[{"id":"m"}]}`
 	for name, c := range map[string]struct {
 		disturb func(*testing.T, *Upstream, *scriptedEngine)
-		within  time.Duration // time until the next probe
+		within  time.Duration // maximum time until the next probe
 	}{
 		"nothing": {func(*testing.T, *Upstream, *scriptedEngine) {}, 0},
 		"a call": {func(t *testing.T, u *Upstream, _ *scriptedEngine) {

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options configures a Set. The zero value works.
+// Options configures a Set. The zero value is usable.
 type Options struct {
 	Log *zap.Logger // default: no log
 
-	// Guard catches panics in the set's goroutines. By default they are not caught.
+	// Guard catches panics in the set's goroutines. By default, they are not caught.
 	Guard Guard
 	// Register and Unregister add and remove the metrics of one upstream or of the set. By default
 	// they use the metrics package's registry.
@@ -43,26 +43,27 @@ type Options struct {
 	// not block.
 	OnModels func()
 	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
-	// default only this edge counts them.
+	// default, each edge counts only its own slots.
 	SlotAccount func(*Upstream) SlotAccount
 	// OnFree is called from any goroutine after a lease was released. It must not block.
 	OnFree func(*Upstream)
-	// Stall decides what to do with a stalled upstream. It is called from a goroutine of the set.
-	// By default the upstream gets no new calls.
+	// Stall decides what to do about a stalled upstream. It is called from a goroutine of the set.
+	// By default, the upstream gets no new calls.
 	Stall func(u *Upstream, now time.Time) StallDecision
 	// DrainTime returns how long running calls may stay at an upstream that gets no new calls. By
-	// default they may stay forever.
+	// default, there is no limit.
 	DrainTime func() time.Duration
 	// OnRoom is called from any goroutine when a change of the health, breaker, mode, models or
-	// slots may have made an upstream start or stop admitting calls. Released leases call OnFree
-	// instead. The upstream's lock may be held. OnRoom therefore must not block and may use only
-	// methods that routing uses.
+	// slots may have made an upstream start or stop admitting calls. When a lease is released,
+	// OnFree is called instead. A lock of the upstream may be held during the call. OnRoom must
+	// therefore not block, and may use only the methods that routing uses.
 	OnRoom func(*Upstream)
 }
 
-// Set holds all live upstreams by identity. It outlives reloads. For each configuration, call Plan,
-// build routes on the plan, and Commit it. Once the routes are in use, call Retire to remove the
-// upstreams that they omit. Plan is safe for concurrent use; Commit and Retire are not.
+// Set contains all live upstreams by identity. It outlives reloads. For each configuration, call
+// Plan, build routes from the plan, and call Commit. Once the routes are in use, call Retire to
+// remove the upstreams that they omit. Plan is safe for concurrent use, but Commit and Retire are
+// not.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // profiles of the committed plan
@@ -140,7 +141,8 @@ func (s *Set) Commit(p *Plan) {
 	}
 }
 
-// commitUpstream applies the plan to one upstream. renewed is true if the profiles have changed.
+// commitUpstream applies the plan to one upstream. renewed is true if the engine profiles have
+// changed.
 func (s *Set) commitUpstream(item *plannedUpstream, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
@@ -157,8 +159,8 @@ func (s *Set) commitUpstream(item *plannedUpstream, renewed bool) {
 	}
 }
 
-// applySettings applies new settings to the parts of an upstream. It reports whether the upstream must be
-// added to the set.
+// applySettings applies new settings to the parts of an upstream. It reports whether the upstream
+// must be added to the set.
 func (s *Set) applySettings(u *Upstream, old, st *settings, renewed bool) (entering bool) {
 	u.profileMu.Lock()
 	defer u.profileMu.Unlock()
@@ -174,9 +176,9 @@ func (s *Set) applySettings(u *Upstream, old, st *settings, renewed bool) (enter
 	return u.probeControl.current() == nil
 }
 
-// addUpstream adds a new or revived upstream to the set. The caller holds mu.
+// addUpstream adds a new or revived upstream to the set. The caller must hold mu.
 func (s *Set) addUpstream(u *Upstream) {
-	for _, other := range s.byID { // only the newest upstream with this label shows metrics
+	for _, other := range s.byID { // only the newest upstream with this label has metrics
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -195,7 +197,7 @@ func (s *Set) addUpstream(u *Upstream) {
 	s.restartProber(u)
 }
 
-// dropMetrics unregisters an upstream's series. The caller holds mu.
+// dropMetrics unregisters an upstream's series. The caller must hold mu.
 func (s *Set) dropMetrics(u *Upstream) {
 	if u.series.isRegistered {
 		s.o.Unregister(u.series.set)
@@ -207,7 +209,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 // restartProber replaces the prober with a new one for the current settings.
 func (s *Set) restartProber(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ProbeOptions())
-	if err != nil { // cannot happen, because the main transport has the same configuration
+	if err != nil { // cannot happen, because NewTransport has already accepted the same configuration
 		reportBug("probe transport: " + err.Error())
 		return
 	}
@@ -220,7 +222,8 @@ func (s *Set) restartProber(u *Upstream) {
 	}
 }
 
-// WaitProbed waits until every upstream that the plan added has a first verdict, or ctx ends.
+// WaitProbed waits until every upstream that the plan has added has a first verdict, or until ctx
+// is done.
 func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	for i := range p.items {
 		if !p.items[i].isNew {
@@ -259,14 +262,15 @@ func (s *Set) Retire(p *Plan) {
 	}
 }
 
-// freeSlot releases a slot and wakes calls that wait for one.
+// freeSlot releases a slot and wakes the calls that are waiting for a slot.
 func (s *Set) freeSlot(u *Upstream, p Pool) {
 	u.slots.release(p)
 	defer s.removeIdle(u)
 	s.o.OnFree(u)
 }
 
-// returnUnusedSlot releases an unused slot and ends the breaker's trial.
+// returnUnusedSlot releases a slot that was not used. If trial is true, it also ends the breaker's
+// trial.
 func (s *Set) returnUnusedSlot(u *Upstream, p Pool, trial bool) {
 	if trial {
 		u.Breaker.trialRunning.Store(false)
@@ -275,8 +279,8 @@ func (s *Set) returnUnusedSlot(u *Upstream, p Pool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream without leases. Retire and the release of the last slot
-// both call it, so the order of the two does not matter.
+// removeIdle removes a retiring upstream if it has no leases. Both Retire and the release of a slot
+// call removeIdle, so their order does not matter.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.removal.isRetiring.Load() || u.slots.inUse.Load() != 0 {
 		return
@@ -289,7 +293,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
-	u.removal.handover.stop() // the timer would keep the upstream in memory for the drain time
+	u.removal.handover.stop() // otherwise the timer keeps the upstream in memory for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }
@@ -306,8 +310,8 @@ func (s *Set) All() []*Upstream {
 	return out
 }
 
-// PublishedModels returns the published models by upstream name. It omits upstreams whose engines have not
-// listed models yet.
+// PublishedModels returns the published models by upstream name. It omits upstreams whose engines
+// have not listed models yet.
 func PublishedModels(s *Set) map[string][]config.ListedModel {
 	out := map[string][]config.ListedModel{}
 	for _, u := range s.All() {
@@ -326,8 +330,8 @@ func PublishedModels(s *Set) map[string][]config.ListedModel {
 	return out
 }
 
-// Close stops all probes, waits for the leases until ctx ends, and closes all connections. It
-// returns ctx's error if leases remain.
+// Close stops all probes, waits until all leases are released or ctx is done, and closes all
+// connections. It returns the error of ctx if leases remain.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.isClosed = true

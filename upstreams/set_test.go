@@ -23,7 +23,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// registry replaces the registry of package metrics.
+// registry replaces the metrics package's registry.
 type registry struct {
 	mu   sync.Mutex
 	sets map[*metrics.Set]bool
@@ -137,7 +137,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the series of a stay")
 	}
 
-	// An upstream that is revived while retiring stays in use.
+	// An upstream that is revived while it is retiring stays in service.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
@@ -168,7 +168,7 @@ func TestSetLife(t *testing.T) {
 	}
 }
 
-// TestOutage stops a real server while it has traffic and restarts it on the same port.
+// TestOutage stops a real server while calls are running, and restarts it on the same port.
 func TestOutage(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -326,8 +326,8 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// TestProbesAuthenticate checks that probes send the upstream's credential, as calls do, and never
-// send a POST.
+// TestProbesAuthenticate checks that probes send the upstream's credential, like calls do, and are
+// never POST requests.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -351,7 +351,7 @@ func TestProbesAuthenticate(t *testing.T) {
 }
 
 // TestPlanWithOtherProfiles checks that a plan may add, change and remove the user's profiles, and
-// that the upstreams adopt the change.
+// that upstreams then use the changed profiles.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
@@ -397,8 +397,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// TestPlanWhileRecognising sets an engine in the configuration while the edge is detecting another
-// engine. A detection under the old settings must not override the new settings.
+// TestPlanWhileRecognising configures an engine while the edge is detecting another engine. A
+// detection that began with the old settings must not override the new settings.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -432,7 +432,7 @@ func TestPlanWhileRecognising(t *testing.T) {
 }
 
 // TestOnRoom checks that OnRoom is called after every change that makes a slot available, and after
-// every change that makes waiting pointless.
+// every change after which it is pointless to wait.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

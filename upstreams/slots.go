@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Pool is a kind of work. The calls of a pool share a limit.
+// Pool is a kind of work. All calls of a pool share a limit.
 type Pool uint8
 
 // PoolVision contains only requests with images. PoolAudio contains only requests for transcription
@@ -42,14 +42,14 @@ func callsInAllPools(word uint64) int {
 }
 
 // slots counts the in-flight calls of an upstream and enforces its limits. Slots are acquired,
-// released and read atomically; the mutex guards changes of the limits.
+// released and read atomically. The mutex guards changes of the limits.
 type slots struct {
 	inUse        atomic.Uint64 // in-flight calls of all pools, see slotUnit
 	tokens       [poolCount]atomic.Int64
 	unreadTokens atomic.Int64 // estimated unread prompt tokens
 	promptStart  atomic.Int64 // when the engine started to read its current prompt (Moment)
-	// holderCounts counts leases by a hash of their key. It needs neither a lock nor an allocation. Keys
-	// with the same hash share a counter and count as one key.
+	// holderCounts counts leases by a hash of their key, without a lock or an allocation. Keys with
+	// the same hash share a counter and count as one key.
 	holderCounts [256]atomic.Int32
 	limits       atomic.Pointer[capacity]
 
@@ -58,15 +58,16 @@ type slots struct {
 	sharingEdges   int // number of edges that share the slots
 	weight         float64
 	profile        *engine.Profile
-	reportedSlots  int // slots that the engine reports; 0 if not reported
-	ghosts         int // slots of ghosts; see ghostTracker
-	observedPlaces int // observed concurrent requests, or 0; see placeTracker
+	reportedSlots  int // number of slots that the engine reports; 0 if not reported
+	ghosts         int // number of slots that ghosts occupy; see ghostTracker
+	observedPlaces int // observed number of concurrent requests, or 0; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// tryTake acquires a slot of the pool. free is the share of the limit that must then remain unused.
+// tryTake acquires a slot of the pool, unless less than the percentage free of the limit would then
+// remain unused.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.others.Load()
 	unit, most := slotUnit(p), c.netSlots[p]
@@ -99,7 +100,7 @@ func (s *slots) release(p Pool) {
 	}
 }
 
-// holderSeed is random in each process, so that clients cannot cause hash collisions.
+// holderSeed is different in each process, so that clients cannot cause hash collisions.
 var holderSeed = maphash.MakeSeed()
 
 func holderBucket(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
@@ -118,7 +119,7 @@ func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Pr
 	s.updateLimits()
 }
 
-// setProfile applies a newly detected engine that has reported nothing yet.
+// setProfile applies the profile of a newly detected engine, which has not reported its slots yet.
 func (s *slots) setProfile(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +161,7 @@ func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	return limits.divide(s.slotDivisor(limits, u.Edges))
 }
 
-// updateLimits recomputes the limits. The caller holds mu.
+// updateLimits recomputes the limits. The caller must hold mu.
 func (s *slots) updateLimits() {
 	limits := newLimits(s.configured, s.reportedSlots, s.profile)
 	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.slotAccount != nil {
@@ -191,7 +192,7 @@ const LimitFromConfig = "config"
 // PoolLimit returns the limit of a pool.
 func (l *Limits) PoolLimit(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// activeCalls returns the calls that count against the pool's limit.
+// activeCalls returns the number of calls that count against the pool's limit.
 func (l *Limits) activeCalls(word uint64, p Pool) int {
 	if l.Shared {
 		return callsInAllPools(word)
@@ -199,9 +200,9 @@ func (l *Limits) activeCalls(word uint64, p Pool) int {
 	return callsInPool(word, p)
 }
 
-// newLimits returns the limits from the first source that has a number: the configuration, the
-// engine, the profile, the default. If the configuration contains a map, the pools have separate
-// limits, and a pool missing from the map has no slots.
+// newLimits returns the limits from the first source that sets them: the configuration, the engine,
+// the profile, the default. If the configuration contains a map, the pools have separate limits,
+// and a pool that is missing from the map has no slots.
 func newLimits(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -220,7 +221,7 @@ func sharedLimits(n int, source string) Limits {
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-// capacity holds the limits that routing and leases read. It is immutable.
+// capacity contains the limits that routing and leases read. It is immutable.
 type capacity struct {
 	Limits
 	netSlots [poolCount]int     // slots minus ghosts
@@ -239,12 +240,12 @@ func (l Limits) divide(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's part of the limits. The places and shares are relative to the
+// newCapacity computes this edge's part of the limits. The places and shares are computed from the
 // slots of all edges, because the load includes the work of other edges. Ghosts are subtracted, but
 // one slot always remains, so that an engine full of ghosts still gets calls. Ghosts and observed
 // places apply only to a shared limit, because they cannot be assigned to separate pools. Places
-// affect the weight of a call but not the limit, because the engine accepts more calls and queues
-// them.
+// affect the weight of a call but not the limit, because the engine accepts additional calls and
+// queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.divide(edges), weight: weight}
 	for p := range poolCount {
@@ -261,8 +262,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// mayHaveFreeSlot reports whether c may have a free slot that the capacity before did not have. If the
-// pools stop sharing a limit, each of them may have a free slot.
+// mayHaveFreeSlot reports whether a change of the capacity from before to c may free a slot. If the
+// pools no longer share a limit, each of them may have a free slot.
 func (c *capacity) mayHaveFreeSlot(before *capacity) bool {
 	for p := range poolCount {
 		if c.netSlots[p] > before.netSlots[p] {

@@ -13,35 +13,36 @@ import (
 	"penstock/upstreams"
 )
 
-// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine runs
-// a fixed number of calls concurrently and reads one prompt after another. The more responses it
-// writes, the more slowly it writes each of them. Calls that find all slots in use wait in a queue
-// at the edge. nginx has no slots, so its calls never wait.
+// cards simulates, in virtual time, engines behind edges that run on GPUs of different speeds. An
+// engine runs a fixed number of calls concurrently and reads one prompt after another. The more
+// responses it generates concurrently, the more slowly it generates each of them. Calls that find
+// all slots in use wait in a queue at the edge. nginx has no slots, so its calls never wait at the
+// edge.
 type cards struct {
 	*fleet
 	cards   []card
 	pick    string
 	queue   []*cardCall
-	turn    int // the engine that nginx prefers among those with equally few connections
+	turn    int // the engine that nginx picks next if more than one has the fewest connections
 	ended   []*cardCall
-	missing int // calls that have not ended
+	missing int // number of calls that have not ended
 }
 
 type card struct {
 	speed   float64 // 1 means 3000 prompt tokens per second, and 30 tokens per second for a single response
 	places  int
 	slots   int // number of slots that the edges assume
-	calls   int // running calls, waiting calls and calls whose prompts are read
+	calls   int // number of running and waiting calls, including calls whose prompts are being read
 	running int
 	waiting []*cardCall
-	line    []*cardCall // prompts to read
+	line    []*cardCall // calls whose prompts are still to be read
 	reads   bool
 	unread  float64
 	answers []*cardCall  // ordered by end time
-	written float64      // response tokens that a call would have if it had run since the start
+	written float64      // response tokens that a call would have received if it had run since the start
 	at      time.Time    // time at which written was computed
 	engine  *fleetEngine // the engine as the edges see it
-	plan    int          // newest event scheduled for the end of the next response
+	plan    int          // number of the newest event that ends the next response
 }
 
 type cardCall struct {
@@ -56,7 +57,7 @@ const (
 	pickLearned = "learned"
 	pickRoom    = "least-loaded" // ignores speeds
 	pickNginx   = "nginx"
-	pickOracle  = "oracle" // knows speeds, lengths and the remaining work of each call
+	pickOracle  = "oracle" // knows the speeds, and the length and remaining work of each call
 )
 
 func (c *card) prefill() float64   { return 3000 * c.speed }
@@ -94,7 +95,7 @@ func newCards(t testing.TB, edges int, pick string, all []card, seed uint64) *ca
 	return c
 }
 
-// play sends n calls at a rate that uses the given share of the cards' capacity.
+// play sends n calls at a rate that requires the given share of the cards' capacity.
 func (c *cards) play(l cardLoad, busy float64, n int) {
 	between := float64(time.Second) / (busy * l.capacity(c.cards))
 	lengths := rand.New(rand.NewPCG(7, c.chance.Uint64()))
@@ -243,7 +244,7 @@ func quantile(v []float64, q float64) float64 {
 type cardFigures struct {
 	first   [3]float64 // p50, p90 and p99 of the time from arrival to first token
 	whole   [3]float64 // p50, p90 and p99 of the time from arrival to the end
-	goodput float64    // share of calls with a first token within two seconds
+	goodput float64    // share of calls that receive their first token within two seconds
 	last    float64    // share of calls at the last card
 }
 
@@ -274,8 +275,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is a setting to simulate. Its bounds limit the p99 of the time to first token to
-// multiples of the p99 of nginx and of the oracle.
+// cardSetting is a setting to simulate. Its bounds are multiples of the p99 of nginx and of the
+// oracle that the p99 of the time to first token must not exceed.
 type cardSetting struct {
 	name          string
 	cards         []card
@@ -305,9 +306,9 @@ func cardSettings() (all []cardSetting) {
 	)
 }
 
-// TestSpeeds compares picks by measured speeds with picks without speeds, with nginx's least_conn,
-// and with an oracle that knows everything. BenchmarkSpeeds has more settings, because only long
-// runs show a difference close to full capacity.
+// TestSpeeds compares picks by measured speed with picks that ignore speeds, with nginx's
+// least_conn, and with an oracle that knows everything. BenchmarkSpeeds has more settings, because
+// close to full capacity, only long runs show a difference.
 func TestSpeeds(t *testing.T) {
 	t.Parallel()
 	for _, s := range cardSettings() {
@@ -322,8 +323,8 @@ func TestSpeeds(t *testing.T) {
 			}
 			is, room := of[pickLearned], of[pickRoom]
 			// A p99 depends on only a dozen calls, so the bounds below are relative to other picks.
-			// The bound for whole responses is looser. Picks by measured speed estimate only the
-			// first ten tokens, and picks without speeds also even out batches.
+			// The bound for whole responses is looser, because picks by measured speed estimate
+			// only the first ten tokens, and picks that ignore speeds also balance the batches.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -340,8 +341,8 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. Ignore the benchmark's
-// run time.
+// BenchmarkSpeeds measures the same as TestSpeeds, but with more calls and seeds. Its run time is
+// meaningless.
 func BenchmarkSpeeds(b *testing.B) {
 	for _, s := range cardSettings() {
 		for _, pick := range []string{pickNginx, pickRoom, pickLearned, pickOracle} {
@@ -362,8 +363,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew checks that an engine that had no calls for a long time gets calls again, so that
-// a change of its speed is noticed.
+// TestLearnsAnew checks that an engine that has had no calls for a long time gets calls again, so
+// that the edge detects a change of its speed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

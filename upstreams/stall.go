@@ -11,35 +11,35 @@ import (
 )
 
 // An upstream stalls if it has calls and none of them makes progress (package progress). A stalled
-// upstream gets no new calls, and those of its calls that have sent nothing to their clients are
-// retried elsewhere. A check every second (look) detects stalls. The health probes alone are not
+// upstream gets no new calls, and its calls that have sent nothing to their clients are retried
+// elsewhere. A check every second detects stalls (watchProgress). The health probes alone are not
 // enough, because a stalled engine may still answer them. While no call of this edge makes
 // progress, the check reads the engine's counters more often than the prober does.
 
 const (
 	checkInterval = time.Second
-	// countersTimeout is the timeout for reading counters. llama.cpp responds only between two
-	// batches.
+	// countersTimeout is the timeout for reading counters. It is long, because llama.cpp responds
+	// only between two batches.
 	countersTimeout = time.Minute
-	// stallTrialDelay is how long an upstream without calls stays out of service if no generation probe
-	// can bring it back. After that time, the upstream gets a call as a trial.
+	// stallTrialDelay is how long an upstream without calls stays out of service if no generation
+	// probe can bring it back. After that time, the upstream gets a call as a trial.
 	stallTrialDelay = 30 * time.Second
 )
 
 // StallDecision is the decision about a stalled upstream.
 type StallDecision uint8
 
-// The results of Options.Stall.
+// The values that Options.Stall may return.
 const (
 	StallOut     StallDecision = iota // the upstream gets no new calls
 	StallConfirm                      // a generation probe decides, through the breaker
 	StallStay                         // the upstream is the last target of a route and stays in service
 )
 
-// progressChecker holds state between checks.
+// progressChecker is the state of watchProgress between two checks.
 type progressChecker struct {
 	countersResult    chan counters // receives the counters; nil if no read is in progress
-	outOfServiceSince time.Time     // zero while in service
+	outOfServiceSince time.Time     // zero while the upstream is in service
 	progress          progressTracker
 	wasBusy           bool      // the upstream was busy at the last check
 	busySince         time.Time // start of the current busy state
@@ -61,7 +61,7 @@ func (p *prober) watchProgress(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if l.countersResult != nil {
-				<-l.countersResult // the read still uses the transport
+				<-l.countersResult // wait, because the read still uses the transport
 			}
 			return
 		case c := <-l.countersResult:
@@ -82,8 +82,8 @@ func (p *prober) watchProgress(ctx context.Context) {
 	}
 }
 
-// sampleProgress reports the state of the upstream's calls to Progress. If an engine that counted as idle
-// has calls, sample requests a health probe.
+// sampleProgress records the state of the upstream's calls in Progress. If an engine that counted
+// as idle has calls again, sampleProgress requests a health probe.
 func (p *prober) sampleProgress(now time.Time, l *progressChecker) {
 	u := p.up
 	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answerWatch.Observe(), Ended: endedCalls(u)}
@@ -119,7 +119,7 @@ func (p *prober) judgeStall(l *progressChecker, now time.Time) {
 		u.Progress.Reset(now)
 		u.Health.setStalled(false, "", now)
 	case stalled && state == StateStalled:
-		if l.outOfServiceSince.IsZero() { // happens if an earlier check panicked
+		if l.outOfServiceSince.IsZero() { // an earlier check has panicked
 			l.outOfServiceSince = now
 		}
 		p.probeStalled(l, now)
@@ -135,7 +135,7 @@ func (p *prober) judgeStall(l *progressChecker, now time.Time) {
 func (p *prober) handleStall(l *progressChecker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
-		return // the upstream gets no new calls anyway, and its running calls may wait
+		return // the upstream gets no new calls anyway, and its running calls may continue to wait
 	}
 	facts := u.Progress.Facts(now)
 	u.set.stallMu.Lock() // otherwise the last two upstreams of a route could go out of service together

@@ -14,15 +14,16 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// stallRig is an upstream with calls. The test controls the counters and the probes of its engine.
+// stallRig is an upstream with calls. The test controls its engine's counters and how the engine
+// responds to probes.
 type stallRig struct {
 	*Upstream
 	played *scriptedEngine
-	works  atomic.Bool // whether generation probes succeed
+	works  atomic.Bool // generation probes succeed
 	leases []*Lease
 }
 
-// newStallRig returns a rig for a known engine with calls in flight.
+// newStallRig returns a stallRig for a known engine with the given number of running calls.
 func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRig {
 	r := &stallRig{played: &scriptedEngine{code: http.StatusOK, pages: map[string]string{}}}
 	r.Upstream = probedUpstreamIn(t, newTestSet(t, o), r.played, engineName, "m")
@@ -53,7 +54,7 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 	return r
 }
 
-// answers makes responses arrive for the given number of seconds.
+// answers simulates response bytes that arrive for the given number of seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
 		sleepAndSettle(500 * time.Millisecond)
@@ -61,7 +62,7 @@ func (r *stallRig) answers(seconds int) {
 	}
 }
 
-// counts sets the engine's counter and its report of calls.
+// counts sets the counter and the number of running calls that the engine reports.
 func (r *stallRig) counts(steps int) {
 	r.played.mu.Lock()
 	defer r.played.mu.Unlock()
@@ -69,7 +70,7 @@ func (r *stallRig) counts(steps int) {
 		len(r.leases), steps)
 }
 
-// silent lets all calls wait for the engine without progress. It returns the second in which the
+// silent advances the clock while no call makes progress. It returns the second in which the
 // upstream's state changes, or 0 if it does not change.
 func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
@@ -96,8 +97,8 @@ func (r *stallRig) end() {
 	r.leases = nil
 }
 
-// TestStalledOut checks that an engine without progress is out of service within 15 s. Generation
-// probes test the engine, and the first success brings it back.
+// TestStalledOut checks that an engine without progress goes out of service within 15 s. The edge
+// then sends generation probes, and the first successful probe brings the engine back.
 func TestStalledOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 4)
@@ -122,8 +123,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall checks that an engine does not count as stalled while it loads a model, however
-// long that takes. Afterwards, its calls must make progress.
+// TestLoadIsNoStall checks that an engine does not count as stalled while it loads a model, even if
+// that takes a long time. Afterwards, its calls must make progress.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -173,8 +174,8 @@ func TestStalledBack(t *testing.T) {
 	}
 }
 
-// TestCountersKeepIn checks that an engine that is silent for minutes stays in service as long as
-// its counters move.
+// TestCountersKeepIn checks that an engine that sends no response bytes for minutes stays in
+// service while its counters change.
 func TestCountersKeepIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -190,9 +191,9 @@ func TestCountersKeepIn(t *testing.T) {
 	})
 }
 
-// TestSeveralEngines checks two engines behind one address that alternate in answering page
-// requests. While one of them works, the upstream stays in service and keeps its calls. When
-// neither makes progress, it goes out of service.
+// TestSeveralEngines checks an address with two engines behind it, which answer page requests
+// alternately. While one of the engines works, the upstream stays in service and keeps its calls.
+// Once neither engine makes progress, the upstream goes out of service.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -215,7 +216,7 @@ func TestSeveralEngines(t *testing.T) {
 		if at != 0 {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
-		for range 200 { // lets the longest step decay
+		for range 200 { // long enough for the longest step to decay
 			r.client.answerWatch.RecordBytes(http.StatusOK, []byte("x"))
 			sleepAndSettle(time.Second)
 		}
@@ -230,8 +231,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters checks an engine that reports its counters late, between two batches. Probes
-// continue while the check waits for the counters.
+// TestSlowCounters checks an engine that responds to a request for its counters only between two
+// batches. Probes continue while the check waits for the counters.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -293,7 +294,7 @@ func TestStalledUnprobed(t *testing.T) {
 }
 
 // TestTrafficOutranksProbes checks that an engine whose responses make progress stays up even if it
-// does not answer probes. Once the responses stop, it becomes busy.
+// does not answer probes. Once no more response bytes arrive, the engine becomes busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)
@@ -307,7 +308,7 @@ func TestTrafficOutranksProbes(t *testing.T) {
 			sleepAndSettle(100 * time.Millisecond)
 		}
 		// The upper bound is the sum of an interval plus ten percent, one probe that the last
-		// response outranks, and one second for each of two later probes.
+		// response bytes outrank, and one second for each of two later probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
 			t.Errorf("state %v after %v, want busy after at most 6.4 s", r.State(), d)
 		}

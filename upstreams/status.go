@@ -18,19 +18,19 @@ type Status struct {
 	Label         string             `json:"label"`
 	URL           string             `json:"url"`
 	Address       string             `json:"address,omitempty"`
-	Origin        string             `json:"origin,omitempty"` // source of a discovered upstream: DNS vllm, pod default/vllm-0
+	Origin        string             `json:"origin,omitempty"` // of a discovered upstream: DNS vllm, pod default/vllm-0
 	Engine        string             `json:"engine"`
 	EngineTitle   string             `json:"engine_title"`
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // silence of a busy upstream that may have stopped
-	Leaves        bool               `json:"-"`                         // silent so long that calls are retried elsewhere
-	Downs         uint64             `json:"downs"`                     // how often it went down or stalled
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // silence of a suspected busy upstream
+	Leaves        bool               `json:"-"`                         // its calls are retried elsewhere, because it is silent
+	Downs         uint64             `json:"downs"`                     // number of times it went down or stalled
 	Mode          string             `json:"mode"`                      // the operator's setting
-	ModeSeconds   float64            `json:"mode_seconds"`              // seconds since the mode was set; -1 if never
+	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was changed; -1 if never
 	Check         *LastCheck         `json:"last_check,omitempty"`
-	Suspect       bool               `json:"suspect"` // a call failed, and no probe has confirmed it yet
+	Suspect       bool               `json:"suspect"` // a call failed to connect, and no probe has confirmed it yet
 	Breaker       string             `json:"breaker"`
 	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits        Limits             `json:"limits"`
@@ -45,19 +45,19 @@ type Status struct {
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names that are not served now
 	Lacks         []LackedFeature    `json:"lacks,omitempty"`   // features that siblings have
-	Refuses       []RefusedFeature   `json:"refuses,omitempty"` // refused features; engine or clients may be at fault
+	Refuses       []RefusedFeature   `json:"refuses,omitempty"` // engine or clients may be at fault
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // average for prompts; assumed until the first report
+	BytesPerToken float64            `json:"bytes_per_token"` // average of prompts; assumed until the first report
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
-	Attempts  map[string]uint64 `json:"attempts"`  // attempts by outcome, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls by their slots' fate
+	Attempts  map[string]uint64 `json:"attempts"`  // number of attempts by outcome, since the start
+	Abandoned map[string]uint64 `json:"abandoned"` // number of abandoned calls by the fate of their slots
 
 	Wake      *wake.Status        `json:"wake,omitempty"`      // set if the engine can be woken
 	Residency *residency.Snapshot `json:"residency,omitempty"` // set if the models take turns
 
-	GenerationProbes map[string]uint64 `json:"generation_probes"` // generation probes by result, since the start
+	GenerationProbes map[string]uint64 `json:"generation_probes"` // number of probes by result
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
 }
 
@@ -68,7 +68,7 @@ type ProgressStatus struct {
 	Bound float64 `json:"bound_seconds"`           // the upstream stalls when still_seconds exceeds this
 }
 
-// Evidence for an upstream's progress.
+// The values of ProgressStatus.By.
 const (
 	ProgressByCounters = "counters" // the engine's counters
 	ProgressByAnswers  = "answers"  // the responses to the edge's calls
@@ -85,9 +85,9 @@ func progressStatus(f progress.Facts) ProgressStatus {
 // PoolStatus is one pool's load.
 type PoolStatus struct {
 	Pool    string  `json:"pool"`
-	Active  int     `json:"active"` // calls of this edge
+	Active  int     `json:"active"` // this edge's calls
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // calls that run concurrently
+	Places  int     `json:"places"` // number of calls that the engine runs concurrently
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 
@@ -95,7 +95,7 @@ type PoolStatus struct {
 }
 
 // Obstacle explains to the operator why calls for a served name cannot be sent to the upstream now.
-// It returns "" if they can be sent.
+// It returns "" if such calls can be sent.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:

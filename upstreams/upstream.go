@@ -12,9 +12,9 @@ import (
 )
 
 // Upstream is one engine process, configured or discovered, with its settings and state. It
-// survives reloads as long as the configuration contains its ID. It must not be copied, and all its
-// methods are safe for concurrent use. Its parts have separate locks and do not refer to each
-// other. The methods for routing read only atomics and do not allocate.
+// survives reloads as long as the configuration contains its ID. An Upstream must not be copied.
+// All methods are safe for concurrent use. The parts of an Upstream have separate locks and do not
+// refer to each other. The methods for routing read only atomic fields and do not allocate.
 type Upstream struct {
 	identity identity
 	set      *Set
@@ -45,31 +45,31 @@ type Upstream struct {
 
 // removal tracks the removal of an upstream.
 type removal struct {
-	podGone               atomic.Bool // the pod is gone, so the upstream gets no new calls even if routes contain it
+	podGone               atomic.Bool // the pod is gone, so the upstream gets no new calls
 	isRetiring, isRemoved atomic.Bool
 	handover              handover
 }
 
 type client struct {
-	transport   atomic.Pointer[http1.Transport] // for calls; a reload may replace it
+	transport   atomic.Pointer[http1.Transport] // transport for calls; a reload may replace it
 	hosts       *http1.HostWatch
 	answerWatch http1.AnswerWatch
 }
 
-// identity distinguishes the upstream from others. It never changes.
+// identity distinguishes an upstream from others. It never changes.
 type identity struct {
 	id      ID
 	name    string // as configured
-	label   string // the name in metrics and logs; includes the address if the name has more than one
+	label   string // the name in metrics and logs; includes the address if the name resolves to more than one
 	url     string // the base URL to dial
 	address string // the resolved address, or empty
 }
 
-// settings holds the values that a reload may change while the upstream stays the same.
+// settings contains the values that a reload may change while the upstream stays the same.
 type settings struct {
 	spec         config.Upstream
 	weight       float64
-	transport    transportConfig // creates the transports
+	transport    transportConfig
 	probe        probeSettings
 	discovery    *discovery // the discovery that found the upstream, or nil
 	endpoint     endpoint
@@ -133,22 +133,22 @@ func (u *Upstream) State() State {
 	return u.Health.currentState()
 }
 
-// IsEligibleIn reports whether the upstream is in health state s and a call may be sent to it now. s
-// is StateUp or StatePending. A route uses pending upstreams if none is up, so that it can serve
-// the first requests after a start. IsEligibleIn returns false for a retiring, leaving or drained
-// upstream, and if the breaker admits no call.
+// IsEligibleIn reports whether the upstream is in health state s and a call may be sent to it now.
+// It returns false if the upstream is retiring or drained, if its pod is gone, or if the breaker
+// admits no call.
 func (u *Upstream) IsEligibleIn(s State, now Moment) bool {
 	return u.Health.currentState() == s && !u.removal.isRetiring.Load() && !u.removal.podGone.Load() &&
 		u.mode.current() == ModeReady && u.Breaker.admitsCalls(now)
 }
 
 // IsEligibleFor is like IsEligibleIn, for a call made with the key that has this id. If the key's
-// failures opened the breaker, its call cannot be the trial.
+// failures opened the breaker, the key's calls cannot be the trial.
 func (u *Upstream) IsEligibleFor(key string, s State, now Moment) bool {
 	return u.IsEligibleIn(s, now) && !u.Breaker.BarsKey(key)
 }
 
-// resetAfterReturn discards evidence from before the engine went down, because it may have restarted.
+// resetAfterReturn discards evidence from before the engine went down, because the engine may have
+// restarted.
 func (u *Upstream) resetAfterReturn() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
@@ -158,7 +158,7 @@ func (u *Upstream) resetAfterReturn() {
 	}
 }
 
-// Limits returns the configured or reported slots, before ghosts are subtracted.
+// Limits returns the configured or reported limits, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
 // RetryDelay estimates how long it takes until a call for the served name may be sent to the
@@ -183,9 +183,10 @@ func (u *Upstream) RetryDelay(served string, now time.Time) time.Duration {
 }
 
 // RecordModelGone records a 404 for f.Served and starts a probe immediately. Only this name becomes
-// unavailable. If all 404s come from f's source, the name stays available in two cases: the engine
-// listed it after an earlier 404, or has never listed it. The name becomes available when a later
-// list contains it, or after 30 s if the engine has no list or an incomplete one.
+// unavailable. If all 404s come from the same source, the name stays available in two cases: the
+// engine has listed the name after an earlier 404, or has never listed it. The name becomes
+// available when a later list contains it, or after 30 s if the engine has no list or an incomplete
+// one.
 func (u *Upstream) RecordModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.RecordFailure(CauseModelGone, "", 404, now)

@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// world is an edge without HTTP. It has real upstreams without probes, real routes and queues, and
-// calls that arrive, wait, run and end.
+// world is an edge without HTTP. It has real upstreams (without probes), real routes and real
+// queues, and calls that arrive, wait, run and end.
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
@@ -31,10 +31,10 @@ type world struct {
 	table   atomic.Pointer[routing.Table]
 	waiting []*waitingCall
 	running []*upstreams.Lease
-	turns   bool // models take turns at the upstreams
+	turns   bool // the models take turns at the upstreams
 
-	wakes, ended atomic.Int64 // number of wake-ups and of ended calls since the step started
-	freed        int          // number of slots freed since the step started
+	wakes, ended atomic.Int64 // number of wake-ups, and of ended calls, since the current step started
+	freed        int          // number of slots freed since the current step started
 }
 
 type waitingCall struct {
@@ -42,8 +42,8 @@ type waitingCall struct {
 	q     *queue.Queue
 	need  queue.WaitRequest
 	done  chan struct{}
-	once  sync.Once        // guards the close of done
-	over  chan struct{}    // closed when the call ends
+	once  sync.Once        // closes done
+	over  chan struct{}    // closed when the call has ended
 	lease *upstreams.Lease // lease that the call acquired
 }
 
@@ -88,8 +88,8 @@ func (w *world) concurrency() config.Concurrency {
 	return config.Concurrency{Text: n.Draw(w.t, "text"), Vision: 1 + n.Draw(w.t, "vision")}
 }
 
-// reload assigns different upstreams to the models, and may omit one model. The last model has no
-// queue, so its calls overtake queued calls of other models.
+// reload assigns different upstreams to the models, and may remove one model. The last model has no
+// queue, so its calls may acquire slots before queued calls of other models.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -131,7 +131,7 @@ func (w *world) route(model string) *routing.Route {
 	return r
 }
 
-// arrive starts a call as the edge does. If no slot is free and the model has a queue, the call
+// arrive starts a call like the edge does. If no slot is free and the model has a queue, the call
 // waits.
 func (w *world) arrive() {
 	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
@@ -175,7 +175,7 @@ func (w *world) arrive() {
 			if newest := w.route(model); newest != nil {
 				r = newest
 				w.wakes.Add(1)
-			} // otherwise the model is gone, and only the call still refers to the route
+			} // otherwise the model was removed, and only the call still uses the route
 			l, err := acquire(r)
 			if errors.As(err, &full) {
 				return false
@@ -205,7 +205,7 @@ func (w *world) release(l *upstreams.Lease, o upstreams.Outcome) {
 	l.Release(o)
 }
 
-// settle waits until all goroutines are idle, and then collects the calls that have stopped
+// settle waits until all goroutines are blocked, and then collects the calls that are no longer
 // waiting.
 func (w *world) settle() {
 	synctest.Wait()
@@ -222,8 +222,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails the test if a call waits while a slot is free for it, or while no slot can become
-// free.
+// check fails the test if a call is waiting although a slot is free for it, or although no slot can
+// become free.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -231,7 +231,7 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
-		if err == nil { // if the check below allows this, the call has overtaken the queue and ends normally
+		if err == nil { // if this is allowed (see below), this call got its slot before the queued calls
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
@@ -241,8 +241,8 @@ func (w *world) check() {
 	}
 }
 
-// onTrial reports whether a running call is the trial of one of a route's upstreams. The end of
-// such a call may free a slot for waiting calls.
+// onTrial reports whether a running call is the trial of one of a route's upstreams. When such a
+// call ends, a slot may become free for waiting calls.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker.StateAt(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.IsEligibleIn(upstreams.StateUp, upstreams.MomentOf(time.Now()))
@@ -254,16 +254,16 @@ func bars(r *routing.Route, key string) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.BarsKey(key) })
 }
 
-// timeless hides the test's deadline, which cannot be read in a bubble.
+// timeless hides the test's deadline, which rapid must not use in a synctest bubble.
 type timeless struct{ testing.TB }
 
-// TestNobodySleepsBesideAFreeSlot checks that no call waits while a slot is free for it, whatever
-// happens to the upstreams, routes and calls. The test also checks that no more calls are woken
-// than there are slots.
+// TestNobodySleepsBesideAFreeSlot checks that no call waits while a slot is free for it, regardless
+// of what happens to the upstreams, routes and calls. The test also checks that no more calls are
+// woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn checks the same for engines whose models take turns. It also checks
-// that no turn leaks.
+// TestNobodySleepsInItsTurn checks the same as TestNobodySleepsBesideAFreeSlot for engines whose
+// models take turns. It also checks that every turn is left.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
@@ -293,7 +293,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 						}
 						w.release(l, upstreams.OutcomeBadResponse)
 						return true
-					}); ; clients++ { // clients with keys may be barred from the trial
+					}); ; clients++ { // clients that have keys may be barred from the trial
 						key := fmt.Sprint(clients)
 						l, ok := u.TryLease(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {
@@ -318,7 +318,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
 				"model gone": func() {
 					u := up()
-					for range 2 { // a single 404 does not take the model out
+					for range 2 { // a single 404 does not take the model out of service
 						u.RecordModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},

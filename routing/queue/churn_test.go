@@ -55,8 +55,8 @@ func TestQueueUnderChurn(t *testing.T) {
 }
 
 // TestQueuesWakeFewUnderChurn simulates calls for different models on shared upstreams. Some of the
-// calls overtake the queue. It checks that each freed slot wakes at most two waiters and that every
-// waiter is served.
+// calls acquire a slot without waiting in the queue. It checks that each freed slot wakes at most
+// two waiters and that every waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := New()
 	p := newFakeUpstream(0)

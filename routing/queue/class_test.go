@@ -73,7 +73,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 		join("user-0", &WaitRequest{Key: "user"})
 		join("batch-0", batchNeed("b", time.Minute))
 		join("batch-1", batchNeed("b", time.Minute))
-		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls in the queue than the other key
+		join("batch-2", batchNeed("c", time.Minute)) // c has fewer waiting calls than b
 		join("user-1", &WaitRequest{Key: "user"})
 		join("user-2", &WaitRequest{Key: "user"})
 		join("batch-3", batchNeed("b", time.Minute))
@@ -92,8 +92,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// TestReserveKeepsWaits checks that 100 batch calls that always wait do not prolong the waits of
-// users' calls if slots are reserved for users. Every batch call must still be served.
+// TestReserveKeepsWaits checks that users' calls wait no longer because of 100 batch calls that are
+// always waiting, if slots are reserved for users. Every batch call must still be served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
@@ -175,7 +175,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
 // TestQueueFloors checks that classes are served in order, and that each class gets its floor while
-// its calls wait.
+// its calls are waiting.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent

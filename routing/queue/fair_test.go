@@ -11,15 +11,15 @@ import (
 	"penstock/routing/turns"
 )
 
-// newFairUpstream returns one slot, and a line that records each call that acquires the slot.
+// newFairUpstream returns an upstream with one slot, and the scheduler of its queue.
 func newFairUpstream() (*fakeUpstream, *turns.Scheduler) {
 	p, line := newFakeUpstream(100), new(turns.Scheduler)
 	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
 	return p, line
 }
 
-// TestQueueServesByTokens checks that keys that always wait get tokens in proportion to their
-// weights, regardless of how many calls each key has.
+// TestQueueServesByTokens checks that keys that always have a waiting call get tokens in proportion
+// to their weights, regardless of how many calls each key has.
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -104,8 +104,8 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// TestQueueMovesToAnotherLine checks that waiting calls move to a different line if a reload
-// assigns that line to the queue.
+// TestQueueMovesToAnotherLine checks that waiting calls move to the new scheduler if a reload
+// assigns a different scheduler to their queue.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := newFairUpstream()

@@ -12,7 +12,8 @@ import (
 	"penstock/routing"
 )
 
-// reserveSimulation is a pool of slots with its queue. Batch calls must leave some of the slots free.
+// reserveSimulation is a pool of slots with its queue. Batch calls must leave some of the slots
+// free.
 type reserveSimulation struct {
 	*fakeUpstream
 	served, evicted atomic.Int64
@@ -27,7 +28,8 @@ func newReserveSimulation(depth int) *reserveSimulation {
 	return p
 }
 
-// ask makes a call request a slot. It returns when the call has a slot, waits, or was refused.
+// ask starts a call that requests a slot. It returns once the call has a slot, is waiting, or was
+// refused.
 func (p *reserveSimulation) ask(n *WaitRequest, take func() bool) {
 	go func() {
 		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
@@ -52,8 +54,9 @@ func (p *reserveSimulation) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestFreeSlotPreventsEviction checks that a call that can use a free slot acquires it, whichever
-// calls wait, and that no waiter is evicted for this call. The queue never exceeds its depth.
+// TestFreeSlotPreventsEviction checks that a call that can use a free slot acquires it, regardless
+// of which calls are waiting, and that no waiter is evicted for this call. The queue never exceeds
+// its depth.
 func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a slot was free while the queue was full
@@ -104,7 +107,7 @@ func TestPassingLosesItsSlot(t *testing.T) {
 		}
 		n, take := p.need(0, "user")
 		p.ask(n, func() bool {
-			p.free.CompareAndSwap(1, 0) // a call for a different model takes the slot
+			p.free.CompareAndSwap(1, 0) // a call for a different model acquires the slot
 			return take()
 		})
 		if p.q.WaitingCalls() != depth || p.evicted.Load() != 1 || p.q.WaitingInRank(1) != depth-1 {

@@ -13,10 +13,10 @@ import (
 	"penstock/upstreams"
 )
 
-// Errors for a wait that ended without a slot.
+// Errors for waits that do not get a slot.
 var (
-	// ErrFull means that the queue is full. Await also returns it if another key's call has evicted
-	// this call.
+	// ErrFull means that the queue is full. Await also returns it if this call was evicted to make
+	// room for another call.
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline means that the deadline has passed.
 	ErrDeadline = errors.New("waited too long in the queue")
@@ -26,26 +26,26 @@ var (
 	ErrCanceled = errors.New("left the queue")
 )
 
-// Route is a queue's view of its model's upstreams. *routing.Route implements it.
+// Route contains the methods of a model's route that a queue needs. *routing.Route implements it.
 type Route interface {
 	Targets() []routing.Target
 	UsableSlots(u *upstreams.Upstream, q *routing.Query) routing.UsableSlots
-	// RegisterWait registers a waiting call at the upstreams whose models take turns. quit removes the
-	// registration. Wait and quit may report a change of an upstream, so the caller must hold no
-	// lock.
+	// RegisterWait registers a waiting call at the upstreams whose models take turns. quit removes
+	// the registration. RegisterWait and quit may report a change of an upstream to the queues, so
+	// the caller must hold no lock.
 	RegisterWait(q *routing.Query) (quit func())
 }
 
 // WaitRequest describes a waiting call and its key.
 type WaitRequest struct {
-	Key   string // the key that was served least goes first
+	Key   string // id of the call's key; the key that was served least goes first
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not use
-	Tiers uint8              // tiers of the call's key
-	Arms  routing.Arms       // arms of the call
+	Tiers uint8              // see routing.Query.Tiers
+	Arms  routing.Arms       // see routing.Query.Arms
 	Needs upstreams.Features // features that the call requires
 
-	Rank    int             // rank of the call's class; lower ranks go first
+	Rank    int             // rank of the call's class; a class with a lower rank goes first
 	Ages    time.Time       // when the call moves to the first class
 	Reserve routing.Percent // share of an upstream's slots that the call must leave free
 
@@ -57,11 +57,11 @@ type WaitRequest struct {
 // MaxRanks is the number of distinct ranks in a queue.
 const MaxRanks = 8
 
-// Queue holds calls that wait for a model whose slots are all in use. Its length is limited, and
-// the callers' deadlines limit the wait. A queue is fair: the key that was served least goes first,
-// its sessions take turns, and the calls of a session stay in order. Calls of a later class go
-// behind all other calls until they age. A Queue is safe for concurrent use. It belongs to a
-// Queues, which wakes its waiters.
+// Queue contains the calls that are waiting for a model whose slots are all in use. Its length is
+// limited, and the callers' deadlines limit the wait. A queue is fair: the key that was served
+// least goes first, the sessions of a key take turns, and the calls of a session stay in order.
+// Calls of a later class wait behind all calls of earlier classes until they age. A Queue is safe
+// for concurrent use. It belongs to a Queues, which wakes its waiters.
 type Queue struct {
 	queues *Queues
 	count  atomic.Int64 // number of waiters; written with queues.mu held
@@ -70,22 +70,22 @@ type Queue struct {
 	route            Route
 	depth            int
 	keys             map[string]*waitingKey
-	keyOrder         list.List // *waitingKey elements that have waiters; among equals, the front goes first
+	keyOrder         list.List // of *waitingKey with waiters; the order matters if service is equal
 	scheduler        *turns.Scheduler
 	classes          []*waiterClass
 	ranks            [MaxRanks]rankState
 	laterRankWaiters int     // number of waiters in all ranks except the first
-	tryingWaiter     *waiter // the waiter that tries without a wake-up; no other waiter is woken while it tries
+	tryingWaiter     *waiter // tries without a wake-up; meanwhile, no other waiter is woken
 }
 
-// waitingKey holds the waiters of one key in order.
+// waitingKey contains the waiters of one key in order.
 type waitingKey struct {
 	name            string
 	weight          float64
 	waiters         list.List // of *waiter
 	element         *list.Element
 	account         *turns.Account
-	promisedService int64 // expected service of woken calls that have not tried yet
+	promisedService int64 // expected service of the woken calls that have not tried yet
 	round           uint64
 	sessions        map[uint64]session // sessions that have waiters
 }
@@ -126,8 +126,8 @@ func (k *waitingKey) remove(w *waiter) {
 	}
 }
 
-// waiterClass is a group of waiters that have the same needs, so a slot suits either all of them or
-// none.
+// waiterClass is a group of waiters that have the same needs. If one of them can use a slot, all of
+// them can.
 type waiterClass struct {
 	pool       upstreams.Pool
 	tried      []upstreams.ID
@@ -136,17 +136,17 @@ type waiterClass struct {
 	needs      upstreams.Features
 	reserve    routing.Percent
 	waiters    int
-	asleep     int  // number of waiters without an offer, including the unwoken one
+	asleep     int  // number of waiters that are offered no slot, including the tryingWaiter
 	canUseSlot bool // the waiters can use the offered slot
 }
 
 type waiter struct {
 	key              *waitingKey
 	class            *waiterClass
-	element          *list.Element   // nil after the waiter has left
+	element          *list.Element   // element in the key's list; nil after the waiter has left
 	offered          *queuedUpstream // the upstream whose slot is offered; nil while the waiter is asleep
 	lastEvent        uint64          // the event that last woke the waiter
-	wake             chan struct{}   // has one token while offered or evicted is set
+	wake             chan struct{}   // has one token after an offer or an eviction
 	evicted          bool            // removed from the queue to make room for another call
 	turnRegistration turnRegistration
 	session          uint64
@@ -157,7 +157,7 @@ type waiter struct {
 	joinedOverDepth  bool // joined a full queue because a slot was free
 }
 
-// turnRegistration tracks where a waiter is registered as waiting for its model's turn.
+// turnRegistration is a waiter's registration at the engines whose models take turns.
 type turnRegistration struct {
 	mu         sync.Mutex // acquired before queues.mu
 	unregister func()     // nil if not registered
@@ -166,11 +166,11 @@ type turnRegistration struct {
 
 type rankState struct {
 	waiters int
-	floor   routing.Percent // share of the freed slots while calls of the rank wait
-	credit  routing.Percent // part of the floor that is still due; 100 is one slot
+	floor   routing.Percent // share of the freed slots while calls of this rank are waiting
+	credit  routing.Percent // part of the floor that the rank has not received yet; 100 is one slot
 }
 
-// rankAt returns the waiter's current rank. The rank is 0 once the waiter has aged.
+// rankAt returns the waiter's rank at a time. The rank is 0 once the waiter has aged.
 func (w *waiter) rankAt(now time.Time) int {
 	if w.rank > 0 && now.Before(w.agesAt) {
 		return w.rank
@@ -178,8 +178,8 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// WaitingCalls returns the number of waiting calls. If it is not 0, a new call must also wait, because
-// otherwise it would jump the queue.
+// WaitingCalls returns the number of waiting calls. If it is not 0, a new call must join the queue
+// before it tries to acquire a slot.
 func (q *Queue) WaitingCalls() int { return int(q.count.Load()) }
 
 // WaitingInRank returns the number of waiting calls that have the given rank.
@@ -200,19 +200,20 @@ func (q *Queue) Wait(done <-chan struct{}, n *WaitRequest, deadline time.Time, t
 	return w.Await(done, deadline, deadline, try)
 }
 
-// Entry is a waiting call's entry in a queue. Only the call's goroutine may use it.
+// Entry is a waiting call's entry in a queue. Only the call's goroutine may use the Entry.
 type Entry struct {
 	q          *Queue
 	w          *waiter
-	triesFirst bool // the call tries once without a wake-up
+	triesFirst bool // Await first tries once without a wake-up
 }
 
-// Join adds a call to the queue. The caller must call Leave. The only error is ErrFull.
+// Join adds a call to the queue. The caller must call Entry.Leave. The only possible error is
+// ErrFull.
 //
 // If the queue is full, Join evicts the newest call of the key that has the most waiting calls,
 // unless that key would then have fewer than this call's key. A key that floods the queue therefore
 // cannot block other keys. If this call can use a free slot that no waiter can use, Join evicts no
-// call. The entry then matters only if another call takes that slot first.
+// call. If another call acquires that slot first, a call is evicted after all.
 func (q *Queue) Join(n *WaitRequest) (*Entry, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -222,13 +223,13 @@ func (q *Queue) Join(n *WaitRequest) (*Entry, error) {
 	return &Entry{q, w, first}, nil
 }
 
-// Leave removes the call, unless it was evicted.
+// Leave removes the call from the queue if the call is still in it.
 func (p *Entry) Leave() {
 	p.q.leave(p.w)
 	p.w.turnRegistration.endRegistration()
 }
 
-// registerWait registers a waiter at the queue's current route.
+// registerWait registers a waiter at the queue's current route, instead of an earlier route.
 func (q *Queue) registerWait(w *waiter) {
 	t := &w.turnRegistration
 	t.mu.Lock()
@@ -241,7 +242,7 @@ func (q *Queue) registerWait(w *waiter) {
 	}
 	before := t.unregister
 	t.unregister = route.RegisterWait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
-	if before != nil { // only after the new registration, so that the waiter keeps its turn at engines in both routes
+	if before != nil { // last, so that the waiter keeps its turn at engines in both routes
 		before()
 	}
 }
@@ -257,13 +258,13 @@ func (t *turnRegistration) endRegistration() {
 }
 
 // Await returns nil once try has returned true. try must attempt to acquire a slot and report
-// whether it has succeeded. Await calls try on the caller's goroutine, immediately if no other call
-// waits, and whenever this waiter is offered a slot. Await holds no lock while try runs, so more
-// than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrCanceled when
-// done is closed, and ErrFull if the call was evicted.
+// whether it has succeeded. Await calls try on the caller's goroutine: immediately if no other call
+// is waiting, and whenever this waiter is offered a slot. Await holds no lock while try runs, so
+// more than one waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrCanceled
+// when done is closed, and ErrFull if the call was evicted.
 //
-// If the time until comes first, Await returns ErrNotYet. The call then stays in the queue, and
-// Await may be called again.
+// If until is before deadline, Await returns ErrNotYet at the time until. The call then stays in
+// the queue, and Await may be called again.
 func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.triesFirst {
 		p.triesFirst = false
@@ -299,7 +300,8 @@ func (p *Entry) Await(done <-chan struct{}, until, deadline time.Time, try func(
 	}
 }
 
-// join adds a waiter. If no other call waits, first is true, and this call may try immediately.
+// join adds a waiter. If no other call is waiting, first is true, and this call may try
+// immediately.
 func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -344,8 +346,8 @@ func (q *Queue) join(n *WaitRequest) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// findClass returns the waiterClass for a need. There are only a few classes, because few waiting calls
-// have already tried an upstream.
+// findClass returns the class for a waiting call, and adds it if necessary. There are only a few
+// classes, because few waiting calls have already tried an upstream.
 func (q *Queue) findClass(n *WaitRequest) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -358,7 +360,7 @@ func (q *Queue) findClass(n *WaitRequest) *waiterClass {
 	return c
 }
 
-// moveToScheduler moves the waiting keys to a different line. queues.mu must be held.
+// moveToScheduler moves the waiting keys to a different scheduler. queues.mu must be held.
 func (q *Queue) moveToScheduler(line *turns.Scheduler) {
 	q.scheduler = line
 	now := time.Now()
@@ -380,8 +382,8 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// canUseFreeSlot reports whether a new call can use a free slot. It does not count slots for which a waiter
-// was woken or that a waiter is about to try.
+// canUseFreeSlot reports whether a new call can use a free slot. It does not count slots for which
+// a waiter was woken, nor one slot for the tryingWaiter.
 func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	taken := 0
 	if q.tryingWaiter != nil {
@@ -406,10 +408,11 @@ func canUseFreeSlot(q *Queue, n *WaitRequest) bool {
 	return false
 }
 
-// evictFor evicts a waiter for a new call. of is the rank of the new call, and own is how many
-// waiters the call's key has. It evicts the newest waiter of the last rank, if that rank is behind
-// the new call's rank. Otherwise it evicts the newest waiter of the same rank from the key that has
-// the most waiters. That key must not be left with fewer waiters than the new call's key.
+// evictFor evicts a waiter to make room for a new call, and reports whether it could. of is the
+// rank of the new call, and own is the number of waiters of the call's key. It evicts the newest
+// waiter of the last rank, if that rank is behind the new call's rank. Otherwise it evicts the
+// newest waiter of the same rank from the key that has the most waiters. That key must not be left
+// with fewer waiters than the new call's key.
 func (q *Queue) evictFor(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.laterRankWaiters > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -425,8 +428,8 @@ func (q *Queue) evictFor(of, own int) bool {
 	return true
 }
 
-// newest returns the newest waiter that has the given rank, or nil. It picks the waiter from the
-// key that has the most waiters.
+// newest returns the newest waiter of the given rank from the key that has the most waiters, or
+// nil.
 func (q *Queue) newest(rank int) (newest *waiter) {
 	for e := q.keyOrder.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
@@ -455,7 +458,7 @@ func (q *Queue) evicted(w *waiter) bool {
 	return w.evicted
 }
 
-// leave removes a waiter. If the waiter was woken for a slot and has not acquired it, leave offers
+// leave removes a waiter. If the waiter was woken for a slot that it has not acquired, leave offers
 // the slot to other waiters.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
@@ -483,7 +486,7 @@ func (q *Queue) remove(w *waiter) {
 		delete(q.keys, k.name)
 		k.account.EndWait(time.Now())
 	} else if first {
-		q.keyOrder.MoveToBack(k.element) // the key has had its turn even though it was not woken
+		q.keyOrder.MoveToBack(k.element) // not moved yet, because w was not woken
 	}
 	if c.waiters--; c.waiters == 0 {
 		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
@@ -502,9 +505,9 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front, because
-// the key got no slot. Slots that were freed while the waiter was awake were not offered to it, so
-// all of them are offered again.
+// sleepAgain puts a waiter that found no slot back to sleep, and moves its key to the front. Slots
+// that were freed while the waiter was awake were not offered to it, so all free slots are offered
+// again.
 func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -517,11 +520,11 @@ func (q *Queue) sleepAgain(w *waiter) {
 		w.class.asleep++
 		p.promisedWaiters[w.class.pool]--
 		q.keyOrder.MoveToFront(w.key.element)
-		q.queues.offerSlots(p) // offer it explicitly, because a reload may have removed it from the route
+		q.queues.offerSlots(p) // needed if a reload has removed p from the route
 	} else {
 		q.tryingWaiter = nil
 	}
-	if w.joinedOverDepth { // another call took the slot first
+	if w.joinedOverDepth { // the queue was full, and another call acquired the slot first
 		w.joinedOverDepth = false
 		if q.WaitingCalls() > q.depth && !q.evictFor(w.rank, w.key.waiters.Len()-1) {
 			q.evict(w)
@@ -530,8 +533,9 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.offerQueueSlots(q)
 }
 
-// wakeNext wakes the next waiter that can use a slot of p, and reports whether there was one. It
-// also wakes waiters whose calls can no longer go to any upstream, so that they fail.
+// wakeNext wakes the next waiter that can use a slot of p, and reports whether there was such a
+// waiter. It also wakes waiters whose calls can no longer use any upstream, so that these calls
+// fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.WaitingCalls() == 0 || q.tryingWaiter != nil {
 		return false
@@ -574,8 +578,8 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 // slotCredit is the credit for one slot.
 const slotCredit = 100
 
-// wakeRank wakes the next waiter whose class fits. It considers waiters whose current rank is rank.
-// If own is true, it considers those whose original rank is rank instead. Among these, it picks the
+// wakeRank wakes the next waiter of the given rank that can use a slot of p. If own is true, rank
+// is compared with the waiter's original rank, otherwise with its current rank. wakeRank picks the
 // key that was served least. The expected service of a key's woken calls counts as served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
@@ -584,7 +588,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 		k := e.Value.(*waitingKey)
 		served := k.account.ServedAfter(k.promisedService)
 		if next != nil && served >= least || p.upstream.Breaker.BarsKey(k.name) {
-			continue // the slot may be for a breaker's trial, which this key may not use
+			continue // the breaker may be half-open, and this key must not use its trial
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			w := f.Value.(*waiter)
@@ -607,7 +611,8 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	return true
 }
 
-// updateCredits updates the ranks' credits after a waiter of rank served was woken for a slot.
+// updateCredits updates the credits of all ranks after a waiter of rank served was woken for a
+// slot.
 func (q *Queue) updateCredits(served int) {
 	if q.laterRankWaiters == 0 {
 		return
@@ -636,7 +641,7 @@ func (q *Queue) wakeable(w *waiter) bool {
 	return w.offered == nil && w.lastEvent < q.queues.eventNumber
 }
 
-// wakeFor wakes a waiter to try p.
+// wakeFor wakes a waiter to try to acquire a slot of p.
 func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 	w.offered, w.lastEvent = p, q.queues.eventNumber
 	w.key.promisedService += w.expected

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// fakeUpstream is one upstream. Its slots are acquired by compare-and-swap, and each release is signalled
-// afterwards.
+// fakeUpstream is one upstream. Its slots are acquired by compare-and-swap, and each release is
+// signalled afterwards.
 type fakeUpstream struct {
 	free   atomic.Int64
 	set    *Queues
@@ -24,7 +24,7 @@ type fakeUpstream struct {
 	at     *upstreams.Upstream
 	fits   func(*routing.Query) bool // reports whether a waiter can use a free slot; nil means always
 	gone   atomic.Bool               // no call may use the upstream
-	onWait func(*routing.Query)      // called for each call that counts as waiting; may be nil
+	onWait func(*routing.Query)      // called by RegisterWait; may be nil
 }
 
 func newFakeUpstream(depth int) *fakeUpstream {
@@ -38,7 +38,7 @@ func (p *fakeUpstream) applyDepth(depth int) {
 	p.set.Apply([]QueueConfig{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
 }
 
-// RegisterWait only calls onWait, because no model takes turns.
+// RegisterWait only calls onWait, because the models of the test take no turns.
 func (p *fakeUpstream) RegisterWait(q *routing.Query) (quit func()) {
 	if p.onWait != nil {
 		p.onWait(q)
@@ -184,7 +184,7 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 3 {
-			overtaken.Store(true) // a call that does not wait takes the slot first
+			overtaken.Store(true) // a call outside the queue acquires the slot first
 			p.release()
 			synctest.Wait()
 		}
@@ -197,8 +197,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// TestQueueWakesSuitedWaiter checks that if the first waiter cannot use a slot, the slot is offered
-// to the next waiter, whichever key that waiter has. No other waiter is woken.
+// TestQueueWakesSuitedWaiter checks that a slot that the first waiter cannot use is offered to the
+// next waiter that can use it, regardless of that waiter's key. No other waiter is woken.
 func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(1000)
@@ -253,7 +253,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 	})
 }
 
-// TestQueueEndsWithoutUpstreams checks that all waiters are woken once no upstream can take their
+// TestQueueEndsWithoutUpstreams checks that all waiters are woken once no upstream can accept their
 // calls.
 func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -274,8 +274,8 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 }
 
 // TestQueuesShareAnUpstream checks that a free slot of a shared upstream wakes only one waiter, and
-// that the models that share the upstream take turns. Queues of models without the upstream are not
-// woken.
+// that the models that share the upstream take turns. Waiters of models that do not use the
+// upstream are not woken.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(100)
@@ -319,10 +319,10 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// TestQueueHandsTurnOn checks that the turn passes to the next waiter if it arrives at a waiter
-// that is leaving. A call that has ended acquires no slot.
+// TestQueueHandsTurnOn checks that a slot that was offered to a leaving waiter is offered to the
+// next waiter. A call whose client has left acquires no slot.
 func TestQueueHandsTurnOn(t *testing.T) {
-	for range 20 { // which of two events a waiter sees first is random
+	for range 20 { // a waiter may receive two events in either order
 		synctest.Test(t, func(t *testing.T) {
 			p := newFakeUpstream(10)
 			done, hold := make(chan struct{}), make(chan struct{})
@@ -334,7 +334,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 						return p.take()
 					default:
 					}
-					<-hold // the first try is slow, and the turn arrives during the try
+					<-hold // the first try is slow, and a slot is offered in the meantime
 					return false
 				})
 			}()
@@ -355,8 +355,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 }
 
 // TestQueueKeepsNewcomersWaiting checks that a new call does not try to acquire a slot while an
-// earlier call is about to try. The new call gets the slots that the earlier call leaves. A key
-// that has acquired a slot without a signal moves behind the other keys.
+// earlier call is about to try. The new call gets only the slots that the earlier call does not
+// take. A key that has acquired a slot without a signal moves behind the other keys.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -405,7 +405,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 				got = append(got, <-served)
 			}
 			want := []string{"a-0", "b-0", "a-1"}
-			if signalled { // the key was charged for the turn while no other key waited
+			if signalled { // the key was moved to the back while no other key was waiting
 				want = []string{"a-0", "a-1", "b-0"}
 			}
 			if !slices.Equal(got, want) {
@@ -415,9 +415,9 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a signal if the
-// only other waiter cannot use that slot. A waiter that leaves before it was woken wakes no other
-// waiter.
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a SlotFreed
+// call if the only other waiter cannot use that slot. A waiter that leaves before it was woken
+// wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
@@ -449,7 +449,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 }
 
 // TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed without a
-// signal while no call waited.
+// SlotFreed call while no call was waiting.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(10)
@@ -495,7 +495,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 				t.Errorf("newest of the flood: %v", err)
 			}
 		}
-		join("other", other) // each key now has two calls, so neither may evict a call of the other
+		join("other", other) // each key now has two calls, so neither evicts the other's
 		if err := <-other; !errors.Is(err, ErrFull) {
 			t.Errorf("third of the other: %v", err)
 		}
@@ -513,7 +513,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 }
 
 // TestQueueLooksAfterReload checks that a reload that adds slots or changes the upstreams wakes
-// exactly as many waiters as there are slots.
+// exactly as many waiters as there are free slots.
 func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newFakeUpstream(50)
@@ -553,8 +553,8 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// TestQueueCountsAtTiers checks that a waiting call counts at all upstreams that the tiers of its
-// key allow, including external ones.
+// TestQueueCountsAtTiers checks that a waiting call is registered at all upstreams that the tiers
+// of its key allow, including external upstreams.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newFakeUpstream(2)
 	var counted []uint8

@@ -10,19 +10,19 @@ import (
 	"penstock/upstreams"
 )
 
-// Queues holds the queues of all models of an edge. Models may share upstreams. A free slot is
-// therefore offered in turn to the queues of all models that have its upstream. The slot wakes one
+// Queues contains the queues of all models of an edge. Models may share upstreams. A free slot is
+// therefore offered in turn to the queues of all models that use its upstream. The slot wakes one
 // waiter: the first, in fair order, that can use the slot. A woken waiter may still find no slot,
-// because a call for a model without waiters may have taken it first. The waiter then keeps its
+// because a call for a model without waiters may have acquired it first. The waiter then keeps its
 // position.
 //
 // The number of wake-ups depends on the state of the upstreams rather than on the number of
-// signals. Queues acts after any change: a slot is freed, an upstream changes, or a waiter joins,
-// leaves or finds no slot. It then wakes as many waiters as there are free slots for which no
-// waiter was woken yet. A lost or surplus signal therefore does no harm. The route decides whether
-// a waiter can use a slot, so a woken waiter finds no slot only if another call took it first. Each
-// event wakes a waiter at most once. If the route and the upstream ever disagree, this costs only
-// one wake-up and cannot cause a loop.
+// SlotFreed calls. Queues acts after any change: a slot is freed, an upstream changes, or a waiter
+// joins, leaves or finds no slot. It then wakes as many waiters as there are free slots for which
+// no waiter was woken yet. A missing or unnecessary call of SlotFreed therefore does no harm. The
+// route decides whether a waiter can use a slot, so a woken waiter finds no slot only if another
+// call has acquired it first. Each event wakes a waiter at most once. If the route ever reports a
+// free slot where the upstream has none, this costs only one wake-up and cannot cause a loop.
 type Queues struct {
 	waitingCount atomic.Int64                                            // number of calls in all queues
 	byUpstream   atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
@@ -30,14 +30,14 @@ type Queues struct {
 	mu          sync.Mutex // guards the following fields, and the contents of all queues
 	eventNumber uint64
 	byModel     map[string]*Queue
-	retired     map[string]*Queue // queues that were replaced or removed, while calls may still wait in them
+	retired     map[string]*Queue // replaced or removed queues, in which calls may still be waiting
 }
 
 type queuedUpstream struct {
 	upstream        *upstreams.Upstream
 	queues          atomic.Pointer[[]*Queue]     // queues of the models that have the upstream
-	nextQueue       int                          // index of the queue to which the next slot is offered first
-	promisedWaiters [upstreams.PoolAudio + 1]int // number of waiters per pool that were woken for a slot and have not tried yet
+	nextQueue       int                          // index of the queue that is next to get an offer
+	promisedWaiters [upstreams.PoolAudio + 1]int // by pool: woken waiters that have not tried yet
 }
 
 // promisedSlots returns the number of a pool's slots for which a waiter was woken and has not tried
@@ -60,9 +60,9 @@ func New() *Queues {
 	return s
 }
 
-// ForModel returns a model's active queue or, if it has no active queue, a retired one in which
-// calls may still wait. If neither exists, it returns a new queue, whose waiters are woken only
-// after Apply has activated the queue.
+// ForModel returns a model's active queue. If the model has no active queue, ForModel returns its
+// retired queue, in which calls may still be waiting. If the model has no queue, ForModel returns a
+// new queue, whose waiters are woken only after Apply has activated the queue.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,15 +81,15 @@ type QueueConfig struct {
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line accounts for the service that each key has received. If nil, the queue uses a separate
-	// line.
+	// Line tracks the service that each key has received. If Line is nil, the queue uses a
+	// Scheduler of its own.
 	Line *turns.Scheduler
-	// Floors contains the floors of the classes in order, or is nil.
+	// Floors contains the floor of each class, by rank. It may be nil.
 	Floors []routing.Percent
 }
 
-// Apply activates the queues of a configuration. Calls that wait in other queues stay there and
-// keep their last route. Call OfferAllSlots once the configuration is active.
+// Apply activates the queues of a configuration. Calls that are waiting in other queues stay there,
+// and those queues keep their last route. Call OfferAllSlots once the configuration is active.
 func (s *Queues) Apply(uses []QueueConfig) {
 	s.apply(uses)
 	for _, u := range uses {
@@ -102,7 +102,7 @@ func (s *Queues) Apply(uses []QueueConfig) {
 func (s *Queues) apply(uses []QueueConfig) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // including empty queues, which calls with the previous configuration may be about to join
+	left := s.byModel // even empty queues, because calls may still join them
 	for model, q := range s.retired {
 		if q.WaitingCalls() > 0 {
 			left[model] = q
@@ -153,8 +153,8 @@ func (s *Queues) apply(uses []QueueConfig) {
 	s.byUpstream.Store(&places)
 }
 
-// SlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call
-// waits for u, it costs almost nothing.
+// SlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call is
+// waiting for u, SlotFreed costs almost nothing.
 func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	if p := s.findAwaited(u); p != nil {
 		s.mu.Lock()
@@ -164,8 +164,8 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	}
 }
 
-// UpstreamChanged is like SlotFreed, for other changes of an upstream. Such a change may affect
-// other upstreams of a route. For example, pending upstreams take calls only while no upstream is
+// UpstreamChanged is like SlotFreed, for any other change of an upstream. The change may affect
+// other upstreams of a route. For example, pending upstreams get calls only while no upstream is
 // up.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	if p := s.findAwaited(u); p != nil {
@@ -178,7 +178,8 @@ func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	}
 }
 
-// OfferAllSlots is like UpstreamChanged, for every upstream. Call it when the configuration has changed.
+// OfferAllSlots is like UpstreamChanged, for every upstream. Call it after the configuration has
+// changed.
 func (s *Queues) OfferAllSlots() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,10 +189,10 @@ func (s *Queues) OfferAllSlots() {
 	}
 }
 
-// HasWaiters reports whether calls wait for a model of the upstream.
+// HasWaiters reports whether calls are waiting for a model that uses the upstream.
 func (s *Queues) HasWaiters(u *upstreams.Upstream) bool { return s.findAwaited(u) != nil }
 
-// findAwaited returns the state of an upstream if calls wait for one of its models, and nil
+// findAwaited returns the queuedUpstream of u if calls are waiting for a model that uses u, and nil
 // otherwise.
 func (s *Queues) findAwaited(u *upstreams.Upstream) *queuedUpstream {
 	if s.waitingCount.Load() == 0 {
@@ -207,8 +208,8 @@ func (s *Queues) findAwaited(u *upstreams.Upstream) *queuedUpstream {
 	return nil
 }
 
-// offerSlots wakes a waiter for each free slot of p for which no waiter was woken yet. The queues of p
-// take turns. The caller holds mu.
+// offerSlots wakes a waiter for each free slot of p for which no waiter was woken yet. The queues
+// of p take turns. The caller must hold mu.
 func (s *Queues) offerSlots(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
@@ -222,7 +223,8 @@ func (s *Queues) offerSlots(p *queuedUpstream) {
 	}
 }
 
-// offerQueueSlots offers the slots of all upstreams that serve a queue's model. The caller holds mu.
+// offerQueueSlots offers the slots of all upstreams that serve a queue's model. The caller must
+// hold mu.
 func (s *Queues) offerQueueSlots(q *Queue) {
 	if q.WaitingCalls() == 0 {
 		return

@@ -1,20 +1,21 @@
-// Package turns decides which key is next at a model whose slots are all in use. It is the key that
-// was served least in proportion to its weight. Keys are opaque names, and the caller measures the
-// service (Weight). The package does no I/O, and takes the time as an argument.
+// Package turns decides which key gets the next slot of a model whose slots are all in use: the key
+// that was served least in proportion to its weight. Keys are opaque names, and the caller measures
+// the service (ServiceUnits). The package does no I/O, and its functions get the time as an
+// argument.
 //
 // # Design
 //
-// Keys share the engines' time, and the durations of calls differ by five orders of magnitude. The
-// service that a key has received is therefore counted in an account and divided by the key's
-// weight. The key with the lowest account is next (VTC, arXiv 2401.00588). An account is charged an
-// estimate when a call acquires its slot. While the response streams and when it ends, the charge
-// is corrected.
+// Keys share the engines' time, and the durations of calls differ by five orders of magnitude.
+// Counting calls would therefore be unfair. Instead, each key has an Account of the service that it
+// has received, divided by its weight. The key with the lowest account is next (VTC, arXiv
+// 2401.00588). An account is charged an estimate when a call acquires its slot. The charge is
+// corrected while the response streams and when it ends.
 //
-// An idle key does not accumulate credit. When it waits again, its account is raised to the line's
-// time, which lies between the accounts of the waiting keys. As in fair packet queueing, that time
-// advances with the service, divided by the total weight of the waiting keys. It therefore
-// eventually reaches even the highest account, even if new keys keep arriving, so no key waits
-// forever. An account below the line's time carries no information and is dropped.
+// An idle key does not accumulate credit. When it waits again, its account is raised to the
+// scheduler's virtual time, which lies between the accounts of the waiting keys. As in fair packet
+// queueing, virtual time advances with the service, divided by the total weight of the waiting
+// keys. It therefore eventually reaches even the highest account, so no key waits forever, even if
+// new keys keep arriving. An account below virtual time carries no information and is dropped.
 //
 // If no key has waited for a minute, no service is counted, and a call costs one atomic load.
 package turns
@@ -26,9 +27,9 @@ import (
 	"time"
 )
 
-// answerWeight is the number of prompt tokens that are equivalent to one response token. In one
-// step, an engine reads many prompt tokens but generates one token per call. The value was chosen,
-// not measured.
+// answerWeight is the number of prompt tokens that count as much as one response token. In one
+// step, an engine reads many prompt tokens but generates only one token per call. The value was
+// chosen without a measurement.
 const answerWeight = 4
 
 // ServiceUnits returns the service of a call: the prompt tokens that its engine had to read, plus
@@ -37,40 +38,40 @@ func ServiceUnits(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// countingWindow is how long a line continues to count after the last wait.
+// countingWindow is how long a scheduler continues to count service after the last wait.
 const countingWindow = time.Minute
 
-// maxIdleAccounts is the maximum number of accounts for keys that do not wait.
+// maxIdleAccounts is the maximum number of accounts for keys that are not waiting.
 const maxIdleAccounts = 1024
 
 // Scheduler orders the keys that wait for one model. The zero value is ready to use. It is safe for
 // concurrent use.
 type Scheduler struct {
-	counting atomic.Bool // keys wait, or have waited within remembered
+	counting atomic.Bool // keys are waiting, or were waiting within countingWindow
 
 	mu          sync.Mutex
 	accounts    map[string]*Account
 	waiting     map[string]*Account // accounts of waiting keys
 	totalWeight float64             // sum of the weights of the waiting keys
 	virtualTime float64
-	lastWaitEnd time.Time // when the last wait ended, if no key waits
+	lastWaitEnd time.Time // if no key is waiting, when the last wait ended
 }
 
-// Account tracks a key's service at a line.
+// Account tracks the service of one key at a Scheduler.
 type Account struct {
-	served atomic.Uint64 // float64 bits: service divided by the key's weight; written with line.mu held
+	served atomic.Uint64 // bits of a float64: service / weight; written with scheduler.mu held
 
 	scheduler *Scheduler
 	name      string
-	weight    atomic.Uint64 // float64 bits: the key's weight, read by With without a lock
-	waiters   int           // number of Wait calls minus number of Leave calls
+	weight    atomic.Uint64 // float64 bits: the key's weight; read by ServedAfter without a lock
+	waiters   int           // number of StartWait calls minus number of EndWait calls
 }
 
 // Quiet reports whether no key has waited recently. Service then need not be counted.
 func (l *Scheduler) Quiet() bool { return !l.counting.Load() }
 
-// StartWait records that a key with this weight begins to wait. Each Wait requires one Leave. A key that
-// was not waiting gets no credit for its idle time.
+// StartWait records that a key with this weight begins to wait. Each StartWait requires one
+// EndWait. A key that was not waiting gets no credit for its idle time.
 func (l *Scheduler) StartWait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +90,7 @@ func (l *Scheduler) StartWait(key string, weight float64, now time.Time) *Accoun
 	return a
 }
 
-// EndWait undoes one Wait.
+// EndWait undoes one StartWait.
 func (a *Account) EndWait(now time.Time) {
 	l := a.scheduler
 	l.mu.Lock()
@@ -114,7 +115,7 @@ func (a *Account) ServedAfter(more int64) float64 { return a.Served() + float64(
 
 func (a *Account) keyWeight() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// KeyServed is like Served, for a key that may not be waiting.
+// KeyServed is like Account.Served, for a key that may not be waiting.
 func (l *Scheduler) KeyServed(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,8 +129,8 @@ func (l *Scheduler) KeyServed(key string) float64 {
 	return a.Served()
 }
 
-// Turn records the service of one call in its key's account. The zero value belongs to no line and
-// records nothing. Only one goroutine may use a Turn.
+// Turn records the service of one call in its key's account. The zero value belongs to no scheduler
+// and records nothing. Only one goroutine may use a Turn.
 type Turn struct {
 	scheduler *Scheduler
 	key       string
@@ -138,11 +139,11 @@ type Turn struct {
 	charged   int64
 }
 
-// IsActive reports whether the turn belongs to a line.
+// IsActive reports whether the turn belongs to a scheduler.
 func (t *Turn) IsActive() bool { return t.scheduler != nil }
 
-// BeginTurn charges the expected service of a call that has acquired its slot. It charges at least 1.
-// If the line is quiet, it returns the zero Turn.
+// BeginTurn charges the expected service of a call that has acquired its slot, but at least 1. If
+// the scheduler is quiet, BeginTurn charges nothing and returns the zero Turn.
 func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now time.Time) Turn {
 	if l.Quiet() {
 		return Turn{}
@@ -165,9 +166,9 @@ func (l *Scheduler) BeginTurn(key string, weight float64, expected int64, now ti
 // chargeInterval is the number of response tokens between two charges.
 const chargeInterval = 16
 
-// ChargeAnswered charges the response tokens so far, in addition to the expected service of the prompt. A
-// long response therefore counts while it streams. Answered is cheap enough to be called for each
-// token.
+// ChargeAnswered charges the response tokens received so far, in addition to the expected service
+// of the prompt. A long response therefore counts while it streams. ChargeAnswered is cheap enough
+// to be called for each token.
 func (t *Turn) ChargeAnswered(tokens int) {
 	if t.scheduler == nil {
 		return
@@ -177,8 +178,8 @@ func (t *Turn) ChargeAnswered(tokens int) {
 	}
 }
 
-// ChargeFinal charges the call's final service. If the engine has reported no token counts (known is false)
-// but there was a response, the estimate for the prompt stays.
+// ChargeFinal charges the call's final service. If the engine has reported no token counts (known
+// is false) but has sent response tokens, the estimate for the prompt stays.
 func (t *Turn) ChargeFinal(uncached, answer int, known bool) {
 	switch {
 	case known:
@@ -204,7 +205,7 @@ func (t *Turn) SetCharge(served int64) {
 		return
 	}
 	a := l.accounts[t.key]
-	if a == nil { // the line's time has passed the account
+	if a == nil { // the account was dropped, because virtual time had passed it
 		if more < 0 {
 			return
 		}
@@ -218,7 +219,7 @@ func (t *Turn) SetCharge(served int64) {
 // Charged returns the service charged so far.
 func (t *Turn) Charged() int64 { return t.charged }
 
-// charge adds to an account and advances the line's time.
+// charge adds service to an account and advances virtual time.
 func (l *Scheduler) charge(a *Account, more int64) {
 	a.setServed(a.Served() + float64(more)/a.keyWeight())
 	share := l.totalWeight
@@ -230,7 +231,7 @@ func (l *Scheduler) charge(a *Account, more int64) {
 	}
 }
 
-// clampTime moves the line's time into the range of the waiting keys' accounts.
+// clampTime moves virtual time into the range of the waiting keys' accounts.
 func (l *Scheduler) clampTime() {
 	if len(l.waiting) == 0 {
 		return
@@ -271,8 +272,8 @@ func (l *Scheduler) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet if no key has waited for longer than remembered. It reports whether
-// the line is quiet.
+// expire makes the scheduler quiet if no key has waited for longer than countingWindow. It reports
+// whether the scheduler is quiet.
 func (l *Scheduler) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.counting.Load() && now.Sub(l.lastWaitEnd) > countingWindow {
 		clear(l.accounts)
@@ -282,7 +283,7 @@ func (l *Scheduler) expire(now time.Time) (quiet bool) {
 	return l.Quiet()
 }
 
-// dropIfPassed drops an account if its key does not wait and the line's time has passed it.
+// dropIfPassed drops an account if its key is not waiting and virtual time has passed the account.
 func (l *Scheduler) dropIfPassed(a *Account) {
 	if a.waiters == 0 && a.Served() <= l.virtualTime {
 		delete(l.accounts, a.name)

@@ -20,7 +20,7 @@ func TestWeight(t *testing.T) {
 		{1000, 0, 1000},
 		{0, 10, 40},
 		{1000, 10, 1040},
-		{-5, 10, 40}, // the engine reports more cached tokens than the prompt has
+		{-5, 10, 40}, // the engine reports more cached tokens than prompt tokens
 	} {
 		if got := ServiceUnits(c.uncached, c.answer); got != c.want {
 			t.Errorf("Weight(%d, %d) = %d, want %d", c.uncached, c.answer, got, c.want)
@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks which service a turn has recorded at each stage of its call.
+// TestTurnBooks checks how much service a turn has charged at each stage of its call.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -90,9 +90,9 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	}
 }
 
-// TestIdleKeysSaveNoCredit checks that a key that returns after a pause is level with the waiting
-// keys. It gains nothing from its idle time, and loses nothing for service that it received before
-// any key waited.
+// TestIdleKeysSaveNoCredit checks that a key that waits again after a pause is level with the
+// waiting keys. It gains nothing from its idle time, and loses nothing for service that it received
+// before any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Scheduler
 	a, b := l.StartWait("a", 1, start), l.StartWait("b", 1, start)
@@ -152,7 +152,7 @@ type simulatedKey struct {
 	served  float64 // total service of its completed calls
 }
 
-// leastServed chooses a key as a queue does.
+// leastServed returns the key that a queue would choose.
 func leastServed(keys []*simulatedKey) *simulatedKey {
 	best := keys[0]
 	for _, k := range keys[1:] {
@@ -163,9 +163,9 @@ func leastServed(keys []*simulatedKey) *simulatedKey {
 	return best
 }
 
-// TestServedInProportion checks that keys that always wait are served in proportion to their
-// weights. The difference never exceeds the service of the calls in the slots, regardless of what
-// the calls cost and how wrong the estimates are.
+// TestServedInProportion checks that keys that always have a waiting call are served in proportion
+// to their weights. The deviation never exceeds the service of the running calls, regardless of
+// what the calls cost and how wrong the estimates are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Scheduler
@@ -244,8 +244,8 @@ func TestNoKeyStarves(t *testing.T) {
 	})
 }
 
-// TestAccountsAreForgotten checks that the number of accounts is always limited, and that keys that
-// have left have no account.
+// TestAccountsAreForgotten checks that the number of accounts is always limited, and that the
+// scheduler eventually drops the accounts of keys that no longer call.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Scheduler

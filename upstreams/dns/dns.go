@@ -18,11 +18,11 @@ const (
 	maxHosts   = 100 // distinct names
 )
 
-// zeroRecordWeight is the weight of a record whose SRV weight is 0, relative to the mean weight. RFC 2782
-// requires that such a record is selected with a very small probability.
+// zeroRecordWeight is the weight of a record whose SRV weight is 0, relative to the mean weight.
+// According to RFC 2782, such a record has a very small chance of being selected.
 const zeroRecordWeight = 0.01
 
-// Resolver performs the look-ups.
+// Resolver contains the functions that perform the look-ups.
 type Resolver struct {
 	Host func(ctx context.Context, name string) ([]string, error)
 	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
@@ -30,8 +30,8 @@ type Resolver struct {
 
 // Endpoint is one address of a service.
 type Endpoint struct {
-	Address string  // includes the port if it comes from an SRV record
-	Weight  float64 // relative to the mean of the records; 0 if not set
+	Address string  // includes the port if the endpoint comes from an SRV record
+	Weight  float64 // relative to the mean weight of the records; 0 if not set
 }
 
 // Name is a DNS name that is looked up repeatedly.
@@ -62,8 +62,8 @@ func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a Name with SRV records. Its look-up includes the hosts in the records. It is not safe
-// for concurrent use.
+// Service is a Name with SRV records. Find also looks up the hosts in the records. A Service is not
+// safe for concurrent use.
 type Service struct {
 	name          string
 	lastAddresses map[string][]string // last known addresses of the hosts in the last response
@@ -75,8 +75,9 @@ func NewService(name string) *Service { return &Service{name: name} }
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find returns all addresses for the records that have the best priority. A host whose look-up
-// fails keeps its previous addresses. A host that does not exist is omitted.
+// Find implements Name. It returns all addresses of the hosts in the records that have the best
+// priority. If the look-up of a host fails, its previous addresses are returned. A host that does
+// not exist is omitted.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeDNS returns the answers that a test sets.
+// fakeDNS returns the records, addresses and errors that a test sets.
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
@@ -89,8 +89,8 @@ func TestLookupSRV(t *testing.T) {
 	}
 }
 
-// TestLookupSRVHostFails checks that a host whose look-up fails retains its addresses as long as
-// the records contain the host.
+// TestLookupSRVHostFails checks that if the look-up of a host fails, its previous addresses are
+// returned while the records contain the host.
 func TestLookupSRVHostFails(t *testing.T) {
 	dns := &fakeDNS{
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},

@@ -34,9 +34,9 @@ func TestCacheTokens(t *testing.T) {
 	}
 }
 
-// TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. The slots are at /props.
-// The load is at /metrics, or at /slots if the server has no /metrics. Only /slots contains the
-// number of tokens in all slots.
+// TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. /props contains the number
+// of slots. /metrics, or /slots if the server has no /metrics, contains the load. Only /slots
+// contains the number of tokens in all slots.
 func TestLlamaCppPages(t *testing.T) {
 	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
 	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +

@@ -14,8 +14,8 @@ import (
 )
 
 // WriteConfig writes a configuration for all detected engines. It contains one upstream for each
-// engine, and each model once with all engines that list it. `doctor` prints these lines, `init`
-// writes them to a file, and an edge that starts without a file uses them.
+// engine, and each model once with all engines that list it. `doctor` prints this configuration,
+// `init` writes it to a file, and an edge that starts without a configuration file uses it.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -31,8 +31,9 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 	return err
 }
 
-// upstreamNames names each engine by its host and port, so that the results of two runs can be put
-// in one file. If the host is an IP address, the profile's name replaces the host.
+// upstreamNames returns a name for each engine. The name consists of the host and port, so that the
+// results of two runs can be combined in one file. If the host is an IP address, the profile's name
+// is used instead of the host.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -101,18 +102,18 @@ type servedModel struct {
 	id         string
 	kind       string
 	guessed    bool // the kind is guessed from the name
-	vision     bool // all engines accept images; one is not enough, because a request may go to any engine
-	takesTurns bool // the engine loads fewer models than it lists, so they take turns
-	slots      int  // sum of the slots at its engines
+	vision     bool // all engines accept images; a request may go to any of them
+	takesTurns bool // an engine keeps fewer models loaded than it lists, so they take turns
+	slots      int  // total number of slots at the engines
 	upstreams  []string
 }
 
 // placeholderModelID is the model id for an engine that lists no models.
 const placeholderModelID = "MODEL"
 
-// UsableModels returns the models that clients can name: the listed models whose names are valid model
-// ids. An engine that serves a single purpose and has no model list has one model, which is named
-// after the engine's profile.
+// UsableModels returns the listed models whose names are valid model ids, so that clients can
+// request them. For an engine that serves a single purpose and has no model list, it returns one
+// model, which is named after the engine's profile.
 func (d *Detection) UsableModels() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
 	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
@@ -139,7 +140,7 @@ func mergeModels(engines []Detection, names []string) []*servedModel {
 				byID[m.id] = m
 				out = append(out, m)
 			}
-			if m.kind != kind { // if engines disagree, the first one decides a model's kind
+			if m.kind != kind { // if engines disagree about a model's kind, the first engine decides
 				continue
 			}
 			m.vision = m.vision && models[j].Vision
@@ -151,8 +152,8 @@ func mergeModels(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// maxQueueDepth is the longest queue that WriteConfig suggests. In a longer queue, the last calls would
-// time out.
+// maxQueueDepth is the maximum queue depth that WriteConfig suggests. In a longer queue, the last
+// calls would time out.
 const maxQueueDepth = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

@@ -15,10 +15,10 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Recognise detects which engine responds. For "auto" it considers all profiles; otherwise it
-// considers only the variants of the named profile. If there are no profiles to consider, it
-// returns nil. If no profile matches, it returns the named profile, or the generic one for "auto".
-// It returns an error if the engine does not respond.
+// Recognise detects the engine from its pages. If engine is "auto", it considers all profiles.
+// Otherwise it considers only the variants of the named profile. If there are no profiles to
+// consider, it returns nil. If no profile matches, it returns the named profile, or the generic
+// profile for "auto". It returns an error if the engine does not respond.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
 ) (*Profile, error) {
@@ -33,8 +33,8 @@ func (p *Profiles) Recognise(
 	return profile, err
 }
 
-// recognise checks each candidate's signs in order. It returns nil if no candidate matches, and an
-// error if the first page cannot be read.
+// recognise returns the first candidate with a detection sign that matches. It returns nil if no
+// candidate matches, and an error if the first page cannot be read.
 func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -90,25 +90,25 @@ type Detection struct {
 	Health     int         `json:"health"` // status of the profile's health page; 0 if there was no response
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // concurrent requests; 0 if not reported
-	Residents  int         `json:"residents,omitempty"` // models that fit in memory; 0 if not reported
+	Slots      int         `json:"slots"`               // number of concurrent requests; 0 if not reported
+	Residents  int         `json:"residents,omitempty"` // number of models that fit in memory; 0 if not reported
 	Load       *Load       `json:"load,omitempty"`
-	LoadPath   string      `json:"load_path,omitempty"`     // the page that reports Load
-	CountsPath string      `json:"progress_path,omitempty"` // the page with progress counters
+	LoadPath   string      `json:"load_path,omitempty"`     // the page that contained Load
+	CountsPath string      `json:"progress_path,omitempty"` // the page that contained progress counters
 
 	TriedModel string  `json:"tried_model,omitempty"`
-	Tried      []Trial `json:"tried,omitempty"` // trials run by Try
+	Tried      []Trial `json:"tried,omitempty"` // trials sent by RunTrials
 
-	timeouts *config.Timeouts // used in the report; if nil, the defaults
+	timeouts *config.Timeouts // used in the report; if nil, the defaults are used
 }
 
-// detectTimeout is the timeout of each page in Detect.
+// detectTimeout is the timeout of each page request in Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect queries the engine at a base URL for its kind, version, models, capacity and load. The URL
+// Detect detects the engine at a base URL and reads its version, models, capacity and load. The URL
 // may omit the scheme or end with /v1. The API key is sent only if apiKey is not empty. If the
 // engine does not respond, the error is an *http1.Failure. Detect sends about ten small GET
-// requests, over one connection if the engine keeps it alive.
+// requests, over one connection if the engine keeps the connection alive.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !unixsocket.Is(url) && !strings.Contains(url, "://") {
 		url = "http://" + url
@@ -161,17 +161,17 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// discoverTimeout is the timeout of each page in Discover. An engine on loopback that is ready
-// responds immediately.
+// discoverTimeout is the timeout of each page request in Discover. An engine on loopback that is
+// ready responds immediately.
 const discoverTimeout = 300 * time.Millisecond
 
-// discoverTotal is the time limit for all of Discover. It is short, because most ports are closed
-// and refuse connections immediately.
+// discoverTotal is the time limit of a Discover call. It can be short, because most ports are
+// closed and refuse connections immediately.
 const discoverTotal = 2 * time.Second
 
 // Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns
-// the engines that it finds, in the order of the addresses. It omits servers that match no profile
-// and list no models.
+// the engines that it finds, in the order of their addresses. It omits servers that match no
+// profile and list no models.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
 	defer cancel()

@@ -38,19 +38,19 @@ type DoctorOptions struct {
 	URLs   []string
 	APIKey string
 	Own    []config.Engine // profiles from the configuration
-	Try    bool            // also run the trials, see Detection.Try
+	Try    bool            // also run the trials; see Detection.RunTrials
 	Model  string          // model used in the trials
 	JSON   bool
 
-	Timeouts *config.Timeouts // timeouts from the configuration; if nil, the defaults
+	Timeouts *config.Timeouts // timeouts from the configuration; if nil, the defaults are used
 }
 
 var verdictTexts = map[TrialVerdict]string{
 	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
 }
 
-// RunDoctor writes a report on the engines at the URLs to w, and then configuration lines that the
-// operator can paste. The error lists the URLs that did not respond and the engines that failed a
+// RunDoctor writes a report on the engines at the URLs to w, followed by a configuration that the
+// operator can copy. The error lists the URLs that did not respond and the engines that failed a
 // trial.
 func RunDoctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	profiles, err := LoadProfiles(o.Own)
@@ -67,7 +67,7 @@ func RunDoctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 		}
 		found.timeouts = o.Timeouts
 		if found.IsIn(engines) {
-			continue // the user named the same engine twice, perhaps once with /v1
+			continue // two URLs refer to the same engine, for example with and without /v1
 		}
 		if o.Try {
 			problems = append(problems, found.reportTrials(ctx, o))
@@ -114,8 +114,8 @@ func (d *Detection) reportTrials(ctx context.Context, o *DoctorOptions) error {
 	return nil
 }
 
-// WriteReport writes what Detect found, for the operator. WriteConfig writes the matching
-// configuration. The report quotes only model names from the engine's pages.
+// WriteReport writes the results of Detect for the operator. WriteConfig writes the corresponding
+// configuration. The report quotes nothing from the engine's pages except model names.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p, health := d.Profile, d.Profile.Health().Path
@@ -200,7 +200,7 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms writes the request members that this engine accepts only in a particular form.
+// writeForms writes which request members this engine accepts only in a particular form.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))

@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestReport compares the doctor's report with testdata/doctor, and checks that the suggested lines
-// are a valid configuration.
+// TestReport compares the doctor's report with the files in testdata/doctor, and checks that the
+// suggested configuration is valid.
 func TestReport(t *testing.T) {
 	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "tei", "lmstudio", "vllm-audio"} {
 		t.Run(engine, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice checks that an engine counts once if its URL is given more than once or in
+// TestNamedTwice checks that an engine is listed once even if its URL is given more than once, in
 // different spellings.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/pages"
 )
 
-// fakeEngine serves the pages of an archive in testdata/engines.
+// fakeEngine serves the recorded pages from an archive in testdata/engines.
 func fakeEngine(t testing.TB, name string) *httptest.Server {
 	return pages.Serve(t, filepath.Join("testdata", "engines", name+".txtar"))
 }
@@ -146,7 +146,7 @@ func TestDiscover(t *testing.T) {
 	}
 	var begun time.Time
 	var found []Detection
-	for range 20 { // on a busy machine an engine may answer after Discover's timeout
+	for range 20 { // on a busy machine, an engine may respond after Discover's timeout
 		begun = time.Now()
 		if found = Discover(t.Context(), append(addresses, "127.0.0.1:1"), mustProfiles(t)); len(found) == 1 && len(found[0].Models) == 2 {
 			break
@@ -240,7 +240,8 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestReasoningHistory checks from which member each engine reads the reasoning of earlier turns.
+// TestReasoningHistory checks the member from which each engine reads the reasoning of earlier
+// turns.
 func TestReasoningHistory(t *testing.T) {
 	for engine, want := range map[string]string{
 		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
@@ -314,8 +315,8 @@ func TestUserProfiles(t *testing.T) {
 	}
 }
 
-// TestBundledProfiles checks that detection can reach every bundled profile, and that every file is
-// named after its profile.
+// TestBundledProfiles checks that every bundled profile is in detectionOrder, and that every file
+// is named after its profile.
 func TestBundledProfiles(t *testing.T) {
 	files, _ := filepath.Glob("profiles/*.yaml")
 	if len(files) != len(detectionOrder) {

@@ -17,11 +17,11 @@ import (
 // Generation is the verdict of a generation probe.
 type Generation uint8
 
-// Only GenerationOK and GenerationFailed say anything about the engine's health.
+// Only GenerationOK and GenerationFailed are evidence about the engine's health.
 const (
 	GenerationOK       Generation = iota
 	GenerationFailed              // the response broke off, timed out or was an error
-	GenerationRefused             // the engine is full, or is serving other clients
+	GenerationRefused             // the engine is full or busy with other clients
 	GenerationRejected            // the engine rejects the probe, or the kind of model has no probe
 	GenerationAborted             // the edge aborted the probe
 	GenerationCount
@@ -44,7 +44,7 @@ type GenerationStep struct {
 const maxGenerationBytes = 1 << 20
 
 // WithPriority sets a priority in the requests of a probe. Use it for engines that order their
-// queue by priority, because some of these engines serve requests without a priority last.
+// queue by priority, because some of them serve requests without a priority last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -53,15 +53,15 @@ func WithPriority(steps []GenerationStep, number int) {
 	}
 }
 
-// GenerationSteps returns the requests that check whether an engine generates for a kind of model.
-// Send each later request only if the engine rejects the one before it. If toEnd is true, a chat
+// GenerationSteps returns the requests that check whether an engine generates with a kind of model.
+// Send each later request only if the engine rejects the previous request. If toEnd is true, a chat
 // model must complete its response. Otherwise its first token is enough. GenerationSteps returns
-// nil if a probe of this kind would be too expensive (images), or if the engine has no path for the
+// nil if probes of this kind would be too expensive (images), or if the engine has no path for the
 // operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
-		prompt, tokens = "Count from 1 to 100.", 16 // keeps a model from finishing immediately
+		prompt, tokens = "Count from 1 to 100.", 16 // prevents the model from finishing immediately
 	}
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
@@ -69,7 +69,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 			return
 		}
 		members["model"] = served
-		if body, err := json.Marshal(members); err == nil { // strings and numbers always marshal
+		if body, err := json.Marshal(members); err == nil { // never fails for strings and numbers
 			steps = append(steps, GenerationStep{path, "application/json", body, streamed, good})
 		}
 	}
@@ -119,8 +119,8 @@ func isRanking(page any) bool {
 	return len(bare) > 0 || hasNonEmptyList("results", "data")(page)
 }
 
-// silenceHeader is the header of a WAV file with silenceSize bytes: one second of 16-bit mono PCM
-// at 16,000 Hz.
+// silenceHeader is the header of a WAV file with silenceSize bytes of samples: one second of 16-bit
+// mono PCM at 16,000 Hz.
 const (
 	silenceSize   = 32000
 	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
@@ -142,7 +142,8 @@ func silentTranscription(served string) (contentType string, form []byte) {
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
-// GenerationResult is a verdict. If the verdict is not OK, it includes the reason.
+// GenerationResult is the result of a generation probe. If the verdict is not GenerationOK, it
+// includes the reason.
 type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
@@ -153,7 +154,8 @@ type GenerationResult struct {
 // simulate an engine without a socket.
 type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// NewGenerate returns a Generate that sends over a transport. Every probe opens a new connection.
+// NewGenerate returns a Generate that sends requests over a transport. Every request uses a new
+// connection.
 func NewGenerate(t *http1.Transport) Generate {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWithContext(ctx)
@@ -229,8 +231,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 	}
 }
 
-// judgeLine judges one line of a stream of chat or completion chunks. done is true once the verdict
-// is certain.
+// judgeLine judges one line of a stream of chat or completion chunks. done reports whether the
+// verdict is final.
 func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
@@ -293,7 +295,7 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	case status == 429 || status == 503 || status == 529,
 		profile.IsOverload(status, kind, message), profile.IsTemporary(status, kind, message):
 		return GenerationRefused
-	// the edge's credential is wrong, so every call to the engine fails
+	// The edge's credential is wrong, so every call to the engine fails.
 	case status == 401 || status == 402 || status == 403:
 		return GenerationFailed
 	case status/100 == 4 || profile.IsClientFault(status, kind, message):

@@ -18,8 +18,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestGenerationSteps checks that the request is small, uses the engine's name for the model, and
-// suits the model's kind.
+// TestGenerationSteps checks that the request is small, contains the engine's name for the model,
+// and suits the model's kind.
 func TestGenerationSteps(t *testing.T) {
 	for _, c := range []struct {
 		engine, kind string

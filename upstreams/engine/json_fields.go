@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// parseJSON decodes an engine's page into generic values. Only probes use it, on small pages.
+// parseJSON decodes an engine's page into generic values. It is slow, but used only for small
+// pages.
 func parseJSON(body []byte) (any, error) {
 	var page any
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -22,8 +23,8 @@ func parseJSON(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// fieldValues yields every value at a path. A path consists of member names and array positions joined
-// by dots; * matches all elements. Null values are skipped.
+// fieldValues iterates over the values at a path. A path consists of member names and array
+// indices, separated by dots. * matches all elements of an array. Null values are skipped.
 func fieldValues(page any, field string) iter.Seq[any] {
 	return func(yield func(any) bool) { walkFields(page, field, yield) }
 }
@@ -62,8 +63,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField returns the sum of the numbers at a path. true counts as 1. found is false if the path
-// has no number.
+// sumField returns the sum of the numbers at a path. true counts as 1. found is false if there is
+// no number at the path.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fieldValues(page, field) {
 		switch n := v.(type) {
@@ -103,7 +104,7 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 }
 
 // fieldMatches reports whether the value at a path is true, equals one of the words, or is an array
-// that contains one of them. known is false if the path has no value.
+// that contains one of the words. known is false if there is no value at the path.
 func fieldMatches(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false

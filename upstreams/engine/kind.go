@@ -8,7 +8,7 @@ import (
 	"penstock/config"
 )
 
-// taskKinds maps the names that engines use for a model's purpose to the kinds of the catalog. The
+// taskKinds maps the names that engines use for a model's purpose to the kinds in the catalog. The
 // names are Hugging Face tasks (reported by speaches), the types used by Ollama, LM Studio and Text
 // Embeddings Inference, and the kinds in another edge's catalog.
 var taskKinds = map[string]string{

@@ -10,8 +10,8 @@ import (
 // maxListedModels is the maximum number of models tracked per engine.
 const maxListedModels = 1024
 
-// Listing tracks an engine's models across successive lists. It adds a model with the first list
-// that contains it, and removes a model after two consecutive lists without it. Two lists are
+// Listing tracks an engine's models across successive lists. It adds a model when a list first
+// contains the model, and removes the model after two consecutive lists without it. Two lists are
 // required because an engine that is starting or swapping models may briefly show an incomplete
 // list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
 type Listing struct {
@@ -22,7 +22,7 @@ type Listing struct {
 
 // Update records a new list. It reports whether the models or their kinds have changed.
 func (f *Listing) Update(infos []ModelInfo) (changed bool) {
-	if len(infos) > maxListedModels { // sort, to keep the same models regardless of the list's order
+	if len(infos) > maxListedModels { // sort them, so that the same models are kept regardless of their order
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	next, absent := make(map[string]ModelInfo, len(infos)), map[string]bool{}

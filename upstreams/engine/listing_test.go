@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestListing checks that a model is added by the first list that contains it, and removed by the
-// second consecutive list without it.
+// TestListing checks that a model is added with the first list that contains it, and removed with
+// the second consecutive list that does not.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{
@@ -28,7 +28,7 @@ func TestListing(t *testing.T) {
 		var infos []ModelInfo
 		for _, f := range strings.Fields(step.list) {
 			id, parent, _ := strings.Cut(f, "@")
-			// a different context length does not count as a change
+			// A different context length does not count as a change.
 			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i})
 		}
 		got := ""
@@ -45,7 +45,7 @@ func TestListing(t *testing.T) {
 }
 
 // TestListingBound checks that the same models are kept from a list with too many models,
-// regardless of its order.
+// regardless of their order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -59,7 +59,7 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf checks that the name without the engine's tag is an alias of the model.
+// TestAliasesOf checks that the name without the engine's implicit tag is an alias of the model.
 func TestAliasesOf(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
@@ -71,7 +71,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters checks that the newest valid series counts.
+// TestScanAdapters checks that the adapters are read from the newest valid series.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

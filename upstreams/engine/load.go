@@ -62,11 +62,12 @@ func labelValue(labels []byte, label string) string {
 	return ""
 }
 
-// hasRequestCount reports whether the page contained the number of running requests or of waiting ones.
+// hasRequestCount reports whether the page contained the number of running requests (running) or of
+// waiting requests.
 func (l *Load) hasRequestCount(running bool) bool { return running || l.Queue }
 
 // readLoad reads a load page, in JSON or Prometheus text, as described by source. It returns false
-// if the page contains neither the number of running requests nor that of waiting ones.
+// if the page contains neither the number of running requests nor the number of waiting requests.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if page := bytes.TrimLeft(body, " \t\r\n"); len(page) == 0 || page[0] != '{' && page[0] != '[' {
 		return scanMetrics(source, body)
@@ -143,8 +144,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	return r, r.hasRequestCount(totals[0].n > 0)
 }
 
-// cacheTokens computes a cache size in tokens from a sample's labels. vLLM's cache_config_info
-// contains the size in its labels, whereas SGLang's max_total_num_tokens has it as its value.
+// cacheTokens returns a cache size in tokens. The labels of vLLM's cache_config_info contain the
+// size, whereas the value of SGLang's max_total_num_tokens is the size.
 func cacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
@@ -161,8 +162,8 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// metricTotal adds up the samples of one metric. If the source lists aliases, only the first alias that
-// the page contains counts.
+// metricTotal adds up the samples of one metric. If the source lists aliases, only the first alias
+// that the page contains counts.
 type metricTotal struct {
 	sum  float64
 	n    int
@@ -189,9 +190,9 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value that follows a name. Labels in braces and spaces may precede the
-// value, and a timestamp may follow it. It rejects negative numbers and NaN, because every
-// configured sample is a count.
+// sampleValue reads the value in the part of a sample line after the name. Labels in braces and
+// spaces may precede the value, and a timestamp may follow it. It rejects negative numbers and NaN,
+// because every configured sample is a count.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {
 		end := labelsEnd(rest)

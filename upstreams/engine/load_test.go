@@ -72,7 +72,8 @@ func TestReadLoadJSON(t *testing.T) {
 	}
 }
 
-// TestReadLoadForm checks that a page is recognized as JSON or Prometheus text by how it begins.
+// TestReadLoadForm checks that the beginning of a page determines whether it is read as JSON or
+// Prometheus text.
 func TestReadLoadForm(t *testing.T) {
 	source := config.EngineLoad{Path: "/load", Running: []string{"running"}}
 	for _, page := range []string{"running 3\n", "\n# HELP running Calls.\nrunning 3\n", `{"running":3}`, "\r\n {\"running\":3}"} {
@@ -120,7 +121,7 @@ func FuzzScanMetrics(f *testing.F) {
 }
 
 // FuzzFields reads the fields of every bundled profile from arbitrary pages. No page may cause a
-// panic or a count out of range.
+// panic or a count that is out of range.
 func FuzzFields(f *testing.F) {
 	files, _ := os.ReadDir("testdata/engines")
 	for _, file := range files {

@@ -18,7 +18,7 @@ type ModelInfo struct {
 	Context     int      `json:"context,omitempty"` // maximum number of tokens in prompt and response
 	Vision      bool     `json:"vision"`            // accepts images
 	VisionKnown bool     `json:"vision_known"`
-	// Kind is the catalog's kind, for example audio-speech, or empty if unknown.
+	// Kind is the model's kind in the catalog, for example audio-speech, or empty if unknown.
 	Kind        string `json:"kind,omitempty"`
 	Loaded      bool   `json:"loaded"`
 	LoadedKnown bool   `json:"loaded_known"`
@@ -29,7 +29,7 @@ type ModelInfo struct {
 type ModelList struct {
 	infos      []ModelInfo
 	byName     map[string]int  // ids and aliases
-	everListed map[string]bool // all names in this list or in earlier ones
+	everListed map[string]bool // all names in this list or earlier lists
 }
 
 // maxKeptNames is the maximum number of names kept from earlier lists.
@@ -60,7 +60,7 @@ func (l *ModelList) All() []ModelInfo {
 	return l.infos
 }
 
-// Find looks up a served name as the engine would. It returns false for a nil list.
+// Find looks up a served name like the engine does. It returns false for a nil list.
 func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
 	if i := l.index(p, served); i >= 0 {
 		return l.infos[i], true
@@ -104,8 +104,8 @@ func (l *ModelList) Contains(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// IsAuthoritative reports whether a model whose name is missing from the list is gone. It returns true if
-// the engine lists all its models, or has listed this name before.
+// IsAuthoritative reports whether a model whose name is missing from the list is gone. It returns
+// true if the engine lists all its models, or has listed this name before.
 func (l *ModelList) IsAuthoritative(p *Profile, served string) bool {
 	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.everListed[served])
 }
@@ -147,8 +147,8 @@ func isList(content any, field string) bool {
 	return false
 }
 
-// addModels merges one page into infos. The first page defines which models exist, and later pages
-// only fill in missing details.
+// addModels merges one page into infos. The first page (makes is true) defines which models exist,
+// and later pages only add missing details.
 func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cachePages returns a GetPage that fetches every page once and caches the result, including errors.
-// Use it for a single detection.
+// cachePages returns a GetPage that fetches every page only once and caches the result, even an
+// error. Use it for a single detection.
 func cachePages(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
@@ -30,7 +30,7 @@ func cachePages(get http1.GetPage) http1.GetPage {
 	}
 }
 
-// Reader reads the pages of an engine as its profile describes them.
+// Reader reads the pages of an engine according to its profile.
 type Reader struct {
 	Get     http1.GetPage
 	Profile *Profile
@@ -88,7 +88,7 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 }
 
 // Residents reads how many models fit in the engine's memory. ok is false if the engine does not
-// report it.
+// report this number.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -158,8 +158,8 @@ func (r *Reader) ReadCounters(ctx context.Context) (sum float64, path string, co
 	return 0, "", false
 }
 
-// FailureDetail explains why a connection to an engine failed. It complements FailureReason. It returns ""
-// for other failures.
+// FailureDetail explains why a connection to an engine failed, in addition to FailureReason. It
+// returns "" for other failures.
 func FailureDetail(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {
 		return f.Detail()

@@ -53,7 +53,7 @@ type Member struct {
 // HealthPage describes an engine's health page.
 type HealthPage struct {
 	Path      string
-	Timeout   time.Duration // 0 if the profile sets none
+	Timeout   time.Duration // 0 if the profile sets no timeout
 	AnyStatus bool          // every status below 500 is healthy
 }
 
@@ -83,7 +83,7 @@ func newProfile(e *config.Engine) (*Profile, error) {
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
-	// sort the names, so that all calls send the members in the same order
+	// Sort the names, so that all calls contain the members in the same order.
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value, err := json.Marshal(m[name])
 		if err != nil {
@@ -114,7 +114,8 @@ func (p *Profile) Path(op string) string { return p.paths[op] }
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
 // TokenLimitMember returns the request member for the token limit: max_tokens or
-// max_completion_tokens. It returns "" if the engine accepts both, so the client's member can stay.
+// max_completion_tokens. It returns "" if the engine accepts both, so that the client's member can
+// stay.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -122,12 +123,12 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// PrefillMembers returns the members to add to a request whose last message is the start of the response.
-// It returns none if the engine always continues such a message, or never does.
+// PrefillMembers returns the members to add to a request whose last message is the start of the
+// response. It returns nil if the engine always continues such a message, or never does.
 func (p *Profile) PrefillMembers() []Member { return p.prefill }
 
-// ContinuesAnswers reports whether the engine can continue a response that the request starts. Some
-// engines do so by default, and others only with the members of Prefill.
+// ContinuesAnswers reports whether the engine can continue a response whose start the request
+// contains. Some engines do so by default, and others only with PrefillMembers.
 func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.HasQuirk(config.QuirkContinuesAnswers)
 }
@@ -155,8 +156,8 @@ func (p *Profile) Forms() Forms {
 // object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// IsClientFault reports whether a 5xx response is known to be the client's fault. If so, the edge
-// answers the call with 400, does not retry it and does not count it against the upstream.
+// IsClientFault reports whether a 5xx response is known to be the client's fault. In that case, the
+// edge answers the call with 400, does not retry it and does not count it against the upstream.
 // errorType and message come from the engine's error body and may be empty.
 func (p *Profile) IsClientFault(status int, errorType, message string) bool {
 	return matchesError(p.spec.ClientFaults, status, errorType, message)
@@ -183,12 +184,12 @@ func matchesError(all []config.EngineError, status int, errorType, message strin
 	})
 }
 
-// Reasoning describes how a request sets the reasoning effort, in reasoning_effort, and which member
-// holds the reasoning of earlier turns.
+// Reasoning describes how a request sets the reasoning effort (reasoning_effort), and which member
+// contains the reasoning of earlier turns.
 type Reasoning struct {
-	Words   []string // accepted values; if empty, none, low, medium, high and xhigh
-	Off, On []Member // Off contains the members that switch reasoning off, On those that switch it on
-	History string   // member of an assistant message; empty if the engine reads no earlier reasoning
+	Words   []string // accepted efforts; empty means none, low, medium, high and xhigh
+	Off, On []Member // members that switch reasoning off, and members that switch it on
+	History string   // member of an assistant message; empty if the engine ignores earlier reasoning
 }
 
 // Reasoning describes how to control the engine's reasoning.
@@ -213,7 +214,7 @@ func (p *Profile) Health() HealthPage {
 	return HealthPage{Path: h.Path, Timeout: h.Timeout.D(), AnyStatus: h.Alive == config.AliveAny}
 }
 
-// ModelsPage returns the path of the engine's model list, or "" if it has none.
+// ModelsPage returns the path of the engine's model list, or "" if the engine has no model list.
 func (p *Profile) ModelsPage() string {
 	if len(p.spec.Models) == 0 {
 		return ""
@@ -221,7 +222,7 @@ func (p *Profile) ModelsPage() string {
 	return p.spec.Models[0].Path
 }
 
-// Sources of a slot count.
+// The sources of a slot count.
 const (
 	SlotsReported  = "engine"
 	SlotsOfProfile = "profile"

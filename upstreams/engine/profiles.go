@@ -21,12 +21,12 @@ var bundledFiles embed.FS
 // Penstock is the profile of another edge, which Discover may find on the usual ports of engines.
 const Penstock = "penstock"
 
-// genericName is the name of the profile from which all other profiles inherit. An undetected
-// engine uses it.
+// genericName is the name of the profile from which all other profiles inherit. It is also used for
+// an engine that was not detected.
 const genericName = "openai"
 
 // Profiles contains all available profiles in detection order: first the user's profiles, then the
-// bundled ones from the most specific to the most general.
+// bundled profiles from the most specific to the most general.
 type Profiles struct {
 	user             []config.Engine
 	byName           map[string]*Profile
@@ -34,7 +34,8 @@ type Profiles struct {
 }
 
 // LoadProfiles compiles the bundled and the user's profiles. A user's profile may replace a bundled
-// one that has the same name. An error names the profile and the invalid member.
+// profile that has the same name. The error contains the name of the profile and of the invalid
+// member.
 func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	specs, err := bundledSpecs()
 	if err != nil {
@@ -69,8 +70,8 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// WithUserProfiles returns profiles in which the given ones replace the user's profiles. It returns p if they
-// are unchanged.
+// WithUserProfiles returns Profiles in which user replaces the user's profiles. It returns p if the
+// user's profiles have not changed.
 func (p *Profiles) WithUserProfiles(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -78,16 +79,17 @@ func (p *Profiles) WithUserProfiles(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists all bundled profiles. If an engine also matches the signs of another
-// profile, the engine's profile must come first. Examples are llama.cpp's router, and the
-// simulator, which imitates vLLM. Profiles that need the most requests to rule out come last.
+// detectionOrder lists all bundled profiles. If an engine also matches the detection signs of
+// another profile, the engine's profile must be first. Examples are llama.cpp's router and the
+// simulator, which imitates vLLM. The profiles that require the most requests to be ruled out are
+// last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
 }
 
-// EngineNames returns the valid values of an upstream's `engine`, sorted: auto, the bundled profiles and
-// the user's.
+// EngineNames returns the valid values of an upstream's `engine`, sorted: auto, and the names of
+// the bundled and the user's profiles.
 func EngineNames(user []config.Engine) []string {
 	names := append([]string{config.EngineAuto}, detectionOrder...)
 	for i := range user {
@@ -97,11 +99,11 @@ func EngineNames(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// genericProfiles lists profiles that stand for no particular kind of engine.
+// genericProfiles lists the profiles that do not describe a specific kind of engine.
 var genericProfiles = []string{genericName, "sim", Penstock}
 
-// KnownEngines returns the engine names that a configuration may use without defining them. It computes
-// them only once, because every load of the configuration needs them.
+// KnownEngines returns the engine names that a configuration may use without defining them. They
+// are computed only once, because they are needed whenever a configuration is loaded.
 var KnownEngines = sync.OnceValue(func() config.KnownProfiles {
 	k := config.KnownProfiles{Engines: EngineNames(nil)}
 	profiles, err := LoadProfiles(nil)
@@ -150,9 +152,9 @@ func bundledSpecs() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolveInheritance follows `like` to the generic profile and merges the profiles on the way back. A profile
-// that replaces a bundled one cannot inherit from that one, because the name refers to the new
-// profile.
+// resolveInheritance follows `like` to the generic profile and merges the profiles on the way back.
+// A profile that replaces a bundled profile cannot inherit from it, because the name refers to the
+// new profile.
 func resolveInheritance(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
@@ -176,7 +178,7 @@ func resolveInheritance(specs map[string]config.Engine, name string, path []stri
 		return nil, err
 	}
 	// Detection signs are not inherited, because a profile that is `like` vLLM must not match every
-	// vLLM.
+	// vLLM engine.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.InheritFrom(&below)
@@ -194,9 +196,9 @@ func (p *Profiles) All() []*Profile { return p.inDetectionOrder }
 
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
 
-// UsualAddresses returns the loopback addresses of all usual ports, sorted, except those in skip
-// (host:port or :port). The caller passes the addresses of its listeners as skip, so that an edge
-// does not find itself.
+// UsualAddresses returns the sorted loopback addresses with all usual ports, except the addresses
+// in skip (host:port or :port). The caller passes the addresses of its listeners as skip, so that
+// an edge does not discover itself.
 func (p *Profiles) UsualAddresses(skip ...string) []string {
 	taken := make(map[string]bool, len(skip))
 	for _, address := range skip {
@@ -222,7 +224,8 @@ func (p *Profiles) UsualAddresses(skip ...string) []string {
 // IsAuto reports whether an upstream's `engine` asks for detection.
 func IsAuto(engine string) bool { return engine == "" || engine == config.EngineAuto }
 
-// InitialProfile returns the profile to use before detection: the named one, or the generic one for auto.
+// InitialProfile returns the profile to use before detection: the named profile, or the generic
+// profile for auto.
 func (p *Profiles) InitialProfile(engine string) (*Profile, error) {
 	if IsAuto(engine) {
 		return p.generic(), nil
@@ -234,8 +237,8 @@ func (p *Profiles) InitialProfile(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// ProfileAfterReload returns an upstream's profile after a reload: the detected profile, unless the operator
-// has changed `engine`. before and now are the old and the new value of `engine`.
+// ProfileAfterReload returns an upstream's profile after a reload: the detected profile, unless the
+// operator has changed `engine`. before and now are the old and the new value of `engine`.
 func (p *Profiles) ProfileAfterReload(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -259,7 +262,7 @@ func (p *Profiles) candidates(engine string) []*Profile {
 	return out
 }
 
-// FallbackProfile returns the profile to use if no profile matches.
+// FallbackProfile returns the profile to use if detection finds no match.
 func (p *Profiles) FallbackProfile(engine string) *Profile {
 	if profile, ok := p.byName[engine]; ok {
 		return profile

@@ -49,12 +49,12 @@ type trialRunner struct {
 	profile      *Profile
 	reader       Reader
 	model        string
-	abortTimeout time.Duration // how long the engine may take to notice that the client has disconnected
+	abortTimeout time.Duration // how long the engine may take to stop after the client has disconnected
 	results      []Trial
 }
 
-// RunTrials sends the engine some tiny calls for the given chat model, or for the engine's first chat
-// model if model is empty. Unlike Detect, Try makes the engine generate.
+// RunTrials sends the engine a few tiny calls for the given chat model, or for the engine's first
+// chat model if model is empty. Unlike Detect, RunTrials makes the engine generate.
 func (d *Detection) RunTrials(ctx context.Context, apiKey, model string) error {
 	return d.runTrials(ctx, apiKey, model, defaultAbortTimeout)
 }
@@ -86,7 +86,7 @@ func (d *Detection) runTrials(ctx context.Context, apiKey, model string, patienc
 			return ctx.Err()
 		}
 		if t.results[0].Verdict != TrialOK {
-			break // later trials need working text
+			break // later trials require that text generation works
 		}
 	}
 	d.Tried, d.TriedModel = t.results, model
@@ -101,7 +101,7 @@ func (t *trialRunner) passed(name string) bool {
 	return slices.ContainsFunc(t.results, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
-// trialAnswer is a response, possibly assembled from a stream's chunks.
+// trialAnswer is a response, possibly assembled from the chunks of a stream.
 type trialAnswer struct {
 	status         int
 	text, thinking string
@@ -218,8 +218,8 @@ func (a *trialAnswer) parse(body []byte, part string) {
 	}
 }
 
-// problemText explains why there is no usable response, or returns "". The explanation does not quote
-// the engine.
+// problemText explains why there is no usable response, or returns "". The explanation does not
+// quote the engine.
 func (a *trialAnswer) problemText() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

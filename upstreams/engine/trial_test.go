@@ -17,11 +17,11 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// simulatedEngine simulates an engine that generates. It serves the pages of an archive and generates the
-// responses.
+// simulatedEngine simulates an engine. It serves the recorded pages from an archive, and generates
+// the responses to calls.
 type simulatedEngine struct {
-	// status contains the response status by feature: tools, response_format, reasoning or prefill.
-	// "" matches any request.
+	// status maps a feature that a request uses to the response status: tools, response_format,
+	// reasoning or prefill. "" matches any request.
 	status        map[string]int
 	plainError    bool   // errors are not JSON
 	leaks         string // feature whose markup remains in the text: tools or thinking
@@ -29,7 +29,7 @@ type simulatedEngine struct {
 	calls         int    // number of tool calls in a response
 	tool, args    string
 	shapeless     bool   // schemas are ignored
-	begun         string // how a begun response is handled: continues, echoes, counts (in a new response) or restarts
+	begun         string // reaction to a prefill: continues, echoes, counts (anew) or restarts
 	deaf          bool   // the engine continues to generate after its client has disconnected
 	posts, active atomic.Int64
 	mu            sync.Mutex
@@ -136,7 +136,7 @@ func (f *simulatedEngine) stream(w http.ResponseWriter, text string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// endless streams until the client disconnects. If deaf is set, it does not stop even then.
+// endless streams until the client disconnects. If deaf is true, it continues even then.
 func (f *simulatedEngine) endless(w http.ResponseWriter, r *http.Request) {
 	f.active.Add(1)
 	leave := func() { f.active.Add(-1) }
@@ -160,7 +160,8 @@ func goodEngine() *simulatedEngine {
 	return &simulatedEngine{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`}
 }
 
-// TestTry simulates engines that each lack one feature. Trials that are not in want must succeed.
+// TestTry simulates engines that each lack one feature. All trials that are not in want must
+// succeed.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
@@ -228,9 +229,9 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTriedReport checks that the report lists the trials as text and as JSON. A failed trial is an
-// error. If the prefill trial succeeds, the report suggests one more line. Without --try, no trial
-// is sent.
+// TestTriedReport checks that the report lists the trials, both as text and as JSON, and that a
+// failed trial causes an error. If the prefill trial succeeds, the report suggests an additional
+// configuration line. Without --try, no trial is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *simulatedEngine, o DoctorOptions) (string, error) {

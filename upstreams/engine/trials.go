@@ -12,11 +12,11 @@ import (
 	"penstock/config"
 )
 
-// The texts of the trials are for the operator. They name the missing flag and do not quote the
-// engine.
+// The texts of the trials are written for the operator. They contain the name of the missing flag
+// and do not quote the engine.
 
-// thinkingMarkup and toolMarkup contain the markup that models use natively. An engine that has a
-// matching parser removes the markup from the text.
+// thinkingMarkup and toolMarkup contain the markup that models generate for reasoning and tool
+// calls. An engine that has a suitable parser removes this markup from the text.
 var (
 	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
 	toolMarkup     = []string{
@@ -64,8 +64,8 @@ func (t *trialRunner) tryText(ctx context.Context) {
 const effortTrial = "efforts"
 
 // tryEfforts tries every reasoning effort that the edge sends to the engine. A model's template may
-// accept fewer efforts than its engine, and fail for the others. Each call with an unsupported
-// effort wastes a request, because the edge retries the call without the effort.
+// accept fewer efforts than its engine, and fail for other efforts. Each call with an unsupported
+// effort costs an additional request, because the edge retries the call without the effort.
 func (t *trialRunner) tryEfforts(ctx context.Context) {
 	form := t.profile.Reasoning()
 	words := form.Words
@@ -75,7 +75,7 @@ func (t *trialRunner) tryEfforts(ctx context.Context) {
 	var taken, refused []string
 	status := 0
 	for _, word := range words {
-		if word == "none" || word == "minimal" { // none has a separate trial, and minimal is never sent
+		if word == "none" || word == "minimal" { // none has its own trial, and minimal is never sent
 			continue
 		}
 		a := t.sendAndRead(ctx, t.newRequest(1, []any{userMessage("Say hello.")}, object{"reasoning_effort": word}, memberValues(form.On)))
@@ -103,7 +103,7 @@ func (t *trialRunner) tryEfforts(ctx context.Context) {
 	}
 }
 
-// tryReasoning requests a response with reasoning, and then one without.
+// tryReasoning requests a response with reasoning, and then a response without reasoning.
 func (t *trialRunner) tryReasoning(ctx context.Context) {
 	const off = "reasoning off"
 	form := t.profile.Reasoning()
@@ -147,11 +147,11 @@ var weatherTool = object{"tools": []any{object{"type": "function", "function": o
 	},
 }}}, "tool_choice": "auto"}
 
-// tryToolCalls requests one tool call, and then two in one response.
+// tryToolCalls requests one tool call, and then two tool calls in one response.
 func (t *trialRunner) tryToolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
-	// a model that reasons for a long time would not reach the call
+	// A model that reasons for a long time would reach the token limit before the call.
 	off := memberValues(t.profile.Reasoning().Off)
 	a := t.sendAndRead(ctx, t.newRequest(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
@@ -219,9 +219,9 @@ func (t *trialRunner) trySchema(ctx context.Context) {
 	}
 }
 
-// tryPrefill starts a response and checks whether the engine continues it. Because a model may also
-// continue the count in a new response, there is a second prefill. It stops in the middle of a
-// number, so a response that starts with a digit must be a continuation.
+// tryPrefill sends the start of a response and checks whether the engine continues it. A model may
+// also continue the count in a new response, so there is a second prefill. It ends in the middle of
+// a number, so a response that starts with a digit must be a continuation.
 func (t *trialRunner) tryPrefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
@@ -231,7 +231,7 @@ func (t *trialRunner) tryPrefill(ctx context.Context) {
 		a := t.sendAndRead(ctx, t.newRequest(16, messages, memberValues(t.profile.PrefillMembers()), object{"stream": true}))
 		next := strings.TrimSpace(a.text)
 		if c.next == "0" {
-			next = a.text // a space would start another number
+			next = a.text // not trimmed, because a space would start another number
 		}
 		if p := a.problemText(); p != "" {
 			t.addResult(trialPrefill, TrialUnclear, "a begun answer is refused: "+p)
@@ -245,7 +245,7 @@ func (t *trialRunner) tryPrefill(ctx context.Context) {
 	t.addResult(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
-// defaultAbortTimeout is how long the engine may take to notice that the client has disconnected.
+// defaultAbortTimeout is how long the engine may take to stop after the client has disconnected.
 const defaultAbortTimeout = 10 * time.Second
 
 // tryAbort closes the connection during a stream and checks whether the engine stops generating.
@@ -287,8 +287,8 @@ func (t *trialRunner) tryAbort(ctx context.Context) {
 	t.addResult(name, TrialBad, "it keeps generating after the client has left: others wait for the slot")
 }
 
-// FeatureFlag returns the flag that an engine needs for a feature (tools, forced_tool, effort), or ""
-// if the profile names no flag.
+// FeatureFlag returns the flag that enables a feature (tools, forced_tool, effort) of an engine, or
+// "" if the profile contains no flag for it.
 func FeatureFlag(p *Profile, feature string) string {
 	switch feature {
 	case "tools", "forced_tool":

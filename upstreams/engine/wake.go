@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// SendWake sends the request that wakes an engine, and returns the response status. The operator
-// configures the request. It has no body, no credentials and no client data.
+// SendWake sends the configured request that wakes an engine, and returns the response status. The
+// request contains no body, no credentials and no client data.
 func SendWake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	base, path, err := wakeURL(w.URL)
 	if err != nil {

@@ -2,7 +2,8 @@ package engine
 
 import "testing"
 
-// TestWakeURL checks how the address of a wake request is split. The path is sent as configured.
+// TestWakeURL checks how the URL of a wake request is split, and that the path is sent exactly as
+// configured.
 func TestWakeURL(t *testing.T) {
 	for address, want := range map[string][2]string{
 		"http://10.0.0.11:8000":          {"http://10.0.0.11:8000", "/"},

@@ -17,8 +17,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestAbort aborts an exchange in every phase. The running call must return Aborted with the cause,
-// and the engine must see the connection end within 100 ms.
+// TestAbort aborts an exchange in every phase. The running call must return a Failure of kind
+// KindAborted with the cause, and the engine must detect the end of the connection within 100 ms.
 func TestAbort(t *testing.T) {
 	streamHead := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	readUntilError := func(x *Exchange, until time.Time) error {
@@ -32,7 +32,7 @@ func TestAbort(t *testing.T) {
 	begins := func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1) } // the request has started
 	tests := []struct {
 		name   string
-		engine func(p *rawserver.Peer) // simulates the engine up to the point where it only waits
+		engine func(p *rawserver.Peer) // simulates the engine until it only waits for the abort
 		body   int
 		reader bool
 		run    func(x *Exchange, r *Request) error
@@ -49,7 +49,7 @@ func TestAbort(t *testing.T) {
 			if err := errors.Join(x.Send(r), x.Await(inThirtySeconds())); err != nil {
 				return err
 			}
-			time.Sleep(60 * time.Millisecond) // during the abort, the owner is not in a call
+			time.Sleep(60 * time.Millisecond) // during the abort, no call of the owner is running
 			return readUntilError(x, inThirtySeconds())
 		}},
 		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
@@ -77,8 +77,8 @@ func TestAbort(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, TLS %v", tt.name, secure), func(t *testing.T) {
 				checkLeaks(t)
 				var took time.Duration
-				// one attempt may be late on a busy machine, but an abort that blocks is always
-				// late
+				// A single attempt may be late on a busy machine, but an abort that blocks is late
+				// every time.
 				for range 10 {
 					if took = abortOnce(t, secure, tt.body, tt.reader, tt.engine, tt.run); took <= 100*time.Millisecond {
 						return
@@ -90,7 +90,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// abortOnce plays one case and returns how long it took until the engine saw the close.
+// abortOnce runs one case and returns how long it took until the engine detected the end of the
+// connection.
 func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*rawserver.Peer), run func(*Exchange, *Request) error) time.Duration {
 	t.Helper()
 	waiting, closed, begun := make(chan bool), make(chan time.Time, 1), make(chan bool)
@@ -101,7 +102,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 		engine(p)
 		waiting <- true
 		if size > 0 {
-			<-begun // a check for the close before this point would look like a response
+			<-begun // untilReset writes to the connection, and an earlier write would look like a response
 			closed <- untilReset(p)
 			return
 		}
@@ -122,7 +123,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	result := make(chan error, 1)
 	go func() { result <- run(x, r) }()
 	<-waiting
-	time.Sleep(20 * time.Millisecond) // let the goroutine enter the blocking call
+	time.Sleep(20 * time.Millisecond) // the goroutine enters the blocking call
 	begin := time.Now()
 	x.Abort(errTestCause)
 	close(begun)
@@ -144,11 +145,11 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits until the connection has ended. It does not read queued bytes, because a busy
-// engine must also notice that the connection has ended.
+// untilReset waits until the connection has ended. It does not read, because even an engine that is
+// too busy to read must detect the end of the connection.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		// fails after a reset, even while bytes are queued
+		// A write fails after a reset, even while received bytes are queued.
 		if _, err := p.TCP.Write([]byte{0}); err != nil {
 			return time.Now()
 		}
@@ -246,8 +247,8 @@ func TestAbortBeforeConnected(t *testing.T) {
 }
 
 // TestAbortRace aborts exchanges at random moments while other exchanges follow on the same
-// connections. A late abort must not affect the next exchange on the connection: only aborted
-// exchanges may fail.
+// connections. A late abort must not affect the next exchange on the same connection, so only
+// aborted exchanges may fail.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -300,8 +301,8 @@ func TestAbortRace(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTheExchange checks that closing an exchange early, without an abort, closes the
-// whole socket.
+// TestCloseEndsTheExchange checks that Close closes the socket if the exchange has not ended yet,
+// even without an abort.
 func TestCloseEndsTheExchange(t *testing.T) {
 	checkLeaks(t)
 	closed := make(chan error, 1)
@@ -311,7 +312,7 @@ func TestCloseEndsTheExchange(t *testing.T) {
 		_, err := p.Reader.ReadByte()
 		closed <- err
 		for err = nil; err == nil; time.Sleep(time.Millisecond) {
-			// the write fails once the other side has closed its socket
+			// The write fails once the edge has closed its socket.
 			_, err = p.Write([]byte("1\r\na\r\n"))
 		}
 		closed <- err

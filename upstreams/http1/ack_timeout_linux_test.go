@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// testAckTimeout is the ackTimeout in these tests. On loopback an acknowledgement takes
+// testAckTimeout is the ackTimeout in these tests. On loopback, an acknowledgement takes
 // microseconds.
 const testAckTimeout = 300 * time.Millisecond
 
@@ -21,7 +21,7 @@ const lateReply = 4 * testAckTimeout
 // TestKeptConnectionToAHostThatVanished checks that an unacknowledged request is sent again on a
 // new connection long before the call times out.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
-	for _, size := range []int{10, 100 << 10} { // Await writes the first, and Send the second
+	for _, size := range []int{10, 100 << 10} { // Await writes the small request, and Send the large one
 		checkLeaks(t)
 		gone, gate := make(chan bool), make(chan bool)
 		tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -36,7 +36,7 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			gate <- true
 			<-gone
 			p.RestorePackets()
-			// enough for several retransmissions of the kernel
+			// Enough for more than one retransmission by the kernel.
 			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout))
 			if n, _ := p.Reader.Read(make([]byte, 10)); n > 0 {
 				p.T.Error("what was sent elsewhere was delivered when the host came back")
@@ -54,8 +54,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest checks that the exchange fails as if the engine were
-// unreachable, so that another engine may be used.
+// TestHostThatVanishesWithinARequest checks that the exchange fails with KindUnreachable, so that
+// the call may be retried on another engine.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,8 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatReadsLate checks that a closed TCP window does not count as silence of the host.
+// TestEngineThatReadsLate checks that a host does not count as silent because its TCP window is
+// closed.
 func TestEngineThatReadsLate(t *testing.T) {
 	fastset.SkipIfShort(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
@@ -90,7 +91,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // after this time, nothing is in flight
+				time.Sleep(lateReply) // by now, no bytes are in flight
 				p.Send(rawserver.SizedResponse(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

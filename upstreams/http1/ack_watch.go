@@ -6,15 +6,15 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// defaultAckTimeout leaves time for a few retransmissions on a slow, lossy path. It is shorter than
-// the default 10 s after which a stream commits, so that the edge can still retry on another
-// engine. Kernels give up only after about 15 minutes.
+// defaultAckTimeout is long enough for a few retransmissions on a slow, lossy path. It is shorter
+// than the default of 10 s after which a stream commits, so that the edge can still retry on
+// another engine. Kernels give up only after about 15 minutes.
 const defaultAckTimeout = 5 * time.Second
 
 // ackWatch schedules checks that the engine's host acknowledges a request. It covers only the time
 // before the response. HostWatch detects hosts that disappear later.
 type ackWatch struct {
-	checkAt time.Time // zero if the host has acknowledged everything
+	checkAt time.Time // time of the next check; zero if the host has acknowledged all bytes
 }
 
 // begin starts the watch once a request has been written.
@@ -22,8 +22,8 @@ func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now
 
 func (a *ackWatch) isDue(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// isAckedInTime reports whether the host has acknowledged data within the timeout. It also schedules the
-// next check.
+// isAckedInTime reports whether the host has acknowledged bytes within the timeout, or owes no
+// acknowledgement. It also schedules the next check.
 func (a *ackWatch) isAckedInTime(c *conn, now time.Time, timeout time.Duration) bool {
 	silence, waiting := c.querySocket(socket.UnackedMillis)
 	a.checkAt = time.Time{}
@@ -33,8 +33,8 @@ func (a *ackWatch) isAckedInTime(c *conn, now time.Time, timeout time.Duration) 
 	return silence < timeout
 }
 
-// wasWrittenWithin reports whether the request may have been written less than d ago. It returns false
-// for an acknowledged request.
+// wasWrittenWithin reports whether the request may have been written less than d ago. It returns
+// false for an acknowledged request.
 func (a *ackWatch) wasWrittenWithin(d, timeout time.Duration) bool {
 	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
 }

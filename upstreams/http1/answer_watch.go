@@ -4,11 +4,12 @@ import "sync/atomic"
 
 // AnswerWatch detects whether response bytes arrive from an engine. The zero value is ready to use.
 //
-// Every read of every call reports to the watch, but only the first read after Looks writes the
-// state. That write makes the state odd, and later reads only load it.
+// Every read of every call is recorded, but only the first read after a call of Observe writes the
+// state. That write makes the state odd, and later reads only load the state.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Observe returns a number that changes whenever bytes were read since the previous call of Looks.
+// Observe returns a number. It returns a different number if bytes were recorded since the previous
+// call of Observe.
 func (w *AnswerWatch) Observe() uint64 {
 	for {
 		s := w.state.Load()
@@ -21,13 +22,13 @@ func (w *AnswerWatch) Observe() uint64 {
 	}
 }
 
-// RecordBytes records bytes of a response body. It ignores error bodies. It also ignores the comments in
-// an event stream, because a stalled engine may continue to send them.
+// RecordBytes records bytes of a response body. It ignores error bodies. It also ignores the
+// comments in an event stream, because a stalled engine may continue to send them.
 func (w *AnswerWatch) RecordBytes(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return
 	}
 	if s := w.state.Load(); s&1 == 0 {
-		w.state.CompareAndSwap(s, s+1) // fails if another read has already been recorded
+		w.state.CompareAndSwap(s, s+1) // fails if another read was recorded first
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchLooks checks that each observer sees whether there were reads since its last call
-// of Looks. Between two calls of Looks, only one read writes to memory.
+// TestAnswerWatchLooks checks that each observer detects whether there were reads since its last
+// call of Observe. Between two calls of Observe, only one read writes to memory.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Observe(), w.Observe()
@@ -37,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced checks that no read is lost if Looks runs concurrently.
+// TestAnswerWatchRaced checks that no read is missed if Observe is called concurrently.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup

@@ -6,7 +6,8 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are strict, with exceptions for known engines.
+// replyRules are the rules for chunked responses. They are strict, with exceptions for known
+// engines.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // bodyKind is the framing of a body.
@@ -24,10 +25,10 @@ const (
 type body struct {
 	kind        bodyKind
 	isDone      bool  // the body was read to its end
-	hasSurplus  bool  // the read that returned the end also returned bytes after it
+	hasSurplus  bool  // the read that returned the end of the body also returned later bytes
 	left        int64 // unread bytes, if kind is bodySized
 	chunks      chunked.Decoder
-	deferredErr error // framing error to return once the payload before it has been read
+	deferredErr error // framing error, returned once the preceding payload has been read
 }
 
 // setFraming sets the framing from the response head (RFC 9112, 6.3).
@@ -44,7 +45,7 @@ func (b *body) setFraming(method string, h *head) {
 	}
 }
 
-// skipFraming skips framing at the start of p and returns the number of skipped bytes.
+// skipFraming parses the framing at the start of p and returns its length.
 func (b *body) skipFraming(p []byte) (n int, err error) {
 	if b.kind == bodyChunked && !b.isDone {
 		n, err = b.chunks.SkipFraming(p, &replyRules)
@@ -71,9 +72,9 @@ func (b *body) consume(n int64) {
 	}
 }
 
-// takePayload returns the payload in p. If the payload spans more than one chunk, payload moves the
-// parts next to each other. It handles the end of the body like unframe, but defers all errors to
-// the next read.
+// takePayload returns the payload in p. If the payload spans more than one chunk, takePayload moves
+// the parts next to each other. It handles the end of the body like unframe, but defers all errors
+// to the next read.
 func (b *body) takePayload(p []byte) []byte {
 	if b.kind == bodyChunked {
 		if whole := b.chunks.SingleChunkPayload(p); whole != nil {
@@ -91,8 +92,8 @@ func (b *body) takePayload(p []byte) []byte {
 	return p[start : start+n : start+n]
 }
 
-// unframe moves the payload in p to the start of p and returns its length. Bytes after the end of
-// the body do not belong to this exchange, and prevent the reuse of the connection.
+// unframe moves the payload in p to the start of p and returns the payload's length. Bytes after
+// the end of the body do not belong to this exchange, and prevent the reuse of the connection.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))
@@ -104,7 +105,7 @@ func (b *body) unframe(p []byte) (n int, err error) {
 	b.isDone = b.chunks.HasEnded()
 	b.hasSurplus = b.isDone && read < len(p)
 	if err != nil && n > 0 {
-		b.deferredErr, err = err, nil // return the payload before the error first
+		b.deferredErr, err = err, nil // first return the payload that precedes the error
 	}
 	return n, err
 }

@@ -10,8 +10,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestCatchUp checks that a response in the socket counts even if the edge reads it after the
-// deadline, because the process was stopped or got no CPU.
+// TestCatchUp checks that a response that has arrived in time is returned even if the edge reads it
+// after the deadline, because the process was stopped or got no CPU.
 func TestCatchUp(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8000\r\n\r\n"
 	body := strings.Repeat("a", 8000)
@@ -64,8 +64,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestCatchUpEnds checks that an engine that sends continuously can exceed its deadline only
-// slightly.
+// TestCatchUpEnds checks that late reads are allowed only for a short time, even if an engine sends
+// continuously.
 func TestCatchUpEnds(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	var c lateReadLimit

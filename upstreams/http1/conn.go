@@ -16,12 +16,12 @@ import (
 // its transport. Other goroutines may call only close.
 //
 // conn changes the socket's deadlines as rarely as possible, because each change moves a runtime
-// timer. When a deadline fires, read and send compare the clock with the caller's limit. If the
-// deadline of an earlier exchange fires, this costs only one check.
+// timer. When a deadline expires, read and send compare the clock with the caller's limit. If it is
+// the deadline of an earlier exchange, this costs only one check.
 type conn struct {
 	nc    net.Conn        // connection to read and write: a plainConn, or TLS over it
 	sock  net.Conn        // the underlying socket
-	raw   syscall.RawConn // used for system calls; noSocket if there is no descriptor
+	raw   syscall.RawConn // for system calls; noSocket if there is no descriptor
 	isTLS bool            // nc is TLS
 	poll  pollOps
 
@@ -29,15 +29,15 @@ type conn struct {
 	readDeadline  time.Time     // current read deadline of the socket, or zero
 	writeDeadline time.Time     // current write deadline of the socket, or zero
 
-	reuseUntil     time.Time // when reuse ends; set when the connection first becomes idle
-	idleUntil      time.Time // while idle: when the idle time ends
+	reuseUntil     time.Time // when the connection may no longer be reused; set when it first becomes idle
+	idleUntil      time.Time // while idle: when the connection must be closed
 	idleSince      time.Time // while idle: when the connection became idle
 	hasUnsolicited bool      // unsolicited bytes arrived right after a response
 
-	watch        *HostWatch          // HostWatch that tracks the connection until it is closed
+	watch        *HostWatch          // the HostWatch that tracks the connection until it is closed
 	addr         string              // the host's address in watch
-	hostVanished atomic.Bool         // watch closed the connection because its host has vanished
-	hangUp       socket.HangUpHandle // in engineHangUps
+	hostVanished atomic.Bool         // watch closed the connection because the host has vanished
+	hangUp       socket.HangUpHandle // the connection's handle in engineHangUps
 }
 
 // newConn wraps a connected socket. sock may also be a connection without a descriptor, such as
@@ -69,7 +69,7 @@ func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads with package socket. In an idle process, a read by package net wakes the
+// plainConn reads with package socket, because in an idle process, reads by package net wake the
 // runtime's monitor thread at least once for each response above 4 KiB (see
 // requestWriter.writeWithoutWaiting).
 type plainConn struct {
@@ -89,22 +89,22 @@ func (c *plainConn) Read(p []byte) (int, error) {
 
 // lateReadLimit decides whether a read after its deadline may still return bytes that have already
 // arrived. If the process was stopped or got no CPU, the deadline may pass while a complete
-// response is in the socket. The time for this is limited, because otherwise an engine that sends
-// continuously could outlast its deadline.
+// response is in the socket. Such reads are limited to a short time. Otherwise, reads from an
+// engine that sends continuously would never time out.
 type lateReadLimit struct {
 	deadline        time.Time // deadline of the current read, or zero
 	expiredDeadline time.Time // the last expired deadline
-	noticedAt       time.Time // when a read noticed that the deadline had passed
+	noticedAt       time.Time // when a read detected that the deadline had passed
 }
 
-// maxLateRead is how long after a deadline reads still return bytes. That is ample time for the
-// bytes in the socket and in the network.
+// maxLateRead is how long reads still return bytes after a read has detected that its deadline has
+// passed. That is ample time for the bytes in the socket and in the network.
 const maxLateRead = time.Second
 
 // allowsRead reports whether to read from the socket once more.
 func (c *lateReadLimit) allowsRead(now time.Time) bool {
 	if c.deadline.IsZero() || now.Before(c.deadline) {
-		return false // a deadline of an earlier exchange has fired, and the caller repeats the read
+		return false // the deadline of an earlier exchange has expired, and the caller repeats the read
 	}
 	if c.expiredDeadline != c.deadline {
 		c.expiredDeadline, c.noticedAt = c.deadline, now
@@ -122,8 +122,9 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the next close discard unsent bytes and send a reset. Use it for abandoned requests;
-// otherwise the kernel would still deliver the remaining bytes of the request.
+// reset makes the next close discard unsent bytes and send a reset. It must be called for an
+// abandoned request, because the kernel would otherwise still deliver the remaining bytes of the
+// request.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails only on a closed socket
@@ -131,8 +132,8 @@ func (c *conn) reset() {
 }
 
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
-// no limit). If no byte has arrived by then, it returns ErrNotYet. It never returns both bytes and
-// an error.
+// no limit). If no byte has arrived by that time, it returns ErrNotYet. It never returns both bytes
+// and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.lateReads.deadline = until
 	c.limitReadDeadline(until)
@@ -150,8 +151,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// mapReadError translates the error of a read. If only a deadline of an earlier exchange has fired, it
-// returns nil, and the caller must repeat the read.
+// mapReadError translates the error of a read. If only the deadline of an earlier exchange has
+// expired, it returns nil, and the caller must repeat the read.
 func (c *conn) mapReadError(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -165,12 +166,12 @@ func (c *conn) mapReadError(err error, until time.Time) error {
 
 func (c *conn) canFetch() bool { return c.poll.fetchFunc != nil && !c.isTLS }
 
-// fetch is like read, but takes a buffer from readBufferPool once bytes have arrived. If n > 0, the
-// caller owns the buffer; otherwise b is nil.
+// fetch is like read, but gets a buffer from readBufferPool once bytes have arrived. If n > 0, the
+// caller owns the buffer. Otherwise, b is nil.
 //
-// If nothing has arrived yet, fetch first writes poll.unsent. The poller already watches the socket
-// when fetch writes, so it cannot miss the response. If fetch cannot write the whole request, it
-// returns errUnsent.
+// If nothing has arrived yet, fetch first writes poll.unsentRequest. The poller already watches the
+// socket when fetch writes, so it cannot miss the response. If fetch cannot write the whole
+// request, it returns errUnsent.
 func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error) {
 	c.lateReads.deadline = until
 	c.limitReadDeadline(until)
@@ -189,22 +190,22 @@ func (c *conn) fetch(until time.Time) (b *[readBufferSize]byte, n int, err error
 	}
 }
 
-// fetchAvailable fetches bytes that have already arrived even if the deadline has passed, like
-// plainConn.Read.
+// fetchAvailable is called when the deadline has passed. Like plainConn.Read, it fetches the bytes
+// that have already arrived.
 func (c *conn) fetchAvailable() (came bool) {
 	if !c.lateReads.allowsRead(time.Now()) {
 		return false
 	}
-	// fails only on a closed socket, which has no bytes
+	// Control fails only on a closed socket, which has no bytes.
 	_ = c.raw.Control(func(fd uintptr) { came = c.poll.fetchFunc(fd) })
 	return came
 }
 
-// canPeek reports whether peek works on this connection. If peek does not work, an early response is
-// noticed only when the write fails or times out.
+// canPeek reports whether peek works on this connection. If it does not, an early response is
+// detected only when the write fails or times out.
 func (c *conn) canPeek() bool { return c.poll.probeFunc != nil }
 
-// peek checks the socket's receive queue. It neither waits nor consumes bytes. Where peek is not
+// peek checks the socket's receive queue. It neither waits nor consumes bytes. If peek is not
 // supported, it returns queueEmpty.
 func (c *conn) peek() queueState {
 	if !c.canPeek() {
@@ -213,19 +214,21 @@ func (c *conn) peek() queueState {
 	return c.poll.peek(c.raw)
 }
 
-// hasLeftover reports whether bytes have arrived before the engine's host acknowledged any of the
-// first size bytes of a request. Such bytes cannot be the response. See also errLeftover.
+// hasLeftover reports whether bytes have arrived although the engine's host has not acknowledged
+// any of the first size bytes of the request. Such bytes cannot be the response. See also
+// errLeftover.
 func (c *conn) hasLeftover(size int) (yes bool) {
 	if c.peek() != queueHasData {
 		return false
 	}
-	_ = c.raw.Control(func(fd uintptr) { yes = c.poll.isUnacked(fd, size) }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { yes = c.poll.isUnacked(fd, size) }) // fails only on a closed socket
 	return yes
 }
 
-// sendHead writes the head of a request on a keep-alive connection that supports fetch, and checks
-// the socket before and after the write. It returns the number of bytes sent, which is less than
-// len(b) if the socket is full. The error is errNotQuiet if nothing was written, or errLeftover.
+// sendHead writes b, the start of a request, on a keep-alive connection that supports fetch. It
+// checks the socket before and after the write. It returns the number of bytes sent, which is less
+// than len(b) if the socket is full. The error is errNotQuiet if nothing was written because the
+// socket was not quiet, or errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.sentBytes, p.peekResult, p.err = b, 0, queueEmpty, errUnsent
@@ -240,7 +243,7 @@ func (c *conn) sendHead(b []byte) (int, error) {
 	return len(b), p.err
 }
 
-// limitReadDeadline makes the next read return at until or earlier.
+// limitReadDeadline makes the next read return no later than until.
 func (c *conn) limitReadDeadline(until time.Time) {
 	if !until.IsZero() && (c.readDeadline.IsZero() || until.Before(c.readDeadline)) {
 		c.setReadDeadline(until)
@@ -257,11 +260,12 @@ func (c *conn) setWriteDeadline(by time.Time) {
 	c.writeDeadline = by
 }
 
-// maxTLSWrite is the maximum size of one TLS write. Between two writes, push can observe progress.
+// maxTLSWrite is the maximum size of one TLS write. Between two writes, writeAll can observe
+// progress.
 const maxTLSWrite = 64 << 10
 
-// send writes from the front of v and removes the written bytes. It makes a single attempt, so
-// bytes may remain in v even if err is nil.
+// send writes bytes from the front of v, and removes them from v. It makes a single attempt, so
+// bytes may remain in v even if the error is nil.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.isTLS {
 		n, err := v.WriteTo(c.sock)
@@ -281,9 +285,9 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked aborts the current write if the engine's host acknowledges nothing for the given
-// time. It watches the connection until the caller calls stop. TLS needs a separate goroutine for
-// this, because a TLS write cannot continue after a timeout.
+// interruptUnacked aborts the current write if the engine's host acknowledges no bytes for the
+// duration patience. It watches the connection until the caller calls stop. For TLS, this requires
+// a separate goroutine, because a TLS write cannot continue after a timeout.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -296,7 +300,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 			case <-look.C:
 			}
 			if silence, _ := c.querySocket(socket.UnackedMillis); silence >= patience {
-				// fails only on a closed socket, which also ends the write
+				// SetWriteDeadline fails only on a closed socket, which also ends the write.
 				_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				return
 			}
@@ -305,9 +309,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// limitWriteDeadline makes the next write return after step, but no later than limit after last. If the
-// connection is not TLS, an earlier deadline does no harm, so an exchange can often use the
-// deadline of the previous one.
+// limitWriteDeadline makes the next write return no later than step from now, and no later than
+// limit after last. If the connection is not TLS, an earlier deadline does no harm, so an exchange
+// can often use the deadline that the previous exchange has set.
 func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeDeadline.IsZero() {
@@ -324,13 +328,13 @@ func (c *conn) limitWriteDeadline(now, last time.Time, step, limit time.Duration
 	}
 }
 
-// becameIdleRecently reports whether the connection became idle less than a second ago. Bytes that arrive
-// within that second belong to the last response. Later bytes are usually a 408, which servers send
-// when they close an idle connection.
+// becameIdleRecently reports whether the connection became idle less than a second ago. Bytes that
+// arrive within that second are surplus bytes of the last response. Later bytes are usually a 408,
+// which servers send when they close an idle connection.
 func (c *conn) becameIdleRecently(now time.Time) bool { return now.Sub(c.idleSince) < time.Second }
 
-// isStale reports whether an idle connection cannot be reused because it is closed or broken, or has
-// unsolicited bytes that would be parsed as the next response.
+// isStale reports whether an idle connection cannot be reused, because it is closed or broken, or
+// because unsolicited bytes have arrived that would be parsed as the next response.
 func (c *conn) isStale(now time.Time) bool {
 	if c.peek() != queueEmpty {
 		c.hasUnsolicited = c.poll.peekResult == queueHasData && !c.isTLS && c.becameIdleRecently(now)
@@ -339,9 +343,9 @@ func (c *conn) isStale(now time.Time) bool {
 	if c.canPeek() && !c.isTLS {
 		return false
 	}
-	// A peek misses bytes that TLS has already decrypted or buffered, and some systems cannot peek.
-	// The check therefore reads with a minimal deadline. On a healthy connection, the read times
-	// out without harming later TLS reads.
+	// A peek misses bytes that TLS has already decrypted or buffered, and some systems do not
+	// support peek. isStale therefore also reads with a minimal deadline. On a healthy connection,
+	// the read times out without harming later TLS reads.
 	c.setReadDeadline(time.Now().Add(staleCheckTimeout))
 	n, err := c.nc.Read(c.poll.probeBuf[:])
 	c.setReadDeadline(time.Time{})
@@ -372,7 +376,7 @@ func (c *conn) failureReason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
 	case c != nil && c.isTLS && !errors.As(err, &errno):
-		// TLS 1.3 reports a rejected client certificate only as an alert in the first read
+		// TLS 1.3 reports a rejected client certificate only as an alert in the first read.
 		return ReasonTLS
 	default:
 		return ReasonReset

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// resendWithin limits retries. A request is sent again only if its keep-alive connection ends
-	// within this time after the request. That is ample time for a round trip.
+	// resendWithin is the time within which a keep-alive connection must end after a request for
+	// the request to be sent again. It is ample time for a round trip.
 	resendWithin = time.Second
-	// finalReadTimeout is how long the exchange keeps reading from a connection after a failed write. It
-	// is short, because any bytes that the engine sent before it closed the connection have already
-	// arrived.
+	// finalReadTimeout is how long the exchange keeps reading from a connection after a failed
+	// write. It is short, because any bytes that the engine sent before it closed the connection
+	// have already arrived.
 	finalReadTimeout = 50 * time.Millisecond
 )
 
-// delivery sends a request. It picks the connection, and decides whether to send the request again.
+// delivery sends a request. It picks the connection and decides whether to send the request again.
 //
-// A keep-alive connection may turn out to be dead, or to have received bytes that are not the
-// response. delivery then sends the request once more, on a new connection. If the new connection
-// also fails, the exchange fails.
+// A keep-alive connection may turn out to be dead, or bytes that are not the response may arrive on
+// it. delivery then sends the request once more, on a new connection. If the new connection also
+// fails, the exchange fails.
 type delivery struct {
 	t            *Transport
 	c            *conn
@@ -31,7 +31,8 @@ type delivery struct {
 	ack          ackWatch
 }
 
-// start finds a connection and writes the request, or leaves the write to the first fill.
+// start picks a connection and writes the request, or leaves the write to the first call of
+// fillHead.
 func (d *delivery) start(life *lifetime, in *reply) error {
 	if d.req.BodyReader != nil || d.req.NoReplay {
 		return d.startAnew(life, in)
@@ -42,7 +43,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	d.fitsOneWrite = d.req.size() <= maxSmallBody
 	for c := d.t.idle.take(d.req.At); c != nil; c = d.t.idle.take(d.req.At) {
 		later := d.fitsOneWrite && c.canFetch()
-		if !c.canFetch() && c.isStale(d.req.At) { // otherwise the write checks the socket
+		if !c.canFetch() && c.isStale(d.req.At) { // if c can fetch, the write checks the socket
 			d.t.discard(c)
 			continue
 		}
@@ -63,7 +64,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 }
 
 func (d *delivery) startAnew(life *lifetime, in *reply) error {
-	d.req.At = time.Time{} // connecting takes time, so the caller's time is stale
+	d.req.At = time.Time{} // connecting takes time, so this time will be stale
 	c, err := d.t.connect(life, d.req.ConnectTimeout)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (d *delivery) startAnew(life *lifetime, in *reply) error {
 	return d.write(life, in)
 }
 
-// attach makes c the connection of this exchange. After that, Abort closes c.
+// attach makes c the connection of this exchange. From then on, Abort closes c.
 func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	if err := life.setAbortable(c, nil); err != nil {
 		c.close()
@@ -84,7 +85,7 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	return nil
 }
 
-// detach closes the connection, so that another one can be attached.
+// detach closes the connection, so that another connection can be attached.
 func (d *delivery) detach(life *lifetime) {
 	_ = life.setAbortable(nil, nil) // the caller handles an abort
 	d.t.discard(d.c)
@@ -101,8 +102,8 @@ func (d *delivery) write(life *lifetime, in *reply) error {
 	return d.handleWriteResult(life, in, w.write())
 }
 
-// fillHead waits until more of the response head arrives. If start has not written the request, fill
-// writes it before it waits.
+// fillHead waits until more of the response head arrives. If start has not written the request,
+// fillHead writes it first.
 func (d *delivery) fillHead(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsentRequest != nil
 	err := in.fillBuffer(d.c, earlierTime(until, d.ack.checkAt))
@@ -113,8 +114,8 @@ func (d *delivery) fillHead(life *lifetime, in *reply, until time.Time) error {
 	return err
 }
 
-// resumeWrite continues after fill has returned errUnsent, because the connection was unusable or
-// accepted only part of the request.
+// resumeWrite continues after fillHead could not write the request, because the connection was
+// unusable or accepted only part of the request.
 func (d *delivery) resumeWrite(life *lifetime, in *reply) error {
 	o := d.c.poll.unsentRequest
 	d.c.poll.unsentRequest = nil
@@ -128,8 +129,8 @@ func (d *delivery) resumeWrite(life *lifetime, in *reply) error {
 	return d.handleWriteResult(life, in, err)
 }
 
-// restartOnOther sends the request on another connection, because the current one was not quiet before
-// the write.
+// restartOnOther sends the request on another connection, because the current connection was not
+// quiet before the write.
 func (d *delivery) restartOnOther(life *lifetime, in *reply) error {
 	d.c.hasUnsolicited = d.c.poll.peekResult == queueHasData && d.c.becameIdleRecently(d.req.At)
 	d.detach(life)
@@ -145,7 +146,7 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 	}
 	d.isIncomplete = true
 	if gone := life.checkOpen(); gone != nil {
-		return gone // err comes from the socket that Abort closed
+		return gone // Abort has closed the socket, which caused err
 	}
 	own, fromReader := errors.AsType[*bodyError](err)
 	switch {
@@ -156,7 +157,7 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 		life.isWriting.Store(false)
 		return nil
 	case errors.Is(err, errLeftover):
-		return d.resendOnNewConn(life, in, !d.c.isTLS) // with TLS, the bytes may belong to the handshake
+		return d.resendOnNewConn(life, in, !d.c.isTLS) // with TLS, they may belong to the handshake
 	case fromReader:
 		d.c.reset()
 		return life.fail(&Failure{Kind: KindAborted, Reason: ReasonBody, Err: own.err})
@@ -172,18 +173,18 @@ func (d *delivery) handleWriteResult(life *lifetime, in *reply, err error) error
 	return d.handleLostConn(life, in, err)
 }
 
-// handleLostConn handles a connection that ended before the first byte of the response. If a keep-alive
-// connection ends soon after the request, the engine most likely closed the connection just as the
-// request arrived. lost then sends the request once more, on a new connection. Otherwise the
-// exchange fails.
+// handleLostConn handles a connection that ended before the first byte of the response. If a
+// keep-alive connection ends soon after the request, the engine most likely closed it just as the
+// request arrived. In that case, handleLostConn sends the request once more, on a new connection.
+// Otherwise the exchange fails.
 func (d *delivery) handleLostConn(life *lifetime, in *reply, cause error) error {
 	if err := life.checkOpen(); err != nil {
 		return err
 	}
 	cause = d.c.endReason(cause)
 	if errors.Is(cause, errUnacked) {
-		// Otherwise the kernel would deliver the request when the host is back, even though another
-		// engine already has the request.
+		// Otherwise the kernel would deliver the request once the host is back, even though another
+		// engine has already got the request.
 		d.c.reset()
 	}
 	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would also fail
@@ -195,21 +196,22 @@ func (d *delivery) handleLostConn(life *lifetime, in *reply, cause error) error 
 	return d.startAnew(life, in)
 }
 
-// mayHaveProcessed reports whether the engine may have processed the request before the connection ended.
-// This is the case if the engine had received the whole request and had enough time.
+// mayHaveProcessed reports whether the engine may have processed the request before the connection
+// ended. This is the case if the engine had received the whole request and had enough time.
 func (d *delivery) mayHaveProcessed(cause error) bool {
 	return !d.isIncomplete && !errors.Is(cause, errUnacked) && !d.ack.wasWrittenWithin(resendWithin, d.t.ackTimeout)
 }
 
 // isAnswerToOther reports whether more bytes arrived together with the response on a keep-alive
-// connection. If so, the response may belong to the previous request, and the correct response may
-// follow.
+// connection. In that case, the response may belong to the previous request, and the correct
+// response may follow.
 func (d *delivery) isAnswerToOther(in *reply) bool {
 	return d.reusedConn && d.sendCount <= 1 && in.hasTrailingBytes(d.req.Method)
 }
 
-// resendOnNewConn sends the request again on a new connection, because the bytes on the current one are not
-// the response. unsolicited is true if the bytes are not the response to an earlier request either.
+// resendOnNewConn sends the request again on a new connection, because the bytes that arrived on
+// the current connection are not the response. unsolicited is true if these bytes are known to be
+// unsolicited.
 func (d *delivery) resendOnNewConn(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.checkOpen(); err != nil {
 		return err

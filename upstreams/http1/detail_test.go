@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestDetail checks the details of failed connects, which operators see. They contain no part of a
-// request, of the API key or of the URL's path.
+// TestDetail checks the details of failed connection attempts, which are shown to operators. They
+// contain no part of a request, of the API key or of the URL's path.
 func TestDetail(t *testing.T) {
 	checkLeaks(t)
 	const canary = "canary-7f3a"
@@ -64,8 +64,8 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// TestDetail_Bounded checks that Detail has a limited length even if a certificate lists a hundred
-// names.
+// TestDetail_Bounded checks that the length of Detail is limited, even if a certificate lists a
+// hundred names.
 func TestDetail_Bounded(t *testing.T) {
 	t.Parallel()
 	f := Failure{Reason: ReasonTLS, Err: errors.New("a" + strings.Repeat("é", 400))}
@@ -74,7 +74,7 @@ func TestDetail_Bounded(t *testing.T) {
 	}
 }
 
-// TestBaseURL_Errors checks that errors about a URL contain no part of the URL that may be a
+// TestBaseURL_Errors checks that errors about a URL contain no part of the URL that might be a
 // credential.
 func TestBaseURL_Errors(t *testing.T) {
 	t.Parallel()

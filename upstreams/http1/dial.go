@@ -29,10 +29,10 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 }
 
 // connectOnce opens a new connection and completes the TLS handshake before ctx is done. It tries
-// each address of the upstream in turn. Each address gets an equal share of the remaining time.
-// Later calls try a failed address last. If every address fails, connectOnce returns the failure of
-// the attempt that got furthest. A bad certificate, for example, is more informative than a
-// timeout.
+// each address of the upstream in turn, and gives each address an equal share of the remaining
+// time. Later calls try an address that has failed last. If every address fails, connectOnce
+// returns the failure of the attempt that got furthest, because a bad certificate, for example, is
+// more informative than a timeout.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: KindUnreachable, Reason: ReasonClosed, Err: errTransportClosed}
@@ -102,11 +102,12 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 	return c, "", nil
 }
 
-// maxQueueFullPause is the longest pause between two connects to a Unix socket whose accept queue is
-// full. The kernel refuses such connects immediately, whereas it retries TCP connects.
+// maxQueueFullPause is the longest pause between two attempts to connect to a Unix socket whose
+// accept queue is full. The kernel refuses such an attempt immediately, whereas it retries TCP
+// connection attempts.
 const maxQueueFullPause = 50 * time.Millisecond
 
-// sleepContext waits for d, and returns false if ctx ends first.
+// sleepContext waits for d, and returns false if ctx is done first.
 func sleepContext(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	dnsFresh         = 30 * time.Second // how long a result is fresh; older ones are used during their renewal
+	dnsFresh         = 30 * time.Second // how long a result is fresh; then it is only used until renewed
 	dnsMinInterval   = time.Second      // minimum interval between the starts of two look-ups
 	dnsTimeout       = 10 * time.Second // timeout of a look-up
 	addrDemotionTime = 5 * time.Minute  // how long an unreachable address is tried last
@@ -80,7 +80,7 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 }
 
 // demote moves an unreachable address behind the others. Otherwise every dial would first wait for
-// that address: a second, for example, if IPv6 has no route.
+// that address, for example for one second if there is no IPv6 route.
 func (n *dnsCache) demote(addr string) {
 	if n.fixedAddrs != nil {
 		return
@@ -94,8 +94,8 @@ func (n *dnsCache) demote(addr string) {
 	n.knownAddrs = n.sortByReachability(slices.Clone(n.knownAddrs))
 }
 
-// sortByReachability sorts reachable addresses in the resolver's order, followed by unreachable ones by time
-// of failure. The caller holds mu.
+// sortByReachability returns the reachable addresses in the resolver's order, followed by the
+// unreachable addresses, ordered by the time of their failure. The caller must hold mu.
 func (n *dnsCache) sortByReachability(addrs []string) []string {
 	for addr, at := range n.unreachable {
 		if time.Since(at) > addrDemotionTime {
@@ -117,10 +117,10 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
-// errLookup is the error of a look-up that panicked.
+// errLookup is the error of a look-up that has panicked.
 var errLookup = errors.New("the look-up failed")
 
-// resolve looks up the name, stores the result and wakes the dials that wait for it.
+// resolve looks up the name, stores the result and wakes the dials that are waiting for the result.
 func (n *dnsCache) resolve(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.ctx, dnsTimeout)
 	defer cancel()

@@ -79,7 +79,7 @@ func TestNames(t *testing.T) {
 			time.Sleep(dnsFresh - time.Second)
 			get(t, n, "10.0.0.1:8000")
 			time.Sleep(2 * time.Second)
-			get(t, n, "10.0.0.1:8000") // the result is too old, but still used
+			get(t, n, "10.0.0.1:8000") // the result is no longer fresh, but is still used
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
 			if n := r.count(); n != 2 {
@@ -190,8 +190,8 @@ func TestUnresolvedUpstream(t *testing.T) {
 	}
 }
 
-// TestShunnedAddressComesLast checks that a failed address stays last until the failure is
-// forgotten, regardless of the resolver's order.
+// TestShunnedAddressComesLast checks that an address that has failed stays last for
+// addrDemotionTime, regardless of the resolver's order.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -239,7 +239,7 @@ func TestDialRemembersWhatFailed(t *testing.T) {
 	s := rawserver.Serve(t, rawserver.Echo)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	tr := transportTo(t, "http://engine.internal:"+port)
-	// nothing listens on the first address
+	// No server listens on the first address.
 	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}}
 	tr.dns.lookup = r.lookup
 	mustEcho(t, tr, "once")

@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its response. Only the owner may call its methods, one at a time.
-// Abort is the exception. Call Begin before any other method.
+// Exchange is one request and its response. Only the owner may call its methods, one at a time,
+// except for Abort. Call Begin before any other method.
 type Exchange struct {
 	life     lifetime // shared with Abort
 	delivery delivery
@@ -17,8 +17,8 @@ type Exchange struct {
 	answers  *AnswerWatch // records response bytes of calls; nil for other exchanges
 }
 
-// Begin initialises x for an exchange over t, as Transport.Exchange does. x must be the zero value.
-// If w is not nil, it records response bytes.
+// Begin initialises x for an exchange over t, like Transport.NewExchange does. x must be the zero
+// value. If w is not nil, the exchange records its response bytes in w.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.delivery.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -26,14 +26,14 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	x.delivery.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
-// Send sends r on an idle connection, or on a new one, and waits until the whole request is
+// Send sends r on an idle connection or on a new connection, and waits until the whole request is
 // written. If the engine responds early and stops reading, Send also returns nil, and Await reads
 // the response. A small request on an idle connection is written only in Await, so call Await
 // immediately. Send copies r but not its slices. See Request for how long the slices must stay
 // unchanged.
 //
-// The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Call
-// Send at most once.
+// The error is a *Failure of kind KindUnreachable, KindTimeout (with ClockConnect or ClockWrite) or
+// KindAborted. Call Send at most once.
 func (x *Exchange) Send(r *Request) error {
 	if x.delivery.c != nil || x.life.failure != nil {
 		panic("BUG: an exchange is sent twice")
@@ -52,9 +52,9 @@ func (x *Exchange) Send(r *Request) error {
 // responses. A response with status 101 has no body, and its connection is not reused.
 //
 // When the given time has passed, Await returns ErrNotYet and may be called again. Any other error
-// is a *Failure: KindBadResponse if the response is malformed or truncated, Unreachable if there is no
-// response, or Aborted. If a reused connection turns out to be dead, Await sends the request again.
-// This retry may take longer than the given time.
+// is a *Failure: of kind KindBadResponse if the response is malformed or truncated, KindUnreachable
+// if there is no response, or KindAborted. If a reused connection turns out to be dead, Await sends
+// the request again. This retry may take longer than the given time.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.checkOpen()
 	if err == nil && x.delivery.c == nil {
@@ -97,9 +97,9 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// handleWaitTimeout handles a wait that ended without response bytes because the time limit has passed or
-// an acknowledgement check is due. It returns nil if the caller should continue to wait, because
-// the limit has not passed or the request was sent again.
+// handleWaitTimeout handles a wait that has ended without response bytes, because the time limit
+// has passed or an acknowledgement check is due. It returns nil if the caller should continue to
+// wait, because the limit has not passed or the request was sent again.
 func (x *Exchange) handleWaitTimeout(until time.Time) error {
 	if gone := x.life.checkOpen(); gone != nil {
 		return gone
@@ -121,9 +121,9 @@ func (x *Exchange) handleWaitTimeout(until time.Time) error {
 // Read reads decoded body bytes into p, as many as have arrived. It waits for the first byte until
 // the given time (zero: no limit). Call it after Await has returned nil.
 //
-// Read returns io.EOF at the end of the body (see Framed). When the given time has passed, Read
-// returns ErrNotYet and may be called again. Any other error is a *Failure of kind KindBadResponse or
-// Aborted. Read never returns bytes together with an error. Large reads bypass the buffer.
+// Read returns io.EOF at the end of the body (see IsFramed). When the given time has passed, Read
+// returns ErrNotYet and may be called again. Any other error is a *Failure of kind KindBadResponse
+// or KindAborted. Read never returns bytes together with an error. Large reads bypass the buffer.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.life.checkOpen(); err != nil {
 		return 0, err
@@ -151,9 +151,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	return 0, x.failInvalid(err)
 }
 
-// TakeBuffered returns the unread payload that has arrived, without waiting or copying. It returns nil if
-// no payload has arrived or if Read would return an error. The caller may modify the bytes. They
-// are valid until the next call of Read, Wait, Take or Close.
+// TakeBuffered returns the unread payload that has arrived, without waiting or copying. It returns
+// nil if no payload has arrived or if Read would return an error. The caller may modify the bytes.
+// They are valid until the next call of Read, WaitReadable, TakeBuffered or Close.
 func (x *Exchange) TakeBuffered() []byte {
 	if x.life.checkOpen() != nil {
 		return nil
@@ -165,27 +165,28 @@ func (x *Exchange) TakeBuffered() []byte {
 	return p
 }
 
-// SpareBuffer returns the unused part of the buffer that contains the received bytes. It is for a step of
-// Stay: until the step returns, it may write there, for example the translation of what Take
-// returns.
+// SpareBuffer returns the unused part of the buffer that contains the received bytes. A step of
+// StayInPoller may write to it until the step returns, for example a translation of the bytes that
+// TakeBuffered has returned.
 func (x *Exchange) SpareBuffer() []byte { return x.reply.received.b[x.reply.received.end:] }
 
-// WaitReadable waits until Read would return bytes, the end of the body or a failure, but at most until the
-// given time (zero: no limit). If the caller allocates its buffer only after Wait, neither the
-// caller nor the exchange needs memory during the wait. Calling Wait is optional, and it may return
-// early. It returns false if the given time passes first.
+// WaitReadable waits until Read would return bytes, the end of the body or a failure, but at most
+// until the given time (zero: no limit). If the caller allocates its buffer only after
+// WaitReadable, neither the caller nor the exchange needs a buffer during the wait. Calling
+// WaitReadable is optional, and it may return early. It returns false if the given time passes
+// first.
 func (x *Exchange) WaitReadable(until time.Time) bool {
 	return x.life.checkOpen() != nil || x.reply.waitReadable(x.delivery.c, until)
 }
 
-// StayInPoller is like Wait, but calls step as soon as bytes arrive, and continues to wait as long as step
-// returns true. This saves a read that would find nothing.
+// StayInPoller is like WaitReadable, but calls step as soon as bytes arrive, and continues to wait
+// as long as step returns true. This saves a read that would find nothing.
 //
-// step runs within the runtime's poller. It must not block, and must not call Wait, Stay or Close.
-// Within step, Read returns ErrNotYet instead of waiting. Some exchanges cannot stay in the poller.
-// For these, Stay is Wait, and step is not called.
+// step runs within the runtime's poller. It must not block, and must not call WaitReadable,
+// StayInPoller or Close. Within step, Read returns ErrNotYet instead of waiting. If an exchange
+// cannot stay in the poller, StayInPoller only calls WaitReadable and never calls step.
 func (x *Exchange) StayInPoller(until time.Time, step func() bool) bool {
-	x.life.inPoller.Store(true) // set before the check, so that an abort is either seen by the check or interrupts the stay
+	x.life.inPoller.Store(true) // set before checkOpen, so that no abort is missed
 	defer x.life.inPoller.Store(false)
 	return x.life.checkOpen() != nil || x.reply.stayInPoller(x.delivery.c, x.delivery.t.guard, until, step)
 }
@@ -215,15 +216,15 @@ func (x *Exchange) failTruncated(err error) error {
 
 // Abort aborts the exchange. It may be called from any goroutine, at any time, any number of times.
 // Abort closes the connection immediately. All running and later calls return a *Failure of kind
-// Aborted. Its Err is the cause of the first Abort, or context.Canceled if that cause is nil. After
-// Close, Abort does nothing.
+// KindAborted. Its Err is the cause passed to the first Abort, or context.Canceled if that cause is
+// nil. After Close, Abort does nothing.
 func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
 // Close ends the exchange. If the connection is reusable, Close returns it to the idle pool.
 // Otherwise Close closes it. A second call does nothing.
 func (x *Exchange) Close() { x.CloseAt(time.Now()) }
 
-// CloseAt is like Close, but takes the current time from the caller.
+// CloseAt is like Close, but the caller passes the current time.
 func (x *Exchange) CloseAt(now time.Time) {
 	before := x.life.close()
 	if before == lifeClosed {
@@ -256,7 +257,7 @@ func (x *Exchange) Status() int {
 }
 
 // Header returns the value of a response header, or nil. The name is case-insensitive. If the
-// header has more than one value, Header returns the first. Header supports only Content-Type,
+// header occurs more than once, Header returns the first value. Header supports only Content-Type,
 // Content-Length, Transfer-Encoding, Connection, Keep-Alive, Retry-After, Content-Encoding,
 // X-Request-Id and Content-Disposition, with values up to 1 KiB. The value is valid until the next
 // Read.
@@ -273,23 +274,23 @@ func (x *Exchange) ContentLength() int64 {
 	return -1
 }
 
-// IsFramed reports whether the body's framing marks its end. If it returns false, the body ends when
-// the engine closes the connection, so io.EOF does not prove that the body is complete.
+// IsFramed reports whether the body's framing marks its end. If it returns false, the body ends
+// when the engine closes the connection, so io.EOF does not prove that the body is complete.
 func (x *Exchange) IsFramed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// SendCount returns how many times the request was sent: 0 before Send, 1 normally, 2 after a retry on
-// a new connection.
+// SendCount returns how many times the request was sent: 0 before Send, normally 1, and 2 after a
+// retry on a new connection.
 func (x *Exchange) SendCount() int { return int(x.delivery.sendCount) }
 
-// WasSentAtOnce reports whether the request was sent without waiting, because it was small and an idle
-// connection was available.
+// WasSentAtOnce reports whether the request was sent without waiting, because it was small and an
+// idle connection was available.
 func (x *Exchange) WasSentAtOnce() bool {
 	return x.delivery.reusedConn && x.delivery.sendCount <= 1 && x.delivery.fitsOneWrite
 }
 
 // IsFresh reports whether the last Read returned bytes that arrived during that Read, or during a
-// Wait just before it. If it returns false, the bytes had arrived earlier, for example with the
-// head.
+// WaitReadable just before it. If it returns false, the bytes had arrived earlier, for example with
+// the head.
 func (x *Exchange) IsFresh() bool { return x.reply.hasFreshBytes }

@@ -15,7 +15,7 @@ import (
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(rawserver.SizedResponse("0123456789"))
-	s := rawserver.Serve(t, func(p *rawserver.Peer) { // does not allocate, because its allocations would count
+	s := rawserver.Serve(t, func(p *rawserver.Peer) { // must not allocate, because its allocations would count
 		b := make([]byte, 4096)
 		for {
 			if _, err := p.TCP.Read(b); err != nil {

@@ -10,7 +10,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// BenchmarkExchange measures an exchange with a minimal server on loopback, 1 KB in each direction.
+// BenchmarkExchange measures an exchange with a minimal server on loopback, with bodies of 1 KB in
+// each direction.
 func BenchmarkExchange(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

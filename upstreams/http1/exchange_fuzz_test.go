@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// pieceConn is a connection that delivers a response in given pieces and then ends. Before each piece,
-// one wait returns without data.
+// pieceConn is a connection that delivers a response in pieces of given sizes and then ends. Before
+// each piece, one wait returns without data.
 type pieceConn struct {
 	net.Conn
 	data   []byte
@@ -59,7 +59,7 @@ type outcome struct {
 }
 
 // receive reads a response that arrives in pieces of the given sizes. room is the size of the
-// reads. If takes is set, receive calls Wait and Take for each piece.
+// reads. If takes is true, receive calls WaitReadable and TakeBuffered for each piece.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -93,7 +93,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 		if r := &x.reply; takes {
 			if b := &r.body; r.received.isEmpty() && !b.isDone && b.deferredErr == nil && r.readErr == nil {
 				r.release()
-				_ = r.fillBuffer(x.delivery.c, past) // like Wait; Read returns its error
+				_ = r.fillBuffer(x.delivery.c, past) // like WaitReadable; Read returns the error
 			}
 			o.Body += string(x.TakeBuffered())
 		}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply checks that the result does not depend on how a response is cut into pieces. If
-// net/http also accepts the response, the results must agree.
+// FuzzReply checks that the outcome does not depend on the pieces in which a response arrives. If
+// net/http also accepts the response, the outcomes must agree.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.SizedResponse("hello"),

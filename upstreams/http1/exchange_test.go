@@ -18,12 +18,12 @@ func TestReplies(t *testing.T) {
 	long := strings.Repeat("x", 70<<10)
 	type reply struct {
 		name, reply string
-		hold        bool // the engine leaves the connection open after the response
+		hold        bool // the engine keeps the connection open after the response
 		method      string
 
 		status int
 		body   string
-		until  bool // the body ends when the connection is closed
+		until  bool // the body ends when the engine closes the connection
 		kind   Kind
 		reason string
 		keep   bool // the connection is reused for the next exchange
@@ -178,7 +178,7 @@ func TestReplies(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	checkLeaks(t)
-	// a head that fits in the buffer, fills too much of it, or needs a larger one
+	// A head that fits in the buffer, fills more than half of it, or needs a larger buffer.
 	for _, pad := range []int{0, 3 << 10, 30 << 10} {
 		body := strings.Repeat("0123456789", 10000) // larger than the buffer space left by any head
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -291,8 +291,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome checks that a single Read returns all small chunks that have arrived.
-// If any chunk has arrived, Read does not wait.
+// TestReadReturnsWhatHasCome checks that a single Read returns all small chunks that have arrived,
+// and that Read does not wait if at least one chunk has arrived.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -344,7 +344,7 @@ func TestDeadlines(t *testing.T) {
 		if err := x.Send(post("q")); err != nil {
 			t.Fatal(err)
 		}
-		for _, wait := range []time.Duration{40, 5, 60} { // longer, then earlier, then longer again
+		for _, wait := range []time.Duration{40, 5, 60} { // each wait needs a different deadline
 			begin := time.Now()
 			if err := x.Await(begin.Add(wait * time.Millisecond)); err != ErrNotYet {
 				t.Fatal(err)
@@ -354,7 +354,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 		release <- true
-		// no deadline, after one that has expired
+		// No deadline, after a deadline that has expired.
 		if err := x.Await(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -387,7 +387,7 @@ func TestNoDeadlineMoves(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	// A reset is distinguished from an end, both within the head and within the body.
+	// A reset is distinguished from a regular close, both within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
 		kind        Kind
@@ -405,7 +405,7 @@ func TestReset(t *testing.T) {
 				_, _, _ = p.Request()
 				p.Send(tt.reply)
 				p.ResetOnClose()
-				<-taken // unread bytes sent before a reset are lost
+				<-taken // a reset would discard bytes that were not read yet
 			})
 			defer close(taken)
 			tr := transportTo(t, s.URL())
@@ -480,7 +480,7 @@ func TestTLS(t *testing.T) {
 		s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 			_, _, _ = p.Request()
 			p.Send("HTTP/1.1 200 OK\r\n\r\nhalf")
-			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // six bytes of a 200-byte record
+			_, _ = p.TCP.Write([]byte{23, 3, 3, 0, 200, 1}) // an incomplete TLS record
 		})
 		_, body, _, err := roundTrip(transportTo(t, s.URL()), post("q"))
 		wantFailure(t, err, KindBadResponse, ReasonTruncated)
@@ -490,7 +490,8 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
 		checkLeaks(t)
-		// load the certificates now, because on a busy machine this can exceed the connect timeout
+		// Load the certificates now, because on a busy machine this can take longer than the
+		// connect timeout.
 		if _, err := x509.SystemCertPool(); err != nil {
 			t.Fatal(err)
 		}
@@ -552,7 +553,7 @@ func TestDialFailures(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { p.ResetOnClose() })
 		_, _, x, err := roundTrip(transportTo(t, s.URL()), post("q"))
-		// On loopback the reset can arrive before connect has returned.
+		// On loopback, the reset may arrive before connect has returned.
 		if f := failureOf(t, err); f.Kind != KindUnreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
 			t.Errorf("failure = %v, want unreachable by a reset, an end or a failed connect", f)
 		}

@@ -14,7 +14,8 @@ import (
 
 // These tests cover small requests on keep-alive connections, which Await writes.
 
-// newUnsentExchange returns an exchange on a reused connection. Await is still to write its request "second".
+// newUnsentExchange returns an exchange on a reused connection, whose request "second" Await will
+// write.
 func newUnsentExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
@@ -109,7 +110,7 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 }
 
 // TestUnsentToAFullSocket checks that if the socket accepts only part of a small request, the
-// remaining bytes are written like those of a large request.
+// remaining bytes are written in the same way as those of a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -143,7 +144,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart checks that bytes already accepted by the socket are not written again.
+// TestUnsentInPart checks that bytes that the socket has already accepted are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := newUnsentExchange(t, rawserver.Echo)

@@ -11,7 +11,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// readWaiting is like readAll, but calls Wait before each Read. Each Read must then find data.
+// readWaiting is like readAll, but calls WaitReadable before each Read. Each Read must then return
+// without waiting.
 func readWaiting(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
@@ -28,8 +29,8 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait checks that a waiting exchange has no buffer and waits as long as requested. Read then
-// returns the bytes that have arrived.
+// TestWait checks that an exchange that is waiting has no buffer, and that it waits as long as
+// requested. Read then returns the bytes that have arrived.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -78,7 +79,7 @@ func TestWait(t *testing.T) {
 		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
 		x.WaitReadable(inThirtySeconds())
-		x.WaitReadable(inThirtySeconds()) // returns immediately after the end
+		x.WaitReadable(inThirtySeconds()) // returns immediately at the end of the body
 		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
 			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
 		}
@@ -97,8 +98,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitTLS checks that Wait returns immediately under TLS, where only a read can open a record.
-// Read does the waiting.
+// TestWaitTLS checks that WaitReadable returns immediately on a TLS connection, on which only a
+// read can decrypt a record. Instead, Read waits.
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
@@ -117,7 +118,8 @@ func TestWaitTLS(t *testing.T) {
 }
 
 // TestFresh checks that bytes that arrived with the head are not fresh. Bytes fetched by a Read, or
-// by the Wait before it, are fresh even if the end of the previous chunk had already arrived.
+// by the WaitReadable before it, are fresh even if the line end after the previous chunk had
+// already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)
@@ -164,8 +166,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestAnswerWatch checks that the body of a 200 response counts as a sign that the engine responds.
-// A head, an error body or a comment does not count.
+// TestAnswerWatch checks that AnswerWatch records the body of a 200 response, but no head, error
+// body or comment.
 func TestAnswerWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -207,7 +209,7 @@ func TestAnswerWatch(t *testing.T) {
 }
 
 // TestReadsBySocket checks that Read uses package socket for bytes that it reads directly from the
-// connection, even under TLS.
+// connection, even on a TLS connection.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

@@ -5,21 +5,22 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a Failure. The set is closed, because package failure maps every kind to a
-// status.
+// Kind is the kind of a Failure. The set of kinds is closed, because package failure maps every
+// kind to a status.
 type Kind uint8
 
 const (
-	// KindUnreachable means that no connection could be made, or that the connection ended before the
-	// first byte of a response.
+	// KindUnreachable means that no connection could be made, or that the connection ended before
+	// the first byte of a response.
 	KindUnreachable Kind = iota + 1
 	// KindTimeout means that the timeout named by Failure.Clock expired.
 	KindTimeout
-	// KindBadResponse means that the response is malformed, truncated, too large, or unsafely framed.
+	// KindBadResponse means that the response is malformed, truncated, too large, or unsafely
+	// framed.
 	KindBadResponse
-	// KindAborted means that the edge aborted the exchange. Failure.Err is the cause passed to Abort,
-	// or the error of the request's BodyReader. An aborted exchange says nothing about the
-	// upstream.
+	// KindAborted means that the edge aborted the exchange. Failure.Err is the cause passed to
+	// Abort, or the error of the request's BodyReader. An aborted exchange is no evidence about the
+	// upstream's health.
 	KindAborted
 )
 
@@ -28,16 +29,16 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
-// Clocks of a Failure of kind Timeout. The transport uses ClockConnect and ClockWrite, a probe uses
-// ClockAnswer. The call's owner manages the other timeouts and decides how long to accept
-// ErrNotYet.
+// Clocks of a Failure of kind KindTimeout. The transport uses ClockConnect and ClockWrite, and
+// probes use ClockAnswer. The owner of a call enforces all other timeouts by deciding how long to
+// accept ErrNotYet.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"
 	ClockWrite   = "write"
 )
 
-// Reasons of a Failure. The set is closed, so a reason can be a metric label.
+// Reasons for a Failure. The set of reasons is closed, so a reason can be a metric label.
 const (
 	ReasonConnect = "connect"              // the connection was refused or failed
 	ReasonDNS     = "dns"                  // the upstream's name did not resolve in time
@@ -62,11 +63,11 @@ const (
 // whether to retry on another upstream.
 //
 // A Failure contains no bytes from a client or an engine. Err may contain network addresses. Its
-// text belongs in the operator's log and must not appear in a response.
+// text may appear in the operator's log, but must not appear in a response.
 type Failure struct {
 	Kind     Kind
 	Upstream string // TransportOptions.Upstream
-	Clock    string // if Kind is Timeout, the expired clock, such as ClockConnect
+	Clock    string // if Kind is KindTimeout, the expired clock, such as ClockConnect
 	Reason   string // such as ReasonConnect
 	Sent     bool   // the engine may have received part of the request
 	Err      error  // the cause, or nil
@@ -88,7 +89,7 @@ func (f *Failure) Error() string {
 }
 
 // Detail explains to the operator why a connection failed, for example "tls: failed to verify
-// certificate: x509: …". If the connection succeeded, Detail returns "", because the reason is
+// certificate: x509: …". If the connection was established, Detail returns "", because Reason is
 // enough.
 func (f *Failure) Detail() string {
 	switch {
@@ -101,8 +102,8 @@ func (f *Failure) Detail() string {
 	return ""
 }
 
-// maxDetailLen limits the length of Detail. A certificate error lists all names in the
-// certificate, possibly a hundred.
+// maxDetailLen is the maximum length of Detail in bytes. A certificate error lists all names in the
+// certificate, and there may be a hundred.
 const maxDetailLen = 300
 
 // Unwrap returns the cause.

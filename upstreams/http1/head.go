@@ -37,7 +37,7 @@ var fieldNames = [fieldCount]string{
 	"content-encoding", "x-request-id", "content-disposition",
 }
 
-// lookUpField returns the field of a header name, ignoring case.
+// lookUpField returns the field with a header name, ignoring case.
 func lookUpField[T string | []byte](name T) field {
 	for f, known := range fieldNames {
 		if len(name) == len(known) && httptoken.EqualFold(name, known) {
@@ -70,13 +70,13 @@ var (
 // span is a byte range in the buffer of the head.
 type span struct{ from, to uint32 }
 
-// head parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly,
-// except that it accepts a bare LF as a line end. Section 2.2 allows a bare LF, which is
-// unambiguous in a response. The zero value is ready to use.
+// head parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly, but
+// accepts a bare LF as a line end, which section 2.2 allows and which is unambiguous in a response.
+// The zero value is ready to use.
 type head struct {
 	nextLine      int // start of the first unparsed line
 	lines         int32
-	interim       int32 // skipped 1xx heads
+	interim       int32 // number of skipped 1xx heads
 	status        int
 	minor         byte // the digit after "HTTP/1."
 	hasLength     bool
@@ -86,13 +86,13 @@ type head struct {
 	isKeepAlive   bool // Connection: keep-alive
 	zeroKeepAlive bool // Keep-Alive: timeout=0
 	length        int64
-	idle          time.Duration // how long the engine keeps the connection, from Keep-Alive; 0 if not set
+	idle          time.Duration // idle timeout from the Keep-Alive header; 0 if not set
 	values        [fieldCount]span
 
 	isComplete      bool   // the final head is complete
 	err             error  // why the head is invalid
-	valueBuf        []byte // buffer to which the spans in values refer, once ready
-	valuesInReadBuf bool   // names is part of the read buffer
+	valueBuf        []byte // the buffer that contains the values; set once the head is complete
+	valuesInReadBuf bool   // valueBuf is part of the read buffer
 }
 
 // parseReceived parses the received bytes. It reports whether the final head is complete.
@@ -118,7 +118,7 @@ func (h *head) parseReceived(in *received) (bool, error) {
 }
 
 // keepValues leaves the values of a complete head at the start of the read buffer, if enough space
-// for the body remains.
+// remains for the body.
 func (h *head) keepValues(b []byte) {
 	h.valueBuf, h.valuesInReadBuf = b[:h.nextLine], true
 	if h.nextLine > readBufferSize/2 {
@@ -156,8 +156,9 @@ func (h *head) value(name string) []byte {
 	return h.valueBuf[h.values[f].from:h.values[f].to]
 }
 
-// parse resumes parsing a head. b starts with everything received so far, including the bytes
-// already parsed. After the empty line, parse returns true, and head.next is the size of the head.
+// parse resumes parsing a head. b starts with all bytes received so far, including the bytes that
+// were already parsed. After the empty line, parse returns true, and nextLine is the size of the
+// head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.nextLine:]
@@ -166,8 +167,8 @@ func (h *head) parse(b []byte) (bool, error) {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
-			// checked before the line ends, because a server of another protocol may never end a
-			// line
+			// This is checked before the line ends, because a server that uses another protocol may
+			// never send a line end.
 			return false, errStatusLine
 		}
 		if end < 0 {
@@ -226,7 +227,7 @@ func (h *head) parseStatusLine(line []byte) bool {
 // parseFieldLine parses one header line. at is the line's offset in the buffer.
 func (h *head) parseFieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
-	// also rejects a folded line, and a space before the colon
+	// This also rejects a folded line, and a space before the colon.
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
 		return errFieldLine
 	}
@@ -278,9 +279,10 @@ func (h *head) interpret(f field, value []byte) error {
 	return nil
 }
 
-// parseKeepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a safety margin,
-// because the engine's timer starts before the edge's, and its close takes time to arrive. It
-// ignores invalid values, because the header is only a hint.
+// parseKeepAlive reads timeout=N from the Keep-Alive header. It subtracts a fifth as a safety
+// margin, because the engine's timer starts before the edge's timer, and because it takes time
+// until the edge detects that the engine has closed the connection. It ignores invalid values,
+// because the header is only a hint.
 func (h *head) parseKeepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFieldOf checks that a header is recognised by its full name in any case, and that a prefix of
-// the name is not enough.
+// TestFieldOf checks that a header is recognised by its full name, ignoring case, and that a prefix
+// of the name is not enough.
 func TestFieldOf(t *testing.T) {
 	for name, want := range map[string]field{
 		"Content-Type": fieldContentType, "Content-Length": fieldContentLength, "Transfer-Encoding": fieldTransferEncoding,

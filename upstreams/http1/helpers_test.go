@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// transportTo returns a transport to url. It is closed when the test ends, and the test fails if a
-// goroutine remains.
+// transportTo returns a transport to url. The transport is closed when the test ends, and the test
+// fails if a goroutine remains.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{Upstream: "gpu-a", URL: url}
@@ -31,8 +31,8 @@ func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) 
 	return tr
 }
 
-// checkLeaks makes the test fail if goroutines remain at its end. Call it before any other cleanup
-// is registered.
+// checkLeaks makes the test fail if goroutines remain when it ends. Call checkLeaks before any
+// other cleanup is registered.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
@@ -122,7 +122,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// canPeek reports whether this system can peek into a socket.
+// canPeek is true if this system supports peeking into a socket.
 var canPeek = func() bool {
 	var p pollOps
 	p.bindFuncs(noSocket{})

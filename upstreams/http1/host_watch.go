@@ -12,8 +12,8 @@ import (
 
 // ErrHostVanished is the cause of a Failure whose connection was closed because the engine's host
 // has disappeared. Such a host accepts no new connections, and nothing has arrived on this
-// connection since connects began to fail. It wraps ETIMEDOUT, which the kernel would return half a
-// minute later.
+// connection since connection attempts began to fail. ErrHostVanished wraps ETIMEDOUT, which the
+// kernel would return half a minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -22,23 +22,23 @@ func (vanishedError) Error() string { return "the upstream's host has vanished" 
 func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 
 // HostWatch tracks all connections of calls and probes to an upstream's hosts, and whether new
-// connects succeed.
+// connection attempts succeed.
 //
 // A host that disappears, for example after a power failure, closes no connections. If the host had
-// acknowledged everything, no acknowledgement is missing either. However, a new connect times out
-// or finds no route. From the first such failure on, the kernel probes the host's open connections
-// (socket.ProbeEverySecond). Once the upstream is down, CloseVanished closes the connections that
-// have received nothing since that failure. It requires both a failed connect and a silent
-// connection. An engine with a full accept queue also leaves connects unanswered, but its host
-// still responds on open connections. A refused connect does not count, because a draining engine
-// refuses connects but finishes its calls.
+// acknowledged all bytes, no acknowledgement is missing either. However, a new connection attempt
+// times out or finds no route. From the first such failure on, the kernel probes the host's open
+// connections (socket.ProbeEverySecond). Once the upstream is down, CloseVanished closes the
+// connections on which nothing has arrived since that failure. A failed attempt alone is not
+// enough: an engine with a full accept queue does not answer connection attempts either, but its
+// host still responds on open connections. A refused attempt does not count, because a draining
+// engine refuses connections but finishes its calls.
 //
-// The watch costs nothing per request, and one map entry per connection.
+// A HostWatch costs nothing per request, and one map entry per connection.
 type HostWatch struct {
-	hasSilentHost atomic.Bool // some host does not accept connections
+	hasSilentHost atomic.Bool // at least one host does not accept connections
 
-	// surplusCount and noReuseUntil record unsolicited bytes; see distrust.
-	surplusCount   atomic.Int64              // how often unsolicited bytes have arrived
+	// surplusCount and noReuseUntil record unsolicited bytes; see stopReuse.
+	surplusCount   atomic.Int64              // number of times that unsolicited bytes have arrived
 	noReuseUntil   atomic.Pointer[time.Time] // nil if never
 	noReuseFor     time.Duration
 	onReuseStopped func(reuseEndsFor time.Duration)
@@ -48,8 +48,8 @@ type HostWatch struct {
 }
 
 type host struct {
-	// silentSince is when the first connect failed after the last success. It is zero if the last
-	// connect succeeded.
+	// silentSince is when a connection attempt first failed after the last successful attempt. It
+	// is zero if the last attempt succeeded.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
@@ -63,13 +63,13 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	return &HostWatch{hosts: map[string]*host{}, noReuseFor: reuseStopTime, onReuseStopped: onDistrust}
 }
 
-// reuseStopTime is how long each connection carries only one request after unsolicited bytes have
-// arrived.
+// reuseStopTime is how long each connection is used for only one request after unsolicited bytes
+// have arrived.
 const reuseStopTime = time.Minute
 
-// stopReuse records unsolicited bytes, and stops the reuse of connections for reuseStopTime. An engine
-// that has sent a surplus response will do so again. If such a response arrives after the next
-// request, it cannot be distinguished from the correct response.
+// stopReuse records unsolicited bytes, and stops the reuse of connections for reuseStopTime. An
+// engine that has sent a surplus response will do so again. If such a response arrives after the
+// next request, it cannot be distinguished from the correct response.
 func (w *HostWatch) stopReuse(now time.Time) {
 	w.surplusCount.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -78,10 +78,10 @@ func (w *HostWatch) stopReuse(now time.Time) {
 	}
 }
 
-// SurplusCount returns how often unsolicited bytes have arrived.
+// SurplusCount returns the number of times that unsolicited bytes have arrived.
 func (w *HostWatch) SurplusCount() int64 { return w.surplusCount.Load() }
 
-// isReuseStopped reports whether each connection currently carries only one request.
+// isReuseStopped reports whether each connection is currently used for only one request.
 func (w *HostWatch) isReuseStopped(now time.Time) bool {
 	until := w.noReuseUntil.Load()
 	return until != nil && now.Before(*until)
@@ -113,7 +113,7 @@ func (w *HostWatch) recordDialError(addr string, err error, now time.Time) {
 		h.silentSince = now
 		w.hasSilentHost.Store(true)
 		for c := range h.conns {
-			// if this fails, the ordinary TCP keep-alives detect the silence later
+			// If this fails, the ordinary TCP keep-alives detect the silence later.
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}
@@ -123,7 +123,7 @@ func isNoRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// isSilent reports whether connects to an address currently time out or find no route.
+// isSilent reports whether connection attempts to an address currently time out or find no route.
 func (w *HostWatch) isSilent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *HostWatch) isSilent(addr string) bool {
 	return h != nil && !h.silentSince.IsZero()
 }
 
-// markReachable records that a host accepts connections. The caller holds mu.
+// markReachable records that a host accepts connections. The caller must hold mu.
 func (w *HostWatch) markReachable(h *host) {
 	if h.silentSince.IsZero() {
 		return
@@ -159,9 +159,10 @@ func (w *HostWatch) removeConn(c *conn) {
 	}
 }
 
-// CloseVanished closes connections to hosts that accept no new connections. It closes a connection if
-// the host owes an acknowledgement and nothing has arrived on the connection since connects began
-// to fail. It returns the number of closed connections. Call it only while the upstream is down.
+// CloseVanished closes connections to hosts that accept no new connections. It closes a connection
+// if the host owes an acknowledgement and nothing has arrived on the connection since connection
+// attempts began to fail. It returns the number of closed connections. Call it only while the
+// upstream is down.
 func (w *HostWatch) CloseVanished() (ended int) {
 	if !w.hasSilentHost.Load() {
 		return 0
@@ -174,8 +175,8 @@ func (w *HostWatch) CloseVanished() (ended int) {
 		}
 		for c := range h.conns {
 			silence, owed := c.querySocket(socket.SilentMillis)
-			// The clock is read after ask. A pause between the two can therefore only make the last
-			// sign of life look later.
+			// The clock is read after querySocket. A pause between the two calls can therefore only
+			// make the last sign of life look later.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}
@@ -184,7 +185,7 @@ func (w *HostWatch) CloseVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.hostVanished.Store(true)
-		c.reset() // otherwise the kernel would deliver unsent bytes when the host is back
+		c.reset() // otherwise the kernel would deliver unsent bytes once the host is back
 		c.close()
 	}
 	return len(gone)

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch checks that failed connects reveal a silent host, and that CloseVanished then closes
-// the silent connections.
+// TestHostWatch checks that failed connection attempts reveal a silent host, and that CloseVanished
+// then closes the silent connections.
 func TestHostWatch(t *testing.T) {
 	fastset.SkipIfShort(t, "hosts that fall silent")
 	t.Parallel()
@@ -23,8 +23,8 @@ func TestHostWatch(t *testing.T) {
 	defer rows.Wait()
 	for _, c := range []struct {
 		name  string
-		fails []error // result of each connect before the host vanishes; nil means success
-		late  bool    // the connection receives a byte after the failed connects
+		fails []error // result of each connection attempt; nil means success
+		late  bool    // a byte arrives on the connection after the failed attempts
 		ends  int
 	}{
 		{name: "time ran out", fails: []error{timeout}, ends: 1},
@@ -64,14 +64,14 @@ func TestHostWatch(t *testing.T) {
 			}
 			tr.hosts.recordDialError(conn.addr, err, time.Now())
 		}
-		rows.Go(func() { // in parallel, because the watch waits two seconds for an acknowledgement
+		rows.Go(func() { // in parallel, because an acknowledgement is overdue only after two seconds
 			if c.late {
 				time.Sleep(50 * time.Millisecond) // longer than a tick of the kernel's clock
 				p.Send("x")
 			}
 			p.DropPackets()
 			ended, patience := 0, 4*time.Second
-			if c.ends > 0 { // on a busy machine, the acknowledgement may become overdue later
+			if c.ends > 0 { // on a busy machine, this may take longer
 				patience = 30 * time.Second
 			}
 			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

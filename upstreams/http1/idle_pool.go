@@ -12,19 +12,19 @@ type idlePool struct {
 	guard       Guard
 
 	mu             sync.Mutex
-	conns          []*conn // ordered by last use; the last connection is reused first
+	conns          []*conn // ordered by last use; the last one is reused first
 	rejectsConns   bool
 	sweeper        *time.Timer
 	sweepScheduled bool // the sweeper timer is set
 }
 
 // maxReuseTime is how long a connection is reused after its first exchange. Without this limit, a
-// busy connection would be reused forever, and the edge would not notice that the engine's name has
-// a new address.
+// busy connection would be reused forever, and the edge would not detect that the engine's name
+// resolves to a new address.
 const maxReuseTime = 5 * time.Minute
 
 // take removes and returns the most recently used connection. It returns nil if the pool is empty
-// or that connection is too old. The caller must check the connection (conn.stale).
+// or that connection is too old. The caller must check the connection (conn.isStale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -45,8 +45,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put adds c to the pool. keep is the idle time that the engine announced, or zero. It applies only
-// if it is shorter than the pool's limit.
+// put adds c to the pool. keep is the idle timeout that the engine announced, or zero. It applies
+// only if it is shorter than the pool's idle timeout.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.idleTimeout {
 		keep = p.idleTimeout
@@ -77,8 +77,8 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes connections that have been idle for too long. Its timer is the only one of a
-// transport. Under load, the timer fires once per idle time rather than once per exchange.
+// sweep closes connections that have been idle for too long. A transport has no other timer. Under
+// load, the timer fires once per idle timeout, rather than once per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
 	for _, c := range p.removeExpired(time.Now()) {
@@ -86,12 +86,12 @@ func (p *idlePool) sweep() {
 	}
 }
 
-// removeExpired removes connections that have been idle for too long, and sets the timer for the
-// remaining ones.
+// removeExpired removes and returns the connections that have been idle for too long, and sets the
+// timer for the remaining connections.
 func (p *idlePool) removeExpired(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweepScheduled = false // ensures that, after a panic, the next put sets the timer again
+	p.sweepScheduled = false // so that the next put sets the timer again, even after a panic
 	p.guard.Point(guardEngines)
 	kept, next := p.conns[:0], p.idleTimeout
 	for _, c := range p.conns {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestKeptConnectionRetires checks that even a connection in constant use is closed after five
-// minutes, so that the edge notices when the engine's name has a new address.
+// minutes, so that the edge detects when the engine's name resolves to a new address.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{maxConns: 4, idleTimeout: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -36,7 +36,7 @@ func TestKeptConnectionRetires(t *testing.T) {
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
-		spoil func(p *rawserver.Peer) // what the engine does on its first connection after its first response
+		spoil func(p *rawserver.Peer) // what the engine does on the first connection after its first response
 		sends int
 	}{
 		{"closed while idle", func(*rawserver.Peer) {}, 1},
@@ -91,7 +91,7 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
-// waitUnquiet waits until the engine's action has affected the idle connection.
+// waitUnquiet waits until the effect of the engine's action has reached the idle connection.
 func waitUnquiet(t *testing.T, tr *Transport) {
 	t.Helper()
 	if !canPeek {
@@ -230,7 +230,7 @@ func TestIdleConnections(t *testing.T) {
 		closed := make(chan bool, 1)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
-		for range 2 { // the second time checks that the timer is set again
+		for range 2 { // the second round checks that the timer is set again
 			mustEcho(t, tr, "q")
 			select {
 			case <-closed:
@@ -308,8 +308,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust checks that after unsolicited bytes, each connection is used only once for a while.
-// Bytes on a connection that has been idle for too long do not count.
+// TestDistrust checks that after unsolicited bytes have arrived, each connection is used only once
+// for some time. Bytes on a connection that has been idle for more than a second do not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// An open lifetime becomes aborted or closed, and an aborted one becomes closed.
+// An open lifetime becomes aborted or closed. An aborted lifetime becomes closed.
 const (
 	lifeOpen uint32 = iota
 	lifeAborted
@@ -15,11 +15,12 @@ const (
 )
 
 // lifetime is the state that an exchange's owner shares with Abort. The mutex serialises abort and
-// the return of the connection to the idle pool. The second of the two then has no connection.
+// close. Whichever comes first gets the connection: abort closes it, or the owner returns it to the
+// idle pool.
 type lifetime struct {
 	state     atomic.Uint32 // changed under mu
 	isWriting atomic.Bool   // the request is being written
-	inPoller  atomic.Bool   // the owner is in Exchange.Stay
+	inPoller  atomic.Bool   // the owner is in Exchange.StayInPoller
 	mu        sync.Mutex
 	liveConn  *conn              // closed by abort
 	cancel    context.CancelFunc // called by abort while connecting
@@ -70,8 +71,8 @@ func (l *lifetime) close() (before uint32) {
 	return before
 }
 
-// setAbortable sets the connection that abort closes and the function that abort calls; either may be nil.
-// If the exchange cannot continue, hold returns the reason and sets nothing.
+// setAbortable sets the connection that abort closes and the function that abort calls. Both may be
+// nil. If the exchange cannot continue, setAbortable returns the reason and sets nothing.
 func (l *lifetime) setAbortable(c *conn, cancel context.CancelFunc) error {
 	l.mu.Lock()
 	if l.state.Load() == lifeOpen {
@@ -110,7 +111,7 @@ func (l *lifetime) fail(f *Failure) error {
 	switch {
 	case c == nil:
 	case l.inPoller.Load():
-		c.interrupt() // close would wait for the step that calls it
+		c.interrupt() // this is called from a step, and close would wait for that step
 	default:
 		c.close()
 	}

@@ -15,19 +15,19 @@ type Page struct {
 }
 
 // GetPage fetches pages from one engine. The timeout applies separately to connecting and to
-// reading the page. If it covered both together, an engine with slow handshakes (three round trips
-// with TLS) would count as dead. GetPage is a function type so that tests can simulate an engine
-// without a socket. The error is a *Failure, ErrPageTooLarge or ctx's error.
+// reading the page. If it applied to both together, an engine with slow handshakes (three round
+// trips with TLS) would count as dead. GetPage is a function type so that tests can simulate an
+// engine without a socket. The error is a *Failure, ErrPageTooLarge or the error of ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
-// maxPage is the maximum size of a page. The metrics page of a busy vLLM has about 100 KB.
+// maxPage is the maximum size of a page. The metrics page of a busy vLLM server has about 100 KB.
 const maxPage = 4 << 20
 
 // ErrPageTooLarge is returned for a page larger than maxPage.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// PageFetcher returns a GetPage over the transport. Only one goroutine at a time may use it, because it
-// reuses a buffer.
+// PageFetcher returns a GetPage over the transport. Only one goroutine at a time may use it,
+// because it reuses a buffer.
 func (t *Transport) PageFetcher() GetPage {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestPageGetter checks that pages are fetched over one keep-alive connection, which stays usable
-// after any response. A failed fetch returns a Failure.
+// after any response, and that a failed fetch returns a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -68,7 +68,7 @@ func TestPageGetter(t *testing.T) {
 	if _, err := get(t.Context(), "/huge", time.Minute); !errors.Is(err, ErrPageTooLarge) {
 		t.Errorf("a page without an end: %v", err)
 	}
-	release() // the server notices that a connection has ended only when it is not writing to it
+	release() // the server cannot detect the end of a connection while its handler is running
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
@@ -77,7 +77,7 @@ func TestPageGetter(t *testing.T) {
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.SkipIfShort(t, "a slow connection")
 	checkLeaks(t)
-	// each part takes less than the timeout, but both together take longer
+	// Each part takes less than the timeout, but both parts together take longer.
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
@@ -92,7 +92,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	}
 }
 
-// countConnections counts all connections made and those that are still open.
+// countConnections counts all connections (made) and the connections that are still open.
 func countConnections(made, open *atomic.Int64) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, s http.ConnState) {
 		switch s {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// staleCheckTimeout is how long the check before reuse waits for a byte or a close. Every reuse is
-// delayed by this time.
+// staleCheckTimeout is how long the check before each reuse waits for a byte or a close. It delays
+// every reuse.
 const staleCheckTimeout = 200 * time.Microsecond
 
 // bindFuncs does nothing, because neither peek nor fetch is supported on this system.
@@ -20,7 +20,8 @@ func (p *pollOps) peek(syscall.RawConn) queueState { return queueEmpty }
 // isUnacked is not supported on this system.
 func (p *pollOps) isUnacked(uintptr, int) bool { return false }
 
-// wake and interrupt are never called on this system, because exchanges do not stay in the poller.
+// wakeOnHangUp and interrupt are never called on this system, because exchanges do not stay in the
+// poller.
 
 func (*conn) wakeOnHangUp() {}
 

@@ -11,14 +11,14 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// staleCheckTimeout applies to TLS after a peek has found the socket empty, and to connections without
-// a socket. The deadline is in the past, so the read checks only the buffers of the TLS layer or
-// connection.
+// staleCheckTimeout is used for TLS connections after a peek has found the socket empty, and for
+// connections without a socket. The deadline is in the past, so the read checks only the buffers of
+// the TLS layer or of the connection.
 const staleCheckTimeout = -time.Second
 
 // bindFuncs binds the functions to p, and makes the kernel record when bytes arrive.
 func (p *pollOps) bindFuncs(raw syscall.RawConn) {
-	_ = raw.Control(socket.EnableTimestamps) // fails on a closed socket only
+	_ = raw.Control(socket.EnableTimestamps) // fails only on a closed socket
 	p.probeFunc, p.fetchFunc, p.sendHeadFunc, p.sendPiecesFunc = p.checkQueue, p.tryFetch, p.sendHead, p.sendPieces
 }
 
@@ -44,23 +44,24 @@ func (p *pollOps) checkQueue(fd uintptr) {
 	}
 }
 
-// sendUnsent writes the request in unsent if nothing has arrived. It reports whether the whole
-// request was written, so that the caller can wait for the response.
+// sendUnsent writes unsentRequest if nothing has arrived. It reports whether the whole request was
+// written, so that the caller can wait for the response.
 func (p *pollOps) sendUnsent(fd uintptr) bool {
 	b := p.unsentRequest.b
 	if !p.isQuiet(fd, len(b)) {
 		return false
 	}
 	if p.sentBytes, _ = socket.Send(fd, b); p.sentBytes < len(b) {
-		return false // the next write returns the error
+		return false // the next write will return the error
 	}
 	p.unsentRequest.release()
 	p.unsentRequest = nil
 	return true
 }
 
-// isQuiet reports whether nothing has arrived, so that a request can be written. size is the size of
-// its first write. If the last response has just ended, quiet does not check the socket.
+// isQuiet reports whether nothing has arrived, so that a request can be written. size is the size
+// of the request's first write. If the last response has just ended, isQuiet does not check the
+// socket.
 func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	now := time.Now()
 	p.fetchedBytes, p.sentBytes, p.err, p.peekResult = 0, 0, errUnsent, queueEmpty
@@ -68,7 +69,7 @@ func (p *pollOps) isQuiet(fd uintptr, size int) bool {
 	p.sentAt, p.firstWriteSize = now, size
 	if !p.uncheckedWrite {
 		if p.checkQueue(fd); p.peekResult != queueEmpty {
-			p.err = errUnsent // even if look found an error, because no byte of the request was sent
+			p.err = errUnsent // even if checkQueue has found an error, because no byte of the request was sent
 		}
 	}
 	return p.peekResult == queueEmpty
@@ -82,7 +83,7 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	n, at, err := socket.RecvTimestamped(fd, b)
 	if n == 0 {
 		if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it unwrapped
-			p.uncheckedWrite = false // later bytes arrive after the request, even if a step of the clock suggests otherwise
+			p.uncheckedWrite = false // later bytes arrive after the request, even if the clock steps back
 		}
 		return 0, err
 	}
@@ -93,9 +94,9 @@ func (p *pollOps) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	return n, nil
 }
 
-// isLeftover reports whether the first bytes read after a request cannot be its response. This is the
-// case if they arrived before the request was written, or before the peer's host acknowledged any
-// of it. at is when the bytes arrived, or 0 if unknown.
+// isLeftover reports whether the first bytes read after a request cannot be its response, because
+// they arrived before the request was written, or before the peer's host acknowledged any of it. at
+// is when the bytes arrived, or 0 if unknown.
 func (p *pollOps) isLeftover(fd uintptr, at int64, justSent bool) bool {
 	p.hasTimestamps = at != 0
 	return p.uncheckedWrite && at != 0 && at < p.sentAt.UnixNano() || justSent && p.isUnacked(fd, p.firstWriteSize)
@@ -115,8 +116,8 @@ func (p *pollOps) sendPieces(fd uintptr) {
 }
 
 // sendHead writes head, the start of a request, if nothing has arrived. Just after the write, it
-// checks the socket again. Bytes found by this check cannot be the response if the peer's host has
-// not acknowledged any of the request, or if they may have arrived before the write.
+// checks the socket again. If this check finds bytes, they cannot be the response if the peer's
+// host has not acknowledged any of the request, or if the socket was not checked before the write.
 func (p *pollOps) sendHead(fd uintptr) {
 	b := p.head
 	if !p.isQuiet(fd, len(b)) {
@@ -133,13 +134,13 @@ func (p *pollOps) sendHead(fd uintptr) {
 }
 
 // uncheckedWindow is the time after a response during which the next request is written without
-// checking the socket. Bytes that arrived in between are recognized by their time of arrival. An
-// engine that closes idle connections does so later.
+// checking the socket. Bytes that arrived between the response and the request are recognized by
+// their time of arrival. An engine closes idle connections only after a longer time.
 const uncheckedWindow = time.Millisecond
 
-// tryFetch reads from the socket and reports whether anything has arrived: bytes, the end or an
-// error. It uses the spare buffer, if set, or a pooled one. If nothing has arrived, it returns the
-// buffer to the pool. Before the first read, it writes unsent.
+// tryFetch reads from the socket and reports whether anything has arrived: bytes, the end of the
+// stream or an error. It uses the spare buffer, if set, or a pooled buffer. If nothing has arrived,
+// it returns the buffer to the pool. Before the first read, it writes unsentRequest.
 func (p *pollOps) tryFetch(fd uintptr) bool {
 	justSent := p.unsentRequest != nil
 	if justSent && !p.sendUnsent(fd) {
@@ -166,9 +167,9 @@ func (p *pollOps) tryFetch(fd uintptr) bool {
 	return true
 }
 
-// wakeOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be read, and the
-// poller reports the connection once more. A stay that begins later misses this report. It ends
-// because of engineHungUp.
+// wakeOnHangUp ends a stay after the engine has hung up. Bytes that have arrived can still be read,
+// and the poller reports the connection once more. A stay that begins later misses this report, and
+// ends because engineHungUp is set.
 func (c *conn) wakeOnHangUp() {
 	c.poll.engineHungUp.Store(true)
 	c.shutdown(syscall.SHUT_RD)

@@ -25,8 +25,8 @@ type received struct {
 func (r *received) isEmpty() bool       { return r.pos == r.end }
 func (r *received) unreadBytes() []byte { return r.b[r.pos:r.end] }
 
-// headSpace returns space for more of the head. The first buffer is large enough for all but unusual
-// heads.
+// headSpace returns space for more of the head. The first buffer is large enough for all but
+// unusual heads.
 func (r *received) headSpace() []byte {
 	switch {
 	case r.b == nil:
@@ -48,21 +48,23 @@ func (r *received) release() {
 	r.pooledBuf, r.b = nil, nil
 }
 
-// reply.read returns errConnEnded if the connection ended within the body. The cause is in reply.ended.
+// errConnEnded is returned by reply.read if the connection ended within the body. The cause is in
+// reply.readErr.
 var errConnEnded = errors.New("the connection ended within the body")
 
-// reply is a response as it is received.
+// reply is the state of a response while it is received.
 type reply struct {
 	received      received
 	head          head
 	body          body
-	readErr       error // why reading from the connection ended
+	readErr       error // the error that ended reading from the connection
 	anyReceived   bool  // a byte has arrived
 	arrivedInWait bool  // bytes arrived during a wait, before the next read
 	hasFreshBytes bool  // bytes arrived during the last read, or during the wait before it
 }
 
-// fillBuffer reads the next bytes. If possible, it uses no buffer while it waits.
+// fillBuffer reads the next bytes from the connection. If possible, it uses no buffer while it
+// waits.
 func (r *reply) fillBuffer(c *conn, until time.Time) error {
 	if r.readErr != nil {
 		return r.readErr
@@ -91,8 +93,8 @@ func (r *reply) fillBuffer(c *conn, until time.Time) error {
 func (r *reply) parseHead() (bool, error) { return r.head.parseReceived(&r.received) }
 
 // hasAnswered reports whether the caller should stop writing the request, because the response has
-// started or the engine has closed the connection. It stores the received bytes. Interim responses
-// do not count.
+// begun or the engine has closed the connection. It stores the received bytes. Interim responses do
+// not count.
 func (r *reply) hasAnswered(c *conn) bool {
 	switch c.peek() {
 	case queueEmpty:
@@ -156,7 +158,7 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 		m, err := r.body.skipFraming(r.received.unreadBytes())
 		r.received.pos += m
 		switch {
-		case err != nil && n > 0: // the next call parses the invalid byte again
+		case err != nil && n > 0: // the next call parses the invalid byte again and returns err
 			return n, nil
 		case err != nil:
 			return 0, err
@@ -180,7 +182,7 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	}
 }
 
-// takeBuffered implements Exchange.Take.
+// takeBuffered implements Exchange.TakeBuffered.
 func (r *reply) takeBuffered() []byte {
 	if r.received.isEmpty() || r.body.kind == bodyUnknown || r.body.isDone || r.body.deferredErr != nil {
 		return nil
@@ -191,12 +193,12 @@ func (r *reply) takeBuffered() []byte {
 	return p
 }
 
-// readFromConn reads from the connection directly into p, and removes the framing in place. Before it waits
-// for the next event, more returns the empty buffer to the pool, so that an idle exchange needs no
-// buffer. If only framing has arrived, it may return 0 bytes without an error.
+// readFromConn reads from the connection directly into p, and removes the framing in place. Before
+// it waits, it returns the empty buffer to the pool, so that a waiting exchange needs no buffer. If
+// only framing has arrived, it may return 0 bytes without an error.
 func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 	if c.poll.isInStep {
-		return 0, ErrNotYet // the step may still use the buffer (Exchange.Room)
+		return 0, ErrNotYet // the step may still use the buffer (Exchange.SpareBuffer)
 	}
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -211,7 +213,7 @@ func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 		return r.body.unframe(p[:n])
 	case errors.Is(err, ErrNotYet):
 		return 0, err
-	// a truncated TLS record returns io.ErrUnexpectedEOF instead
+	// If a TLS record is truncated, the error is io.ErrUnexpectedEOF instead.
 	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF):
 		r.body.isDone = true
 		return 0, io.EOF
@@ -220,14 +222,14 @@ func (r *reply) readFromConn(c *conn, p []byte, until time.Time) (int, error) {
 	return 0, errConnEnded
 }
 
-// waitReadable implements Exchange.Wait.
+// waitReadable implements Exchange.WaitReadable.
 func (r *reply) waitReadable(c *conn, until time.Time) bool {
 	if r.body.kind == bodyUnknown || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
 		!r.received.isEmpty() || !c.canFetch() {
 		return true
 	}
 	r.markBufferEmpty()
-	// the first attempt usually finds nothing, and returns the buffer to the pool
+	// The first read usually finds nothing, and then returns the buffer to the pool.
 	c.poll.spare, r.received.pooledBuf = r.received.pooledBuf, nil
 	r.received.release()
 	err := r.fillBuffer(c, until) // the next read returns err
@@ -236,7 +238,7 @@ func (r *reply) waitReadable(c *conn, until time.Time) bool {
 	return !errors.Is(err, ErrNotYet)
 }
 
-// stayInPoller implements Exchange.Stay.
+// stayInPoller implements Exchange.StayInPoller.
 func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, step func() bool) bool {
 	if r.body.kind != bodyChunked || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
 		!r.received.isEmpty() || !c.canFetch() || !c.watchHangUps(g) {
@@ -253,7 +255,7 @@ func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, step func() bool
 	return !errors.Is(err, ErrNotYet)
 }
 
-// runStep runs step for the bytes that the poller has fetched, and reports whether to stay.
+// runStep runs step for the bytes that were fetched, and reports whether to stay in the poller.
 func (r *reply) runStep(p *pollOps, step func() bool) bool {
 	r.received = received{pooledBuf: p.fetched, b: p.fetched[:], end: p.fetchedBytes}
 	p.fetched, p.fetchedBytes = nil, 0
@@ -274,8 +276,8 @@ func (r *reply) release() {
 	r.received.release()
 }
 
-// markBufferEmpty marks the buffer as empty, after copying the stored header values out of it. All its bytes
-// must have been read.
+// markBufferEmpty marks the buffer as empty, after copying the stored header values out of it. All
+// bytes in the buffer must have been read.
 func (r *reply) markBufferEmpty() {
 	if r.received.b != nil {
 		r.head.detachValues()
@@ -289,7 +291,7 @@ func (r *reply) isFramedEnd() bool { return r.body.isDone && r.body.kind != body
 // hasSurplus reports whether bytes arrived after the response.
 func (r *reply) hasSurplus() bool { return r.body.hasSurplus || !r.received.isEmpty() }
 
-// isReusable reports whether the connection can carry another response.
+// isReusable reports whether the connection can be used for another exchange.
 func (r *reply) isReusable() bool {
 	return r.isFramedEnd() && !r.hasSurplus() && r.readErr == nil && r.head.isReusable()
 }

@@ -30,15 +30,15 @@ type Request struct {
 	// head or the exchange has ended. The outer slice is not modified.
 	Body [][]byte
 
-	// BodyReader yields the body up to io.EOF. Send reads the body and sends it in chunks. A
-	// request with a BodyReader cannot be sent twice, so it never uses a keep-alive connection. If
+	// BodyReader returns the body up to io.EOF. Send reads the body and sends it in chunks. A
+	// request with a BodyReader cannot be sent twice, so it always uses a new connection. If
 	// BodyReader is an *Upgrade, the request is a WebSocket handshake without a body.
 	BodyReader io.Reader
 
 	ConnectTimeout time.Duration // timeout for name resolution, connect and TLS together; 0 means 10 s
-	WriteTimeout   time.Duration // maximum time during which the engine accepts no byte; 0 means no limit
+	WriteTimeout   time.Duration // maximum time for which the engine may accept no byte; 0 means no limit
 	At             time.Time     // the current time; if zero, Send reads the clock
-	// NoReplay makes sure that the request is sent at most once. The request then uses a new
+	// NoReplay ensures that the request is sent at most once. The request then uses a new
 	// connection, because a keep-alive connection may be dead.
 	NoReplay bool
 }

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestRequestBytes checks that requests have the expected bytes on the wire.
+// TestRequestBytes checks the bytes of requests on the wire.
 func TestRequestBytes(t *testing.T) {
 	plain := TransportOptions{URL: "http://%s"}
 	full := TransportOptions{URL: "http://%s/base/", UserAgent: "penstock/1", APIKey: "k", Host: "engine.internal:80"}
@@ -126,8 +126,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce checks that non-blocking calls write as much as the socket accepts, and
-// that no deadline changes.
+// TestPromptIsSentAtOnce checks that non-blocking system calls write as much as the socket accepts,
+// and that no deadline is changed.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -162,7 +162,7 @@ func TestManyPieces(t *testing.T) {
 		text.WriteString(piece)
 		r.Body = append(r.Body, []byte(piece))
 	}
-	for range 2 { // on a new connection, and on a reused one
+	for range 2 { // on a new connection, then on a reused connection
 		if _, got, _, err := roundTrip(tr, r); err != nil || got != text.String() {
 			t.Fatalf("%d bytes came back of %d, %v", len(got), text.Len(), err)
 		}
@@ -179,8 +179,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer checks that an engine may respond before it has received the whole request, and
-// may then read or ignore the remaining bytes.
+// TestEarlyAnswer checks that an engine may respond before it has received the whole request,
+// whether or not it then reads the remaining bytes.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -189,7 +189,7 @@ func TestEarlyAnswer(t *testing.T) {
 		engine func(p *rawserver.Peer, hold <-chan bool)
 		status int
 		reason string
-		plain  bool // without TLS, the response is read early; with TLS, only after the write timeout
+		plain  bool // the response is read early without TLS, but only after the write timeout with TLS
 	}{
 		{name: "and stops reading", status: 413, plain: true, engine: func(p *rawserver.Peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.Reader, 1000)
@@ -331,7 +331,7 @@ func TestWriteTimeout(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, true, false) })
 }
 
-// TestSlowEngineIsServed checks that the write timeout applies to the next byte, not to the whole
+// TestSlowEngineIsServed checks that the write timeout applies to the next bytes, not to the whole
 // request.
 func TestSlowEngineIsServed(t *testing.T) {
 	checkLeaks(t)
@@ -398,8 +398,7 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies checks body sizes near the thresholds at which the implementation writes
-// differently.
+// TestLargeBodies checks body sizes near the thresholds at which the way of writing changes.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -415,8 +414,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotChanged checks that the caller's slices stay unchanged, even if they are written in
-// pieces.
+// TestBodyIsNotChanged checks that the exchange does not modify the caller's slices, even if they
+// are written in pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -488,8 +487,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload checks that the edge notices before the next write if the engine
-// closes the connection between two pieces of a slow upload.
+// TestEngineEndsDuringUpload checks that if the engine closes the connection between two pieces of
+// a slow upload, the edge detects this before the next write.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -512,7 +511,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			r.Body = nil
 			r.BodyReader = readerFunc(func(p []byte) (int, error) {
 				if reads++; reads == 2 {
-					time.Sleep(50 * time.Millisecond) // lets the engine close the connection
+					time.Sleep(50 * time.Millisecond) // the engine closes the connection in the meantime
 				}
 				return copy(p, "a piece!"), nil
 			})

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxStreamPiece is the maximum size of a piece that is read from a BodyReader and then written.
-	// In hexadecimal, this size has four digits.
+	// maxStreamPiece is the maximum size of a piece that is read from a BodyReader and written as
+	// one chunk. In hexadecimal, this size has four digits.
 	maxStreamPiece = 32 << 10
 	// answerCheckInterval is the interval at which a blocked write checks for an early response.
 	answerCheckInterval = 50 * time.Millisecond
@@ -26,7 +26,7 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// writeBuffers contains the buffers of a request while it is written.
+// writeBuffers contains the buffers of a request while the request is written.
 type writeBuffers struct {
 	b    []byte
 	list [][]byte
@@ -44,7 +44,7 @@ func (o *writeBuffers) release() {
 	outgoingPool.Put(o)
 }
 
-// single returns a vector that contains only b.
+// single returns vec with b as its only piece.
 func (o *writeBuffers) single(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
@@ -57,7 +57,7 @@ type requestWriter struct {
 	req        *Request
 	reply      *reply // receives an early response
 	ack        *ackWatch
-	sentFlag   *bool // bytes may have been sent
+	sentFlag   *bool // set when bytes may have been sent
 	reusedConn bool  // the connection has served an earlier exchange
 }
 
@@ -81,7 +81,7 @@ func (w *requestWriter) writePieces(o *writeBuffers) error {
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.reusedConn { // send the head separately, so that no response to the whole request can arrive yet
+	if w.reusedConn { // send only the head first: the response cannot arrive before the whole request was sent
 		if err := w.writeFirst(o); err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (w *requestWriter) writePieces(o *writeBuffers) error {
 	return w.writeAll(&o.vec, true)
 }
 
-// writeFirst writes o.b, the start of the request. It also checks for bytes that have arrived and cannot
-// be the response.
+// writeFirst writes o.b, the start of the request. It also checks whether bytes have arrived that
+// cannot be the response.
 func (w *requestWriter) writeFirst(o *writeBuffers) error {
 	rest := o.b
 	if w.reusedConn && w.c.canFetch() {
@@ -117,7 +117,7 @@ func (w *requestWriter) writeFirst(o *writeBuffers) error {
 	return nil
 }
 
-// writeStream sends the head, and then pieces of BodyReader as it yields them.
+// writeStream sends the head, and then the pieces that BodyReader returns.
 func (w *requestWriter) writeStream(o *writeBuffers) error {
 	if u, ok := w.req.BodyReader.(*Upgrade); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
@@ -159,10 +159,10 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// writeAll writes v. It first writes as much as the socket accepts without waiting, which needs no
-// deadline. The write timeout restarts whenever the engine accepts bytes. While a large write is
-// blocked, push checks for a response, because an engine that rejects a request may not read all of
-// it.
+// writeAll writes v. It first writes as much as the socket accepts without waiting, which requires
+// no deadline. The write timeout restarts whenever the engine accepts bytes. While a large write is
+// blocked, writeAll checks for a response, because an engine that rejects a request may not read
+// all of it.
 func (w *requestWriter) writeAll(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
 	if c.canFetch() {
@@ -211,10 +211,11 @@ func (w *requestWriter) writeAll(v *net.Buffers, large bool) error {
 	return nil
 }
 
-// writeWithoutWaiting writes as many bytes from the front of v as the socket accepts without waiting, at
-// most 256 KiB, and removes them from v. The write needs no deadline, and the scheduler does not
-// prepare for a blocking system call. In an idle process, such preparation wakes the runtime's
-// monitor thread three times, which costs a quarter of the CPU time for a 100 KB prompt.
+// writeWithoutWaiting writes as many bytes from the front of v as the socket accepts without
+// waiting, at most 256 KiB, and removes them from v. Such a write requires no deadline, and the
+// scheduler does not prepare for a blocking system call. In an idle process, this preparation would
+// wake the runtime's monitor thread three times, which is a quarter of the CPU time for a 100 KB
+// prompt.
 func (w *requestWriter) writeWithoutWaiting(v *net.Buffers) error {
 	*w.sentFlag = true
 	p := &w.c.poll

@@ -17,9 +17,9 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// secondReplies is an engine that sends a second, forged response within half a millisecond of
-// every fourth response. Every second response is chunked. Each response ends with its number. The
-// engine records whether it sent each response before the next request arrived.
+// secondReplies is an engine that sends a second, forged response within half a millisecond after
+// every fourth response. Every second response is chunked. Each response ends with its number. For
+// each response, the engine records whether it was sent before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
 	early sync.Map // maps a response's number to whether it was sent before the next request
@@ -67,8 +67,8 @@ func requested(p *rawserver.Peer) (yes bool) {
 
 func wholeInChunks(body string) string { return chunkedHead + chunk(body) + "0\r\n\r\n" }
 
-// TestFollowedReply checks that a response is not taken from a kept connection if another one
-// arrives together with it.
+// TestFollowedReply checks that a response on a keep-alive connection is rejected if another
+// response arrives together with it.
 func TestFollowedReply(t *testing.T) {
 	for name, wire := range map[string]func(body string) string{"sized": rawserver.SizedResponse, "chunked": wholeInChunks} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestFollowedReply(t *testing.T) {
 }
 
 // TestSecondReply checks that bytes that arrived before a request are never mistaken for its
-// response. It makes 20,000 calls, 64 at a time.
+// response. It sends 20,000 calls, 64 at a time.
 func TestSecondReply(t *testing.T) {
 	fastset.SkipIfShort(t, "replies that nobody asked for")
 	for _, c := range []struct {
@@ -151,8 +151,7 @@ func TestSecondReply(t *testing.T) {
 			}
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
 			unseen := 0
-			// accounts for forged responses that the kernel delivers between the last peek and the
-			// acknowledgement
+			// Allow for forged responses that arrive between the last peek and the acknowledgement.
 			if raced.On && c.size > maxSmallBody {
 				unseen = c.calls / 2000
 			}
@@ -162,7 +161,7 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			// if responses that arrive together were accepted, this would be a tenth of the calls
+			// If responses that arrive together were accepted, this would be a tenth of the calls.
 			if c.reuse && late > c.calls/50 {
 				t.Errorf("%d replies to something else were taken", late)
 			}

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// TestExchangeSize limits the size of an exchange. One more word would move an exchange, and the
+// TestExchangeSize limits the size of an Exchange. One more word would move an Exchange, and the
 // lease that embeds it, into the allocator's next size class.
 func TestExchangeSize(t *testing.T) {
 	if size := unsafe.Sizeof(Exchange{}); unsafe.Sizeof(uintptr(0)) == 8 && size > 696 {

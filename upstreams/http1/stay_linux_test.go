@@ -16,8 +16,8 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrans
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// newStayingExchange returns an exchange whose response head has arrived. The script runs after the head was
-// sent.
+// newStayingExchange returns an exchange whose response head has arrived. After that, the engine
+// runs script.
 func newStayingExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	headed := make(chan bool)
@@ -38,7 +38,7 @@ func newStayingExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange 
 	return x
 }
 
-// readStaying reads a body with Stay. Each step takes the bytes that have arrived.
+// readStaying reads a body with StayInPoller. Each step reads the bytes that have arrived.
 func readStaying(x *Exchange) (text string, steps int, err error) {
 	var b strings.Builder
 	p := make([]byte, 300)
@@ -62,7 +62,8 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 	}
 }
 
-// TestStay checks that Stay yields the same bytes as Read alone, regardless of how they arrive.
+// TestStay checks that the same bytes are read with StayInPoller as with Read alone, regardless of
+// the pieces in which they arrive.
 func TestStay(t *testing.T) {
 	checkLeaks(t)
 	var want strings.Builder
@@ -96,9 +97,9 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestStayRoom checks that a step may write into Room until it returns. The room is in the buffer of
-// the bytes that have arrived, which must not be changed, and the buffer must not return to its pool
-// during the step, not even if the step reads more.
+// TestStayRoom checks that a step may write to SpareBuffer until it returns. The spare buffer must
+// not overlap the bytes that have arrived. Its memory must not return to the pool during the step,
+// even if the step reads more.
 func TestStayRoom(t *testing.T) {
 	checkLeaks(t)
 	x := newStayingExchange(t, func(p *rawserver.Peer) {
@@ -134,7 +135,7 @@ func TestStayRoom(t *testing.T) {
 }
 
 // TestStayEnds checks that a stay ends when the engine closes the connection, even if the close
-// arrives together with bytes or just after them.
+// arrives together with bytes or just after bytes.
 func TestStayEnds(t *testing.T) {
 	for name, end := range map[string]func(p *rawserver.Peer){
 		"closed":      func(*rawserver.Peer) {},
@@ -169,8 +170,8 @@ func TestStayEnds(t *testing.T) {
 	}
 }
 
-// TestStayAfterHangUp checks that a stay ends although the engine hung up before it began, and the
-// bytes before the hang-up are read within the stay.
+// TestStayAfterHangUp checks a stay that begins after the engine has hung up. The bytes from before
+// the hang-up are read within the stay, and the stay ends.
 func TestStayAfterHangUp(t *testing.T) {
 	checkLeaks(t)
 	last := make(chan bool)
@@ -254,8 +255,8 @@ func TestStayPanics(t *testing.T) {
 	<-closed
 }
 
-// TestStayTimesOut checks that a stay ends when its time has passed, and that a second stay can
-// follow.
+// TestStayTimesOut checks that a stay ends when its time limit has passed, and that a second stay
+// can follow.
 func TestStayTimesOut(t *testing.T) {
 	checkLeaks(t)
 	more := make(chan bool)
@@ -273,8 +274,8 @@ func TestStayTimesOut(t *testing.T) {
 	}
 }
 
-// TestStayBadFraming checks that a step that finds invalid framing does not deadlock when it fails
-// the exchange.
+// TestStayBadFraming checks that there is no deadlock if the exchange fails within a step because
+// of invalid framing.
 func TestStayBadFraming(t *testing.T) {
 	for _, junk := range []string{"zz\r\n", "HTTP/1.1 502 Bad Gateway\r\n\r\n", chunk("two") + "zz\r\n"} {
 		checkLeaks(t)

@@ -9,9 +9,9 @@ import (
 )
 
 // TLSFiles configures how an upstream's certificate is verified, and which client certificate is
-// sent.
+// sent to it.
 type TLSFiles struct {
-	CA        string // PEM file; if empty, the system's root certificates
+	CA        string // PEM file; if empty, the system's root certificates are used
 	Cert, Key string // PEM files; if empty, no client certificate is sent
 	Insecure  bool   // accept any certificate
 }

@@ -26,9 +26,9 @@ const (
 type TransportOptions struct {
 	Upstream string      // the upstream's name in a Failure
 	URL      string      // scheme (http or https), host, optional port and base path; or unix:/PATH[:/BASE]
-	TLS      *tls.Config // for https; if nil, Go's defaults; it is copied, and ServerName defaults to the URL's host
-	// IdleTimeout is how long an idle connection is kept. The default of 4 s is less than the 5 s
-	// of common engines.
+	TLS      *tls.Config // copied; nil means Go's defaults; ServerName defaults to the URL's host
+	// IdleTimeout is how long an idle connection stays open. The default of 4 s is less than the 5
+	// s of common engines.
 	IdleTimeout time.Duration
 	MaxIdle     int        // maximum number of idle connections; 0 means 256
 	UserAgent   string     // if empty, penstock
@@ -36,14 +36,14 @@ type TransportOptions struct {
 	Host        string     // value of the Host header; if empty, the URL's authority
 	Guard       Guard      // catches panics; may be nil
 	Dial        Dialer     // if nil, the system's dialer
-	Hosts       *HostWatch // shared by all transports of the upstream; if nil, a new one
+	Hosts       *HostWatch // shared by all transports of the upstream; if nil, a new one is created
 }
 
-// Dialer connects to an address, as net.Dialer.DialContext does.
+// Dialer connects to an address, like net.Dialer.DialContext.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ProbeOptions returns the options of a small transport for probes. Probes must not use the
-// connections of calls or wait for them.
+// ProbeOptions returns the options for a transport for probes. Probes must neither use the
+// connections of calls nor wait for them.
 func (o TransportOptions) ProbeOptions() TransportOptions {
 	o.IdleTimeout, o.MaxIdle, o.UserAgent = defaultIdleTimeout, 1, probeAgent
 	return o
@@ -58,7 +58,7 @@ type Transport struct {
 	tls          *tls.Config
 	network      string // "tcp" or "unix"
 	dns          *dnsCache
-	ackTimeout   time.Duration // maximum time for which a request may stay unacknowledged
+	ackTimeout   time.Duration // maximum time for which the host may not acknowledge a request
 	cancelLife   context.CancelFunc
 	dial         Dialer
 	guard        Guard
@@ -66,13 +66,14 @@ type Transport struct {
 	idle         idlePool
 }
 
-// parseKeepAlive detects after 35 s that a host has disappeared. HostWatch usually detects this earlier.
+// keepAlive makes the kernel detect after 35 s that a host has disappeared. HostWatch usually
+// detects this earlier.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
 
-// NewTransport validates o and returns a transport. It does not use the network. Its errors name
-// the upstream and the mistake, but never contain the credential.
+// NewTransport validates o and returns a transport. It does not access the network. Its errors
+// contain the upstream's name and the reason, but never the credential.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	u, socket, err := parseBase(o.URL)
 	if err != nil {
@@ -129,7 +130,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 }
 
 // authority returns the host and port of u for the Host header. It omits the zone of an IPv6
-// address, which has no meaning on another host.
+// address, because a zone has no meaning on another host.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
@@ -146,8 +147,8 @@ func (t *Transport) NewExchange() *Exchange {
 	return x
 }
 
-// ExchangeWithContext returns a new exchange that is aborted when ctx ends. The owner must call end
-// instead of Close.
+// ExchangeWithContext returns a new exchange that is aborted when ctx is done. The owner must call
+// end instead of Close.
 func (t *Transport) ExchangeWithContext(ctx context.Context) (x *Exchange, end func()) {
 	x = t.NewExchange()
 	stop := context.AfterFunc(ctx, func() {
@@ -171,7 +172,8 @@ func (t *Transport) Close() {
 	t.cancelLife()
 }
 
-// discard closes a connection that cannot be reused. It reports unsolicited bytes to the watch.
+// discard closes a connection that cannot be reused. If unsolicited bytes have arrived on it,
+// discard also calls HostWatch.stopReuse.
 func (t *Transport) discard(c *conn) {
 	if c.hasUnsolicited {
 		t.hosts.stopReuse(time.Now())

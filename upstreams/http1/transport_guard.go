@@ -7,7 +7,7 @@ type Guard interface {
 	Catch(place string, after func())
 	// Once calls f and recovers from a panic.
 	Once(place string, f func())
-	// Point is a hook in which tests may panic.
+	// Point is a hook with which tests cause panics.
 	Point(name string)
 }
 

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup checks that a panic in the resolver leaves no caller waiting, and that the
-// next look-up calls the resolver again.
+// TestPanicOfANameLookup checks that no caller continues to wait after a panic in the resolver, and
+// that the next look-up calls the resolver again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
@@ -41,7 +41,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheSweep checks that another sweep follows a sweep that panics.
+// TestPanicOfTheSweep checks that another sweep follows after a panic in a sweep.
 func TestPanicOfTheSweep(t *testing.T) {
 	g := guard.New()
 	tr, err := NewTransport(TransportOptions{Upstream: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})

@@ -66,8 +66,8 @@ func TestNormalizeURL_UnixSocket(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_FullQueue checks that a connect waits, as with TCP, while the accept queue of the
-// server is full. The system would refuse such a connect immediately.
+// TestUnixSocket_FullQueue checks that a connection attempt waits while the server's accept queue
+// is full, like with TCP. The kernel would refuse such an attempt immediately.
 func TestUnixSocket_FullQueue(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "engine.sock")

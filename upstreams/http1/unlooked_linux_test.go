@@ -10,8 +10,8 @@ import (
 )
 
 // TestUnlooked checks that the next request on a keep-alive connection gets the correct response,
-// whatever has happened to the connection. It runs with and without a check of the socket before
-// the write. The acknowledgement check is off, because it would also find leftover bytes.
+// regardless of what has happened to the connection. It runs with and without a check of the socket
+// before the write. The acknowledgement check is off, because it would also detect leftover bytes.
 func TestUnlooked(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as a request's
-// BodyReader, so requests without a handshake need no additional check.
+// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1). It is passed as Request.BodyReader, so
+// requests without a handshake require no additional check.
 type Upgrade struct {
 	key string // base64 of 16 random bytes
 }
@@ -54,14 +54,14 @@ var errHandshake = &wireError{ReasonInvalid, "the answer to the WebSocket handsh
 
 // UpgradedConn returns the connection after a response with status 101. The exchange still owns the
 // connection: Abort and Close close it. The caller must not use it after Close. If the response
-// does not accept the handshake u, Upgraded fails the exchange.
+// does not accept the handshake u, UpgradedConn fails the exchange and returns the failure.
 func (x *Exchange) UpgradedConn(u *Upgrade) (net.Conn, error) {
 	if err := x.life.checkOpen(); err != nil {
 		return nil, err
 	}
 	in := &x.reply.received
 	rest := bytes.Clone(in.unreadBytes())
-	in.pos = in.end // marks the bytes as read; otherwise they would count as unsolicited
+	in.pos = in.end // otherwise these bytes would count as unsolicited
 	if x.reply.head.status != 101 || x.reply.head.nextLine > len(in.b) || !isAcceptedHandshake(in.b[:x.reply.head.nextLine], AcceptKey(u.key)) {
 		return nil, x.failInvalid(errHandshake)
 	}
@@ -97,7 +97,7 @@ func isAcceptedHandshake(head []byte, want string) bool {
 type upgradedConn struct {
 	net.Conn
 	c        *conn
-	buffered []byte // bytes of the new protocol that arrived with the head
+	buffered []byte // bytes of the new protocol that arrived together with the head
 }
 
 // Read implements net.Conn.
@@ -116,8 +116,8 @@ func (u *upgradedConn) Close() error {
 	return nil
 }
 
-// ConvertFailure converts an error of the upgraded connection to the failure of the exchange. Only the
-// exchange's owner may call Failure, and only while no read or write is running.
+// ConvertFailure fails the exchange because of an error of the upgraded connection, and returns the
+// failure. Only the exchange's owner may call it, and only while no read or write is running.
 func (x *Exchange) ConvertFailure(err error) error {
 	if gone := x.life.checkOpen(); gone != nil {
 		return gone

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// upgradeServer accepts one connection and answers its handshake with the text returned by answer.
+// upgradeServer accepts one connection, responds to the handshake with the text that answer
+// returns, and then calls then.
 func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(c net.Conn, in *bufio.Reader)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,8 +60,8 @@ func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *Upgrade) {
 	return x, u
 }
 
-// TestUpgrade checks a handshake, bytes that arrive together with its response, and bytes in both
-// directions. It also checks that Abort ends a read.
+// TestUpgrade checks a handshake, bytes that arrive together with the response to it, and bytes in
+// both directions. It also checks that Abort ends a read.
 func TestUpgrade(t *testing.T) {
 	checkLeaks(t)
 	asked := make(chan *http.Request, 1)
@@ -97,8 +98,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeRefused checks responses that do not accept the handshake. The upstream's connections
-// must still be reused afterwards.
+// TestUpgradeRefused checks responses that do not accept the handshake. Afterwards, the upstream's
+// connections must still be reused.
 func TestUpgradeRefused(t *testing.T) {
 	checkLeaks(t)
 	for name, answer := range map[string]string{
@@ -124,7 +125,7 @@ func TestUpgradeRefused(t *testing.T) {
 	}
 }
 
-// TestUpgradeLost checks the failure when an engine closes an upgraded connection.
+// TestUpgradeLost checks the failure that results when an engine closes an upgraded connection.
 func TestUpgradeLost(t *testing.T) {
 	checkLeaks(t)
 	url := upgradeServer(t, switchingProtocols, func(net.Conn, *bufio.Reader) {})

@@ -11,7 +11,7 @@ import (
 )
 
 // parseBase parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
-// URL used in requests. Its errors contain no credentials.
+// URL for requests. The error contains no credentials.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.Is(raw) {
 		socket, base, err := unixsocket.ParseURL(raw)
@@ -24,7 +24,7 @@ func parseBase(raw string) (u *url.URL, socket string, err error) {
 	return u, "", err
 }
 
-// socketHost is the Host header of requests over a Unix socket, as in nginx.
+// socketHost is the Host header of requests over a Unix socket, like in nginx.
 const socketHost = "localhost"
 
 func parseHTTP(raw string) (*url.URL, error) {

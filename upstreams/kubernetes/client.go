@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	maxSecretBytes = 64 << 10 // maximum bytes of a file in the account's folder
-	maxPageBytes   = 16 << 20 // maximum bytes of one response, such as a page of a list
+	maxSecretBytes = 64 << 10 // maximum size of a file in the account's folder
+	maxPageBytes   = 16 << 20 // maximum size of one response, such as a page of a list
 )
 
 // apiAccess describes how to reach an API server, and which credentials to use.
@@ -35,7 +35,8 @@ type apiAccess struct {
 
 type client struct{ transport *http1.Transport }
 
-// openClient returns a client with the current contents of the account's folder. It does not connect.
+// openClient returns a client that uses the current contents of the account's folder. It does not
+// connect.
 func (a *apiAccess) openClient() (*client, error) {
 	server := a.server
 	if server == "" {
@@ -107,7 +108,7 @@ type body struct {
 	exchange  *http1.Exchange
 	end       func()
 	deadline  time.Time
-	bytesLeft int // remaining byte limit; a watch raises it with every event
+	bytesLeft int // number of bytes that may still be read; a watch resets it after every event
 }
 
 // get requests a path. The caller must read the whole body before until.
@@ -130,8 +131,8 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	return &body{exchange: x, end: end, deadline: until, bytesLeft: maxPageBytes}, nil
 }
 
-// plainError shortens an error for the operator. http1's errors contain addresses and system errors, but
-// no token.
+// plainError shortens an error for the operator. Errors of package http1 contain addresses and
+// system errors, but no token.
 func plainError(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// podCollection is the collection of pods that belong to an upstream.
+// podCollection is the collection of an upstream's pods.
 type podCollection struct{ w *Watcher }
 
 func (c podCollection) request() (string, url.Values, error) {
@@ -50,8 +50,8 @@ func (c podCollection) apply(event string, object json.RawMessage) error {
 	return nil
 }
 
-// errNoPool is returned while the pool is unknown, because the pods of an unknown pool cannot be
-// listed.
+// errNoPool is returned while the pool is unknown, because the selector for its pods is then
+// unknown too.
 var errNoPool = errors.New("the InferencePool is not known yet")
 
 // poolCollection is the collection whose only element is the InferencePool of an upstream.

@@ -27,18 +27,18 @@ const (
 	maxEventsPerSecond = 500
 )
 
-// The server ends a watch after watchSeconds to watchSeconds+watchSpread seconds. The edge aborts
-// the watch watchGrace later.
+// The server ends a watch after a random time between watchSeconds and watchSeconds+watchSpread
+// seconds. If it does not, the edge aborts the watch after another watchGrace.
 const (
 	watchSeconds, watchSpread = 290, 300
 	watchGrace                = 30 * time.Second
 )
 
-// Bounds of the pause between a watch and the next list.
+// Limits of the pause between a watch and the next list.
 const (
 	initialPause    = 200 * time.Millisecond
 	maxPause        = 10 * time.Second
-	steadyWatchTime = 5 * time.Second // a watch that lasts this long shows a healthy server
+	steadyWatchTime = 5 * time.Second // a watch that lasts this long shows that the server is healthy
 )
 
 // collection defines what to list and watch, and stores the results.
@@ -59,7 +59,7 @@ type reflector struct {
 	relist  chan struct{} // requests a new list immediately
 
 	mu             sync.Mutex
-	lastContact    time.Time          // time of the API server's last useful response, or of the start
+	lastContact    time.Time          // time of the last useful response, or of the start
 	failureText    string             // why the watch fails; empty while it works
 	failedSessions uint64             // number of failed sessions
 	cancelSession  context.CancelFunc // cancels the session; nil until the first session
@@ -69,7 +69,7 @@ func newReflector(name fmt.Stringer, a *apiAccess, log *zap.Logger) *reflector {
 	return &reflector{name: name, account: a, log: log, relist: make(chan struct{}, 1), lastContact: time.Now()}
 }
 
-// run lists and watches until ctx ends.
+// run lists and watches until ctx is done.
 func (f *reflector) run(ctx context.Context, c collection) {
 	for pause := initialPause; ctx.Err() == nil; {
 		session, end := context.WithCancel(ctx)
@@ -93,7 +93,7 @@ func (f *reflector) run(ctx context.Context, c collection) {
 	}
 }
 
-// restart ends the session and starts a new one immediately.
+// restart ends the current session and starts a new session immediately.
 func (f *reflector) restart() {
 	f.mu.Lock()
 	if f.cancelSession != nil {
@@ -113,7 +113,7 @@ func (f *reflector) recordContact() {
 	f.lastContact, f.failureText = time.Now(), ""
 }
 
-// recordEnd records the end of a session. It logs the error if it differs from the previous one.
+// recordEnd records the end of a session. It logs err if it differs from the previous error.
 func (f *reflector) recordEnd(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -137,8 +137,8 @@ func (f *reflector) state() (trouble string, since time.Time, failed uint64) {
 	return f.failureText, f.lastContact, f.failedSessions
 }
 
-// runSession runs one list and the watch that follows it. It returns the error that ended the watch,
-// or nil if the server ended it at its time limit.
+// runSession reads one list and watches for changes. It returns the error that ended the watch, or
+// nil if the server ended the watch at its time limit.
 func (f *reflector) runSession(ctx context.Context, c collection) error {
 	api, err := f.account.openClient()
 	if err != nil {

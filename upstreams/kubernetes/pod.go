@@ -28,7 +28,7 @@ type Endpoint struct {
 	Pod         string // the pod's name; includes the port if the pod has more than one
 	Address     string // includes the port
 	Ready       bool
-	Engine      string  // engine named by the pod's label, or empty
+	Engine      string  // engine type in the pod's label, or empty
 	Weight      float64 // 0 if not set
 	Concurrency int     // 0 if not set
 }
@@ -48,7 +48,7 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// podState is what the watcher stores about a pod.
+// podState is the state that the watcher stores for a pod.
 type podState struct {
 	endpoints []Endpoint
 	problem   string // problem with the pod's annotations
@@ -111,7 +111,7 @@ func (p *pod) isReady() bool {
 	return false
 }
 
-// activePorts returns the ports in the annotation. all is true if there is no annotation.
+// activePorts returns the ports in the annotation. all is true if the pod has no such annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

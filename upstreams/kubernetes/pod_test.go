@@ -73,7 +73,7 @@ func TestPodEndpoints(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no object that an API server sends for a pod or a pool causes a panic.
+// FuzzRead checks that no object that an API server may send for a pod or a pool causes a panic.
 func FuzzRead(f *testing.F) {
 	for _, o := range []any{kubeapi.Pod("a", "b", "::1", "penstock/weight=1"), kubeapi.Pool("p", "app", "vllm", 8000), []int{1}, nil} {
 		text, err := json.Marshal(o)

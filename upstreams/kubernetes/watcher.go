@@ -47,7 +47,7 @@ type Status struct {
 }
 
 // New returns a Watcher for the configured pods. port is the engines' port, unless the
-// configuration or the pool sets a different one. New sends no request.
+// configuration or the pool sets a different port. New sends no request.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]podState{}, onChange: func() {},
@@ -79,7 +79,7 @@ func (w *Watcher) String() string {
 	return "pods " + w.namespace + "/" + w.spec.Selector + ":" + ports
 }
 
-// PodName returns a description of an endpoint's pod, with the namespace.
+// PodName returns a description of a pod that includes the namespace.
 func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
 
 // Sync lists the pods once. If there is a pool, Sync reads the pool first.
@@ -98,7 +98,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 	return err
 }
 
-// Run watches the pods until ctx ends. It calls changed after every change of the endpoints.
+// Run watches the pods until ctx is done. It calls changed after every change of the endpoints.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.onChange = changed
@@ -109,10 +109,10 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 // HasPool reports whether the Watcher watches an InferencePool.
 func (w *Watcher) HasPool() bool { return w.spec.Pool != "" }
 
-// RunPool watches the pool until ctx ends, concurrently with Run.
+// RunPool watches the pool until ctx is done. It must run concurrently with Run.
 func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, poolCollection{w}) }
 
-// Endpoints returns the endpoints according to the last complete list and later events, ordered by
+// Endpoints returns the endpoints according to the last complete list and later events, sorted by
 // pod and port. listed is false before the first list.
 func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	w.mu.Lock()
@@ -154,8 +154,8 @@ func (w *Watcher) hasSelection() bool {
 	return w.selection != nil
 }
 
-// setSelection sets the selector and the ports of the pods. If they have changed, the watcher lists the
-// pods again.
+// setSelection sets the selector and the ports of the pods. If they have changed, the watcher lists
+// the pods again.
 func (w *Watcher) setSelection(next *podSelection) {
 	w.mu.Lock()
 	same := w.selection != nil && w.selection.selector == next.selector && slices.Equal(w.selection.ports, next.ports)
@@ -166,7 +166,8 @@ func (w *Watcher) setSelection(next *podSelection) {
 	}
 }
 
-// derivePodState returns the endpoints of a pod. It logs each new problem found in the pod's annotations.
+// derivePodState returns the endpoints of a pod. It logs each new problem found in the pod's
+// annotations.
 func (w *Watcher) derivePodState(p *pod, ports []int) podState {
 	next := p.endpoints(ports)
 	w.mu.Lock()
@@ -191,7 +192,8 @@ func (w *Watcher) replacePods(next map[string]podState) {
 	}
 }
 
-// setPod stores one pod, or removes it if gone is true. It returns the number of pods.
+// setPod stores the state of one pod, or removes the pod if gone is true. It returns the number of
+// pods.
 func (w *Watcher) setPod(uid string, next podState, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].sameEndpoints(next)

@@ -86,7 +86,7 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// waitForWatch waits for a new watch: one that the server received after the first before requests.
+// waitForWatch waits until the server has received more than before watch requests.
 func waitForWatch(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
@@ -147,8 +147,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestGap checks that the list after a watch contains the changes that happened while no watch was
-// open.
+// TestGap checks that changes that happened while no watch was open are found by the next list.
 func TestGap(t *testing.T) {
 	for name, gap := range map[string]struct {
 		change func(*kubeapi.Server)
@@ -234,8 +233,8 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// TestHostileServer checks that responses that no real API server would send change nothing and
-// cause a retry.
+// TestHostileServer checks that responses that no real API server would send do not change the
+// endpoints and cause a retry.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -299,8 +298,8 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// TestFastEvents checks that the rate of handled events is limited. Once the limit for a second is
-// reached, the next event waits until that second is over.
+// TestFastEvents checks that the rate of handled events is limited. Once the limit for one second
+// is reached, the next event is handled only after that second.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -328,8 +327,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// TestSilentServer checks that a server that does not respond blocks nothing. Sync returns when its
-// context is cancelled, and Run when the test ends.
+// TestSilentServer checks that Sync and Run return when their context is cancelled, even if the
+// server does not respond.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
@@ -350,14 +349,14 @@ func TestSilentServer(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("a list came from nowhere")
 	}
-	run(t, w) // if Run blocked, the test would not end
+	run(t, w) // if Run did not return, the test would not end
 	waitFor(t, "a second request", func() bool { return len(api.Requests("limit=")) > 1 })
 	if got := keys(w); got != "not listed" {
 		t.Error(got)
 	}
 }
 
-// TestPool checks that the watched pods change with the pool's selector and ports.
+// TestPool checks that the endpoints change when the pool's selector or ports change.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -387,8 +386,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPlainServer checks that a token is never sent over an unencrypted connection. A connection
-// without a token may be unencrypted, because the server of kubectl proxy needs no token.
+// TestPlainServer checks that a token is never sent over an unencrypted connection. Unencrypted
+// connections are allowed, because kubectl proxy requires no token.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

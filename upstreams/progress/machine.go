@@ -5,38 +5,38 @@ import "time"
 const (
 	// WaitingAfter is how long a call is silent before it counts as waiting.
 	WaitingAfter = 10 * time.Second
-	// MaxSilence is how long a call may be silent while its engine works.
+	// MaxSilence is how long a call may be silent while its engine is working.
 	MaxSilence = 15 * time.Minute
 
 	minBound     = 10 * time.Second // minimum bound once the step is known
 	unknownBound = 30 * time.Second // bound while the step is unknown
 	boundSteps   = 3                // the bound is this many steps
-	minMoves     = 3                // moves needed until the step is known
+	minMoves     = 3                // number of moves until the step is known
 	decayMoves   = 64               // approximate number of moves over which the longest step decays
 
 	defaultPrefillPerToken = 10 * time.Millisecond // prefill time per prompt token, until measured
 	minPrefillPerToken     = time.Millisecond
 	maxPrefillPerToken     = 30 * time.Millisecond
-	minMeasuredTokens      = 512  // minimum number of prompt tokens to measure the prefill speed
+	minMeasuredTokens      = 512  // minimum number of prompt tokens for measuring the prefill speed
 	chunkTokens            = 8192 // tokens that an engine with counters reads between two moves
 	restartPause           = 10 * time.Second
-	missingBeforeLost      = WaitingAfter     // how long every report must omit a call before it counts as lost
-	partialReportsAfter    = 15 * time.Second // how long reports must omit moving calls before they count as partial
+	missingBeforeLost      = WaitingAfter     // how long reports must omit a call before it counts as lost
+	partialReportsAfter    = 15 * time.Second // how long reports must omit progressing calls to count as partial
 	ignorePartialTime      = MaxSilence       // how long partial reports are ignored
-	churnWindow            = 4                // samples during which a call may be in transit
+	churnWindow            = 4                // number of samples during which a call may be in transit
 	countAfterStill        = 2 * time.Second
-	maxCountLag            = 3 * time.Second // how much older than the last move a counter reading may be
+	maxCountLag            = 3 * time.Second // maximum age of a counter reading at the last move
 )
 
 // Sample is a snapshot of an upstream's calls.
 type Sample struct {
 	At      time.Time
-	Held    int    // calls in flight
-	Waiting int    // calls that have been silent for Patience
-	Buffers int    // calls whose responses the engine may buffer
-	Unread  int64  // prompt tokens of calls without a first token
+	Held    int    // number of calls in flight
+	Waiting int    // number of calls that have been silent for WaitingAfter
+	Buffers int    // number of calls whose responses the engine may buffer
+	Unread  int64  // number of prompt tokens of calls without a first token
 	Reads   uint64 // changes when response bytes are read
-	Ended   uint64 // calls that have ended
+	Ended   uint64 // number of calls that have ended
 }
 
 // machine is the state machine for one upstream's progress. It has no lock and reads no clock. The
@@ -44,14 +44,14 @@ type Sample struct {
 type machine struct {
 	last          Sample
 	churn         [churnWindow]int // number of calls that began or ended, for each of the last samples
-	stillSince    time.Time        // since when nothing has moved
-	ownStillSince time.Time        // since when no response to this edge has moved
+	stillSince    time.Time        // time of the last move, or when the engine was last idle
+	ownStillSince time.Time        // like stillSince, but only responses to this edge count as moves
 	lastMove      time.Time        // time of the last move, or zero
-	outOfService  bool             // the upstream is out of service, so an idle engine is not making progress
+	outOfService  bool             // the upstream is out of service, so it stays stalled even while it is idle
 
 	usualStep         time.Duration // the usual step
 	longestPrefillGap time.Duration // longest recent time between two moves during a prefill
-	moves             int           // moves seen, up to minMoves
+	moves             int           // number of moves so far, up to minMoves
 	prefillPerToken   time.Duration // slowest recent prefill time per token; 0 if not measured
 
 	hasCounters bool // the engine has counters
@@ -62,7 +62,7 @@ type machine struct {
 	omittingReports int       // number of consecutive reports that omitted calls from this edge
 	missingCalls    int       // number of calls omitted by each of these reports
 	missingSince    time.Time // time of the first of these reports
-	partialSince    time.Time // when the reports last seemed to cover only one of several engines
+	partialSince    time.Time // when the reports last seemed to cover only one of the engines
 }
 
 func (m *machine) recordSample(s Sample) {
@@ -80,13 +80,15 @@ func (m *machine) recordSample(s Sample) {
 	}
 }
 
-// recordCount records the sum of the engine's counters. It reports whether they indicate a restart.
+// recordCount records the sum of the engine's counters. It reports whether the sum indicates a
+// restart.
 func (m *machine) recordCount(at time.Time, sum float64) (restarted bool) {
 	if !m.hasCounters {
 		m.sums = sumHistory{}
 	}
-	// A rise proves new work only if the previous reading is no older than the last move. If there
-	// are several engines, the previous reading may belong to another engine, so every rise counts.
+	// A higher sum proves new work only if the previous reading is not older than the last move. If
+	// there is more than one engine, the previous reading may belong to another engine, so every
+	// rise counts.
 	known := m.hasCounters && (m.sums.hasSeveralEngines(at) || !m.countedAt.Before(m.stillSince.Add(-maxCountLag)))
 	switch m.sums.record(sum, at) {
 	case sumFell:
@@ -101,8 +103,7 @@ func (m *machine) recordCount(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// recordMove records progress. unread is the number of prompt tokens that were unread before the
-// progress.
+// recordMove records progress. unread is the number of unread prompt tokens before the move.
 func (m *machine) recordMove(at time.Time, unread int64) {
 	if gap := at.Sub(m.stillSince); m.last.Held > 0 && !m.outOfService && !m.stillSince.IsZero() {
 		m.usualStep = max(m.usualStep-m.usualStep/decayMoves, gap-m.maxPrefillGap(unread))
@@ -120,9 +121,9 @@ func (m *machine) recordFirstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// maxPrefillGap returns the maximum time without a move while the engine reads this many prompt tokens.
-// If the engine has counters, this is the time for the tokens of one step, or the longest recent
-// step, because the steps of a long prompt take increasingly long.
+// maxPrefillGap returns the maximum time without a move while the engine reads this many prompt
+// tokens. If the engine has counters, this is the time for the tokens of one step or, if that is
+// longer, the longest recent step, because the steps of a long prompt take increasingly long.
 func (m *machine) maxPrefillGap(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
@@ -137,7 +138,7 @@ func (m *machine) maxPrefillGap(unread int64) time.Duration {
 	return min(MaxSilence, max(time.Duration(unread)*token, boundSteps*m.longestPrefillGap))
 }
 
-// bound returns the maximum time without progress.
+// bound returns the time without a move after which the engine has stalled.
 func (m *machine) bound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.hasCounters:
@@ -149,30 +150,30 @@ func (m *machine) bound() time.Duration {
 }
 
 // isStalled reports whether the engine has stalled. An engine that is out of service stays stalled
-// until something moves.
+// until the next move.
 func (m *machine) isStalled(now time.Time) bool {
 	return m.outOfService || m.last.Waiting > 0 && m.isStill(now)
 }
 
-// isStill reports whether nothing has moved for longer than the bound.
+// isStill reports whether there was no move for longer than the bound.
 func (m *machine) isStill(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.stillSince) >= m.bound() && now.Sub(m.restartedAt) >= restartPause
 }
 
-// isProvenStalled reports whether nothing has moved for longer than the bound, and a counter reading
-// after the bound proves it.
+// isProvenStalled reports whether there was no move for longer than the bound, and a later counter
+// reading proves it.
 func (m *machine) isProvenStalled(now time.Time) bool {
 	return m.hasCounters && m.last.Waiting > 0 && m.isStill(now) && m.countedAt.Sub(m.stillSince) >= m.bound()
 }
 
-// shouldReadCounters reports whether to read the counters, because there are calls but no response to this
-// edge moves.
+// shouldReadCounters reports whether to read the counters, because there are calls but none of
+// their responses makes progress.
 func (m *machine) shouldReadCounters(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ownStillSince) >= countAfterStill && now.Sub(m.countedAt) >= countAfterStill
 }
 
-// recordReport records the requests that the engine reports, including those of other clients. held is
-// the number of this edge's calls.
+// recordReport records the requests that the engine reports, including those of other clients. held
+// is the number of this edge's calls.
 func (m *machine) recordReport(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {
@@ -193,7 +194,7 @@ func (m *machine) recordReport(at time.Time, requests, held int) {
 }
 
 // isLost reports whether a call that has been silent since silentSince is lost. The call is lost if
-// the engine works and every report omits exactly as many calls as are waiting.
+// the engine makes progress and every report omits exactly as many calls as are waiting.
 func (m *machine) isLost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.lastMove) < WaitingAfter && now.Sub(m.partialSince) >= ignorePartialTime && m.omittingReports > 1 &&
 		m.missingCalls == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingBeforeLost

@@ -16,7 +16,7 @@ type simulation struct {
 
 func newSimulation() *simulation { return &simulation{now: time.Unix(1000, 0)} }
 
-// seconds lets n seconds pass. moves sets whether responses make progress. sum is the counter sum,
+// seconds simulates n seconds. moves sets whether responses make progress. sum is the counter sum,
 // or nil if the engine has no counters. seconds returns the second in which the engine stalls, or
 // 0.
 func (p *simulation) seconds(n int, moves bool, sum *float64) (stalledAt int) {
@@ -37,18 +37,18 @@ func (p *simulation) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	return 0
 }
 
-// warmSimulation returns an engine that has worked on one call for some seconds.
+// warmSimulation returns a simulation whose engine has worked on one call for some seconds.
 func warmSimulation() *simulation {
 	p := newSimulation()
 	p.seconds(1, false, nil)
 	p.s.Held = 1
 	p.seconds(10, true, nil)
-	p.s.Waiting = 1 // from now on the engine is silent
+	p.s.Waiting = 1 // from now on, the engine is silent
 	return p
 }
 
 // TestSlowChunks simulates an engine on a slow and busy machine. The steps of a long prompt take
-// longer and longer, and the last one never ends.
+// longer and longer, and the last step never ends.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newSimulation(), 100.0
 	p.seconds(1, false, &sum)
@@ -128,7 +128,7 @@ func TestStall(t *testing.T) {
 		}, 30},
 		"nobody waits": {func() int {
 			p := warmSimulation()
-			p.s.Waiting = 0 // no call waits for the engine: a slow client delays the response
+			p.s.Waiting = 0 // no call is waiting for the engine, because a slow client delays the response
 			return p.seconds(100, false, nil)
 		}, 0},
 		"no work": {func() int {
@@ -155,7 +155,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestRestart checks that falling counters are not progress, but prevent a stall for 10 s.
+// TestRestart checks that decreasing counters are not progress, but prevent a stall for 10 s.
 func TestRestart(t *testing.T) {
 	p, high, low := warmSimulation(), 100.0, 1.0
 	if p.seconds(8, false, &high) != 0 {

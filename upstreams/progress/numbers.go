@@ -6,16 +6,16 @@ import (
 )
 
 // sumHistory contains the recent counter sums, newest first. If there is one engine, these are the
-// last sum and the higher sums before a restart. If there are several engines, these are all recent
-// sums.
+// last sum and the higher sums from before a restart. If there is more than one engine, these are
+// all recent sums.
 type sumHistory struct {
 	sums       []float64
-	returnedAt time.Time // when the sum last went back up to a value seen before
+	returnedAt time.Time // when the sum last rose to a value that had been read before
 }
 
 const (
 	maxSums            = 16          // maximum number of engines that can be distinguished
-	severalEnginesTime = time.Minute // how long a sum that was seen before indicates more than one engine
+	severalEnginesTime = time.Minute // how long a value that was read before indicates more than one engine
 )
 
 // sumChange describes how a sum relates to the earlier sums.
@@ -27,14 +27,14 @@ const (
 	sumFell
 )
 
-// hasSeveralEngines reports whether a higher sum has been seen again, which shows that the sums come from
-// more than one engine.
+// hasSeveralEngines reports whether a higher sum was recently read again, which shows that the sums
+// come from more than one engine.
 func (n *sumHistory) hasSeveralEngines(at time.Time) bool {
 	return at.Sub(n.returnedAt) < severalEnginesTime
 }
 
-// record records a sum. If there is more than one engine, a new sum counts as a rise from the next
-// lower sum.
+// record records a sum. If there is more than one engine, a new value counts as a rise from the
+// next lower sum.
 func (n *sumHistory) record(number float64, at time.Time) sumChange {
 	if len(n.sums) == 0 {
 		n.sums = append(make([]float64, 0, maxSums), number)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// balancedEngines is a balancer with several engines behind it. Each read of the counters goes to the next
+// balancedEngines simulates engines behind a balancer. Each read of the counters goes to the next
 // engine.
 type balancedEngines struct {
 	counts []float64
@@ -16,7 +16,8 @@ type balancedEngines struct {
 	reads  int
 }
 
-// seconds lets time pass while some of the engines work, and reads the counters every other second.
+// seconds simulates n seconds in which some of the engines work, and reads the counters every other
+// second.
 func (b *balancedEngines) seconds(p *simulation, n int, moving ...int) (stalledAt int) {
 	for i := range n {
 		for _, e := range moving {
@@ -34,9 +35,9 @@ func (b *balancedEngines) seconds(p *simulation, n int, moving ...int) (stalledA
 	return 0
 }
 
-// TestSeveralEngines plays several engines behind one address, where each read may return the
-// counters of a different engine. The engines have stalled only if none of them makes progress. A
-// jump from one engine to another is not progress.
+// TestSeveralEngines simulates engines behind one address, where each read may return the counters
+// of a different engine. The engines have stalled only if none of them makes progress. A change
+// from one engine's counters to another engine's counters is not progress.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
@@ -62,7 +63,7 @@ func TestSeveralEngines(t *testing.T) {
 }
 
 // TestSeveralEnginesFall restarts one of two engines while the other makes no progress. For 10 s,
-// the restart counts as neither progress nor a stall. After that, the restarted engine works.
+// the restart counts neither as progress nor as a stall. After that, the restarted engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balancedEngines{counts: []float64{1000, 500}}, warmSimulation()
 	if b.seconds(p, 8) != 0 {
@@ -79,7 +80,7 @@ func TestSeveralEnginesFall(t *testing.T) {
 }
 
 // TestSeveralEnginesBack checks that stalled engines stay out of service while reads only alternate
-// between them, and return once one of them makes progress.
+// between their counters, and return once one of the engines makes progress.
 func TestSeveralEnginesBack(t *testing.T) {
 	b, p := balancedEngines{counts: []float64{1000, 5, 400}}, warmSimulation()
 	if b.seconds(p, 60) == 0 {
@@ -104,7 +105,7 @@ func TestSeveralEnginesBack(t *testing.T) {
 }
 
 // TestNumbersReturn checks a restarted engine whose counters reach their earlier values again. The
-// edge mistakes it for two engines, but only for a short time.
+// edge mistakes this engine for two engines, but only for a short time.
 func TestNumbersReturn(t *testing.T) {
 	var n sumHistory
 	now := time.Unix(1000, 0)
@@ -134,7 +135,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
 			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				b.counts[moving[0]] = float64(phase+1) / 100 // no number occurs twice
+				b.counts[moving[0]] = float64(phase+1) / 100 // no value occurs twice
 			}
 			if at := b.seconds(p, rapid.IntRange(1, 40).Draw(t, "seconds"), moving...); at != 0 {
 				t.Fatalf("stalled while %v of %v move", moving, b.counts)
@@ -153,11 +154,11 @@ func TestSeveralEnginesOnly(t *testing.T) {
 }
 
 // TestPartialReports checks reports that cover only one of two engines and therefore do not contain
-// all running calls. If all calls at the other engine wait, for example behind a long prompt, none
-// of these calls counts as lost.
+// all running calls. If all calls at the other engine are waiting, for example behind a long
+// prompt, none of these calls counts as lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
-		before int // seconds in which no call waits
+		before int // number of seconds in which no call is waiting
 		want   bool
 	}{"seen before": {30, false}, "one engine": {0, true}} {
 		t.Run(name, func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Watch decides whether one upstream's engine makes progress. Calls report their state through
-// atomics, and the prober passes samples and counters. The zero value is ready to use.
+// Watch decides whether one upstream's engine makes progress. Calls update its atomic fields, and
+// the prober records samples and counters. The zero value is ready to use.
 type Watch struct {
 	waiting atomic.Int64
 	buffers atomic.Int64
@@ -17,15 +17,15 @@ type Watch struct {
 	m  machine
 }
 
-// AddWaiting adds n to the number of calls that have been silent for Patience.
+// AddWaiting adds n to the number of calls that have been silent for WaitingAfter.
 func (w *Watch) AddWaiting(n int64) { w.waiting.Add(n) }
 
 // AddBuffering adds n to the number of calls whose responses the engine may buffer.
 func (w *Watch) AddBuffering(n int64) { w.buffers.Add(n) }
 
-// AddUnread adds tokens to the prompt tokens of calls that have no first token yet. The number
-// includes tokens that are probably cached. Otherwise, if the cache is gone, a prefill could look
-// like a stall.
+// AddUnread adds tokens to the prompt tokens of calls that have no first token yet. Callers include
+// tokens that are probably cached. Otherwise, a prefill could look like a stall if they are no
+// longer cached.
 func (w *Watch) AddUnread(tokens int64) { w.unread.Add(tokens) }
 
 // RecordFirstToken records a call's time to first token and its prompt tokens.
@@ -46,8 +46,8 @@ func (w *Watch) RecordSample(s Sample) {
 	w.m.recordSample(s)
 }
 
-// RecordCount records the sum of the engine's counters. It reports whether the sum indicates a restart of
-// the engine.
+// RecordCount records the sum of the engine's counters. It reports whether the sum indicates a
+// restart of the engine.
 func (w *Watch) RecordCount(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *Watch) SetNoCounters() {
 	w.m.hasCounters = false
 }
 
-// RecordProgress records progress from a source other than calls and counters.
+// RecordProgress records progress that is shown neither by responses nor by counters.
 func (w *Watch) RecordProgress(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +103,8 @@ func (w *Watch) IsProvenStalled(now time.Time) bool {
 	return w.m.isProvenStalled(now)
 }
 
-// MarkOutOfService records that the upstream is out of service. It then counts as stalled until something
-// moves.
+// MarkOutOfService records that the upstream is out of service. The upstream then counts as stalled
+// until the next progress.
 func (w *Watch) MarkOutOfService() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *Watch) Reset(now time.Time) {
 	w.m = machine{last: w.m.last, stillSince: now, ownStillSince: now}
 }
 
-// Resume records that the engine was busy and is up again. The time without progress starts again.
+// Resume records that the engine was busy and is up again. The time without progress starts anew.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

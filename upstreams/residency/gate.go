@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// A fair share is turnLoads times the duration of a load, between minTurnTime and maxTurnTime. Loads
-	// therefore take at most about a tenth of the time.
+	// A fair share lasts turnLoads times the duration of a load, but at least minTurnTime and at
+	// most maxTurnTime. Loading therefore takes at most about a tenth of the time.
 	turnLoads   = 10
 	minTurnTime = 2 * time.Second
 	maxTurnTime = 2 * time.Minute
-	// maxIdleHold limits how long an idle model keeps its place while other models wait.
+	// maxIdleHold is the maximum time for which an idle model keeps its place while other models
+	// are waiting.
 	maxIdleHold = 2 * time.Second
 	// claimTime is how long a place is reserved for the next model.
 	claimTime = time.Second
@@ -26,27 +27,27 @@ type Gate struct {
 	mu            sync.Mutex
 	capacity      int
 	models        map[string]*Model
-	order         []*Model      // by name, so that ties always resolve the same way
+	order         []*Model      // by name, so that ties are always resolved in the same way
 	admittedCalls uint64        // calls admitted so far
 	usualLoadTime time.Duration // usual duration of a load, or 0 if unknown
 
-	// The following fields are recomputed by renew.
-	waiting          []*Model // models that have waiting calls and no place, next first
-	residents        []*Model // models with a place, least recently used first
-	blockedResidents []*Model // residents that get no new calls because other models wait
-	evictableCount   int      // number of residents at the front of residents that can be evicted
+	// updateTurns recomputes the following fields.
+	waiting          []*Model // models that have waiting calls but no place; the next model is first
+	residents        []*Model // models that have a place; the least recently used model is first
+	blockedResidents []*Model // residents that get no new calls, because other models are waiting
+	evictableCount   int      // number of models at the front of residents that can be evicted
 }
 
-// New returns a gate for an engine that keeps places models loaded.
+// New returns a Gate for an engine that keeps the given number of models loaded.
 func New(places int) *Gate { return &Gate{capacity: max(1, places), models: map[string]*Model{}} }
 
-// Model holds one model's state at a gate.
+// Model is the state of one model at a gate.
 type Model struct {
 	gate *Gate
 	name string
 
 	// The gate's lock guards the following fields.
-	absent           bool // the engine does not currently serve the model, so its calls do not get a turn
+	absent           bool // the engine does not serve the model now, so its calls get no turn
 	resident         bool
 	mayBeUnloaded    bool      // the model is resident, but no call has shown yet that it is loaded
 	residencyChanged time.Time // when the model got or lost its place
@@ -54,13 +55,13 @@ type Model struct {
 	endedAt          time.Time // when the model's last call ended
 	running          int
 	waiters          int
-	waitingSince     time.Time // since when the model has waited for a turn
-	offeredAt        time.Time // when this turn was first offered, or zero
-	skippedUntil     time.Time // after the model leaves a turn unused, it is skipped until this time
+	waitingSince     time.Time // when the model began to wait for a turn
+	offeredAt        time.Time // when the current turn was first offered, or zero
+	skippedUntil     time.Time // the model did not use its turn, so it is skipped until this time
 }
 
-// Model returns the state of a model. Until Keep removes the model, the same name returns the same
-// *Model.
+// Model returns the state of a model, and creates it if necessary. Until RetainModels removes the
+// model, Model returns the same *Model for the same name.
 func (g *Gate) Model(name string) *Model {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,8 +88,8 @@ func (g *Gate) RetainModels(names []string) {
 	})
 }
 
-// CanEnter reports whether a call for the model may be sent now, and whether the engine would have to
-// load the model.
+// CanEnter reports whether a call for the model may be sent now, and whether the engine would have
+// to load the model.
 func (m *Model) CanEnter(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -97,9 +98,9 @@ func (m *Model) CanEnter(now time.Time) (ok, cold bool) {
 	return g.canEnter(m), !m.resident
 }
 
-// Enter admits a call for the model. ok reports whether the call may be sent. If so, the caller
-// must call Leave when the call ends. opens reports whether waiting calls of another model may now
-// be sent, because this call makes an idle model the next to be evicted.
+// Enter admits a call for the model. ok reports whether the call may be sent. If ok is true, the
+// caller must call Leave when the call ends. opens reports whether waiting calls of another model
+// may now be sent, because an idle model has become the next model to be evicted.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -138,8 +139,8 @@ func (m *Model) IsCold() bool {
 	return !m.resident || m.mayBeUnloaded
 }
 
-// RecordLoaded records that a cold model has responded. took is the time since the request was sent, or 0
-// if unknown.
+// RecordLoaded records that a model has responded, so it is loaded. took is the time since the
+// request was sent, or 0 if unknown.
 func (m *Model) RecordLoaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -157,9 +158,8 @@ func (m *Model) RecordLoaded(took time.Duration) {
 	}
 }
 
-// BeginWait registers a waiting call for the model. The caller must call Quit when the wait ends. opens
-// reports whether registering the call made the turns admit the model, so that its calls may now be
-// sent.
+// BeginWait registers a waiting call for the model. The caller must call EndWait when the wait
+// ends. opens reports whether the model's calls may now be sent because this call was registered.
 func (m *Model) BeginWait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -174,8 +174,8 @@ func (m *Model) BeginWait(now time.Time) (opens bool) {
 	return !before && g.canEnter(m)
 }
 
-// EndWait ends a call's wait, and reports whether it was the model's last waiting call. If a turn was
-// offered, claimTime starts again for the next waiting call.
+// EndWait ends a call's wait, and reports whether the call was the model's last waiting call. If a
+// turn was offered, claimTime starts again for the next waiting call.
 func (m *Model) EndWait() (last bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -192,17 +192,17 @@ func (m *Model) SetAbsent(absent bool) {
 	m.absent = absent
 }
 
-// SetCapacity changes the number of models that the engine keeps. Surplus models keep their places
-// until other models need them.
+// SetCapacity changes the number of models that the engine keeps loaded. Surplus models keep their
+// places until other models need them.
 func (g *Gate) SetCapacity(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.capacity = max(1, n)
 }
 
-// UpdateResidents updates the resident models from the engine's list of loaded models. begun is when the
-// edge started to read the list. Observe skips models that have running calls or whose place has
-// changed since begun. It reports whether a place has changed.
+// UpdateResidents updates the resident models from the engine's list of loaded models. begun is
+// when the edge started to read the list. Models that have running calls, or that got or lost their
+// place after begun, do not change. It reports whether any model got or lost a place.
 func (g *Gate) UpdateResidents(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -262,7 +262,7 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	return soonest.Sub(now), !soonest.IsZero()
 }
 
-// Resident is a model that has a place or waits for one.
+// Resident is a model that has a place or is waiting for a place.
 type Resident struct {
 	Model    string  `json:"model"`
 	Resident bool    `json:"resident"`
@@ -313,7 +313,7 @@ func (g *Gate) turnTime() time.Duration {
 // idleHoldTime returns how long an idle model keeps its place.
 func (g *Gate) idleHoldTime() time.Duration { return min(g.usualLoadTime, maxIdleHold) }
 
-// updateTurns updates the turns. The caller holds mu.
+// updateTurns updates the turns. The caller must hold mu.
 func (g *Gate) updateTurns(now time.Time) {
 	g.waiting, g.residents, g.blockedResidents = g.waiting[:0], g.residents[:0], g.blockedResidents[:0]
 	for _, m := range g.order {
@@ -326,9 +326,9 @@ func (g *Gate) updateTurns(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.waitingSince.Compare(b.waitingSince) })
-	// Engines evict the least recently used model, and some do so even if that model has running
-	// requests. A place can therefore be taken away only if its model is the next in that order and
-	// all of the edge's calls for the model have ended.
+	// Engines evict the least recently used model, and some of them do so even if that model has
+	// running requests. A model can therefore be evicted only if it is the next model in that order
+	// and all of the edge's calls for the model have ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.lastCallNumber, b.lastCallNumber) })
 	g.evictableCount = 0
 	for g.evictableCount < len(g.residents) && g.isEvictable(g.residents[g.evictableCount], now) {
@@ -349,7 +349,8 @@ func (g *Gate) updateTurns(now time.Time) {
 
 func (g *Gate) freePlaces() int { return g.capacity - len(g.residents) + g.evictableCount }
 
-// isEvictable reports whether a resident has no running calls, and is idle or has had its share.
+// isEvictable reports whether a resident has no running calls, and is idle or has had its fair
+// share.
 func (g *Gate) isEvictable(m *Model, now time.Time) bool {
 	return m.running == 0 &&
 		(now.Sub(m.residencyChanged) >= g.turnTime() || m.waiters == 0 && now.Sub(m.endedAt) >= g.idleHoldTime())
@@ -361,7 +362,8 @@ func (m *Model) expireOffer(now time.Time) {
 	}
 }
 
-// canEnter reports whether a call for m may be sent. The caller must have called renew before.
+// canEnter reports whether a call for m may be sent. The caller must have called updateTurns
+// before.
 func (g *Gate) canEnter(m *Model) bool {
 	if m.resident {
 		return !slices.Contains(g.blockedResidents, m)
@@ -373,8 +375,8 @@ func (g *Gate) canEnter(m *Model) bool {
 	return turn < g.freePlaces()
 }
 
-// makeResident gives m a free place, or takes the place of the least recently used model. The caller must
-// have called passes before.
+// makeResident assigns a place to m, and evicts the least recently used models if there is no free
+// place. The caller must have called canEnter before.
 func (g *Gate) makeResident(m *Model, now time.Time) {
 	for i := 0; i < g.evictableCount && len(g.residents)-i >= g.capacity; i++ {
 		g.residents[i].evict(now)
@@ -382,7 +384,7 @@ func (g *Gate) makeResident(m *Model, now time.Time) {
 	m.resident, m.mayBeUnloaded, m.residencyChanged = true, true, now
 }
 
-// evict takes the model's place away. Calls for this model then wait for a turn.
+// evict removes the model from its place. Calls for this model then wait for a turn.
 func (m *Model) evict(now time.Time) {
 	m.resident, m.mayBeUnloaded, m.residencyChanged, m.waitingSince, m.offeredAt = false, false, now, now, time.Time{}
 }

@@ -11,8 +11,8 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// simulatedEngine is a simulated engine behind a gate. It runs calls in slots and takes time to load models.
-// Waiting calls try to enter after every event, and whenever NextChange predicts a change.
+// simulatedEngine simulates an engine behind a gate. It runs calls in slots and takes time to load
+// models. Waiting calls try to enter after every event, and whenever NextChange predicts a change.
 type simulatedEngine struct {
 	t     rapid.TB
 	gate  *Gate
@@ -22,7 +22,7 @@ type simulatedEngine struct {
 
 	running []*call
 	queue   []*call
-	loaded  []string // models that the engine has loaded, least recently used first
+	loaded  []string // models that the engine has loaded; the least recently used model is first
 	places  int
 	swaps   int
 	done    int
@@ -51,7 +51,7 @@ func (e *simulatedEngine) startCall(model string, takes time.Duration, then func
 	e.admitWaiting()
 }
 
-// admitWaiting lets the waiting calls try to enter, the oldest call first.
+// admitWaiting lets the waiting calls try to enter, beginning with the oldest call.
 func (e *simulatedEngine) admitWaiting() {
 	for i := 0; i < len(e.queue); {
 		c := e.queue[i]
@@ -76,8 +76,8 @@ func (e *simulatedEngine) admitWaiting() {
 	}
 }
 
-// loadModel makes the engine load a model. Like real engines, it evicts the least recently used model
-// even while calls use that model.
+// loadModel makes the engine load a model. Like real engines, it evicts the least recently used
+// model even while calls use that model.
 func (e *simulatedEngine) loadModel(model string) {
 	if i := slices.Index(e.loaded, model); i >= 0 {
 		e.loaded = append(slices.Delete(e.loaded, i, i+1), model)
@@ -95,7 +95,7 @@ func (e *simulatedEngine) loadModel(model string) {
 	e.loaded = append(e.loaded, model)
 }
 
-// step moves to the next event, and reports whether there was one.
+// step advances to the next event, and reports whether there was an event.
 func (e *simulatedEngine) step() bool {
 	var next *call
 	for _, c := range e.running {
@@ -128,7 +128,7 @@ func (e *simulatedEngine) step() bool {
 }
 
 // TestRandomModels checks that clients that repeatedly request one of three models at random cause
-// at most one swap per four calls.
+// at most one swap for every four calls.
 func TestRandomModels(t *testing.T) {
 	for _, callers := range []int{6, 12, 24} {
 		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
@@ -159,8 +159,8 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoInTurn checks the order AABB for two clients that request different models. Each client
-// sends its next request as soon as it has a response.
+// TestTwoInTurn checks that the calls of two clients that request different models run in the order
+// AABB. Each client sends its next request as soon as it has received a response.
 func TestTwoInTurn(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
@@ -179,8 +179,8 @@ func TestTwoInTurn(t *testing.T) {
 	}
 }
 
-// TestFairShare checks that during a flood of calls for one model, a call for another model once a
-// minute waits for at most two fair shares.
+// TestFairShare checks that during a flood of calls for one model, a call for another model, which
+// arrives once a minute, waits for at most two fair shares.
 func TestFairShare(t *testing.T) {
 	e := newEngine(t, 1, 4, 2*time.Second)
 	flood := 0
@@ -251,7 +251,7 @@ func TestVanishedWaiters(t *testing.T) {
 		a.Leave(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
-			g.NextChange(now) // the waiting calls are woken, and the first of them checks
+			g.NextChange(now) // the waiting calls are woken, and the first call checks
 			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that Enter reports whether it made room for another model. When the engine
-// uses the busy model again, the idle model becomes the next to be evicted.
+// TestEnterOpens checks that Enter reports whether another model can now be admitted. When the
+// engine uses the busy model again, the idle model becomes the next model to be evicted.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
@@ -287,9 +287,9 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens checks that Wait reports whether registering the waiting call allows calls to be
-// sent. This is the case if the model was skipped before. It is also the case if a call for another
-// model started to wait at the same moment.
+// TestWaitOpens checks that BeginWait reports whether calls may be sent because the waiting call
+// was registered. This is the case if the registration ends another model's unused turn, or if a
+// call for another model started to wait at the same moment.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -315,7 +315,7 @@ func TestWaitOpens(t *testing.T) {
 	}
 }
 
-// TestObserve checks which states of the gate an engine's list corrects.
+// TestObserve checks which states of the gate UpdateResidents corrects.
 func TestObserve(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -328,7 +328,7 @@ func TestObserve(t *testing.T) {
 	}
 	now := t0.Add(time.Minute)
 	enter(t, a, now, true)
-	g.UpdateResidents(lists("b"), now.Add(-time.Second)) // list read before the change
+	g.UpdateResidents(lists("b"), now.Add(-time.Second)) // this list was read before the change
 	g.UpdateResidents(lists("b"), now.Add(time.Second))  // the model has a running call
 	if _, cold := a.CanEnter(now); cold {
 		t.Error("a list took away the place of a model that has a call")
@@ -351,16 +351,17 @@ func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	}
 }
 
-// TestGateProperties drives a gate with random calls. An engine that evicts the least recently used
-// model never loses work. There are never more models with running calls than places. No waiter
-// waits forever, even if others never use their turns. No state is left behind.
+// TestGateProperties sends random calls through a gate. An engine that evicts the least recently
+// used model never aborts running calls. There are never more models with running calls than
+// places. No call waits forever, even if other models never use their turns. At the end, no state
+// remains.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 3).Draw(t, "places")
 		e := newEngine(t, places, rapid.IntRange(1, 6).Draw(t, "slots"),
 			time.Duration(rapid.IntRange(0, 5000).Draw(t, "load"))*time.Millisecond)
 		models := []string{"a", "b", "c", "d", "e"}
-		var absent []*Model // models whose waiting calls never enter
+		var absent []*Model // models whose calls wait but never enter
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			model := rapid.SampledFrom(models).Draw(t, "model")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
@@ -407,7 +408,7 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep checks that Keep does not remove a loaded model or a model with waiting calls.
+// TestKeep checks that RetainModels does not remove a loaded model or a model with waiting calls.
 func TestKeep(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {

@@ -5,24 +5,25 @@ import (
 	"sync/atomic"
 )
 
-// OptionalGate contains an upstream's gate, if it has one. The gate has the configured number of places,
-// or the reported number if that is smaller. It is safe for concurrent use.
+// OptionalGate contains an upstream's Gate, if the upstream's models take turns. The gate has the
+// configured number of places, or the reported number if that is smaller. An OptionalGate is safe
+// for concurrent use.
 type OptionalGate struct {
 	gate atomic.Pointer[Gate] // nil if there are no turns
 
 	mu                   sync.Mutex
-	configured, reported int // 0 if there is no such number
+	configured, reported int // 0 if the number is not configured or not reported
 }
 
-// Gate returns the gate, or nil if there is none.
+// Gate returns the gate, or nil if there are no turns.
 func (p *OptionalGate) Gate() *Gate { return p.gate.Load() }
 
-// SetConfigured sets the configured number of places. If n is 0, there are no turns. It reports whether
-// the gate changed.
+// SetConfigured sets the configured number of places. If n is 0, there are no turns. It reports
+// whether the gate changed.
 func (p *OptionalGate) SetConfigured(n int) (changed bool) { return p.rebuild(&p.configured, n) }
 
-// SetReported sets the number of places that the engine reports. n is 0 if it reports none. It reports
-// whether the gate changed.
+// SetReported sets the number of places that the engine reports. n is 0 if the engine reports no
+// number. It reports whether the gate changed.
 func (p *OptionalGate) SetReported(n int) (changed bool) { return p.rebuild(&p.reported, n) }
 
 func (p *OptionalGate) rebuild(which *int, n int) (changed bool) {

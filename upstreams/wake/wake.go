@@ -1,12 +1,13 @@
-// Package wake decides when to wake an engine that is down or asleep. Even if many calls wait for
-// the engine, the edge sends only one request, to a URL that the operator configures.
+// Package wake decides when to wake an engine that is down or asleep. Even if many calls are
+// waiting for the engine, the edge sends only one request, to a URL that the operator configures.
 //
-// An engine is away while its upstream is down or reports sleep mode. If a call finds no engine for
-// its model, the call requests a wake. The edge sends the request once the engine has been away for
-// `after`. It repeats the request only if a start takes longer than two minutes and longer than
-// three times the last one. If the request failed, the edge waits only ten seconds.
+// An engine is away while its upstream is down or reports sleep mode. If no engine is available for
+// a call's model, the call requests a start. The edge sends the wake request once the engine has
+// been away for the configured time `after`. It repeats the request only if the start takes longer
+// than two minutes and longer than three times the duration of the last start. If the request
+// fails, the edge may repeat it after ten seconds.
 //
-// The package does no I/O, starts no goroutines and takes the time as an argument.
+// The package does no I/O and starts no goroutines, and its methods get the time as an argument.
 package wake
 
 import (
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	// assumedStartTime is the assumed duration of a start until one was measured.
+	// assumedStartTime is the assumed duration of a start until a start has been measured.
 	assumedStartTime = 30 * time.Second
-	// A start may take maxStartFactor times as long as the last one, but minStartTimeout is always allowed.
+	// A start may take maxStartFactor times as long as the last start or, if that is longer,
+	// minStartTimeout.
 	maxStartFactor  = 3
 	minStartTimeout = 2 * time.Minute
 	// failurePause is the pause after a failed request.
@@ -32,7 +34,7 @@ type Waker struct {
 
 	mu            sync.Mutex
 	spec          config.Wake
-	awaySince     time.Time     // when the engine went away; zero while it is here
+	awaySince     time.Time     // when the engine went away; zero while it is not away
 	startBegun    time.Time     // start of the current attempt, or zero
 	lastFailure   time.Time     // time of the last failed request
 	lastStartTime time.Duration // duration of the last start, or 0 if unknown
@@ -47,8 +49,8 @@ type StartRequest struct {
 	Over     <-chan struct{} // closed when the engine is back or the request has failed
 }
 
-// Init sets the function that sends the request. That function must not block, and must call Failed
-// if the request fails.
+// Init sets the function that sends the request. That function must not block. If the request
+// fails, RecordFailure must be called.
 func (w *Waker) Init(start func(StartRequest)) { w.sendWake = start }
 
 // Configure applies the settings.
@@ -58,7 +60,7 @@ func (w *Waker) Configure(spec config.Wake) {
 	w.spec = spec
 }
 
-// IsConfigured reports whether a wake request is configured.
+// IsConfigured reports whether a wake URL is configured.
 func (w *Waker) IsConfigured() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +94,7 @@ func (w *Waker) endStart() {
 	}
 }
 
-// CanWake reports whether the engine is away and a start is running or may be requested.
+// CanWake reports whether the engine is away, and a start is running or may be requested.
 func (w *Waker) CanWake(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +108,7 @@ func (w *Waker) IsStarting(now time.Time) bool {
 	return w.isStarting(now)
 }
 
-// RequestStart requests a start, unless one is running or not allowed yet.
+// RequestStart requests a start, unless a start is running or is not allowed yet.
 func (w *Waker) RequestStart(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +138,8 @@ func (w *Waker) CancelStart() {
 	w.endStart()
 }
 
-// ExpectedWait estimates from the last start how long the engine will still be away. It returns 0 if
-// the engine is not away.
+// ExpectedWait estimates, from the duration of the last start, how much longer the engine will be
+// away. It returns 0 if the engine is not away.
 func (w *Waker) ExpectedWait(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,9 +20,9 @@ func isOver(r StartRequest) bool {
 	}
 }
 
-// TestWaker checks that many calls cause one request, that a start has a time limit, and that a
-// failed request is repeated after a pause. It also checks that the waker learns how long a start
-// takes.
+// TestWaker checks that many calls cause only one request, that a start has a time limit, and that
+// a failed request may be repeated after a pause. It also checks that the duration of a start is
+// measured.
 func TestWaker(t *testing.T) {
 	var w Waker
 	var runs []StartRequest
@@ -50,7 +50,7 @@ func TestWaker(t *testing.T) {
 	w.RequestStart(at(100))
 	w.RecordAway(at(100)) // has no effect, because the engine is already away
 	w.RecordFailure(at(101))
-	w.RecordFailure(at(102)) // the request of a start that has already ended
+	w.RecordFailure(at(102)) // no effect, because the start has already ended
 	expect(at(102), 1, false, false, 9*time.Second+assumedStartTime)
 	w.RequestStart(at(102))
 	expect(at(111), 1, true, false, assumedStartTime)
@@ -64,7 +64,7 @@ func TestWaker(t *testing.T) {
 	}
 	w.RecordAway(at(200))
 	w.RequestStart(at(210))
-	expect(at(210), 3, true, true, 50*time.Second) // a start is expected to take as long as the last one
+	expect(at(210), 3, true, true, 50*time.Second) // a start is expected to take as long as the last start
 	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
 		t.Errorf("third run = %+v, want no wait and patience 153 s", runs[2])
 	}

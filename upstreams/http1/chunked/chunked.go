@@ -1,7 +1,7 @@
 // Package chunked decodes the chunked transfer coding of requests and responses (RFC 9112, 7.1). It
-// is a state machine without I/O. It consumes a body byte by byte, so the body can arrive in pieces
-// of any size. Lines must end in CR LF. Rules configures the limits, which differ between requests
-// and responses.
+// is a state machine without I/O. It parses the framing byte by byte, so a body can arrive in
+// pieces of any size. Lines must end in CR LF. Rules configures the limits, which differ between
+// requests and responses.
 package chunked
 
 import (
@@ -10,27 +10,27 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Errors of a malformed or oversized body.
+// Errors for a malformed or oversized body.
 var (
 	ErrMalformed = errors.New("malformed chunk")
 	ErrTooLarge  = errors.New("chunk extension or trailers too large")
 )
 
-// Rules adds limits to the grammar. Extensions and trailers are skipped. They are therefore limited
-// in size, and must not contain control characters.
+// Rules contains limits in addition to the grammar. Extensions and trailers are skipped, so their
+// size is limited and they must not contain control characters.
 type Rules struct {
-	MaxDigits     uint8 // digits of a chunk size, at most 16
-	MaxExtensions int   // bytes between the chunk size and the end of the line
-	MaxTrailers   int   // total bytes of all trailers, not counting line ends
+	MaxDigits     uint8 // maximum number of digits of a chunk size; at most 16
+	MaxExtensions int   // maximum number of bytes between the chunk size and the end of its line
+	MaxTrailers   int   // maximum total size of all trailers in bytes, not counting line ends
 	// Total applies each limit to the sum over the whole body: to the extensions of all chunks, and
 	// to all trailers.
 	Total bool
-	// Folded accepts a trailer line that starts with a space or tab, which continues the previous
-	// line (RFC 9112, 5.2).
+	// Folded accepts a trailer line that starts with a space or tab and therefore continues the
+	// previous line (RFC 9112, 5.2).
 	Folded bool
 }
 
-// state is the state of the decoder before the next byte.
+// state is the decoder's state before the next byte.
 type state uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 type Decoder struct {
 	state   state
 	digits  uint8
-	skipped int32 // bytes of extensions and trailers, as counted by Rules
+	skipped int32 // skipped bytes of extensions and trailers that count towards a limit in Rules
 	payload int64 // payload bytes left in the current chunk
 }
 
@@ -77,8 +77,8 @@ func (d *Decoder) Consume(n int64) {
 }
 
 // SkipFraming parses the framing at the start of b. It stops at payload, at the end of the body or
-// at the end of b. It returns the number of parsed bytes. On an error, b[n] is the offending byte.
-// Parsing it again returns the same error.
+// at the end of b. It returns the number of parsed bytes. If err is not nil, b[n] is the invalid
+// byte. Parsing that byte again returns the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
 		if err := d.decodeByte(b[n], r); err != nil {
@@ -89,10 +89,10 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions, and the position is
-// the end of the chunk before it. Streams usually send one event per chunk, and reads return one
-// chunk. Whole leaves the position unchanged, because it is also the end of the chunk in b.
-// Otherwise Whole returns nil, and the caller calls Unframe.
+// SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions, and the
+// decoder is at the start of a chunk. Streams usually send one event per chunk, and a read usually
+// returns one chunk. The decoder's state does not change, because it is the same after the chunk in
+// b. Otherwise SingleChunkPayload returns nil, and the caller must call Unframe.
 func (d *Decoder) SingleChunkPayload(b []byte) []byte {
 	if d.state != inSize || d.digits != 0 {
 		return nil
@@ -121,7 +121,7 @@ var hexDigits = func() (t [256]uint8) {
 }()
 
 // Unframe moves the payload in b to the start of b. It returns the payload's length and the number
-// of bytes read from b. It reads all of b unless the body ends or an error occurs.
+// of bytes parsed. It parses all of b unless the body ends or an error occurs.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {
@@ -142,7 +142,7 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	return payload, read, nil
 }
 
-// HasBytesAfterBody reports whether b starts with a complete body that more bytes follow.
+// HasBytesAfterBody reports whether b contains a complete body followed by more bytes.
 func HasBytesAfterBody(b []byte, r *Rules) bool {
 	var d Decoder
 	for len(b) > 0 && !d.HasEnded() {
@@ -185,7 +185,7 @@ func (d *Decoder) decodeByte(b byte, r *Rules) error {
 			d.state = atSizeLF
 			return nil
 		case d.state == inName && (b == '=' || httptoken.IsBlank(b)):
-			d.state = inExtension // values may be quoted, so their content is skipped
+			d.state = inExtension // values may be quoted strings, so they are skipped
 		case d.state == inName && b == ';':
 			d.state = atExtension
 		case d.state == inName && !httptoken.IsTokenByte(b):
@@ -246,7 +246,7 @@ func (d *Decoder) parseSizeByte(b byte, r *Rules) error {
 	default:
 		return ErrMalformed
 	}
-	// four more bits must fit in a positive int64
+	// Four more bits must fit in a positive int64.
 	if d.digits++; d.digits > r.MaxDigits || d.payload>>58 != 0 {
 		return ErrMalformed
 	}
@@ -273,9 +273,9 @@ func (d *Decoder) countSkipped(b byte, limit int) error {
 	return nil
 }
 
-// expectByte moves to the next state if b is the required byte. Otherwise it keeps the state, so that
-// parsing the same byte again returns the same error. The caller can therefore deliver earlier
-// payload first.
+// expectByte changes to the state next if b is the required byte. Otherwise the state does not
+// change, so that parsing the same byte again returns the same error. The caller can therefore
+// first return the payload that precedes the error.
 func (d *Decoder) expectByte(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

@@ -15,7 +15,7 @@ var (
 	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true}
 )
 
-// decode feeds a body to the decoder in pieces of n bytes, like a reader that consumes payload from
+// decode passes a body to a Decoder in pieces of n bytes, like a reader that consumes payload from
 // its buffer.
 func decode(b []byte, n int, r *Rules) (payload []byte, rest int, err error) {
 	var d Decoder

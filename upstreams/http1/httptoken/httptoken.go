@@ -1,5 +1,5 @@
-// Package httptoken defines the character rules of HTTP. It imports no other package of the
-// program, so every parser can use it.
+// Package httptoken implements the character rules of HTTP. It imports no other package from this
+// module, so every parser can use it.
 package httptoken
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tokenBytes contains the bytes of a token (RFC 9110, 5.6.2).
+// tokenBytes is true for each byte that a token may contain (RFC 9110, 5.6.2).
 var tokenBytes = func() (t [256]bool) {
 	for c := range 256 {
 		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
@@ -22,7 +22,7 @@ func IsTokenByte(c byte) bool { return tokenBytes[c] }
 // IsToken reports whether s is a token, such as a method or a header name.
 func IsToken[T string | []byte](s T) bool { return len(s) > 0 && TokenLength(s) == len(s) }
 
-// TokenLength returns the number of leading token bytes of s.
+// TokenLength returns the number of token bytes at the start of s.
 func TokenLength[T string | []byte](s T) int {
 	for i := range len(s) {
 		if !tokenBytes[s[i]] {
@@ -80,7 +80,7 @@ func TrimBlanks[T string | []byte](s T) T {
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // EqualFold reports whether s equals lower, ignoring ASCII case. lower must be lower-case. Unlike
-// bytes.EqualFold, it does not fold other letters, such as the Kelvin sign to k.
+// bytes.EqualFold, it does not fold non-ASCII letters, such as the Kelvin sign to k.
 func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false
@@ -129,7 +129,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// loadWord returns the first eight bytes of s, as one load.
+// loadWord returns the first eight bytes of s. The compiler turns this into a single load.
 func loadWord[T string | []byte](s T) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56

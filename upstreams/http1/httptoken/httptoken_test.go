@@ -25,7 +25,7 @@ func TestHasControl(t *testing.T) {
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
 			t.Errorf("HasControl of %#x is not %v", c, want)
 		}
-		for n := range 20 { // every offset in a word of eight bytes, surrounded by similar bytes
+		for n := range 20 { // every offset in a word of eight bytes
 			for at := range n {
 				text := []byte(strings.Repeat("\t~\x80\xff ", 4)[:n])
 				text[at] = byte(c)
@@ -59,7 +59,7 @@ func TestEqualFold(t *testing.T) {
 		{"hos", "host", false},
 		{"hosts", "host", false},
 		{"x-[a]", "x-[a]", true},
-		{"x-{a}", "x-[a]", false}, // 0x20 apart, but not letters
+		{"x-{a}", "x-[a]", false}, // the bytes differ by 0x20, but are not letters
 		{"\u212aey", "key", false},
 		{"\u212a", "\u212a", true},
 		{"Content-Type", "content-type", true},
@@ -74,8 +74,8 @@ func TestEqualFold(t *testing.T) {
 	}
 }
 
-// TestEqualFoldOfAnyLength checks EqualFold against a byte-by-byte comparison. It uses texts of
-// every length, in which it replaces each byte with every other byte.
+// TestEqualFoldOfAnyLength checks EqualFold for texts of every length up to four words. In each
+// text, it replaces each byte with every other byte.
 func TestEqualFoldOfAnyLength(t *testing.T) {
 	const all = "content-[a]~z9-transfer-encoding"
 	for n := range len(all) {

@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// hangUpEvents is the mask of the watched events: the peer has closed its side, and errors, which
-// epoll always reports. A connection is reported only once. With EPOLLET, every shutdown of a
-// connection for reading would report it again.
+// hangUpEvents is the mask of the watched events: the peer has closed its side, or, because epoll
+// always reports errors, the connection has failed. With EPOLLONESHOT, a connection is reported
+// only once. With EPOLLET, it would be reported again whenever this side shuts it down for reading.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
-// HangUpWatch reports connections whose peer has closed its side, and connections that have failed. All
-// connections share an epoll set and a goroutine. The goroutine waits for the set in the runtime's
-// poller, so it needs no thread. Both exist while there are connections, or from Open to Close. The
-// zero value has no connections.
+// HangUpWatch reports connections whose peer has closed its side, and connections that have failed.
+// All connections share an epoll set and a goroutine. The goroutine waits for the set in the
+// runtime's poller, so it needs no thread. The set and the goroutine exist while there are
+// connections, or from Open to Close. The zero value has no connections.
 //
-// It is for connections from which nobody reads, and for those that stay in the runtime's poller,
-// which may report bytes and the end in one event.
+// It is for connections from which no goroutine reads, and for connections that stay in the
+// runtime's poller, which may report bytes and the end of the stream in one event.
 type HangUpWatch struct {
 	mu        sync.Mutex
 	epoll     *os.File // nil while there is no set
@@ -27,16 +27,16 @@ type HangUpWatch struct {
 	lastID    uint64
 }
 
-// HangUpHandle identifies a connection in a HangUpWatch. The zero value is not watched. The number is never
-// reused. An event of a connection that was removed therefore does not reach another connection,
-// even if that has the same descriptor.
+// HangUpHandle identifies a connection in a HangUpWatch. The zero value is not watched. Ids are
+// never reused. An event for a removed connection is therefore never reported for another
+// connection, even if the descriptor is the same.
 type HangUpHandle struct{ id atomic.Uint64 }
 
 // IsWatched reports whether the connection is in a HangUpWatch.
 func (u *HangUpHandle) IsWatched() bool { return u.id.Load() != 0 }
 
-// Open creates the set, which then remains until Close. run is what the goroutine executes; start
-// starts the goroutine, and must catch panics.
+// Open creates the set, which then exists until Close. start must call run in a new goroutine, and
+// must catch panics.
 func (h *HangUpWatch) Open(start func(run func())) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,9 +53,9 @@ func (h *HangUpWatch) Close() {
 	h.closeSet()
 }
 
-// Add watches a connection. The goroutine calls gone once when the peer hangs up, also if it has
-// already hung up, and possibly just after Remove. gone must not block, and must not panic. If there
-// is no set yet, start starts the goroutine; see Open.
+// Add watches a connection. The goroutine calls gone once when the peer hangs up, even if the peer
+// has already hung up. It may call gone just after Remove. gone must not block or panic. If there
+// is no set yet, Add creates it (see Open for start).
 func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run func()), gone func()) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +81,8 @@ func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run fun
 	return err
 }
 
-// Remove forgets a connection that is being closed, if it is watched. The kernel removes the
-// descriptor from the set when it is closed.
+// Remove removes a connection that is being closed, if it is watched. The kernel removes the
+// descriptor from the epoll set when the descriptor is closed.
 func (h *HangUpWatch) Remove(u *HangUpHandle) {
 	if u.IsWatched() {
 		h.mu.Lock()
@@ -91,7 +91,7 @@ func (h *HangUpWatch) Remove(u *HangUpHandle) {
 	}
 }
 
-// removeLocked removes a connection. The caller holds mu.
+// removeLocked is like Remove, but the caller must hold mu.
 func (h *HangUpWatch) removeLocked(u *HangUpHandle) {
 	delete(h.callbacks, u.id.Swap(0))
 	if len(h.callbacks) == 0 && !h.isOpen {
@@ -99,7 +99,7 @@ func (h *HangUpWatch) removeLocked(u *HangUpHandle) {
 	}
 }
 
-// closeSet closes the set, which makes the goroutine exit. The caller holds mu.
+// closeSet closes the set, which makes the goroutine exit. The caller must hold mu.
 func (h *HangUpWatch) closeSet() {
 	if h.epoll != nil {
 		_ = h.epoll.Close()
@@ -120,13 +120,13 @@ func (h *HangUpWatch) withEpoll(f func(epoll uintptr) error) error {
 	return failed
 }
 
-// createSet creates the epoll set and starts the goroutine. The caller holds mu.
+// createSet creates the epoll set and starts the goroutine. The caller must hold mu.
 func (h *HangUpWatch) createSet(start func(run func())) error {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return err
 	}
-	_ = syscall.SetNonblock(fd, true) // os.NewFile then adds it to the poller
+	_ = syscall.SetNonblock(fd, true) // makes os.NewFile add the set to the poller
 	h.epoll = os.NewFile(uintptr(fd), "hang-ups")
 	raw, err := h.epoll.SyscallConn()
 	if err != nil {

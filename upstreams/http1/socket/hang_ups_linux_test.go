@@ -36,25 +36,25 @@ func watch(t *testing.T, h *HangUpWatch) *watched {
 	return w
 }
 
-// left shuts the connection down for reading, as exchanges do. With EPOLLET, this would report the
-// connection again.
+// left shuts the connection down for reading, like exchanges do. With EPOLLET, the connection would
+// then be reported again.
 func (w *watched) left() {
 	w.calls.Add(1)
 	_ = w.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 	w.gone <- struct{}{}
 }
 
-// end closes the connection as its owner does.
+// end closes the connection like an exchange does.
 func (w *watched) end(h *HangUpWatch) {
 	w.near.Close()
 	h.Remove(&w.HangUpHandle)
 }
 
-// reported reports whether the epoll set has events within the time.
+// reported reports whether the epoll set has an event within the given time.
 func reported(t *testing.T, h *HangUpWatch, within time.Duration) bool {
 	t.Helper()
 	n := 0
-	h.mu.Lock() // the goroutine cannot look up what it fetches
+	h.mu.Lock() // meanwhile, the goroutine cannot handle events
 	defer h.mu.Unlock()
 	err := h.withEpoll(func(epoll uintptr) (err error) {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(epoll), Events: unix.POLLIN}}, int(within.Milliseconds()))
@@ -66,8 +66,8 @@ func reported(t *testing.T, h *HangUpWatch, within time.Duration) bool {
 	return n > 0
 }
 
-// TestHangUps checks that every way to hang up is reported once, that bytes are not, and that the
-// other connections are not affected.
+// TestHangUps checks that every kind of hang-up is reported once, that bytes are not reported, and
+// that other connections are not affected.
 func TestHangUps(t *testing.T) {
 	for name, hangUp := range map[string]func(far *net.TCPConn){
 		"closed":      func(far *net.TCPConn) { far.Close() },
@@ -82,7 +82,7 @@ func TestHangUps(t *testing.T) {
 			_, _ = other.far.Write([]byte("bytes"))
 			hangUp(w.far)
 			<-w.gone
-			last := watch(t, &h) // an event that is reported after all others
+			last := watch(t, &h) // its event is reported after all others
 			last.far.Close()
 			<-last.gone
 			if reported(t, &h, 100*time.Millisecond) || w.calls.Load() != 1 || other.calls.Load() != 0 {
@@ -103,7 +103,7 @@ func TestHangUps(t *testing.T) {
 }
 
 // TestHangUpsBefore checks a peer that hangs up before the connection is watched, and a connection
-// that is closed before.
+// that is closed before it is watched.
 func TestHangUpsBefore(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var h HangUpWatch
@@ -128,7 +128,7 @@ func TestHangUpsBefore(t *testing.T) {
 }
 
 // TestHangUpsStale checks an event that was fetched before its connection was removed. The event
-// must not reach another connection, whose descriptor may be the same.
+// must not be reported for another connection, even if the descriptor is the same.
 func TestHangUpsStale(t *testing.T) {
 	var h HangUpWatch
 	first := watch(t, &h)
@@ -143,12 +143,12 @@ func TestHangUpsStale(t *testing.T) {
 		t.Error("a stale event was reported")
 	}
 	stale.Fd++
-	if h.reportEvent(stale); next.calls.Load() == 0 { // the shutdown by left is reported, too
+	if h.reportEvent(stale); next.calls.Load() == 0 { // a valid event is reported
 		t.Error("the connection's own event was not reported")
 	}
 }
 
-// TestHangUpsOpen checks that a set that was opened remains without connections, until Close.
+// TestHangUpsOpen checks that a set created by Open exists until Close, even without connections.
 func TestHangUpsOpen(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var h HangUpWatch

@@ -11,7 +11,7 @@ func Peek(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_RECVFROM, fd, p, unix.MSG_PEEK)
 }
 
-// sendRecv calls recvfrom or sendto without an address. Package unix would allocate one.
+// sendRecv calls recvfrom or sendto without an address. Package unix would allocate an address.
 // RawSyscall6 bypasses the scheduler, which is safe because the call never blocks.
 func sendRecv(number, fd uintptr, p []byte, flags uintptr) (int, error) {
 	for {

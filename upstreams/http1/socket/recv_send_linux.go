@@ -9,7 +9,7 @@ import (
 )
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// arrived. At the end of the stream it returns 0 without an error.
+// arrived. At the end of the stream, it returns 0 without an error.
 func Recv(fd uintptr, p []byte) (int, error) { return sendRecv(unix.SYS_RECVFROM, fd, p, 0) }
 
 // Send writes as much of p as the socket accepts. p must not be empty. It never waits, and returns

@@ -5,7 +5,7 @@ package socket
 import "syscall"
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// arrived. At the end of the stream it returns 0 without an error. It does not block, because
+// arrived. At the end of the stream, it returns 0 without an error. It does not block, because
 // sockets in the runtime's poller are non-blocking.
 func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, fd, p) }
 
@@ -13,7 +13,7 @@ func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, f
 // EAGAIN if the socket accepts nothing.
 func Send(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Write, fd, p) }
 
-// SendPieces is like Send for more than one piece. No piece may be empty. On this system one call
+// SendPieces is like Send for more than one piece. No piece may be empty. On this system, one call
 // sends at most the first sendLimit bytes of the first piece.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnableTimestamps makes the kernel record when bytes arrive, for RecvTimestamped. Kernels before 5.1 and
-// Unix sockets do not support this.
+// EnableTimestamps makes the kernel record when bytes arrive, for RecvTimestamped. Kernels before
+// 5.1 and Unix sockets do not support this.
 func EnableTimestamps(fd uintptr) {
 	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
 }
@@ -19,8 +19,8 @@ func EnableTimestamps(fd uintptr) {
 // int64.
 const stampSize = 16
 
-// RecvTimestamped is like Recv, but also returns when the last of the bytes arrived at this host. The
-// time is in nanoseconds since 1970, or 0 if the kernel did not record it.
+// RecvTimestamped is like Recv, but also returns the time at which the last of the bytes arrived at
+// this host. The time is in nanoseconds since 1970, or 0 if the kernel did not record the arrival.
 func RecvTimestamped(fd uintptr, p []byte) (n int, at int64, err error) {
 	var control [64]byte
 	vec := unix.Iovec{Base: &p[0]}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Stream reads and writes a connection. The connection's deadlines and its Close apply to the
-// Stream. One goroutine may call Read while another calls Write.
+// Stream reads and writes a connection. The connection's deadlines and its Close method apply to
+// the Stream. One goroutine may call Read while another goroutine calls Write.
 type Stream struct {
 	raw     syscall.RawConn
 	in, out transfer
@@ -92,13 +92,13 @@ func (s *Stream) TryWrite(p []byte) int {
 		return 0
 	}
 	s.out.p = p
-	_ = s.raw.Control(s.sendNow) // fails on a closed connection only
+	_ = s.raw.Control(s.sendNow) // fails only on a closed connection
 	n := s.out.n
 	s.out = transfer{}
 	return n
 }
 
-// recv reads once. It returns false if nothing has arrived yet.
+// recv tries to read once. It returns false if nothing has arrived yet.
 func (t *transfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)
 	switch {
@@ -114,7 +114,7 @@ func (t *transfer) recv(fd uintptr) bool {
 	return true
 }
 
-// sendNow writes once.
+// sendNow tries to write once.
 func (t *transfer) sendNow(fd uintptr) { t.n, _ = Send(fd, t.p) }
 
 // send writes the remaining bytes. It returns false until the socket has accepted all of them.

@@ -19,5 +19,5 @@ func (s *Stream) Attach(c Conn) error {
 // TryWrite writes nothing.
 func (s *Stream) TryWrite([]byte) int { return 0 }
 
-// TryRead never has bytes.
+// TryRead reads nothing.
 func (s *Stream) TryRead([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }

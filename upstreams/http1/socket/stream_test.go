@@ -41,8 +41,8 @@ func TestStreamEchoes(t *testing.T) {
 		_, err := io.Copy(far, far)
 		done <- errors.Join(err, far.CloseWrite())
 	}()
-	// want is larger than the buffers of both sockets, so the write proceeds in pieces while the
-	// echo is read.
+	// want is larger than the buffers of both sockets, so it is written in pieces while the echo is
+	// read.
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	wrote := make(chan error, 1)
 	go func() {
@@ -60,7 +60,7 @@ func TestStreamEchoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	far.Close()
-	if n, err := s.Read(got); n != 0 || err != io.EOF { // unwrapped, like the error of package net
+	if n, err := s.Read(got); n != 0 || err != io.EOF { // not wrapped, like in package net
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
 	<-done

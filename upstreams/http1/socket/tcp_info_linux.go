@@ -7,9 +7,9 @@ import (
 )
 
 // UnackedMillis returns how many milliseconds have passed since the peer's host last acknowledged
-// anything. If neither bytes nor repeated window probes are in flight, it returns 0. The host
-// answers window probes even while its program reads slowly. waiting reports whether there are
-// unacknowledged bytes, sent or not.
+// any bytes. It returns 0 if no bytes are in flight and no repeated window probe is unanswered. The
+// host answers window probes even while its program reads slowly. waiting reports whether there are
+// unacknowledged bytes, including unsent bytes.
 func UnackedMillis(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -21,9 +21,9 @@ func UnackedMillis(fd uintptr) (milliseconds int, waiting bool) {
 	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
-// UnackedBytes returns the number of bytes, sent or not, that the peer's host has not acknowledged.
-// Do not call it for a Unix socket: the kernel counts each of its buffers in full until the peer
-// has read all of it.
+// UnackedBytes returns the number of bytes that the peer's host has not acknowledged, including
+// unsent bytes. Do not call it for a Unix socket, because the kernel counts a whole buffer until
+// the peer has read all of that buffer.
 func UnackedBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	if err != nil {
@@ -35,27 +35,27 @@ func UnackedBytes(fd uintptr) int {
 const (
 	probeSeconds = 1 // interval between keep-alive probes
 	// probeCount is the number of unanswered probes after which the kernel closes the connection.
-	// The connection is then closed after about the same time as without ProbeEverySecond.
+	// The kernel would close the connection after about the same time without ProbeEverySecond.
 	probeCount = 30
 	// ackOverdue is the time in milliseconds after which an acknowledgement is overdue.
 	ackOverdue = 1000
 )
 
 // ProbeEverySecond makes the kernel send a keep-alive probe every second while no bytes arrive from
-// the peer's host. The host's kernel answers, however busy its program is. After half a minute
-// without an answer the kernel closes the connection.
+// the peer's host. The host's kernel answers even if the program on that host is busy. After half a
+// minute without an answer, the edge's kernel closes the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds),
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds), // must come last, because it sets the timer
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds), // must be last, because it sets the timer
 	)
 }
 
-// SilentMillis returns the milliseconds since the last byte or acknowledgement from the peer's host,
-// and whether the host owes an acknowledgement. It owes one if it has not answered two consecutive
-// probes (see ProbeEverySecond), or if it has not acknowledged bytes that were sent at least a
-// second ago.
+// SilentMillis returns the milliseconds since the last byte or acknowledgement from the peer's
+// host, and whether the host owes an acknowledgement. The host owes an acknowledgement if it has
+// not answered two consecutive probes (see ProbeEverySecond), or has not acknowledged bytes that
+// were sent at least a second ago.
 func SilentMillis(fd uintptr) (milliseconds int, owed bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package socket
 
-// UnackedMillis returns 0 on this system. Only the kernel's timeouts close connections to a silent
-// host.
+// UnackedMillis returns 0 on this system. Connections to a silent host are closed only by the
+// kernel's timeouts.
 func UnackedMillis(uintptr) (milliseconds int, waiting bool) { return 0, false }
 
 // UnackedBytes returns 0, because only Linux reports the count.
