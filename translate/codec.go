@@ -12,8 +12,8 @@ type Stream interface {
 	// Append appends the client's events for one engine event. Its errors are *BadAnswer and
 	// *engineerror.Error.
 	Append(dst []byte, ev sse.Event) ([]byte, error)
-	// Finish appends the end of a successful stream. It returns ErrNoFinish if the engine stopped
-	// too early.
+	// Finish appends the end of a successful stream. It returns ErrNoFinish if the engine's stream
+	// ended before every choice had a finish reason.
 	Finish(dst []byte) ([]byte, error)
 	// Fail appends the error event that ends a failed stream.
 	Fail(dst []byte, e *apierr.Error) []byte

@@ -10,8 +10,8 @@ import (
 type OfferedFeatures struct{ Tools bool }
 
 // Markup identifies a word of the model's internal markup at the start of an answer's text. 0 means
-// that the text starts with no such word. If clients can see the word, the engine has no parser for
-// the model, or the wrong parser.
+// that the text does not start with a markup word. If clients can see the word, the engine has no
+// parser for the model, or the wrong parser.
 type Markup uint8
 
 // A tool call word is suspect if the request offers tools. A reasoning word is always suspect,
@@ -32,7 +32,7 @@ var markupWords = [...]struct {
 	{"<minimax:tool_call>", OfferedFeatures{Tools: true}, false},  // MiniMax M2
 	{"<｜tool▁calls▁begin｜>", OfferedFeatures{Tools: true}, false}, // DeepSeek
 	{"<think>", OfferedFeatures{}, true},                          // DeepSeek, Qwen
-	{"</think>", OfferedFeatures{}, true},                         // the same models, if their template opened the reasoning
+	{"</think>", OfferedFeatures{}, true},                         // the same models, if the chat template already wrote <think>
 	{"<|channel|>", OfferedFeatures{Tools: true}, true},           // gpt-oss
 }
 
@@ -45,8 +45,8 @@ func (m Markup) IsSuspect(o OfferedFeatures) bool {
 	return of.Tools && o.Tools || markupWords[m].reasoning
 }
 
-// MarkupDetector looks for markup at the start of an answer's text. It nearly always needs only the first
-// piece.
+// MarkupDetector looks for markup at the start of an answer's text. It nearly always needs only the
+// first piece.
 type MarkupDetector struct {
 	text   [32]byte // longer than any markup word
 	n      uint8

@@ -58,8 +58,8 @@ func (u Usage) Plus(o Usage) Usage {
 	return o
 }
 
-// ContinueWith returns the usage of an answer that one engine started, with usage u, and another engine
-// continued, with usage next. The prompt is counted once.
+// ContinueWith returns the usage of an answer that one engine started, with usage u, and another
+// engine continued, with usage next. The prompt is counted once.
 func (u Usage) ContinueWith(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {

@@ -94,7 +94,7 @@ type Error struct {
 	Codings    string        // accepted codings of a request body, for the Accept-Encoding header of a 415
 	DetailCode string        // details.error_code for Messages clients; if empty, the error has no details
 	Overflow   Overflow      // the sizes of a prompt that is too long; not rendered directly
-	Image      bool          // the model accepts no images, or not as many; never rendered
+	Image      bool          // the model accepts no images, or fewer than the request contains; never rendered
 	Cause      error         // for the log; never rendered
 }
 
@@ -182,8 +182,8 @@ func Invalid(param, code, format string, args ...any) *Error {
 // BadRequest returns the 400 for a request that is not valid HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// UnsupportedHTTPVersion returns the 505 for an unsupported HTTP version. Its type is invalid_request_error,
-// because the client is at fault.
+// UnsupportedHTTPVersion returns the 505 for an unsupported HTTP version. Its type is
+// invalid_request_error, because the client is at fault.
 func UnsupportedHTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
@@ -346,8 +346,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// WithParam returns a copy of e with param as the parameter. If the message starts with the old name,
-// Renamed replaces it there.
+// WithParam returns a copy of e with param as the parameter. If the message starts with the old
+// name, WithParam replaces it there.
 func (e *Error) WithParam(param string) *Error {
 	renamed := *e
 	renamed.Param = param

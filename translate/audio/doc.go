@@ -4,7 +4,7 @@
 //
 // # Speech
 //
-// Speech is a IsJSON request:
+// The body of a speech request is JSON:
 //
 //   - input must be a string that is not empty.
 //   - voice must be a string.
@@ -23,7 +23,7 @@
 //
 // Transcription reads the form's fields in the order in which they arrive, because the file is
 // streamed and may be in any position. Transcription applies each rule once the fields that the
-// rule needs have arrived. End applies the remaining rules.
+// rule needs have arrived. Finish applies the remaining rules.
 //
 //   - file and model are required exactly once. No other file is accepted.
 //   - response_format is json, text, srt, verbose_json, vtt or, for engines that support it,

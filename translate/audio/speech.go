@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a POST /v1/audio/speech request. It refers to the body, which must stay unchanged. The
-// zero value is ready for use.
+// Speech is a POST /v1/audio/speech request. It refers to the body, which the caller must not
+// modify. The zero value is ready for use.
 type Speech struct {
 	forward.Request
 	format       string
@@ -67,8 +67,8 @@ func (s *Speech) Decode(body []byte) error {
 	return nil
 }
 
-// CheckRules applies the model's rules. A strict edge rejects members and values that the contract does
-// not list.
+// CheckRules applies the model's rules. A strict edge rejects members and values that the contract
+// does not list.
 func (s *Speech) CheckRules(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
@@ -82,9 +82,9 @@ func (s *Speech) CheckRules(rules *chat.ModelRules) error {
 // WantsEvents reports whether the client wants events.
 func (s *Speech) WantsEvents() bool { return s.events }
 
-// CanRequestEvents reports whether an engine can send events for this request. Engines reject a request
-// for events if the audio is encoded or the speed is not 1. For wav, engines send events without
-// the file header, so the edge requests a wav file instead.
+// CanRequestEvents reports whether an engine can send events for this request. If the audio is
+// encoded or the speed is not 1, engines reject a request for events. For wav, engines send events
+// without the file header, so the edge requests a wav file instead.
 func (s *Speech) CanRequestEvents() bool {
 	return s.events && s.normalSpeed && s.format == "pcm"
 }

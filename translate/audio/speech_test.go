@@ -40,7 +40,7 @@ func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`
 	for more, from := range map[string]bool{
-		`,"response_format":"wav"`:               false, // engines send events without the wav header
+		`,"response_format":"wav"`:               false, // engines send events without the wav file header
 		`,"response_format":"pcm","speed":1.0`:   true,
 		`,"response_format":"pcm","speed":null`:  true,
 		`,"response_format":"pcm","speed":1.5`:   false,

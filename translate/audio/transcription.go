@@ -10,7 +10,8 @@ import (
 )
 
 // Transcription is a form for POST /v1/audio/transcriptions. Pass the fields in the order in which
-// they arrive, then call End. The zero value is ready for one form. All errors are *apierr.Error.
+// they arrive, then call Finish. The zero value is ready for one form. All errors are
+// *apierr.Error.
 type Transcription struct {
 	Refuse *chat.RefusedMembers
 
@@ -75,7 +76,8 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// AddText processes a text field. It returns the field's name for the engine, or "" to drop the field.
+// AddText processes a text field. It returns the field's name for the engine, or "" to drop the
+// field.
 func (t *Transcription) AddText(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularities, granularities2:
@@ -101,7 +103,7 @@ func (t *Transcription) AddText(name string, value []byte) (as string, err error
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		return "", t.readStream(string(value)) // End adds the field once the format is known
+		return "", t.readStream(string(value)) // Finish adds the field once the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
 		if err = chat.CheckMediaField(name, value); err == nil {
@@ -125,7 +127,7 @@ func (t *Transcription) readGranularity(value []byte) error {
 	}
 	t.hasGranularities = true
 	if t.format == "" {
-		return nil // End checks which other fields have arrived
+		return nil // Finish checks which other fields have arrived
 	}
 	return t.checkGranularities()
 }
@@ -165,7 +167,7 @@ func (t *Transcription) readStream(value string) error {
 	return nil
 }
 
-// BeginFile processes a part with a file name. It returns the same values as Text.
+// BeginFile processes a part with a file name. It returns the same values as AddText.
 func (t *Transcription) BeginFile(name string) (as string, err error) {
 	which, err := t.seen.RecordField(name, formFields)
 	switch {
@@ -215,10 +217,10 @@ func (t *Transcription) WantsStream() bool { return t.wantsStream }
 // IsPlainText reports whether the client requested plain text.
 func (t *Transcription) IsPlainText() bool { return t.format == "text" }
 
-// ContentType returns the media type of a response that is not streamed. Call it after End.
+// ContentType returns the media type of a response that is not streamed. Call it after Finish.
 func (t *Transcription) ContentType() string { return formatContentTypes[t.format] }
 
-// IsJSON reports whether a response that is not streamed is IsJSON.
+// IsJSON reports whether a response that is not streamed is JSON.
 func (t *Transcription) IsJSON() bool {
 	return formatContentTypes[t.format] == formatContentTypes[defaultFormat]
 }

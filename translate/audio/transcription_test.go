@@ -10,8 +10,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// passFields passes the fields of a form to t. Fields are written as "name=value" and separated by ";".
-// "name=@n" is a file of n bytes. run returns the fields that are passed on.
+// passFields passes the fields of a form to t and returns the fields that are passed on. Fields are
+// written as "name=value" and separated by ";". "name=@n" is a file of n bytes.
 func passFields(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
 		name, value, _ := strings.Cut(field, "=")

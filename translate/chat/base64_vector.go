@@ -4,7 +4,7 @@ package chat
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether vectorBase64 can be used. Tests set it to false.
+// hasVector is true if vectorBase64 can be used. Tests set it to false.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorBase64 reports whether the 32-byte blocks at p contain only bytes of the alphabet. It is

@@ -2,11 +2,11 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// PartialAnswer is the partial answer that another engine continues. The texts are contents of JSON strings
-// and end at character boundaries.
+// PartialAnswer is the partial answer that another engine continues. The texts are contents of JSON
+// strings and end at character boundaries.
 type PartialAnswer struct {
 	Text, Reasoning []byte
-	Tokens          int // number of tokens for which the partial answer counts
+	Tokens          int // tokens already generated, which count against the token limit
 }
 
 // unresumableMembers lists the members that rule out a continuation. There are three kinds:
@@ -22,7 +22,7 @@ var unresumableMembers = [...]string{
 
 // IsResumable reports whether a second engine could continue the first engine's answer. The answer
 // must have one choice and consist only of text. It must have neither structured output nor log
-// probabilities, and the request must have no steered member.
+// probabilities, and the request must contain none of unresumableMembers.
 func IsResumable(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || IsGiven(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
@@ -43,16 +43,16 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// AttachTo makes the next engine of r continue b. b must not change until the request to that engine is
-// written.
+// AttachTo makes the next engine of r continue b. The caller must not change b until the request to
+// that engine is written.
 func (b *PartialAnswer) AttachTo(r *Request) { r.partial, r.Tokens.generated = b, b.Tokens }
 
 // ContinuesAnswer reports whether the next engine of r continues another engine's answer.
 func ContinuesAnswer(r *Request) bool { return r.partial != nil }
 
-// patchMessages adds b to the engine's messages. If the client has started the answer, patch extends the
-// last message. Otherwise it adds a message. reasoning is the member from which the engine reads
-// the reasoning in a message.
+// patchMessages adds b to the engine's messages. If the client's last message is the start of the
+// answer, patchMessages extends that message. Otherwise it adds a message. reasoning is the member
+// from which the engine reads the reasoning in a message.
 func (b *PartialAnswer) patchMessages(p *patch, r *Request, reasoning string) {
 	n := len(p.newText)
 	if r.Prefilled {

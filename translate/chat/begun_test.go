@@ -86,7 +86,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
-	var r Request // the client has said whether the last message is the start of the answer
+	var r Request // Prefilled is false, so the assistant message at the end is complete
 	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || IsResumable(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}

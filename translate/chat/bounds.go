@@ -115,7 +115,7 @@ var boundNames, boundsOf = func() (*jsonx.NameIndex, [][]*bound) {
 }()
 
 // CheckBounds rejects a request of any dialect that exceeds the limits. It checks every occurrence
-// of a member, in any case.
+// of a member and ignores the case of names.
 func CheckBounds(root jsonx.Value) *InvalidMember {
 	if !root.IsObject() {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// CheckRules applies a model's rules to a decoded request. It lowers the token limit and the effort to
-// the model's maximum. The error is an *apierr.Error. Check may be called again with another
-// model's rules, which then apply to the client's original values.
+// CheckRules applies a model's rules to a decoded request. It lowers the token limit and the effort
+// to the model's maximum. The error is an *apierr.Error. CheckRules may be called again with
+// another model's rules, which then apply to the client's original values.
 //
-// Check never rejects a prompt because of its length. Only the engine can count the tokens.
+// CheckRules never rejects a prompt because of its length. Only the engine can count the tokens.
 func (r *Request) CheckRules(rules *ModelRules) error {
 	if !r.onlyUsual || rules.Refuse.refusesUsual() {
 		if err := rules.Refuse.CheckMembers(r.doc.Root()); err != nil {

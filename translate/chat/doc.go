@@ -5,13 +5,13 @@
 // # Requests
 //
 // jsonx scans a body once, validates it and records the positions of its values. Decode checks
-// these values against the contract's chat table. Check applies the rules that depend on the model.
-// AppendEngineRequest, or Segments for a vectored write, produces the engine's request. It consists of
-// the client's bytes with the few necessary changes.
+// these values against the contract's chat table. CheckRules applies the rules that depend on the
+// model. AppendEngineRequest, or Segments for a vectored write, produces the engine's request. It
+// consists of the client's bytes with the few necessary changes.
 //
 //	var r chat.Request // pooled
 //	err := r.Decode(body)
-//	err = r.Check(rules) // after the model has been looked up
+//	err = r.CheckRules(rules) // after the model has been looked up
 //	segments, scratch = r.Segments(segments[:0], scratch[:0], format)
 //	r.Reset()
 //

@@ -142,7 +142,7 @@ type ResponseForm uint8
 const (
 	ResponseAsSent  ResponseForm = iota
 	ResponseSchemas              // all values; json_object is sent as a schema that any object matches
-	ResponseValue                // schemas in a member named value (TGI); no text format
+	ResponseValue                // schemas in a member named value (TGI); the format text is omitted
 )
 
 // NullForm says how to send a message whose content is null or absent.
@@ -165,8 +165,8 @@ type Priority struct {
 
 const namePriority = "priority"
 
-// StripClientPriority removes the client's priorities from a request. It returns the number to send to the engine,
-// or nil.
+// StripClientPriority removes the client's priorities from a request. It returns the number to send
+// to the engine, or nil.
 func (p Priority) StripClientPriority(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -187,7 +187,7 @@ func (p Priority) isPriorityMember(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(decodedName(key), []byte(namePriority))
 }
 
-// ReplacePriority is like Take, but also adds the number to the request.
+// ReplacePriority is like StripClientPriority, but also adds the number to the request.
 func (p Priority) ReplacePriority(edits *jsonx.Edits, root jsonx.Value) {
 	if number := p.StripClientPriority(edits, root); number != nil {
 		edits.Add(root, append([]byte(`"`+namePriority+`":`), number...))
@@ -204,9 +204,9 @@ type Salt struct {
 // IsSet reports whether requests are salted.
 func (s Salt) IsSet() bool { return s.Member != "" && s.Owner != "" }
 
-// StripClientSalt removes the client's salts from a request. It returns the engine's salt, a hash of the owner
-// and the client's salts, as a JSON string. A client can therefore separate its users, but can
-// never reach another owner's prompts. The salt does not reveal the owner.
+// StripClientSalt removes the client's salts from a request. It returns the engine's salt, a hash
+// of the owner and the client's salts, as a JSON string. A client can therefore separate its users,
+// but can never reach another owner's prompts. The salt does not reveal the owner.
 func (s Salt) StripClientSalt(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))

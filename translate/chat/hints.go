@@ -16,7 +16,8 @@ type WordList struct {
 	Other string // replaces a word that does not resemble any word in the list
 }
 
-// NearestWord returns the word of the list that is nearest to v, and whether v is exactly this word.
+// NearestWord returns the word of the list that is nearest to v, and whether v is exactly this
+// word.
 func (l *WordList) NearestWord(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {

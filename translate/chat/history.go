@@ -21,8 +21,7 @@ type Arguments struct {
 const malformedPrefix = `{"malformed_arguments":`
 
 // Append appends v as the arguments string of a chat tool call. If v is a string that contains an
-// object, only halves of surrogate pairs are replaced. Any other value is replaced with the result
-// of Object.
+// object, only lone surrogates are replaced. Any other value is replaced with the result of Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -125,17 +124,19 @@ func (a *Arguments) Reset() {
 	}
 }
 
-// maxKeptArguments is the maximum total size of the buffers that Reset retains for the next request.
+// maxKeptArguments is the maximum total size of the buffers that Reset retains for the next
+// request.
 const maxKeptArguments = 64 << 10
 
-// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a conversation. If
-// the only errors are lone surrogates in the conversation, ParseWithRepair replaces them in body with
-// U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine could
-// make every later request of the conversation fail. members lists the members that contain the
-// conversation. If it is empty, nothing is replaced.
+// ParseWithRepair does the same as Doc.Parse for the body of a request, but repairs a conversation.
+// If the only errors are lone surrogates in the conversation, ParseWithRepair replaces them in body
+// with U+FFFD, without changing the body's length. Otherwise a single bad answer from an engine
+// could make every later request of the conversation fail. members lists the members that contain
+// the conversation. If it is empty, nothing is replaced.
 //
-// ParseWithRepair replaces halves in string values other than tool names, and in the keys of a tool
-// call's input. A half anywhere else comes from the client and is rejected.
+// ParseWithRepair replaces lone surrogates in string values other than tool names, and in the keys
+// of a tool call's input. A lone surrogate anywhere else comes from the client, so the body is
+// rejected.
 func ParseWithRepair(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLoneSurrogateError(err) {
@@ -156,8 +157,8 @@ func ParseWithRepair(d *jsonx.Doc, body []byte, o jsonx.Options, members ...stri
 	return d.Parse(body, o)
 }
 
-// replaceLoneSurrogates replaces halves in string values. In the input of a tool call, it also replaces halves
-// in keys, because the model wrote them.
+// replaceLoneSurrogates replaces lone surrogates in string values. In the input of a tool call, it
+// also replaces them in keys, because the model wrote the keys.
 func replaceLoneSurrogates(body []byte, v jsonx.Value) {
 	if v.HasLoneSurrogate() {
 		jsonx.ReplaceLoneSurrogates(body[v.Start():v.End()])

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestHalfSurrogatesInHistory checks that lone surrogates in texts are replaced, so that an
-// engine's text does not end a conversation. Lone surrogates anywhere else are rejected. A strict
-// edge always rejects them.
+// TestHalfSurrogatesInHistory checks that lone surrogates in message texts are replaced, so that
+// one bad response of an engine does not make every later request of the conversation fail. Lone
+// surrogates anywhere else are rejected. A strict edge always rejects them.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -53,7 +53,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 }
 
 // TestArgumentsInHistory checks that every dialect turns arguments into a JSON object. Engines
-// reject any other arguments in a history, which would end the conversation permanently.
+// reject any other arguments in a history, so all later requests of the conversation would fail.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// InvalidMember describes what is wrong with one member. The code that finds the mistake creates the
-// Invalid with the member's name, and the code for each outer level prepends the name of that
-// level. Paths therefore cost nothing if a request is correct, and contain no client text.
+// InvalidMember describes what is wrong with one member. The code that finds the mistake creates
+// the InvalidMember with the member's name, and the code for each outer level prepends the name of
+// that level. Paths therefore cost nothing if a request is correct, and contain no client text.
 type InvalidMember struct {
 	Param string
 	Code  string
@@ -18,7 +18,8 @@ type InvalidMember struct {
 	Image bool   // see apierr.Error
 }
 
-// InObject prepends the name of the containing object to the path. In and At return nil if e is nil.
+// InObject prepends the name of the containing object to the path. InObject and InElement return
+// nil if e is nil.
 func (e *InvalidMember) InObject(name string) *InvalidMember {
 	if e == nil {
 		return nil
@@ -30,7 +31,7 @@ func (e *InvalidMember) InObject(name string) *InvalidMember {
 	return e
 }
 
-// prependName is like In, but the path may start with an index.
+// prependName is like InObject, but the path may start with an index.
 func (e *InvalidMember) prependName(name string) *InvalidMember {
 	if e.Param != "" && e.Param[0] == '[' {
 		e.Param = name + e.Param

@@ -271,7 +271,8 @@ var knownNames = [...]string{
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// knownSpelling returns the edge's spelling of a known name, because errors never repeat client text.
+// knownSpelling returns the edge's spelling of a known name, for use in errors, which never repeat
+// client text.
 func knownSpelling(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], locationNames[:], knownNames[:]} {
 		for _, n := range names {

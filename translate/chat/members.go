@@ -42,7 +42,7 @@ const (
 	memberParallelToolCalls
 	memberN // number of choices; a stream is complete only once every choice has ended
 	memberNCmpl
-	memberPromptCacheKey // of any type, because it is only a hint about where the prompt is cached
+	memberPromptCacheKey // of any JSON type, because it is only a hint about where the prompt is cached
 	memberCount
 )
 
@@ -83,8 +83,9 @@ const nameNCmpl = "n_cmpl"
 
 var requestMembers = jsonx.NewNameIndex(memberNames...)
 
-// usualMembers is the set of members that need no checks other than their individual rules. If a request
-// has no other members, CheckBounds and ReadAliasLimits are skipped. This is true of most requests.
+// usualMembers is the set of members that need no checks other than their individual rules. If a
+// request has no other members, CheckBounds and ReadAliasLimits are skipped. This is true of most
+// requests.
 const usualMembers uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |

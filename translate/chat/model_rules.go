@@ -1,7 +1,7 @@
 package chat
 
-// ModelRules are the rules that Check applies to a request. The zero value limits nothing. All
-// requests for a model share a ModelRules, so Check does not modify it.
+// ModelRules are the rules that CheckRules applies to a request. The zero value limits nothing. All
+// requests for a model share a ModelRules, so CheckRules does not modify it.
 type ModelRules struct {
 	// Strict rejects requests that the edge otherwise adjusts because the token limit is too high,
 	// or the effort is "minimal" or "max". Strict also rejects audio, video and files.
@@ -12,7 +12,7 @@ type ModelRules struct {
 	MaxOutputLength int
 	// Efforts are the supported reasoning efforts. If nil, no effort is rejected.
 	Efforts []string
-	// NearestLowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
+	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
 	// chat require this.
 	LowerEffort bool
 	// ReasoningHistory is ReasoningLoop or ReasoningNone. For any other value, the engine receives

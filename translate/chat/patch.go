@@ -8,13 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendEngineRequest appends the body in the engine's format to dst. It copies the client's body byte
-// for byte, except for these changes:
+// AppendEngineRequest appends the body in the engine's format to dst. It copies the client's body
+// byte for byte, except for these changes:
 //   - model becomes the served name.
 //   - stream becomes true if the client or the format requests a stream. include_usage is then
 //     added to the client's stream_options. If no stream is requested, stream_options is dropped,
 //     because some engines reject it.
-//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the format's member. If the client sent no limit, the model's limit is added. Limits that engines read under other names are also lowered.
+//   - The token limit becomes the limit from CheckRules, or a lower limit from LowerTo. It is
+//     written in the format's member. If the client sent no limit, the model's limit is added.
+//     Limits that engines read under other names are also lowered.
 //   - n is added if the client sent only n_cmpl, llama.cpp's name for n, because other engines do
 //     not support that name.
 //   - Integers that the client wrote as 1.0 or 1e2 are written in digits.
@@ -44,9 +46,9 @@ func (r *Request) AppendEngineRequest(dst []byte, format *EngineFormat) []byte {
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It appends
-// new text to scratch. The pieces are slices of the body and of the returned text. They are valid
-// until the body or the text is modified or r is reset.
+// Segments appends the output of AppendEngineRequest to segs, in pieces for a vectored write. It
+// appends new text to scratch. The pieces are slices of the body and of the returned text. They are
+// valid until the body or the text is modified or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
 	return r.edits.Segments(segs, r.body), scratch
@@ -309,9 +311,9 @@ var (
 	textSystem     = []byte(`"system"`)
 )
 
-// patch rewrites what engines would not understand in the messages. Image URLs become objects,
-// malformed arguments become an object, refusals become texts, and developer becomes system for
-// engines without that role.
+// patch rewrites the parts of messages that some engines do not understand. Image URLs become
+// objects, malformed arguments become an object, refusals become texts, and developer becomes
+// system for engines without that role.
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
@@ -414,7 +416,8 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members in list. It skips those in before, which have already been added.
+// addMembers adds the members in list. It skips members that are also in before, because the caller
+// has already added these.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]

@@ -13,7 +13,8 @@ var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 // EngineEfforts lists all efforts that any engine accepts, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
-// Clients also send these words of other vendors. minimal counts as low, and max as xhigh.
+// Clients also send these words, which other vendors define. minimal counts as low, and max as
+// xhigh.
 const (
 	effortMinimal = "minimal"
 	effortMax     = "max"
@@ -21,10 +22,11 @@ const (
 
 // Reasoning contains a request's reasoning settings.
 type Reasoning struct {
-	// Effort is one of Efforts, or empty if the client did not send an effort. Check may lower it.
+	// Effort is one of Efforts, or empty if the client did not send an effort. CheckRules may lower
+	// it.
 	Effort string
-	// Max is true if the client sent max. max counts as xhigh, but some engines distinguish the
-	// two.
+	// Max is true if the client sent max. max counts as xhigh, but some engines distinguish between
+	// max and xhigh.
 	Max bool
 	// Include is false if the client does not want reasoning in the answer.
 	Include bool
@@ -141,9 +143,9 @@ func (r *Reasoning) check(rules *ModelRules) *InvalidMember {
 	return nil
 }
 
-// NearestLowerEffort returns the highest effort in words that is not above the given effort. If all words
-// are above it, NearestLowerEffort returns the lowest word. If words contains none of Efforts, it returns
-// "".
+// NearestLowerEffort returns the highest effort in words that is not above the given effort. If all
+// words are above it, NearestLowerEffort returns the lowest word. If words contains none of
+// Efforts, it returns "".
 func NearestLowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -184,7 +186,7 @@ type reasoningHistory struct {
 	loopBytes       int // bytes of reasoning in the current tool loop
 }
 
-// reasoningEntry is the reasoning of one message. One of the members may be absent.
+// reasoningEntry is the reasoning of one message. Either content or reasoning may be absent.
 type reasoningEntry struct {
 	message            int
 	content, reasoning jsonx.Value
@@ -203,8 +205,8 @@ func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, reasoningEntry{i, content, reasoning})
 }
 
-// skipMessage records a message that is not an assistant message. A user text ends the tool loop, unless
-// it directly follows tool results, because agents put reminders there.
+// skipMessage records a message that is not an assistant message. A user text ends the tool loop,
+// unless it directly follows tool results, because agents put reminders there.
 func (t *reasoningHistory) skipMessage(i int, role string, text bool) {
 	if text && !t.afterToolResult && role == "user" {
 		t.loopStart, t.loopBytes = i, 0

@@ -100,8 +100,8 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 
 func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.rejectsUsual }
 
-// WithAllowed returns a copy of r that accepts the given names, which may have the form outer.inner.
-// Names that start with x- are still rejected.
+// WithAllowed returns a copy of r that accepts the given names, which may have the form
+// outer.inner. Names that start with x- are still rejected.
 func (r *RefusedMembers) WithAllowed(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
@@ -142,7 +142,7 @@ func (r *RefusedMembers) CheckMembers(v jsonx.Value) error {
 	return nil
 }
 
-// CheckName does the same as Members for the name of a form field.
+// CheckName does the same as CheckMembers for the name of a form field.
 func (r *RefusedMembers) CheckName(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steeringError(knownSpelling([]byte(name), pattern))
@@ -188,7 +188,7 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(decodedName(it.Key()), in.inner) { // Allow accepts this member of the object
+			if matches(decodedName(it.Key()), in.inner) { // WithAllowed(in.pattern) would accept this member
 				return in.pattern
 			}
 		}
@@ -196,7 +196,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// decodedName decodes the escapes in a name, and replaces the two non-ASCII letters that fold to ASCII.
+// decodedName decodes the escapes in a name, and replaces the two non-ASCII letters that fold to
+// ASCII.
 func decodedName(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {

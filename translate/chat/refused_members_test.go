@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestRefusedMembersByTheirFirstBytes checks that Members, which excludes most names by their first
-// two bytes, has the same result as a comparison of every name with every pattern.
+// TestRefusedMembersByTheirFirstBytes checks that CheckMembers, which excludes most names by their
+// first two bytes, has the same result as a comparison of every name with every pattern.
 func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 	patterns := []string{"rid", "bootstrap_*", "b*", "id_slot", "kv_transfer_params", "*", "*foo", "", "e", "E_x", "extra.inner", "o.in", "cache_*"}
 	names := []string{"", "x", "X-a", "x-", "x_", "o", "e", "b", "\\u0078-a", "\u017fpeed", "\\u017fpeed", "\u212av_transfer_params", "é", "extra", "Extra"}

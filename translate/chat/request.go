@@ -10,7 +10,7 @@ import (
 
 // Request is a chat-completions request: a checked view of the client's body. It refers to the body
 // passed to Decode. The caller must not modify this body until Reset or the next Decode. Slices and
-// Values from the Request are valid for the same time.
+// Values from the Request are valid for just as long.
 //
 // The zero value is ready for use. After its first uses, a pooled Request allocates only for
 // images, escaped names and errors. It must not be copied and is not safe for concurrent use.

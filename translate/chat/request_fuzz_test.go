@@ -142,7 +142,8 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages returns how many images AppendEngineRequest changes, and by how many bytes they grow.
+// changedImages returns how many images AppendEngineRequest changes, and by how many bytes they
+// grow.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {

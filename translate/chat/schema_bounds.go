@@ -55,8 +55,8 @@ func (b *schemaBound) violation(v jsonx.Value) string {
 	return ""
 }
 
-// isObviouslyWithin reports whether a text is obviously within the limits. This is true of nearly every
-// text. The check costs a tenth of a scan.
+// isObviouslyWithin reports whether a text is obviously within the limits. This is true of nearly
+// every text. The check costs a tenth of a scan.
 func isObviouslyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= maxListElements &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&

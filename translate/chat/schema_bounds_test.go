@@ -64,7 +64,7 @@ func TestSchemaBounds(t *testing.T) {
 			if outer, inner, nested := strings.Cut(member, "."); nested {
 				request = `{"` + outer + `":{"` + inner + `":` + body + `}}`
 			}
-			if strings.HasPrefix(body, `"`) && len(body) > maxGrammarBytes { // the escapes make it longer
+			if strings.HasPrefix(body, `"`) && len(body) > maxGrammarBytes { // the escapes make the string longer than the limit
 				continue
 			}
 			check := func(request string) *InvalidMember {

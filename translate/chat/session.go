@@ -22,7 +22,8 @@ type Session struct {
 // that they send a session to the same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// HashSessionValue returns SessionHash for the string v. It returns 0 if v is empty or not a string.
+// HashSessionValue returns SessionHash for the string v. It returns 0 if v is empty or not a
+// string.
 func HashSessionValue(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

@@ -90,8 +90,8 @@ func visitLimits(root jsonx.Value, more string, f func(outer, name string, is li
 
 // TokenLimit is a completion's token limit, including reasoning.
 type TokenLimit struct {
-	// Max is the client's limit from max_tokens or max_completion_tokens, or -1. Check may lower
-	// it.
+	// Max is the client's limit from max_tokens or max_completion_tokens, or -1. CheckRules may
+	// lower it.
 	Max int
 
 	modelLimit   int // the model's limit, or 0
@@ -140,8 +140,9 @@ func ReadAliasLimits(root jsonx.Value, more string) (n AliasLimits) {
 	return n
 }
 
-// parseLenientInt reads an integer like pydantic, which vLLM uses. pydantic accepts numeric strings,
-// floats without a fraction, and true as 1. leniently returns 0 if v cannot be read as a number.
+// parseLenientInt reads an integer like pydantic, which vLLM uses. pydantic accepts numeric
+// strings, floats without a fraction, and true as 1. parseLenientInt returns 0 if v cannot be read
+// as a number.
 func parseLenientInt(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -164,7 +165,8 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// CheckMinimum rejects a minimum that exceeds most, the token limit. If most is 0, there is no limit.
+// CheckMinimum rejects a minimum that exceeds most, the token limit. If most is 0, there is no
+// limit.
 func (n *AliasLimits) CheckMinimum(most int) *InvalidMember {
 	if most = lowerLimit(most, n.Least); most > 0 && n.minTokens > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -184,7 +186,7 @@ func (n *AliasLimits) Bound(limit, model int) int {
 	return lowerLimit(model, n.Least)
 }
 
-// LowerLimit returns the minimum of limit and these limits.
+// LowerLimit returns limit, or Least if that is lower and not 0.
 func (n *AliasLimits) LowerLimit(limit int) int {
 	if n.Least > 0 {
 		return min(limit, n.Least)
@@ -196,7 +198,7 @@ var noTokenLimit = TokenLimit{Max: -1, defaultLimit: -1, contextLimit: -1}
 
 // Bound returns the value to which limits under other names are lowered, or 0 if they are
 // unchanged. The value is the minimum of the client's limits, the model's limit and, if the client
-// requested more, the limit from Fit.
+// requested more, the limit from LowerTo.
 func (t *TokenLimit) Bound() int {
 	bound := t.aliases.Bound(t.TokenLimit(), t.modelLimit)
 	if t.contextLimit > 0 && t.contextLimit < t.Max {
@@ -213,12 +215,12 @@ func (t *TokenLimit) ClientLimit() int {
 	return t.Max
 }
 
-// GeneratedChoices returns how many completions engines generate. This is choices, or a greater number
-// from a member that is not part of the dialect.
+// GeneratedChoices returns how many completions engines generate. This is choices, or a greater
+// number from a member that is not part of the dialect.
 func (t *TokenLimit) GeneratedChoices(choices int) int { return max(choices, t.aliases.Choices) }
 
-// TokenLimit returns the limit for engines, or -1 if there is none. It is the client's limit, or
-// else the model's, minus the tokens already generated.
+// TokenLimit returns the limit for engines, or -1 if there is none. It is the client's limit or, if
+// the client sent none, the model's limit, minus the tokens already generated.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.TokensLeft(t.generated)
 	if t.contextLimit >= 0 {
@@ -227,7 +229,8 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// TokensLeft returns how many more tokens may be generated after said tokens, or -1 if there is no limit.
+// TokensLeft returns how many more tokens may be generated once said tokens have been generated, or
+// -1 if there is no limit.
 func (t *TokenLimit) TokensLeft(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -274,16 +277,16 @@ func lowerLimit(a, b int) int {
 	return a
 }
 
-// MinAnswerTokens is the minimum space for the answer in a context, in tokens. If there is less space,
-// the answer would be truncated after a few words, so the edge rejects the request. Agents then
-// shorten their conversation.
+// MinAnswerTokens is the minimum space for the answer in a context, in tokens. If there is less
+// space, the answer would be truncated after a few words, so the edge rejects the request. Agents
+// then shorten their conversation.
 const MinAnswerTokens = 256
 
-// FitLimit returns the limit to send to an engine instead of asked. The limit is the space that the
-// prompt leaves in the context, minus a margin of 2 %, because prompt is only an estimate. The
-// limit is never lower than an eighth of the context or MinAnswerTokens, unless the client requested
-// less. If the estimate is too low, the engine rejects the request and reports the real count.
-// context is 0 if it is unknown.
+// FitLimit returns the limit to send to an engine instead of asked, the requested limit. The result
+// is the space that the prompt leaves in the context, minus a margin of 2 %, because prompt is only
+// an estimate. The result is never lower than an eighth of the context or MinAnswerTokens, unless
+// the client requested less. If the estimate is too low, the engine rejects the request and reports
+// the real count. context is 0 if it is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -319,8 +322,8 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseBytesPerToken is the number of bytes per token in code, numbers and scripts other than Latin. Prose
-// has at least four.
+// DenseBytesPerToken is the number of bytes per token in code, numbers and scripts other than
+// Latin. Prose has at least four bytes per token.
 const DenseBytesPerToken = 2
 
 // visitExceeding calls f with the path of each token limit that exceeds bound.

@@ -181,9 +181,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *InvalidMember {
 	return e.InObject("allowed_tools")
 }
 
-// ReadAllowedTools reads a list of allowed tools. Engines do not support these lists, so they receive
-// only the allowed tools, and the mode (auto by default) as tool_choice. find returns the position
-// of an element in tools.
+// ReadAllowedTools reads a list of allowed tools. Engines do not support these lists, so they
+// receive only the allowed tools, and the mode (auto by default) as tool_choice. find returns the
+// position of an element in tools.
 func ReadAllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *InvalidMember),
 ) (word string, at []int, e *InvalidMember) {

@@ -4,8 +4,8 @@ import "penstock/translate/jsonx"
 
 // The chat templates of Gemma, Mistral and other models reject two consecutive messages with the
 // same role. The Messages API defines such messages as one turn. Clients of other APIs also send
-// them: Codex starts with two developer and two user messages. The edge joins them into one message
-// that contains all their parts.
+// such messages: Codex starts with two developer and two user messages. The edge joins them into
+// one message that contains all their parts.
 
 type turnRole uint8
 
@@ -16,8 +16,8 @@ const (
 	turnAssistant // assistant, without tool calls
 )
 
-// joinableRole returns the role of a message that may be joined with its neighbours, or turnUnjoinable.
-// These messages are never joined:
+// joinableRole returns the role of a message that may be joined with its neighbours, or
+// turnUnjoinable. These messages are never joined:
 //   - messages with tool calls or tool results,
 //   - messages with a name, because the neighbour has a different name or no name,
 //   - messages with reasoning, because the reasoning belongs to this message's text,
@@ -72,8 +72,8 @@ type runMessage struct {
 	message, name, content jsonx.Value // name is the name of the role, exactly as the client sent it
 }
 
-// partsRange returns the range of the parts in a content. If text is true, the content is a string, and
-// joinRun writes the part around it. If there is no content, end is 0.
+// partsRange returns the range of the parts in a content. If text is true, the content is a string,
+// and joinRun writes the part around it. If there is no content, end is 0.
 func (j *runMessage) partsRange() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:

@@ -29,8 +29,8 @@ func (w *ChatWriter) Quoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
-// WriteUnknownMembers appends the members of root that are unknown in the client's dialect, unless refused lists
-// them.
+// WriteUnknownMembers appends the members of root that are unknown in the client's dialect, unless
+// refused lists them.
 func (w *ChatWriter) WriteUnknownMembers(root jsonx.Value, own *jsonx.NameIndex, refused *chat.RefusedMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.IsPassedOn(k) {

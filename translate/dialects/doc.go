@@ -1,16 +1,16 @@
 // Package dialects contains the code that packages messages and responses share. The edge
 // translates these two dialects to chat.
 //
-//	Options     how to translate a request
-//	Identity    what the edge knows about an answer
-//	ChatWriter  writes the chat request
-//	Images      positions of images in the client's body, for errors about them (Locate)
-//	Dropped     what a request loses in translation, as names from a fixed list
+//	Options         how to translate a request
+//	Identity        what the edge knows about an answer
+//	ChatWriter      writes the chat request
+//	ImagePositions  positions of images in the client's body, for errors about them (RelocateError)
+//	Dropped         what a request loses in translation, as names from a fixed list
 //
 // A call goes through a dialect like this:
 //
 //	chatBody, err = request.Decode(chatBody[:0], body, &chatRequest, &stream.RequestInfo, options)
-//	err = stream.RequestInfo.Locate(chatRequest.Check(rules)) // errors in the client's words
+//	err = stream.RequestInfo.RelocateError(chatRequest.CheckRules(rules)) // errors in the client's terms
 //	stream.Reset(&identity)
 //	out, err = stream.Append(out[:0], event)            // engine's events, then Finish or Fail
 //	out, err = stream.AppendWhole(out[:0], &completion) // or a whole completion
@@ -25,6 +25,6 @@
 // engines find them in their prefix cache.
 //
 // The translated body is decoded like any chat request from a client. All dialects therefore share
-// the checks, the limits, the routing and the engine formats. If decoding finds an error, Locate
-// replaces the member's name with its name in the client's dialect.
+// the checks, the limits, the routing and the engine formats. If decoding finds an error,
+// RelocateError replaces the member's name with its name in the client's dialect.
 package dialects

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// RelocateError replaces the parameter of an *apierr.Error, which names a member of the chat request, with
-// the member's name in the client's request. It returns other errors unchanged.
+// RelocateError replaces the parameter of an *apierr.Error, which names a member of the chat
+// request, with the member's name in the client's request. It returns other errors unchanged.
 func RelocateError(err error, nameOf func(param string) string) error {
 	var e *apierr.Error
 	if !errors.As(err, &e) || e.Param == "" {

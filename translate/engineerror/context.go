@@ -25,7 +25,8 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize returns the number after the first of the marks that precedes a number, or 0.
+// firstSize returns the number that follows a mark. It uses the first mark that precedes a number.
+// If no mark does, it returns 0.
 func firstSize(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {

@@ -27,7 +27,7 @@ type Error struct {
 	// ContextOverflow is true if the prompt, alone or with the requested tokens, does not fit into
 	// the engine's context. All sizes are in tokens:
 	//   - ContextPrompt and ContextMax are the sizes of the prompt and the context. Both are 0
-	//     unless the message contains both.
+	//     if the message lacks either size.
 	//   - ContextAtLeast is true if ContextPrompt is a lower bound.
 	//   - ContextAnswer is the requested size of the answer if the prompt itself fits, and
 	//     otherwise 0. If the engine reports only the sum, ContextPrompt is the sum.

@@ -7,8 +7,9 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// MessageHash returns a hash of the status and the engine's message. Gist ignores case, numbers and quoted
-// text, because they vary between requests. The hash is valid only in this process and is never 0.
+// MessageHash returns a hash of the status and the engine's message. The hash ignores case, numbers
+// and quoted text, because they vary between requests. It is valid only in this process and is
+// never 0.
 func (e *Error) MessageHash(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
@@ -36,8 +37,8 @@ func normalizeMessage(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opensQuote reports whether a single quote that follows the given text opens a quotation. Otherwise the
-// quote is an apostrophe.
+// opensQuote reports whether a single quote that follows the given text opens a quotation.
+// Otherwise the quote is an apostrophe.
 func opensQuote(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")
 }

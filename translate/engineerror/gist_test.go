@@ -2,7 +2,7 @@ package engineerror
 
 import "testing"
 
-// TestGist checks that two errors with the same reason have the same gist.
+// TestGist checks that two errors have the same MessageHash only if they have the same reason.
 func TestGist(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -8,8 +8,8 @@ import (
 // The edge recognizes engine errors by phrases, which this file lists in lower case. To add a
 // phrase, add one line with the engine's name here and one line in the test.
 
-// clientErrorTypes lists the error types that mean that the request is at fault. The edge relies on the
-// type if the status is missing or unspecific.
+// clientErrorTypes lists the error types that mean that the request is at fault. The edge relies on
+// the type if the status is missing or unspecific.
 var clientErrorTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI, llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
@@ -33,9 +33,9 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// templateErrorPrefix precedes the reason why a model's chat template rejects a request. In llama.cpp, it
-// follows an excerpt of the template. The status is 400 or 500, depending on where in the server
-// the error occurred.
+// templateErrorPrefix precedes the reason why a model's chat template rejects a request. In
+// llama.cpp, it follows an excerpt of the template. The status is 400 or 500, depending on where in
+// the server the error occurred.
 const templateErrorPrefix = "Jinja Exception: "
 
 var effortTexts = []string{
@@ -52,7 +52,8 @@ var rolesTexts = []string{
 	"unexpected role 'assistant' after role 'assistant", // mistral-common, in vLLM
 }
 
-// imageTexts lists phrases which say that the model accepts no images, or not as many.
+// imageTexts lists phrases which say that the model accepts no images, or fewer images than the
+// request contains.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
@@ -114,9 +115,9 @@ var overflowTexts = []string{
 	"model_context_window_exceeded",           // Z.ai
 }
 
-// contextSizePrefixes precede the context size. More specific phrases are first. promptSizePrefixes precede the size
-// of the request. In messages that report prompt and answer separately, inputSizePrefixes precede the
-// prompt size and answerSizePrefixes the answer size.
+// contextSizePrefixes precede the context size. More specific phrases are first. promptSizePrefixes
+// precede the size of the request. In messages that report prompt and answer separately,
+// inputSizePrefixes precede the prompt size and answerSizePrefixes the answer size.
 var (
 	contextSizePrefixes = []string{
 		"maximum context length is only ", "maximum context length is ",
@@ -147,8 +148,8 @@ var (
 // excessPrefix precedes the number of tokens by which a prompt exceeds the context.
 const excessPrefix = "exceeded max context length by "
 
-// lowerBoundPrefix precedes a lower bound of the prompt size. vLLM stops counting just above the context
-// size.
+// lowerBoundPrefix precedes a lower bound of the prompt size. vLLM stops counting just above the
+// context size.
 const lowerBoundPrefix = "prompt contains at least "
 
 // modelMissingCodes lists the codes and types that mean that a model does not exist, in lower case.
@@ -161,7 +162,8 @@ var modelMissingCodes = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts lists phrases that have the same meaning and do not contain the model's name.
+// modelTexts lists phrases which say that a model does not exist and do not contain the model's
+// name.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",
@@ -172,12 +174,12 @@ var modelTexts = []string{
 }
 
 var (
-	// modelMissingPattern matches phrases that contain the model's name, such as "The model `x` does not
-	// exist."
+	// modelMissingPattern matches phrases that contain the model's name, such as "The model `x`
+	// does not exist."
 	modelMissingPattern = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
-	// requestObjectPattern matches the kinds of objects that a request may name. pathMissingPattern matches
-	// messages of web frameworks and proxies. If a 404 matches neither these two patterns nor a
-	// phrase about the model, it comes from another server at the engine's address.
+	// requestObjectPattern matches the kinds of objects that a request may name. pathMissingPattern
+	// matches messages of web frameworks and proxies. If a 404 matches neither these two patterns
+	// nor a phrase about the model, it comes from another server at the engine's address.
 	requestObjectPattern = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathMissingPattern   = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )

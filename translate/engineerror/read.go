@@ -61,7 +61,8 @@ func (e *Error) read(v jsonx.Value, depth int) {
 	}
 }
 
-// readMessage stores a message. If the message is itself an error in JSON, text reads that error instead.
+// readMessage stores a message. If the message is itself an error in JSON, readMessage reads that
+// error instead.
 func (e *Error) readMessage(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNestedMessages {

@@ -48,7 +48,7 @@ type secretKind uint8
 
 const (
 	noSecret    secretKind = iota
-	credentials            // after the name of an HTTP header or of its scheme
+	credentials            // after the name of an authorization header or of the scheme Bearer
 	basicScheme            // base64 may follow, or an ordinary word, as in "basic usage"
 	secret                 // after the name of a secret; ordinary text may also follow
 )

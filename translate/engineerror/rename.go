@@ -32,7 +32,7 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName requires both letters and other characters, because a name with both is unlikely to
+// looksLikeName requires letters and other characters. A name with only one of the two kinds could
 // be a word or a number in a sentence.
 func looksLikeName(s string) bool {
 	letter, other := false, false

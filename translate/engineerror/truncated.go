@@ -2,7 +2,8 @@ package engineerror
 
 import "bytes"
 
-// maxMessageString exceeds the length of a shown message, even if the message contains nested errors.
+// maxMessageString exceeds the length of any message shown to clients, even if the message contains
+// nested errors.
 const maxMessageString = 16 << 10
 
 // Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, the
@@ -43,12 +44,12 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeContainers closes all open containers and a truncated string value. It omits the last member if
-// its name or value is incomplete.
+// closeContainers closes all open containers and a truncated string value. It omits the last member
+// if its name or value is incomplete.
 func closeContainers(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first
-		whole   int    // all elements and members before this offset are complete or can be completed
+		whole   int    // all elements and members before this offset are complete, or closeContainers can complete them
 		depth   int
 		text    bool
 		begin   int

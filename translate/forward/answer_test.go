@@ -102,8 +102,8 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestStreamWhole checks when a stream counts as finished, so that it may end successfully without
-// more events.
+// TestStreamWhole checks when a stream counts as finished, which means that it may end successfully
+// without more events.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
 	every := func(member string) string { // repeats member for the maximum number of choices

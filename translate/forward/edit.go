@@ -5,8 +5,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// ImageEdit is a form for images/edits: it has one model, at least one file, and any other fields. The
-// zero value is ready for one form.
+// ImageEdit is a form for images/edits: it has one model, at least one file, and any other fields.
+// The zero value is ready for one form.
 type ImageEdit struct {
 	Refuse *chat.RefusedMembers
 
@@ -22,8 +22,8 @@ const (
 
 var editFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// AddText processes a text field. It returns the field's name for the engine, or "" to drop the field.
-// The error is an *apierr.Error.
+// AddText processes a text field. It returns the field's name for the engine, or "" to drop the
+// field. The error is an *apierr.Error.
 func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
 	which, err := e.seenFields.RecordField(name, editFields)
 	switch {
@@ -41,7 +41,7 @@ func (e *ImageEdit) AddText(name string, value []byte) (as string, err error) {
 	return name, e.Refuse.CheckName(name)
 }
 
-// BeginFile processes a part with a file name. It returns the same values as Text.
+// BeginFile processes a part with a file name. It returns the same values as AddText.
 func (e *ImageEdit) BeginFile(name string) (as string, err error) {
 	if which, err := e.seenFields.RecordField(name, editFields); err != nil || which >= 0 {
 		return "", TextFieldError(editFields, which, err)

@@ -9,8 +9,8 @@ import (
 
 // This file checks the members whose types and ranges are the same for every engine.
 
-// DecodeEmbeddings is DecodeNoStream for embeddings. A request may have messages or media instead of
-// input.
+// DecodeEmbeddings is DecodeNoStream for embeddings. A request may have messages or media instead
+// of input.
 func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.DecodeNoStream(body); err != nil {
 		return err
@@ -75,7 +75,8 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodeNoStream for rerank. The edge accepts documents only in the documents member.
+// DecodeRerank is DecodeNoStream for rerank. The edge accepts documents only in the documents
+// member.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodeNoStream(body); err != nil {
 		return err

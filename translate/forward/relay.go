@@ -10,8 +10,8 @@ import (
 )
 
 // Relay does the same as Answer for a body that is too large to buffer. It passes the body on in
-// pieces, with the same changes. Call Reset, then Append for each piece, and finally End. A Relay
-// belongs to one call.
+// pieces, with the same changes. Call Reset, then Append for each piece, and finally CheckComplete.
+// A Relay belongs to one call.
 //
 // The body must follow the grammar of jsonx: RFC 8259 in UTF-8, nested no deeper than
 // jsonx.DefaultMaxDepth. When Relay finds an error, part of the answer may already have been sent.
@@ -26,7 +26,7 @@ type Relay struct {
 	// The following fields refer to the object whose members are being read.
 	member     memberKind
 	heldBytes  []byte     // the bytes from the comma to the start of the value
-	nameOffset int        // offset of the name in held
+	nameOffset int        // offset of the name in heldBytes
 	memberSent [2]bool    // by level (answer, choice): true if a member of the object has been sent
 	listMember memberKind // the answer's member whose list is being read, such as memberChoices
 	seen       [uniqueMemberCount]bool
@@ -60,7 +60,7 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	uniqueMemberCount // kinds above names are read at the top level, and must occur only once
+	uniqueMemberCount // kinds before this one are read at the top level, and must occur only once
 	memberChoices
 	memberFinish
 	memberPrivate
@@ -78,7 +78,7 @@ const (
 	maxUsageBytes = 16 << 10 // a larger usage is replaced with null
 )
 
-// Reset prepares r for a response to a request for model.
+// Reset prepares the Relay for a response to a request for model.
 func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
 	*r = Relay{
@@ -87,10 +87,10 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 	}
 }
 
-// BufferedBytes returns roughly how many bytes r buffers, for the reply memory budget.
+// BufferedBytes returns roughly how many bytes the Relay buffers, for the reply memory budget.
 func (r *Relay) BufferedBytes() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
-// Usage returns the engine's token counts. Call it after End.
+// Usage returns the engine's token counts. Call it after CheckComplete.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // CheckComplete returns an error if the answer is incomplete.
@@ -244,7 +244,8 @@ func (r *Relay) openContainer(dst, p []byte, from, i int) ([]byte, int, error) {
 // level returns 0 in the answer itself, and 1 in an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// sendAtObjectEnd releases the bytes that were held back for a member, because the object ended instead.
+// sendAtObjectEnd releases the bytes that were held back for a member, because the object ended
+// instead.
 func (r *Relay) sendAtObjectEnd(dst, p []byte, from, i int) ([]byte, int) {
 	if r.readsMembers() {
 		from = r.holdBytes(p, from, i)
@@ -335,8 +336,8 @@ func (r *Relay) sendHeld(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identifyMember rejects the answer if a name that the edge reads occurs twice or in a different case,
-// because two readers could see different values.
+// identifyMember rejects the answer if a name that the edge reads occurs twice or in a different
+// case, because two readers could see different values.
 func (r *Relay) identifyMember() (memberKind, error) {
 	name := r.heldBytes[r.nameOffset:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]

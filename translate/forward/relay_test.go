@@ -96,8 +96,8 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// compareWithAnswer compares a Relay with Answer for the same body. Either both reject the body, or both
-// have the same result.
+// compareWithAnswer compares a Relay with Answer for the same body. The Relay and the Answer must
+// both reject the body, or return the same result.
 func compareWithAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
 		compareWithAnswerAs(t, vectors, body, sizes...)

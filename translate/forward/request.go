@@ -190,7 +190,8 @@ func (r *Request) decodeStream() error {
 	return nil
 }
 
-// readIntAtLeast reads an optional integer with a lower bound. If v is absent or null, it returns absent.
+// readIntAtLeast reads an optional integer with a lower bound. If v is absent or null, it returns
+// absent.
 func readIntAtLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
 	if !chat.IsGiven(v) {
 		return absent, nil
@@ -233,9 +234,9 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// CheckRules applies the model's rules. It rejects members that steer an engine, and the media that chat
-// rejects. If a completion has no token limit or exceeds the model's limit, Check sets the model's
-// limit. The error is an *apierr.Error.
+// CheckRules applies the model's rules. It rejects members that steer an engine, and the media that
+// chat rejects. If a completion has no token limit or exceeds the model's limit, CheckRules sets
+// the model's limit. The error is an *apierr.Error.
 func (r *Request) CheckRules(rules *chat.ModelRules) error {
 	if err := rules.Refuse.CheckMembers(r.doc.Root()); err != nil {
 		return err
@@ -252,7 +253,7 @@ func (r *Request) CheckRules(rules *chat.ModelRules) error {
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = rules.ContextLength // Fit lowers this to what fits into the context
+			most = rules.ContextLength // LowerTo lowers this to what fits into the context
 		}
 		if most > 0 {
 			r.MaxTokens, r.engineLimit = most, most
@@ -303,8 +304,8 @@ func (r *Request) ClientLimit() int {
 	return r.MaxTokens
 }
 
-// LowerTo lowers the token limit to what fits into the next engine's context. A negative limit undoes
-// an earlier call.
+// LowerTo lowers the token limit to what fits into the next engine's context. A negative limit
+// undoes an earlier call.
 func (r *Request) LowerTo(limit int) { r.contextLimit = limit }
 
 // LongestPrompt estimates the tokens in the longest prompt of a completion. The number is exact if
@@ -357,8 +358,8 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	return nil
 }
 
-// SetDefault sets the value of a member that is absent or null. v is the result of looking it up, and
-// value is JSON text.
+// SetDefault sets the value of a member that is absent or null. v is the member's current value,
+// and value is JSON text.
 func (r *Request) SetDefault(name string, v jsonx.Value, value []byte) {
 	if chat.IsGiven(v) {
 		return
@@ -372,8 +373,8 @@ func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for the next engine. served is this engine's name
 // for the model. Together, the pieces are the client's body, byte for byte, except for the model,
-// the token limits and the members that the edge adds, replaces or omits. They are valid until the
-// next call, and only as long as the body.
+// the token limits and the members that the edge adds, replaces or omits. The pieces are valid
+// until the next call of Segments, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.modelValue, jsonx.AppendStringS(nil, served))

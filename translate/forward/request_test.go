@@ -176,7 +176,7 @@ func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes
 	for _, c := range []struct {
-		in, want string // want without model and prompt
+		in, want string // want omits the model and the prompt
 		limits   chat.ModelRules
 	}{
 		{`"max_tokens":9`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
@@ -196,7 +196,7 @@ func TestCompletionLimit(t *testing.T) {
 		{`"max_tokens":9`, "max_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 		{`"max_tokens":-1`, ``, chat.ModelRules{}},
 		{`"max_tokens":-1`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
-		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // Fit applies the engine's limit later
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // LowerTo applies the engine's limit later
 		{`"max_tokens":-1`, "max_tokens", chat.ModelRules{Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 	} {

@@ -118,14 +118,14 @@ func (r *Rerank) appendList(dst []byte, ranked []rankedResult) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers contains the members of a rerank request that have other names at some engines.
+// rankedMembers contains the members of a rerank request that have other names in some engines.
 type rankedMembers struct {
 	documents, returnDocuments jsonx.Value
 	asTexts                    bool
 }
 
-// SetRerankTexts sets whether the next engine expects texts and return_text instead of documents and
-// return_documents.
+// SetRerankTexts sets whether the next engine expects texts and return_text instead of documents
+// and return_documents.
 func (r *Request) SetRerankTexts(is bool) { r.rerankMembers.asTexts = is }
 
 func (m *rankedMembers) renameForTexts(edits *jsonx.Edits) {
@@ -145,8 +145,8 @@ func (m *rankedMembers) renameForTexts(edits *jsonx.Edits) {
 	}
 }
 
-// documentText returns, as JSON, the text of a document that is an object. It returns nil for any other
-// document.
+// documentText returns, as JSON, the text of a document that is an object. It returns nil for any
+// other document.
 func documentText(document jsonx.Value) []byte {
 	var d jsonx.Doc
 	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {

@@ -13,9 +13,9 @@ type Field struct{ Name, Value string }
 // SeenFields records which fields of a form have arrived. The zero value is empty.
 type SeenFields uint32
 
-// RecordField records a field's name and returns its index in known, or -1. If a field occurs twice, or a
-// known field is spelled in a different case, the error is an *apierr.Error, because two readers
-// could see different values.
+// RecordField records a field's name and returns its index in known, or -1. If a field occurs
+// twice, or a known field is spelled in a different case, the error is an *apierr.Error, because
+// two readers could see different values.
 func (s *SeenFields) RecordField(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
@@ -36,8 +36,8 @@ func (s *SeenFields) RecordField(name string, known []string) (int, error) {
 // Has reports whether field i has arrived.
 func (s *SeenFields) Has(i int) bool { return *s&(1<<i) != 0 }
 
-// TextFieldError returns err, the error from Note, if it is not nil. Otherwise it returns the error for a
-// known text field that was sent as a file.
+// TextFieldError returns err, the error from RecordField, if it is not nil. Otherwise it returns
+// the error for a known text field that was sent as a file.
 func TextFieldError(known []string, which int, err error) error {
 	if err != nil {
 		return err

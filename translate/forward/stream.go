@@ -31,8 +31,8 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset prepares s for a call. choices is the number of choices that the client requested, or 0 for
-// a transcription or speech.
+// Reset prepares the Stream for a call. choices is the number of choices that the client requested,
+// or 0 for a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
@@ -120,14 +120,14 @@ func (s *Stream) NextEngine() { s.doneSeen, s.speech.unsentBytes = false, nil }
 
 // Finished reports whether the stream may now end successfully.
 func (s *Stream) Finished() bool {
-	if s.choices == 0 { // the chunks of a long recording finish several times
+	if s.choices == 0 { // in a long recording, each part may end with a finish_reason
 		return s.transcript.doneSent || s.speech.doneSent
 	}
 	// Some engines ignore n and return one choice.
 	return s.choiceEnds.all() && (len(s.choiceEnds.seen) >= s.choices || s.doneSeen)
 }
 
-// BufferedBytes returns roughly how many bytes s buffers.
+// BufferedBytes returns roughly how many bytes the Stream buffers.
 func (s *Stream) BufferedBytes() int { return cap(s.transcript.textSoFar) }
 
 // Done reports whether the stream needs no more events from the engine.

@@ -14,8 +14,8 @@ import (
 //   - segments without an end mark, as JSON or as plain text (speaches),
 //   - a whole answer instead of a stream.
 //
-// The first format is passed on, and the others are converted to it. Converted events retain their
-// other members.
+// The first format is passed on, and the other formats are converted to it. Converted events retain
+// their other members.
 
 type transcript struct {
 	plainText    bool   // segments may be plain text
@@ -27,7 +27,7 @@ type transcript struct {
 }
 
 // addText adds a piece of text to the transcript. If apart is true and no space separates the piece
-// from the text so far, say inserts a space. It returns the resulting piece.
+// from the text so far, addText inserts a space. It returns the resulting piece.
 func (t *transcript) addText(piece []byte, apart bool) ([]byte, error) {
 	if len(t.textSoFar)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -71,7 +71,8 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// convertEvent converts a segment or a chunk to a delta. Other members, such as times, are not changed.
+// convertEvent converts a segment or a chunk to a delta. Other members, such as times, are not
+// changed.
 func (t *transcript) convertEvent(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := segmentText(root); ok {
 		piece, err := t.addText(text, true)
@@ -136,21 +137,21 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// isComplete reports whether the transcript is complete if the engine's body ends now. mark is true if
-// [DONE] has arrived.
+// isComplete reports whether the transcript is complete if the engine's body ends now. mark is true
+// if [DONE] has arrived.
 func (t *transcript) isComplete(mark bool) bool {
 	return t.doneSent || t.bodyComplete && t.hasPieces || mark && len(t.textSoFar) > 0
 }
 
-// SetPlainText records that the client requested plain text. An event that is not a JSON object then
-// counts as a piece of the transcript.
+// SetPlainText records that the client requested plain text. An event that is not a JSON object
+// then counts as a piece of the transcript.
 func (s *Stream) SetPlainText() { s.transcript.plainText = true }
 
 // MarkEnded records that the engine's body is complete. Segments and audio have no other end mark.
 func (s *Stream) MarkEnded() { s.transcript.bodyComplete, s.speech.bodyComplete = true, true }
 
-// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event
-// contains its other members. The errors are the same as for Append.
+// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event also
+// contains the answer's other members. The errors are the same as for Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.textSoFar = append(s.transcript.textSoFar[:0], body...)

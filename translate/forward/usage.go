@@ -11,9 +11,9 @@ type usageTotal struct {
 	byChoice map[int64]translate.Usage // by choice, if the engine counts each choice separately
 }
 
-// If an event has one choice, its counts belong to that choice. llama.cpp sends counts at the end
-// of each choice. If the client requests it, vLLM sends counts in every event, followed by the
-// counts for all choices.
+// recordUsage records the counts of an event. If the event has one choice, its counts belong to
+// that choice. llama.cpp sends counts at the end of each choice. If the client requests it, vLLM
+// sends counts in every event, followed by the counts for all choices.
 func (t *usageTotal) recordUsage(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
@@ -28,8 +28,8 @@ func (t *usageTotal) recordUsage(u translate.Usage, inEvent jsonx.Value, choices
 	}
 }
 
-// The choices of one prompt are consecutive, and the counts of each choice include the prompt's
-// tokens.
+// sum returns the counts for all choices. The choices of one prompt are consecutive, and the counts
+// of each choice include the prompt's tokens.
 func (t *usageTotal) sum(choices int) translate.Usage {
 	sum := translate.Usage{Known: true}
 	prompts := make([]translate.Usage, max(t.prompts, 1))
@@ -46,8 +46,9 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	return sum
 }
 
-// In completions, embeddings and rerank, the counts are named prompt_tokens and completion_tokens.
-// In images and audio, they are named input_tokens and output_tokens. A duration is not a count.
+// readUsage reads a usage object. In completions, embeddings and rerank, the counts are named
+// prompt_tokens and completion_tokens. In images and audio, they are named input_tokens and
+// output_tokens. A duration is not a count.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false

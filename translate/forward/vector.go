@@ -27,8 +27,9 @@ const (
 	VectorsBase64 // base64 of little-endian float32
 )
 
-// elementMembers change the type of a vector's elements: output_dtype (Mistral, Voyage),
-// embed_dtype and endianness (vLLM), embedding_type and embedding_types (Jina, Cohere).
+// elementMembers lists the members that change the type of a vector's elements: output_dtype
+// (Mistral, Voyage), embed_dtype and endianness (vLLM), embedding_type and embedding_types (Jina,
+// Cohere).
 var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
 // vectorForm returns the format that the client requested. For elements other than float32, it
@@ -61,8 +62,8 @@ const (
 	maxVectorBytes = 128 << 10
 )
 
-// vectorRewriter writes the value of one `embedding` in the format that the client requested. It rewrites
-// only flat lists of numbers, and base64-encoded float32.
+// vectorRewriter writes the value of one `embedding` in the format that the client requested. It
+// rewrites only flat lists of numbers, and base64-encoded float32.
 type vectorRewriter struct {
 	state            vectorState
 	text             []byte
@@ -177,8 +178,8 @@ func (v *vectorRewriter) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// encodeBatch is the number of bytes that are encoded at a time. It is a multiple of 4, the size of a
-// float32, and of 3, the size of a base64 group.
+// encodeBatch is the number of bytes that are encoded at a time. It is a multiple of 4, the size of
+// a float32, and of 3, the size of a base64 group.
 const encodeBatch = 4 * 3 * 16
 
 func (v *vectorRewriter) end(dst []byte) []byte {

@@ -4,8 +4,8 @@ package jsonx
 // members it wants. It is designed for the documents that programs usually write. It rejects other
 // documents, even valid ones, if they have non-ASCII or escaped names, escapes for half a surrogate
 // pair, containers nested in more than 16 others, or more than MaxMembers members and elements in
-// total. Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. Parse a
-// rejected document with a Doc, which reports the errors.
+// total. Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. If a Cursor
+// rejects a document, parse the document with a Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
@@ -41,7 +41,7 @@ func (c *Cursor) Peek() byte {
 	return 0
 }
 
-// ReadBracket reads the given bracket. It must be the next byte after whitespace.
+// ReadBracket reads the given bracket, which must be the next byte that is not whitespace.
 func (c *Cursor) ReadBracket(bracket byte) {
 	if c.Peek() != bracket {
 		c.Reject()
@@ -50,8 +50,8 @@ func (c *Cursor) ReadBracket(bracket byte) {
 	c.pos++
 }
 
-// FirstMember enters an object, which must be the next value, and returns the name of its first member.
-// It returns false if the object is empty or the document is rejected.
+// FirstMember enters an object, which must be the next value, and returns the name of its first
+// member. It returns false if the object is empty or the document is rejected.
 func (c *Cursor) FirstMember() (name []byte, ok bool) {
 	c.ReadBracket('{')
 	if c.Peek() == '}' {
@@ -61,9 +61,9 @@ func (c *Cursor) FirstMember() (name []byte, ok bool) {
 	return c.name()
 }
 
-// NextMember returns the name of the next member. The caller must have read the previous value. At the
-// end of the object, Next leaves the object and returns false. It also returns false if the
-// document is rejected.
+// NextMember returns the name of the next member. The caller must have read the previous value. At
+// the end of the object, NextMember leaves the object and returns false. It also returns false if
+// the document is rejected.
 func (c *Cursor) NextMember() (name []byte, ok bool) {
 	if c.pos < len(c.src) && c.src[c.pos] == ',' {
 		c.pos++
@@ -117,8 +117,8 @@ func (c *Cursor) Value() []byte {
 	return c.src[start:c.pos]
 }
 
-// ReadUint reads an unsigned whole number of at most 15 digits. If a fraction or an exponent follows,
-// the next read rejects the document.
+// ReadUint reads an unsigned whole number of at most 15 digits. If a fraction or an exponent
+// follows, the next read rejects the document.
 func (c *Cursor) ReadUint() (n int) {
 	c.Peek()
 	s, i := c.src, c.pos

@@ -22,8 +22,8 @@
 //
 // A \u escape of a lone surrogate is legal JSON, so Parse accepts it. The escape decodes to U+FFFD,
 // as in encoding/json. The edge parses requests with Options.Paired, which rejects these escapes.
-// Some engines' parsers reject them, and other engines fail when they encode the string. ReplaceLoneSurrogates
-// replaces the escapes with U+FFFD in texts that come from an engine.
+// Some engines' parsers reject them, and other engines fail when they encode the string.
+// ReplaceLoneSurrogates replaces the escapes with U+FFFD in texts that come from an engine.
 //
 // Parse also limits the depth, the number of members in each object, and the number of nodes on the
 // tape (see Options and MaxMembers). The cost of parsing a body is therefore linear in its length.
@@ -33,10 +33,10 @@
 //
 // If two members have the same name, some readers use the first and others the last. Go's decoder
 // reads "Model" as "model", and at least one engine uses this decoder. A proxy that bases a
-// decision on a member and forwards the body must reject both kinds of bodies. Otherwise the engine
-// might use a value other than the one that the proxy checked. Fields checks the requested names
-// after decoding escapes. It does not check other names: the edge forwards them, and the engine
-// interprets them.
+// decision on a member and forwards the body must reject exact duplicates and case variants.
+// Otherwise the engine might use a value other than the one that the proxy checked. Fields checks
+// the requested names after decoding escapes. It does not check other names: the edge forwards
+// them, and the engine interprets them.
 //
 // # Design
 //
@@ -46,19 +46,19 @@
 // it neither checks UTF-8 nor records positions. The reasons for the difference:
 //
 //   - Strings make up most of a body. Short strings are scanned eight bytes at a time in plain
-//     integer arithmetic (see special). Long strings are scanned 64 bytes at a time with vector
+//     integer arithmetic (see markSpecial). Long strings are scanned 64 bytes at a time with vector
 //     instructions: AVX2 on amd64 (special_amd64.s) and NEON, which every arm64 has
-//     (special_arm64.s). Both implement vectorText and use its look-up tables (special_vector.go).
-//     They skip valid characters of any length and two-byte escapes. They stop at a block that
-//     contains anything else, and report the position in the block. The times above were measured
-//     with AVX2. NEON has only been tested in an emulator.
+//     (special_arm64.s). Both versions implement vectorText and use its look-up tables
+//     (special_vector.go). They skip valid characters of any length and two-byte escapes. They stop
+//     at a block that contains anything else, and report the position in the block. The times above
+//     were measured with AVX2. NEON has only been tested in an emulator.
 //   - Other processors, and amd64 without AVX2, scan strings 64 bytes at a time in words of eight
 //     bytes (words.go). This code skips the same escapes and two-byte characters, without a branch
 //     for each. It starts after eight plain bytes of a string or at a two-byte character. On amd64
 //     it is slower than the vector code: twice as slow for prose and Chinese, three times for
 //     German and Russian, four times for source code, and five times for an image.
-//   - Tests check that both methods return the same results as a byte-by-byte scan, and that the
-//     vector code does not read beyond its blocks.
+//   - Tests check that the vector code and the word code return the same results as a byte-by-byte
+//     scan, and that the vector code does not read beyond its blocks.
 //   - On amd64, a fast loop compares blocks of ASCII and common escapes with a copy shifted by one
 //     byte. It takes 27 instructions per block. Blocks that this loop cannot handle are examined
 //     with masks, which takes a hundred instructions.

@@ -160,12 +160,12 @@ type editCursor struct {
 	// Deleting a child also deletes the comma before it or, if all earlier children are deleted
 	// too, the comma after it.
 	leadingChildAt int // offset of a child whose preceding siblings are all deleted
-	emptied        int // end of the last child if all its preceding siblings are deleted
-	added          int // offset at which something has been added
+	emptied        int // end of the last child of a container whose children are all deleted
+	added          int // offset of the last editAdd that was applied
 }
 
-// A editStep copies src up to the offset from and replaces src[from:to] with a text. If comma is true,
-// it writes a comma before the text.
+// An editStep copies src up to the offset from and replaces src[from:to] with newText. If comma is
+// true, it writes a comma before newText.
 type editStep struct {
 	from, to int
 	comma    bool
@@ -221,7 +221,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns by how many bytes the changes move the byte src[at], which they must not affect.
+// Shift returns the number of bytes by which the changes move src[at]. The changes must not affect
+// src[at] itself.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()

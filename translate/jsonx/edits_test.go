@@ -157,8 +157,8 @@ func TestEditsPanics(t *testing.T) {
 	}
 }
 
-// branch is a node of a JSON tree that a test can change. Tests compare the result with that of
-// Edits.
+// branch is a node of a JSON tree that a test can change. Tests compare this tree with the result
+// of the same changes in Edits.
 type branch struct {
 	text     string // the text of a scalar or of a replaced value
 	kind     Kind

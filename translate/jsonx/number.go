@@ -82,7 +82,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			s = s[1:]
 		}
 		for _, c := range s {
-			exp = min(exp*10+int(c-'0'), 1<<40) // longer than any source
+			exp = min(exp*10+int(c-'0'), 1<<40) // a larger exponent makes no difference, because no source is this long
 		}
 		if neg {
 			exp = -exp

@@ -22,8 +22,8 @@ type Options struct {
 	// the maximum is 1024.
 	MaxDepth int
 	// Record is the maximum depth of containers whose children are recorded. The root container has
-	// depth 1. Deeper containers are validated, but appear to be empty (see Value.Recorded). The
-	// default of 8 is enough for every dialect.
+	// depth 1. Deeper containers are validated, but appear to be empty (see
+	// Value.HasRecordedChildren). The default of 8 is enough for every dialect.
 	Record int
 	// MaxNodes is the maximum number of nodes on the tape. The default is 1<<20. Every recorded
 	// value and member name uses a node of 16 bytes.
@@ -101,8 +101,8 @@ func grow(tape []node, limit int) ([]node, bool) {
 }
 
 // parse fills nodes up to its capacity and then continues in a larger copy. It returns the filled
-// nodes even with an error. stack must have a frame for every level up to o.MaxDepth. States are
-// labels, and short tokens need no function call, so all variables stay in registers.
+// nodes even if it also returns an error. stack must have a frame for every level up to o.MaxDepth.
+// States are labels, and short tokens need no function call, so all variables stay in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
 		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
@@ -327,7 +327,8 @@ func skipSpaces(src []byte, i int) int {
 	return i
 }
 
-// end is the offset after the number or, if ok is false, of the first invalid byte.
+// scanNumber validates the number at i. end is the offset after the number or, if ok is false, of
+// the first invalid byte.
 func scanNumber(s []byte, i int) (end int, flags uint8, ok bool) {
 	if s[i] == '-' {
 		i++

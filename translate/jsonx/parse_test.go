@@ -255,7 +255,8 @@ func isASCII(s string) bool {
 // scanDocs is reused, because allocating documents costs more than the scans.
 var scanDocs [2]Doc
 
-// sameWithoutVectors compares the two methods of scanning strings.
+// sameWithoutVectors checks that strings are scanned with the same result with and without vector
+// code.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -506,7 +507,8 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// FuzzStringEnd checks that ValidateString and Parse accept the same strings, whatever text follows.
+// FuzzStringEnd checks that ValidateString and Parse accept the same strings, whatever text
+// follows.
 func FuzzStringEnd(f *testing.F) {
 	for _, s := range []string{"", "plain", "0123456789abcdef0123456789abcdef", "a\\", `\\`, `\"`, `a"b`, `\ud83d\ude00`, `\ud83d`, `\uDE00x`, `\u12`, "\x1f", "é漢😀", "\xc3", "0123456789abcdef0123456789abc\n"} {
 		f.Add([]byte(s), []byte(`},"x":1`))

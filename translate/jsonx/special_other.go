@@ -2,7 +2,7 @@
 
 package jsonx
 
-// On other processors hasVector is false, and skipBlocksByWord scans the strings.
+// On these processors, skipBlocksByWord scans the strings.
 var hasVector = false
 
 func vectorText(*byte, int) (block int, mask, escapes, wide, open uint64) {

@@ -21,7 +21,7 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 // and otherwise 0.
 //
 // The function is written in Go's assembler, once with AVX2 and once with NEON. No generator
-// supports both: avo and Go 1.26's experimental package simd support only amd64.
+// supports both architectures: avo and Go 1.26's experimental package simd support only amd64.
 //
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)

@@ -16,14 +16,14 @@ const (
 
 // markSpecial sets the high bit of each byte in x that a string scan must examine: a quote, a
 // backslash, a control character, or a byte above 0x7f. Flipping one bit moves the quote next to
-// the control characters, so one subtraction finds both. A borrow can set a false mark only above a
-// correct mark, so the lowest mark is always correct.
+// the control characters, so one subtraction finds the quote and the control characters. A borrow
+// can set a false mark only above a correct mark, so the lowest mark is always correct.
 func markSpecial(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// findSpecial returns the offset of the first special byte at or after i. If it finds none, it returns an
-// offset less than eight bytes before the end.
+// findSpecial returns the offset of the first special byte at or after i. If it finds none, it
+// returns an offset less than eight bytes before the end.
 func findSpecial(s []byte, i int) int {
 	// In text with escapes, plain runs are short, so the wide loop would not pay off.
 	for range 4 {
@@ -78,8 +78,8 @@ func findSpecial32(w *[32]byte) int {
 	return n + bits.TrailingZeros64(m)>>3
 }
 
-// ValidateString validates the string whose contents start at i, like Doc.Parse with Options.Paired. It
-// returns the offset after the closing quote, or 0 if the string is invalid.
+// ValidateString validates the string whose contents start at i, like Doc.Parse with
+// Options.Paired. It returns the offset after the closing quote, or 0 if the string is invalid.
 func ValidateString(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLoneSurrogate != 0 {
@@ -100,11 +100,11 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	return scanLong(s, i)
 }
 
-// scanLong does the same as scanString, starting in the middle of a string.
+// scanLong is like scanString, but i may be anywhere in the string's contents.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
 		base int    // the 64 bytes from this offset have been examined
-		mask uint64 // the special bytes among them
+		mask uint64 // the special bytes in these 64 bytes
 		seen uint8
 	)
 	if hasVector && i >= 3 && len(s)-i >= 64 {
@@ -200,9 +200,9 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// skipBlocks skips as much text from i as vectorText or skipBlocksByWord can. A character or an escape must
-// start at i. If mask is not 0, it marks the special bytes in s[base:base+64], and next equals
-// base.
+// skipBlocks skips as much text from i as vectorText or skipBlocksByWord can. A character or an
+// escape must start at i. If mask is not 0, it marks the special bytes in s[base:base+64], and next
+// equals base.
 func skipBlocks(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = skipBlocksByWord(s, i)
@@ -222,8 +222,8 @@ func skipBlocks(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	return base, base, mask, flags
 }
 
-// characterStart returns the start of the escape or multi-byte character that contains the byte before
-// i.
+// characterStart returns the start of the escape or multi-byte character that contains the byte
+// before i.
 func characterStart(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
 		i--
@@ -231,8 +231,8 @@ func characterStart(s []byte, i int) int {
 	return i
 }
 
-// isPairedSurrogate reports whether the surrogate escape at i is a first half that is followed by the second
-// half.
+// isPairedSurrogate reports whether the surrogate escape at i is a first half that is followed by
+// the second half.
 func isPairedSurrogate(s []byte, i int) bool {
 	c := s[i+3] | 0x20
 	if c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {

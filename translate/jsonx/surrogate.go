@@ -7,8 +7,9 @@ const escapeLength = len(`\u0000`)
 // HasLoneSurrogate reports whether v is a string with a \u escape for half a surrogate pair.
 func (v Value) HasLoneSurrogate() bool { return v.IsString() && v.node().flags&flagLoneSurrogate != 0 }
 
-// ReplaceLoneSurrogates replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
-// same length. text must be valid JSON or a piece of valid JSON that splits no escape.
+// ReplaceLoneSurrogates replaces each \u escape for half a surrogate pair in text with \ufffd,
+// which has the same length. text must be valid JSON or a piece of valid JSON that splits no
+// escape.
 func ReplaceLoneSurrogates(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -30,8 +31,8 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// SplitHighSurrogate splits a trailing escape for the first half of a surrogate pair off the contents of a
-// JSON string.
+// SplitHighSurrogate splits a trailing escape for the first half of a surrogate pair off the
+// contents of a JSON string.
 func SplitHighSurrogate(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMendLone checks that a mended text has the same length as the original and decodes to the
-// same value.
+// TestMendLone checks that ReplaceLoneSurrogates changes neither the length of a text nor its
+// decoded value.
 func TestMendLone(t *testing.T) {
 	pieces := []string{`\ud83d`, `\ude00`, `\uD83D`, `\uDE00`, `\udbff`, `\udfff`, `a`, `ü`, `\\`, `\"`, `\n`, `\u00e4`, `ud83d`, `\ufffd`}
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,7 +27,7 @@ func (v Value) Kind() Kind {
 	return v.node().kind
 }
 
-// Exists reports whether v is present. null is present.
+// Exists reports whether v is present. null counts as present.
 func (v Value) Exists() bool { return v.d != nil }
 
 // IsNull reports whether v is null. An absent value is not null.
@@ -57,7 +57,8 @@ func (v Value) Raw() []byte {
 	return v.d.src[n.start:n.end:n.end]
 }
 
-// RawContents returns Raw without its quotes or brackets. v must be a string, an array or an object.
+// RawContents returns Raw without its quotes or brackets. v must be a string, an array or an
+// object.
 func (v Value) RawContents() []byte {
 	raw := v.Raw()
 	return raw[1 : len(raw)-1]
@@ -82,8 +83,8 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// HasRecordedChildren reports whether the children of the container v can be visited. Children are not
-// recorded below the depth Options.Record. To read them, parse v.Raw with another Doc.
+// HasRecordedChildren reports whether the children of the container v can be visited. Children are
+// not recorded below the depth Options.Record. To read them, parse v.Raw with another Doc.
 func (v Value) HasRecordedChildren() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
 // Len returns the number of elements or members of v, or 0 if v is not a container. Len takes
@@ -170,8 +171,8 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// EqualFold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F as s
-// and U+212A as k.
+// EqualFold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F
+// as s and U+212A as k.
 func (k Key) EqualFold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -273,7 +274,8 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// set sets out to the value of member i, whose name must equal name, ignoring case.
+// set sets out to the value of the member whose name is node i. The name must equal name, ignoring
+// case.
 func (v Value) set(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
@@ -343,8 +345,9 @@ func (n *NameIndex) Fields(v Value, out []Value) error {
 	return err
 }
 
-// ReadFields is like Fields, but all values in out must be absent. It also returns the set of names
-// found, as a bit mask (bit i for name i), and whether v has any other members.
+// ReadFields is like Fields, but does not clear out, so every value in it must be the zero Value.
+// It also returns the set of names found, as a bit mask (bit i for name i), and whether v has any
+// other members.
 func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	if v.Kind() != Object {

@@ -6,17 +6,17 @@ import (
 )
 
 // The masks are added to bytes below 0x80. notZero makes every byte except 0 reach 0x80. notStop
-// does the same for every byte except control characters and 0x20. The caller first flips a bit
-// that turns the quote into 0x20.
+// makes every byte except control characters and 0x20 reach 0x80. The caller first flips a bit that
+// turns the quote into 0x20.
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
 )
 
-// skipBlocksByWord does the same as skipBlocks on processors without vector code. A character or an escape
-// must start at i, and i must not be 0. Besides ASCII, the blocks that skipBlocksByWord skips may contain
-// two-byte escapes or two-byte characters, but not both. The mask marks the special bytes in
-// s[base:base+64]. If fewer bytes are left, the mask is 0.
+// skipBlocksByWord does the same as skipBlocks on processors without vector code. A character or an
+// escape must start at i, and i must not be 0. Besides ASCII, the blocks that skipBlocksByWord
+// skips may contain two-byte escapes or two-byte characters, but not both. The mask marks the
+// special bytes in s[base:base+64]. If fewer bytes are left, the mask is 0.
 func skipBlocksByWord(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = skipPlainBlocks(s, i)
@@ -61,8 +61,9 @@ func hasNonASCII(w *[64]byte) bool {
 		loadWord(w, 32)|loadWord(w, 40)|loadWord(w, 48)|loadWord(w, 56))&highs != 0
 }
 
-// scanEscapeBlock examines a block without bytes above 0x7f. It returns the start of the next block, or
-// 0. The mask marks the bytes of this block that a scan must examine.
+// scanEscapeBlock examines a block without bytes above 0x7f. It returns the start of the next block,
+// or 0 if the block contains an escape that is not a two-byte escape. The mask marks the bytes of
+// this block that a scan must examine.
 func scanEscapeBlock(w *[64]byte) (next int, mask uint64, flags uint8) {
 	var back, stop uint64 // inverted until after the loop
 	for at := 0; at < 64; at += 8 {
@@ -90,8 +91,8 @@ func scanEscapeBlock(w *[64]byte) (next int, mask uint64, flags uint8) {
 	return 64 - int(open), stop, flags // an escape that starts in the last byte extends into the next block
 }
 
-// scanTwoByteBlock examines the block that starts at s[1]; s[0] is the byte before it. It returns the
-// start of the next block, or 0 if the block contains anything other than ASCII and two-byte
+// scanTwoByteBlock examines the block that starts at s[1]; s[0] is the byte before it. It returns
+// the start of the next block, or 0 if the block contains anything other than ASCII and two-byte
 // characters.
 func scanTwoByteBlock(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
@@ -126,7 +127,7 @@ func transposed(x uint64) uint64 {
 }
 
 // specialMask returns a mask of the special bytes of a block. The lowest bit is the first byte. All
-// bits are correct, unlike those from special.
+// bits are correct, unlike those from markSpecial.
 func specialMask(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {

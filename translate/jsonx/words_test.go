@@ -47,7 +47,7 @@ func scanBytewise(s []byte, i int) (end int, flags uint8, reason string) {
 }
 
 // compareBytewise checks that the scans with and without vector code return the same results as
-// bytewise.
+// scanBytewise.
 func compareBytewise(t *testing.T, text []byte) {
 	t.Helper()
 	type result struct {

@@ -8,8 +8,8 @@ import (
 )
 
 // clientTool is a tool that the dialect's vendor defines and that clients run. Requests name it
-// only by its type. about and schema describe the tool and its input for models that do not know
-// the tool. Both come from the vendor's documentation.
+// only by its type. description and schema describe the tool and its input for models that do not
+// know the tool. Their text comes from the vendor's documentation.
 type clientTool struct {
 	typePrefix    string // prefix of the type, followed by a version
 	beforeVersion string // the first version that the entry does not cover; empty if it covers all versions

@@ -2,9 +2,9 @@ package messages
 
 import "penstock/translate/dialects"
 
-// contentWriter writes the blocks of a message as the content of a chat message: a string, or parts if
-// there are images. If w is nil, content only counts the blocks. The first pass, which finds
-// errors, leaves w nil.
+// contentWriter writes the blocks of a message as the content of a chat message: a string, or parts
+// if there are images. If w is nil, the contentWriter only counts the blocks. The first pass, which
+// finds errors, leaves w nil.
 type contentWriter struct {
 	w       *dialects.ChatWriter
 	images  *dialects.ImagePositions
@@ -18,7 +18,7 @@ type contentWriter struct {
 
 	textsSeen, imagesSeen                 int // includes texts and images that were not written
 	omittedCount                          int
-	messageIndex, blockIndex, nestedIndex int // current position in the client's body (see dialects.Image)
+	messageIndex, blockIndex, nestedIndex int // current position in the client's body (see dialects.ImagePosition)
 }
 
 func (c *contentWriter) beginContent() {
@@ -37,7 +37,7 @@ func (c *contentWriter) endContent() {
 	}
 }
 
-// endOrDrop is like end, but removes the message if it has no text.
+// endOrDrop is like endContent, but removes the message if it has no text.
 func (c *contentWriter) endOrDrop() {
 	if c.n > 0 {
 		c.endContent()
@@ -47,8 +47,8 @@ func (c *contentWriter) endOrDrop() {
 	c.w.Messages--
 }
 
-// writeText writes a text. It omits empty texts, because some templates fail on them. Claude Code sends
-// empty texts.
+// writeText writes a text. It omits empty texts, because some templates fail on them. Claude Code
+// sends empty texts.
 func (c *contentWriter) writeText(contents []byte) {
 	if len(contents) == 0 {
 		return
@@ -68,8 +68,8 @@ func (c *contentWriter) writeText(contents []byte) {
 	c.n++
 }
 
-// beginPart prepares for another part. The first part replaces the opening quote of the content with a
-// bracket.
+// beginPart prepares for another part. The first part replaces the opening quote of the content
+// with a bracket.
 func (c *contentWriter) beginPart() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['

@@ -57,8 +57,9 @@ func (c *conversation) beginMessage(role string) contentWriter {
 	return w
 }
 
-// writeLeadingSystem writes the leading system message, which every chat template accepts. It contains the
-// top-level system text. Unless inPlace is true, it also contains the texts of all system messages.
+// writeLeadingSystem writes the leading system message, which every chat template accepts. It
+// contains the top-level system text. Unless inPlace is true, it also contains the texts of all
+// system messages.
 func (c *conversation) writeLeadingSystem(messages, system jsonx.Value) *fault {
 	w := c.beginMessage("system")
 	if chat.IsGiven(system) {
@@ -69,7 +70,7 @@ func (c *conversation) writeLeadingSystem(messages, system jsonx.Value) *fault {
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
-			continue // message reports the error
+			continue // writeMessage reports the error
 		}
 		if f := writeSystemText(m[1], &w, "content"); f != nil {
 			return f.InElement("messages", it.Index())
@@ -99,7 +100,7 @@ func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
 	case !c.inPlace:
-		return nil // its text is in the leading message
+		return nil // the leading message contains its text
 	}
 	w := c.beginMessage("system")
 	if f := writeSystemText(content, &w, "content"); f != nil {
@@ -109,8 +110,9 @@ func (c *conversation) writeMessage(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billingHeader is the start of a block that Claude Code puts before its system prompt. The edge removes
-// this block, because it changes with every request, and the engine could not use its prefix cache.
+// billingHeader is the start of a block that Claude Code puts before its system prompt. The edge
+// removes this block, because it changes with every request, and the engine could not use its
+// prefix cache.
 var billingHeader = []byte("x-anthropic-billing-header:")
 
 // writeSystemText writes a system text, which is a string or a list of text blocks.
@@ -147,8 +149,8 @@ func writeSystemText(v jsonx.Value, w *contentWriter, name string) *fault {
 	return nil
 }
 
-// writeUser writes the tool results first, because most templates reject other messages between a call
-// and its result. The images in the results follow, and then the other blocks of the message.
+// writeUser writes the tool results first, because most templates reject other messages between a
+// call and its result. The images in the results follow, and then the other blocks of the message.
 func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.beginMessage("user")
@@ -198,15 +200,15 @@ func (c *conversation) writeUser(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// recordContent records whether a message has any content left after blocks were omitted. more is the number
-// of tool calls or results that are written separately.
+// recordContent records whether a message has any content left after blocks were omitted. more is
+// the number of tool calls or results that are written separately.
 func (c *conversation) recordContent(w *contentWriter, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.omittedCount == 0
 	c.hasContent, c.hasEmptied = c.hasContent || stays, c.hasEmptied || !stays
 }
 
-// If results is true, writeBlocks adds only the images in a turn's tool results. Otherwise it adds
-// everything except the results.
+// writeBlocks passes the blocks of a user message to w. If results is true, it passes only the
+// images in tool results. Otherwise it passes everything except the tool results.
 func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -222,8 +224,8 @@ func writeBlocks(v jsonx.Value, w *contentWriter, results bool) {
 	}
 }
 
-// writeToolResult writes a tool result. It returns the number of images in the result, which belong in the
-// next message.
+// writeToolResult writes a tool result. It returns the number of images in the result, which belong
+// in the next message.
 func (c *conversation) writeToolResult(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -305,14 +307,14 @@ func (c *conversation) writeAssistant(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// writeThinking writes the thinking of a message. It separates consecutive blocks with a blank line. If
-// there is text between two blocks, it writes no blank line, so that the model receives its earlier
-// answer unchanged.
+// writeThinking writes the thinking of a message. It separates consecutive blocks with a blank
+// line. If there is text between two blocks, it writes no blank line, so that the model receives
+// its earlier answer unchanged.
 func (c *conversation) writeThinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.WriteString(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
-	run := empty // text offset of the directly preceding blocks
+	run := empty // offset at which the current run of consecutive thinking blocks starts
 	for it := blocks.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		before := len(c.w.Out)

@@ -24,14 +24,14 @@ func requiredText(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// renamedMembers maps a member of a chat request to its path in Messages, if the two differ.
+// renamedMembers maps a member of a chat request to its path in Messages, if the paths differ.
 var renamedMembers = map[string]string{
 	"response_format":  "output_config.format",
 	"reasoning_effort": "output_config.effort",
 }
 
-// RelocateError replaces the parameter of an error about the chat request with its name in the Messages
-// request. It returns other errors unchanged.
+// RelocateError replaces the parameter of an error about the chat request with its name in the
+// Messages request. It returns other errors unchanged.
 func (i *RequestInfo) RelocateError(err error) error {
 	return dialects.RelocateError(err, i.clientParam)
 }
@@ -49,8 +49,10 @@ func (i *RequestInfo) clientParam(param string) string {
 // MapError returns an error in the form that the contract defines for Messages. A failure of the
 // engine becomes a 529 with a Retry-After. Agents recognize some errors by the wording of their
 // message:
-//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the conversation.
-//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes agents lower max_tokens.
+//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the
+//     conversation.
+//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes
+//     agents lower max_tokens.
 //   - If images are rejected, the message contains a phrase that makes agents remove them.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e

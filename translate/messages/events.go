@@ -22,8 +22,8 @@ type streamBlock struct {
 	text     []byte // for kindSealed: the whole text; for other kinds: the unsent text
 }
 
-// storeText stores a text. keep stores at most one byte more than the maximum length of a text to be
-// sealed.
+// storeText stores a text. For thinking to be sealed, it stores at most one byte more than
+// seal.MaxText, which shows that the text is too long.
 func (b *streamBlock) storeText(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -87,8 +87,8 @@ type blockWriter struct {
 	deltaPrefix []byte // the start of a delta event
 }
 
-// startBlock appends content_block_start. It also prepares the start of the block's deltas, up to the
-// text.
+// startBlock appends content_block_start. It also prepares the start of the block's deltas, up to
+// the text.
 func (w *blockWriter) startBlock(dst []byte, b *streamBlock, delta string) []byte {
 	b.open = true
 	w.deltaPrefix = append(w.deltaPrefix[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)

@@ -196,14 +196,14 @@ func translateWhole(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// failsOnlyStream reports whether err makes only the stream fail, while the whole answer is valid. In
-// this case, the arguments already sent are an object or the start of an object.
+// failsOnlyStream reports whether err makes only the stream fail, while the whole answer is valid.
+// In this case, the arguments already sent are an object or the start of an object.
 func failsOnlyStream(err error) bool {
 	return errors.Is(err, errArguments) || errors.Is(err, errAfterArguments)
 }
 
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole
-// answer, and compares the two.
+// answer, and compares the results.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		e := parseEcho(t, ar.Section("echo"))

@@ -63,9 +63,10 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// checkGrammar checks the order of events. message_start comes first. At most one block is open at a
-// time, the indexes count from 0, and deltas have the block's kind. The stream ends with
-// message_delta and message_stop, or with error. grammar reports whether the stream is complete.
+// checkGrammar checks the order of events. message_start comes first. At most one block is open at
+// a time, the indexes count from 0, and deltas have the block's kind. The stream ends with
+// message_delta and message_stop, or with error. checkGrammar reports whether the stream is
+// complete.
 func checkGrammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -189,8 +190,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normalizeMessage parses a whole answer. It discards the positions of texts among tool calls, because only a
-// stream can express them.
+// normalizeMessage parses a whole answer. It discards the positions of texts among tool calls,
+// because only a stream can express them.
 func normalizeMessage(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

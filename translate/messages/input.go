@@ -52,7 +52,7 @@ const (
 	blockToolUse
 	blockToolResult
 	blockCompaction // a summary that replaces the conversation before it
-	blockUpload     // a file that is stored at the dialect's vendor
+	blockUpload     // a file stored by the dialect's vendor
 	blockThinking
 	blockRedactedThinking
 	blockIgnored // written by the vendor's servers
@@ -137,7 +137,7 @@ func (b block) visit(w *contentWriter) *fault {
 	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
-// If f is nil, said passes the text v to w.
+// writeValidText returns f. If f is nil, it passes the text v to w.
 func writeValidText(w *contentWriter, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
 		w.writeText(v.RawContents())

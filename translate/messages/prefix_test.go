@@ -13,7 +13,8 @@ import (
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 
-// drawMessage draws a message of a conversation. If inPlace is true, the message may be a system message.
+// drawMessage draws a message of a conversation. If inPlace is true, the message may be a system
+// message.
 func drawMessage(t *rapid.T, inPlace bool) map[string]any {
 	text := func() map[string]any {
 		b := map[string]any{"type": "text", "text": rapid.StringN(0, 8, -1).Draw(t, "text")}

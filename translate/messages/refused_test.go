@@ -190,8 +190,9 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
-// conversation, including the strings and keys of an input. Halves anywhere else are rejected.
+// TestHalfSurrogatesInHistory checks that lone surrogates are replaced in the texts of a
+// conversation, including the strings and keys of an input. Lone surrogates anywhere else are
+// rejected.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +

@@ -134,7 +134,7 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 }
 
 // prefilled reports whether the conversation ends with the start of an answer. If the answer must
-// start with thinking, a tool call or JSON for a schema, it cannot be continued.
+// start with thinking, a tool call or JSON for a schema, the start cannot be continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")

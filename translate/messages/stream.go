@@ -48,7 +48,7 @@ type toolCallProgress struct {
 	closed    bool
 }
 
-// Reset prepares s for an answer to the request in RequestInfo.
+// Reset prepares the Stream for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.block.index = 0
@@ -130,8 +130,8 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// addText adds a piece of text. If the block of this kind is open and no other block is held back, say
-// sends the piece immediately.
+// addText adds a piece of text. If the block of this kind is open and no other block is held back,
+// addText sends the piece immediately.
 func (s *Stream) addText(dst []byte, k contentKind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
@@ -150,7 +150,8 @@ func (s *Stream) addText(dst []byte, k contentKind, text []byte) []byte {
 	return dst
 }
 
-// updateToolCall processes a change of tool call i. It queues new tool calls in order of first appearance.
+// updateToolCall processes a change of tool call i. It queues new tool calls in order of first
+// appearance.
 func (s *Stream) updateToolCall(i int) error {
 	if i == len(s.toolCalls) {
 		s.toolCalls = append(s.toolCalls, toolCallProgress{})
@@ -327,7 +328,7 @@ func (s *Stream) Finished() bool { return s.reader.Finished() }
 // Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
 
-// BufferedBytes returns roughly how many bytes s buffers.
+// BufferedBytes returns roughly how many bytes the Stream buffers.
 func (s *Stream) BufferedBytes() int {
 	return s.reader.ToolCalls.BufferedBytes() + s.queue.bufferedBytes()
 }

@@ -113,8 +113,8 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinkingMode) {
 	}
 }
 
-// withoutCounts returns m without the counts and tool call ids, which the engine may send too late for a
-// stream.
+// withoutCounts returns m without the counts and tool call ids, which the engine may send too late
+// for a stream.
 func withoutCounts(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {

@@ -55,8 +55,8 @@ func (t thinkingMode) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// placeholderSignature is sent instead of the vendor's proof that the vendor generated the thinking. Clients
-// send it back without reading it.
+// placeholderSignature is sent instead of the vendor's proof that the vendor generated the
+// thinking. Clients send it back without reading it.
 const placeholderSignature = "cGVuc3RvY2s="
 
 // These values of the thinking member have an effect on the edge.
@@ -90,7 +90,7 @@ func chooseThinking(kind, display string, redact bool) thinkingMode {
 type thinkingHistory struct {
 	opener   chat.ReasoningOpener // nil if no thinking can be opened
 	model    []byte               // the model in the client's spelling
-	keptFrom int                  // the client has cleared the thinking in messages before this index
+	keptFrom int                  // the client has cleared the thinking in all messages before this index
 
 	hasUnopened bool // another provider or edge sealed one of the blocks
 

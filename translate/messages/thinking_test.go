@@ -13,7 +13,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// reasoningChunks is an answer that consists of reasoning in pieces, a tool call, and more reasoning.
+// reasoningChunks is an answer that consists of reasoning in pieces, a tool call, and more
+// reasoning.
 var reasoningChunks = []string{
 	`{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 "}}]}`,
 	`{"choices":[{"index":0,"delta":{"reasoning_content":"is SECRET."}}]}`,

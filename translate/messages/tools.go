@@ -19,8 +19,8 @@ const (
 	toolMembers
 )
 
-// writeTools writes functions and client tools. It drops server tools, because they run on the vendor's
-// servers.
+// writeTools writes functions and client tools. It drops server tools, because they run on the
+// vendor's servers.
 func (r *Request) writeTools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.IsGiven(v) && !v.IsArray() {
@@ -104,8 +104,8 @@ func checkSchema(v jsonx.Value) *fault {
 	return f
 }
 
-// writeToolChoice writes nothing if there are no tools, because engines reject a tool_choice without
-// tools.
+// writeToolChoice writes nothing if there are no tools, because engines reject a tool_choice
+// without tools.
 func (r *Request) writeToolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
 	var c [3]jsonx.Value

@@ -18,7 +18,8 @@ type Audio struct {
 	out      []byte
 }
 
-// pieceBase64Len is the base64 length of a piece, which contains three quarters of a second at 24 kHz.
+// pieceBase64Len is the base64 length of a piece, which contains three quarters of a second at 24
+// kHz.
 const pieceBase64Len = 48 << 10
 
 // CheckBase64 returns an error unless text is valid base64.
@@ -39,8 +40,8 @@ func CheckBase64(text []byte) *apierr.Error {
 	return nil
 }
 
-// SendPieces splits text into pieces and calls send with a message for each. Check must have accepted
-// text.
+// SendPieces splits text into pieces and calls send with a message for each piece. CheckBase64 must
+// have accepted text.
 func (a *Audio) SendPieces(text []byte, send func(message []byte) error) error {
 	for len(text) > 0 {
 		piece := text[:min(len(text), pieceBase64Len)]
@@ -63,7 +64,7 @@ func (a *Audio) SendPieces(text []byte, send func(message []byte) error) error {
 
 func (a *Audio) convert(piece []byte) []byte {
 	a.raw = append(a.raw[:0], a.odd...)
-	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // Check has accepted the text
+	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // CheckBase64 has accepted the text
 	whole := len(a.raw) &^ 1
 	a.odd = append(a.odd[:0], a.raw[whole:]...)
 	in := a.samples[:0]

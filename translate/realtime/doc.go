@@ -3,7 +3,7 @@
 //
 //	client.go    ParseClient: a client's message
 //	settings.go  Settings: the settings of session.update, and the session object for the client
-//	talk.go      Talk: the state of a session, and the client's events
+//	talk.go      SessionState: the state of a session, and the client's events
 //	engine.go    converts an engine's events to the client's
 //	audio.go     Audio: converts the client's audio to the engine's format
 //	resample.go  converts audio from 24 to 16 kHz
@@ -22,8 +22,8 @@
 // audio follows in input_audio_buffer.append, and an input_audio_buffer.commit with final ends it.
 // vLLM sends transcription.delta, transcription.done (text and usage) and error (message and code).
 // The audio is 16-bit mono PCM at 16 kHz. vLLM drops audio that arrives between the final commit
-// and transcription.done, so the edge holds back such audio (Talk.Waits). vLLM supports neither
-// voice detection nor clear.
+// and transcription.done, so the edge holds back such audio (SessionState.MustHoldAudio). vLLM
+// supports neither voice detection nor clear.
 //
 // speaches: src/speaches/routers/realtime_ws.py, src/speaches/realtime and
 // src/speaches/types/realtime.py. speaches uses the beta version of OpenAI's protocol. The model is

@@ -16,7 +16,7 @@ type TranslatedEvent struct {
 	Text    bool // the event contains transcript text
 	Counted bool // the event contains the engine's token counts
 	Created bool
-	Changed bool // the result of Talk.Waits may have changed
+	Changed bool // the result of SessionState.MustHoldAudio may have changed
 
 	Prompt, Completion int
 }
@@ -39,8 +39,9 @@ var passedOnTypes = map[string]bool{
 
 var errBadEvent = &translate.BadAnswer{Reason: "an event that is no JSON object with a type"}
 
-// TranslateEngineEvent translates an engine's event. redact removes text that the client must not see from an
-// error reported by the engine. If the engine violates the protocol, the method returns an error.
+// TranslateEngineEvent translates an engine's event. redact removes text that the client must not
+// see from an error reported by the engine. If the engine violates the protocol,
+// TranslateEngineEvent returns an error.
 func (t *SessionState) TranslateEngineEvent(doc *jsonx.Doc, src []byte, redact func(*engineerror.Error)) (h TranslatedEvent, err error) {
 	if doc.Parse(src, jsonx.Options{}) != nil || !doc.Root().IsObject() || !doc.Root().Get("type").IsString() {
 		return h, errBadEvent

@@ -12,8 +12,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// sendFromClient passes a client's message to talk and returns the messages for the engine and for the
-// client.
+// sendFromClient passes a client's message to talk and returns the messages for the engine and for
+// the client.
 func sendFromClient(t *testing.T, talk *SessionState, message string) (engine, client []string) {
 	t.Helper()
 	var doc jsonx.Doc
@@ -198,7 +198,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestWaits checks the results of Waits and Owes in each state of a session.
+// TestWaits checks the results of MustHoldAudio and HasPendingText in each state of a session.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	talk := NewSessionState("S")

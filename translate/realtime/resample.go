@@ -9,7 +9,7 @@ import (
 // with a windowed sinc filter, and outputs every third sample. The zero value is ready for use.
 type resampler struct {
 	history []int16 // the last input samples, which later output depends on
-	nextPos int     // position of the next output sample relative to held, at 48 kHz
+	nextPos int     // position of the next output sample relative to history, at 48 kHz
 }
 
 // filterHalf is the length of the filter on each side, in samples at 48 kHz.

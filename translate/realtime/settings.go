@@ -80,7 +80,8 @@ func (s *Settings) readTranscription(at string, v jsonx.Value) *apierr.Error {
 	return nil
 }
 
-// readFormat reads the audio format, which is an object in the current protocol and a name in the beta.
+// readFormat reads the audio format, which is an object in the current protocol and a name in the
+// beta.
 func (s *Settings) readFormat(v, flat jsonx.Value, rates []int) *apierr.Error {
 	if s.rate == 0 {
 		s.rate = openAIRate

@@ -19,8 +19,8 @@ const (
 	VLLM
 )
 
-// SessionState is the state of a transcription session. Its methods are safe for concurrent use and never
-// block.
+// SessionState is the state of a transcription session. Its methods are safe for concurrent use and
+// never block.
 type SessionState struct {
 	mu       sync.Mutex
 	id       string // a random id
@@ -39,7 +39,7 @@ type SessionState struct {
 	ignoreUpdateErrors bool   // the engine may report errors about the edge's session.update
 }
 
-// NewSessionState returns the state of a session with a random id.
+// NewSessionState returns the state of a session. id must be random.
 func NewSessionState(id string) *SessionState { return &SessionState{id: id} }
 
 // Settings returns the current settings.
@@ -56,9 +56,9 @@ func (t *SessionState) SetModel(model string) {
 	t.mu.Unlock()
 }
 
-// ConnectEngine starts the conversation with an engine and returns the first messages for the engine. served
-// is the engine's name for the model. Meet may be called again for another engine as long as no
-// engine has received audio.
+// ConnectEngine starts the conversation with an engine and returns the first messages for the
+// engine. served is the engine's name for the model. ConnectEngine may be called again for another
+// engine as long as no engine has received audio.
 func (t *SessionState) ConnectEngine(form EngineProtocol, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +101,9 @@ func (t *SessionState) CreatedEvent() []byte {
 	return append(t.appendSession(append(t.beginEvent("session.created"), `,"session":`...)), '}')
 }
 
-// Update applies an Update. It returns the event for the client, and the message for the engine,
-// which may be nil. Once an engine has been chosen, the model cannot be changed.
+// Update applies an Update. It returns the event for the client and the message for the engine. If
+// there is nothing to send to the engine, the message is nil. Once an engine has been chosen, the
+// model cannot be changed.
 func (t *SessionState) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,8 +133,8 @@ func (t *SessionState) Update(m *ClientMessage) (client, engine []byte, refused 
 	return append(t.appendSession(append(t.beginEvent(kind), `,"session":`...)), '}'), engine, nil
 }
 
-// MustHoldAudio reports whether the edge must hold back audio, commits and clears until the engine has sent
-// its text.
+// MustHoldAudio reports whether the edge must hold back audio, commits and clears until the engine
+// has sent its text.
 func (t *SessionState) MustHoldAudio() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,8 +155,8 @@ var (
 	clearAudio  = []byte(`{"type":"input_audio_buffer.clear"}`)
 )
 
-// PrepareAppend is called before audio is sent. It returns the message that must precede the audio, or
-// nil, and whether the audio starts an item.
+// PrepareAppend is called before audio is sent. It returns the message that must precede the audio,
+// or nil, and whether the audio starts an item.
 func (t *SessionState) PrepareAppend() (engine []byte, begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,8 +174,8 @@ func (t *SessionState) beginItem() {
 	t.item = "item_" + t.id + strconv.Itoa(t.itemCount)
 }
 
-// Commit ends the item. It returns the message for the engine, and the event for the client, which
-// may be nil.
+// Commit ends the item. It returns the message for the engine and the event for the client. If the
+// engine speaks OpenAI's protocol, the event is nil, because the engine sends it.
 func (t *SessionState) Commit() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,7 +193,8 @@ func (t *SessionState) Commit() (engine, client []byte, refused *apierr.Error) {
 // codeEmpty is OpenAI's code for a commit without audio.
 const codeEmpty = "input_audio_buffer_commit_empty"
 
-// Clear drops the item. It returns the same messages as Commit.
+// Clear drops the item. It returns the message for the engine and the event for the client, either
+// of which may be nil.
 func (t *SessionState) Clear() (engine, client []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,8 +243,8 @@ func (t *SessionState) beginTranscriptionEvent(what string) []byte {
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
 }
 
-// RejectionEvent returns the event for a rejected session. body is the body of the HTTP response that
-// rejects it.
+// RejectionEvent returns the event for a rejected session. body is the body of the HTTP response
+// that rejects the session.
 func (t *SessionState) RejectionEvent(body []byte) []byte {
 	var doc jsonx.Doc
 	t.mu.Lock()

@@ -412,8 +412,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// checkSoFar checks that a keep-alive contains the response so far. If an item is open, it must not have
-// deltas yet, because otherwise the keep-alive would have to be a delta.
+// checkSoFar checks that a keep-alive contains the response so far. If an item is open, it must not
+// have deltas yet, because otherwise the keep-alive would have to be a delta.
 func (w *eventChecker) checkSoFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items

@@ -58,9 +58,10 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 // escapedBlankLine joins texts from different sources in a JSON string.
 const escapedBlankLine = `\n\n`
 
-// writeLeadingSystem writes the leading system message. It consists of the instructions and the text of system
-// and developer items. If inPlace is true, only items at the start of the conversation are
-// included. leading returns the index of the first item whose system text is not included.
+// writeLeadingSystem writes the leading system message. It consists of the instructions and the
+// text of system and developer items. If inPlace is true, only items at the start of the
+// conversation are included. writeLeadingSystem returns the index of the first item whose system
+// text is not included.
 func (c *conversation) writeLeadingSystem(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.BeginMessage("system")
@@ -158,8 +159,8 @@ func (c *conversation) writeText(role string, v jsonx.Value) {
 	c.w.WriteString(`"}`)
 }
 
-// writeUser writes a user message. If there are no images, the content is a string, which every template
-// accepts.
+// writeUser writes a user message. If there are no images, the content is a string, which every
+// template accepts.
 func (c *conversation) writeUser(i *item, index int) {
 	v := i.content()
 	if !hasImage(v) {
@@ -195,8 +196,8 @@ func (c *conversation) writeImage(m *imagePart, n int) {
 	c.w.WriteString(`}}`)
 }
 
-// writeOutput writes a tool message. It stores images for a later message, because few engines accept
-// images in tool messages.
+// writeOutput writes a tool message. It stores images for a later message, because few engines
+// accept images in tool messages.
 func (c *conversation) writeOutput(i *item, index int) {
 	c.w.BeginMessage("tool")
 	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -211,8 +212,8 @@ func (c *conversation) writeOutput(i *item, index int) {
 	}
 }
 
-// writePendingImages writes a user message with the images of the preceding outputs. This message follows
-// all outputs of the turn, because no other message may appear between them.
+// writePendingImages writes a user message with the images of the preceding outputs. This message
+// follows all outputs of the turn, because no other message may appear between them.
 func (c *conversation) writePendingImages() {
 	if len(c.pendingImages) == 0 {
 		return
@@ -234,7 +235,7 @@ type assistantTurn struct {
 	text          []byte // contents of a JSON string
 	toolCalls     []byte
 	toolCallCount int
-	reasoning     []byte // contents of a JSON string; reasoning[own:] is for the next message
+	reasoning     []byte // contents of a JSON string; reasoning[usedReasoning:] is for the next message
 	usedReasoning int
 }
 
@@ -245,9 +246,9 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// addReasoning adds a reasoning item. It separates consecutive reasoning items with a blank line. If there
-// is text between two reasoning items, it writes no blank line, so that the model receives its
-// earlier answer unchanged.
+// addReasoning adds a reasoning item. It separates consecutive reasoning items with a blank line.
+// If there is text between two reasoning items, it writes no blank line, so that the model receives
+// its earlier answer unchanged.
 func (a *assistantTurn) addReasoning(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.usedReasoning {

@@ -219,13 +219,14 @@ func onlyElement(v jsonx.Value) jsonx.Value {
 	return first
 }
 
-// fenceRemover removes the code fence that models write around an input. It is enabled for tools with a
-// grammar, because their inputs cannot start with a fence. The zero value passes on all text.
+// fenceRemover removes the code fence that models write around an input. It is enabled for tools
+// with a grammar, because their inputs cannot start with a fence. The zero value passes on all
+// text.
 type fenceRemover struct {
 	enabled   bool
 	phase     fencePhase
 	pending   []byte // text that may belong to a fence
-	wroteText bool   // text before held has been passed on
+	wroteText bool   // text before pending has been passed on
 }
 
 type fencePhase uint8
@@ -270,8 +271,8 @@ func (f *fenceRemover) add(dst, text []byte) []byte {
 	return f.writeHeld(dst, f.findClosing())
 }
 
-// findClosing returns the offset of a closing fence in the held text. A closing fence is on a separate
-// line, and only whitespace follows it.
+// findClosing returns the offset of a closing fence in the held text. A closing fence is on a
+// separate line, and only whitespace follows it.
 func (f *fenceRemover) findClosing() int {
 	text := f.pending
 	n := len(bytes.TrimRight(text, " \t\r\n"))

@@ -34,7 +34,8 @@
 // them for Responses, so a strict edge rejects them.
 //
 // Items that only another provider runs or reads (web_search_call, mcp_call, …) are omitted, and so
-// are the outputs of such tool calls. A strict edge rejects them. Dropped names the omitted items.
+// are the outputs of such tool calls. A strict edge rejects them. RequestInfo.Dropped names the
+// omitted items.
 //
 // Nothing is stored between requests. The edge therefore rejects store, previous_response_id,
 // conversation, prompt, background, generate: false, item_reference, and file ids.
@@ -78,8 +79,8 @@
 // The translation of an item depends only on this item and earlier items. A property test checks
 // this. The only exception is new system text that is moved to the first message. The translation
 // looks ahead in two cases, both within one turn. An assistant message between a tool call and its
-// output is joined with the message that has the tool call. Images in outputs are moved after the
-// last output.
+// output is merged into the message that contains the tool call. Images in outputs are moved after
+// the last output.
 //
 // A custom tool's input is sent as the arguments arrive. The input is the string in the arguments,
 // with one level of escapes instead of two. Some models write the input in other members, or in a

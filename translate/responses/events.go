@@ -2,8 +2,8 @@ package responses
 
 type eventWriter struct {
 	seq int
-	// A delta event of the open part consists of event, the sequence number, lead, the text, and
-	// tail.
+	// A delta event of the open part consists of eventPrefix, the sequence number, deltaPrefix, the
+	// text, and deltaSuffix.
 	eventPrefix, deltaSuffix string
 	deltaPrefix              []byte
 }
@@ -94,8 +94,8 @@ func (w *eventWriter) emptyDelta(dst []byte) []byte {
 	return append(append(dst, w.deltaPrefix...), w.deltaSuffix...)
 }
 
-// closePart appends the end of part n. If it is the last part of its item, close also appends the end
-// of the item.
+// closePart appends the end of part n. If it is the last part of its item, closePart also appends
+// the end of the item.
 func (w *eventWriter) closePart(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {

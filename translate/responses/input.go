@@ -64,7 +64,7 @@ func (r *Request) checkInput() *fault {
 		return chat.WrongType("input", "a string or an array of items", v)
 	}
 	said := false
-	var foreign map[string]bool // see conversation
+	var foreign map[string]bool // see conversation.omittedCallIDs
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {
@@ -108,7 +108,7 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
-	case itemCompaction, itemCompactionTrigger: // the opener checks it later
+	case itemCompaction, itemCompactionTrigger: // a compaction is checked when it is opened
 	case itemReasoning, itemForeign: // unreadable items are dropped
 	}
 	return i, f
@@ -282,8 +282,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendSeparated appends text. If text and dst[start:] are not empty, appendSeparated first appends
-// glue.
+// appendSeparated appends text. If text and dst[start:] are not empty, appendSeparated first
+// appends glue.
 func appendSeparated(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)

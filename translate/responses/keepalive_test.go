@@ -23,8 +23,8 @@ func newSealedStream(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayWithKeepalives is like relay, but sends a keep-alive before and after each engine event. answer is
-// the client's output without the keep-alives.
+// relayWithKeepalives is like relay, but sends a keep-alive before and after each engine event.
+// answer is the client's output without the keep-alives.
 func relayWithKeepalives(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {

@@ -47,7 +47,7 @@ const (
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
-	memberMaxTokens // chat's names for max_output_tokens; max_output_tokens takes precedence
+	memberMaxTokens // this member and the next are chat's names for max_output_tokens, which takes precedence
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs

@@ -38,7 +38,7 @@ type part struct {
 	tool             *clientTool  // nil if the tool has the same form for client and engine
 	input            *customInput // for a custom tool; text contains the input so far
 	logprobs         []byte       // log probabilities of the text so far, as comma-separated elements
-	sentLogprobs     int          // number of bytes of logs that have been sent
+	sentLogprobs     int          // number of bytes of logprobs that have been sent
 
 	unsealed []byte // for sealed kinds: the text until it is sealed; then text contains the blob
 }
@@ -49,7 +49,7 @@ const (
 	stateHeld partState = iota // not sent, because an earlier part is incomplete
 	stateOpen
 	stateDone
-	stateTruncated // truncated; only the last part of an answer can be truncated
+	stateTruncated // only the last part of an answer can be truncated
 )
 
 // output is the answer so far. It consists of parts, which form items.
@@ -164,8 +164,8 @@ func (o *output) readInput(p *part) {
 
 func (p *part) custom() bool { return p.input != nil }
 
-// checkLatePiece handles a piece of a tool call whose end has already been sent. It drops whitespace, and
-// returns an error for any other text.
+// checkLatePiece handles a piece of a tool call whose end has already been sent. It drops
+// whitespace, and returns an error for any other text.
 func (o *output) checkLatePiece(p *part) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	known := p.sent
@@ -199,7 +199,7 @@ func (o *output) addPart(k partKind) *part {
 	return p
 }
 
-// rawPartText returns the text of p, as the contents of a JSON string. A sealed part has no text.
+// textOf returns the text of p, as the contents of a JSON string. A sealed part has no text.
 func (o *output) textOf(p *part) []byte {
 	if p.kind.isSealed() {
 		return nil

@@ -210,7 +210,8 @@ func visibleLetters(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// clientArguments converts the arguments in the engine's request (always an object) to the client's arguments.
+// clientArguments converts the arguments in the engine's request (always an object) to the client's
+// arguments.
 func clientArguments(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {

@@ -12,8 +12,8 @@ import (
 // includeReasoning is the element of include that requests sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// storeUnsealed stores text to be sealed and returns how many bytes it stored. It stores at most one byte
-// more than seal.MaxText, which shows that the text is too long.
+// storeUnsealed stores text to be sealed and returns how many bytes it stored. It stores at most
+// one byte more than seal.MaxText, which shows that the text is too long.
 func (p *part) storeUnsealed(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)

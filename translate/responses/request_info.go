@@ -20,8 +20,9 @@ type RequestInfo struct {
 	usesResponseFormat bool // the client used response_format instead of text.format
 }
 
-// NeedsReasoning reports whether the edge must read the engine's reasoning. The edge reads it to
-// seal the reasoning, or to separate its log probabilities from those of the text.
+// NeedsReasoning reports whether the edge must read the engine's reasoning. The edge reads the
+// reasoning to seal it, or to separate the log probabilities of the reasoning from those of the
+// text.
 func (e *RequestInfo) NeedsReasoning() bool { return e.includesReasoning || e.logprobs }
 
 // Dropped names the parts of the request that were lost in translation.
@@ -37,8 +38,8 @@ func (e *RequestInfo) reset() {
 
 const maxKeptBuffer = 64 << 10
 
-// RelocateError replaces the parameter of an error about the chat request with its name in the Responses
-// request. It returns other errors unchanged.
+// RelocateError replaces the parameter of an error about the chat request with its name in the
+// Responses request. It returns other errors unchanged.
 func (e *RequestInfo) RelocateError(err error) error {
 	return dialects.RelocateError(err, e.clientParam)
 }

@@ -166,7 +166,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
+// TestHalfSurrogatesInHistory checks that lone surrogates are replaced in the texts of a
 // conversation and rejected anywhere else.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	t.Parallel()

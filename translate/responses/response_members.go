@@ -47,8 +47,8 @@ type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// writeFirst appends a member without a leading comma. If v is absent or null, it writes the text in
-// otherwise as the value.
+// writeFirst appends a member without a leading comma. If v is absent or null, it writes the text
+// in otherwise as the value.
 func (w *memberWriter) writeFirst(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.IsGiven(v) {
@@ -74,8 +74,8 @@ func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	w.dst = appendInt(w.dst, int(n))
 }
 
-// choice appends tool_choice. If it is a list of allowed tools, choice adds the mode, which the
-// client may have omitted.
+// choice appends tool_choice. If tool_choice is a list of allowed tools, choice adds the mode,
+// which the client may have omitted.
 func (w *memberWriter) choice(members *members, t *tools) {
 	v := members[memberToolChoice]
 	if !t.hasAllowedList || chat.IsGiven(v.Get("mode")) {

@@ -187,7 +187,7 @@ func (m *members) textFormat() (f [formatCount]jsonx.Value, ok bool) {
 var reasoningNames = jsonx.NewNameIndex("effort", "summary")
 
 // checkReasoning checks the reasoning member, but not the value of the effort. Package chat checks
-// this value, and Locate corrects the parameter of the resulting error.
+// this value, and RelocateError corrects the parameter of the resulting error.
 func (m *members) checkReasoning() *fault {
 	var e [2]jsonx.Value
 	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])

@@ -28,12 +28,12 @@ type clientTool struct {
 	grammar         bool
 }
 
-// maxEngineName is the vendors' limit for the length of names. Clients obey it, and some engines
-// enforce it.
+// maxEngineName is the vendors' limit for the length of names. Clients respect this limit, and some
+// engines enforce it.
 const maxEngineName = 64
 
-// assignNames chooses the names. It first reserves the names of the tools that are sent unchanged. The
-// result depends only on the list of tools.
+// assignNames chooses the names. It first reserves the names of the tools that are sent unchanged.
+// The result depends only on the list of tools.
 func (s *engineNames) assignNames(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
 		return
@@ -91,8 +91,8 @@ func joinNames(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// isForbiddenRune reports whether vendors forbid a character in names. Names appear in the templates and
-// grammars of engines.
+// isForbiddenRune reports whether vendors forbid a character in names. Names appear in the
+// templates and grammars of engines.
 func isForbiddenRune(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
@@ -113,7 +113,7 @@ func hashName(namespace, name, apart string) string {
 }
 
 // appendKey appends the key of a tool. It consists of the namespace, the name, the boundary between
-// the two, and the kind. dst must be empty.
+// namespace and name, and the kind. dst must be empty.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if chat.IsGiven(namespace) {
 		dst = namespace.AppendText(dst)
@@ -124,7 +124,7 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 }
 
 // appendName appends the engine's name for a tool, in quotes. If the tool is in the history but no
-// longer offered, append uses the name that the tool would have if it were the only one.
+// longer offered, appendName uses the name that the tool would have if it were the only one.
 func (s *engineNames) appendName(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)

@@ -34,7 +34,7 @@ const (
 	phaseEnded                // [DONE] has been sent
 )
 
-// Reset prepares s for an answer to the request in RequestInfo.
+// Reset prepares the Stream for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.events.seq, s.currentPart = 0, 0
@@ -60,7 +60,7 @@ func (s *Stream) Release() {
 	s.Reset(&dialects.Identity{})
 }
 
-// BufferedBytes returns roughly how many bytes s stores.
+// BufferedBytes returns roughly how many bytes the Stream stores.
 func (s *Stream) BufferedBytes() int { return s.output.reader.TextSize() + s.output.storedBytes }
 
 // Markup returns the markup word at the start of the text, if any.
@@ -119,8 +119,8 @@ func (s *Stream) appendStreamEnd(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeatedBytes is the maximum length of the text that a keep-alive repeats: the output so far and
-// the request's members.
+// maxRepeatedBytes is the maximum length of the text that a keep-alive repeats: the output so far
+// and the request's members.
 const maxRepeatedBytes = 64 << 10
 
 // Keepalive appends an event without new content. Codex ends a turn if it receives no event for its

@@ -12,7 +12,7 @@ type tools struct {
 	choice         jsonx.Value
 	entries        []tool // the tools that the client runs, in order
 	firstOther     int    // index of the first element that is not a function, or -1
-	allowedEntries []int  // if limited is true: positions of the entries that tool_choice allows
+	allowedEntries []int  // if hasAllowedList is true: positions of the entries that tool_choice allows
 	callsForbidden bool   // the model must not call a tool, whatever tool_choice says
 	hasAllowedList bool
 	engineNames    engineNames
@@ -41,7 +41,7 @@ type tool struct {
 	m                    [toolCount]jsonx.Value
 	element              int         // index of the client's element, which is the tool or a namespace that contains it
 	namespace            jsonx.Value // the namespace's name
-	namespaceDescription jsonx.Value // the namespace's description; set only for its first tool
+	namespaceDescription jsonx.Value // the namespace's description; set only for the namespace's first tool
 	engineName           string
 }
 
@@ -294,7 +294,8 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	return t.find(m[0], m[1], m[2])
 }
 
-// write writes the tools. If tool_choice is a list of allowed tools, write writes only these.
+// write writes the tools. If tool_choice is a list of allowed tools, it writes only the allowed
+// tools.
 func (t *tools) write(w *dialects.ChatWriter) {
 	if !t.hasTools() {
 		return
@@ -350,9 +351,9 @@ func (t *tool) appendFunction(dst []byte) []byte {
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
-// appendInputRule appends a sentence to a custom tool's description, which says that the input is
-// not JSON. The grammar is only a hint to the model, because engines do not support this dialect's
-// grammars.
+// appendInputRule appends a sentence to a custom tool's description. The sentence says that the
+// input is not JSON. The grammar is only a hint to the model, because engines do not support this
+// dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst

@@ -55,7 +55,7 @@ func (r Result) String() string {
 
 // Keys contains the secrets of an edge. It is immutable and safe for concurrent use.
 type Keys struct {
-	secrets   []secret // the first secret seals; all secrets open
+	secrets   []secret // the first secret seals new blobs; every secret can open blobs
 	ephemeral bool     // known only to this process
 }
 
@@ -64,8 +64,8 @@ type secret struct {
 	prk  []byte
 }
 
-// A blob is the base64 encoding of a mark, a name, a salt, a nonce, and the sealed text with its
-// tag.
+// A blob is the base64 encoding of magic, the secret's name, a salt, a nonce, and the sealed text
+// with its tag.
 const (
 	nameLen  = 4
 	saltLen  = 16
@@ -177,7 +177,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // one in 16 million foreign blobs starts with this mark
+		return dst, Forged // one in 16 million foreign blobs starts with magic
 	}
 	name, rest := blob[magicLen:magicLen+nameLen], blob[magicLen+nameLen:]
 	known := false

@@ -20,8 +20,8 @@ type counts [seal.ResultCount]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
-// TestPurposes checks that a blob can be opened only for its purpose, and that Newest recognizes
-// blobs sealed with the newest secret.
+// TestPurposes checks that a blob can be opened only for its purpose, and that UsesNewestSecret
+// recognizes blobs sealed with the newest secret.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}

@@ -19,8 +19,8 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 	return append(appendLines(dst, "data: ", data), '\n')
 }
 
-// ReplaceLineEnds replaces the line ends of a JSON text with spaces, because some clients do not join data
-// lines. In JSON, line ends occur only between tokens.
+// ReplaceLineEnds replaces the line ends of a JSON text with spaces, because some clients do not
+// join data lines. In JSON, line ends occur only between tokens.
 func ReplaceLineEnds(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {
@@ -42,7 +42,7 @@ func AppendComment(dst []byte, text string) []byte {
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
 	for lf, known := 0, false; ; {
-		if !known { // searches for each line feed once, even after many carriage returns
+		if !known { // each line feed is searched for only once, even in a text with many carriage returns
 			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
 				lf = len(text)
 			}

@@ -7,8 +7,8 @@ var linePrefixes = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"),
 
 var byteOrderMark = []byte("\ufeff")
 
-// LooksLikeEvents reports whether the document that starts with b looks like server-sent events, and whether
-// b is long enough to decide. A byte order mark and blank lines may come first.
+// LooksLikeEvents reports whether the document that starts with b looks like server-sent events,
+// and whether b is long enough to decide. A byte order mark and blank lines may come first.
 func LooksLikeEvents(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")
 	for _, mark := range linePrefixes {

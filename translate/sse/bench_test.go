@@ -11,8 +11,8 @@ import (
 
 const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
 
-// repeatReader is a source that repeats the same text endlessly. Each read returns n bytes or, if n is 0,
-// as many bytes as fit.
+// repeatReader is a source that repeats the same text endlessly. Each read returns n bytes or, if n
+// is 0, as many bytes as fit.
 type repeatReader struct {
 	text []byte
 	pos  int

@@ -23,8 +23,8 @@ type Source interface {
 	// The Reader may read and change them until it calls Lend or Read again. If Lend returns no
 	// bytes, the Reader calls Read.
 	Lend() []byte
-	// The Reader calls Hold before it replaces its buffer with a buffer of n bytes, unless both are
-	// small. If Hold returns an error, Next returns the error.
+	// The Reader calls ReserveBuffer before it replaces its buffer with a buffer of n bytes, unless
+	// both are small. If ReserveBuffer returns an error, Next returns the error.
 	ReserveBuffer(n int) error
 }
 
@@ -34,15 +34,15 @@ var errInvalidCount = errors.New("read event: invalid count from the source")
 // buffer contains the bytes that a Reader has read from its source but not yet consumed.
 type buffer struct {
 	source Source             // nil if the source does not implement Source
-	buf    []byte             // always at full length; nil before the first read and after Rest
+	buf    []byte             // always at full length; nil before the first read and after PrepareForWait
 	small  *[smallBuffer]byte // the pooled array behind buf, if any
 	lent   bool               // the source owns buf
 
 	// Offsets into buf.
 	start        int // start of the current event; the bytes before it are consumed
 	line         int // start of the current line
-	scannedTo    int // buf[line:scan] contains no line end
-	lfSearchedTo int // buf[scan:lf] contains no "\n"
+	scannedTo    int // buf[line:scannedTo] contains no line end
+	lfSearchedTo int // buf[scannedTo:lfSearchedTo] contains no "\n"
 	end          int // end of the bytes read
 	peak         int // the maximum of end since the buffer was last empty
 }
@@ -54,8 +54,8 @@ func (b *buffer) release() {
 	b.buf, b.small, b.lent = nil, nil, false
 }
 
-// lineFeed returns the offset of the next unscanned "\n", or b.end and false. It searches each byte
-// only once.
+// lineFeed returns the offset of the next "\n" at or after scannedTo, or b.end and false. It
+// searches each byte only once.
 func (b *buffer) lineFeed() (at int, found bool) {
 	if b.lfSearchedTo < b.scannedTo {
 		b.lfSearchedTo = b.scannedTo
@@ -101,7 +101,7 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 }
 
 // borrow uses the bytes that the source lends as the buffer and returns their number. It does not
-// replace a buffer that has grown, because large events need the buffer.
+// replace a buffer that has grown, because large events need that buffer.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0
@@ -114,7 +114,7 @@ func (b *buffer) borrow() int {
 	return len(lent)
 }
 
-// use makes lent bytes the content of a buffer that is empty.
+// use makes the lent bytes the contents of the buffer, which must be empty.
 func (b *buffer) use(lent []byte) {
 	*b = buffer{source: b.source, buf: lent, lent: true, end: len(lent), peak: len(lent)}
 }
@@ -137,7 +137,7 @@ func (b *buffer) copyLentBytes(limit int) error {
 }
 
 // makeRoom moves the unconsumed bytes to the front if that frees at least a quarter of the buffer.
-// Otherwise it doubles the buffer. The cost of moving is therefore constant per byte read. The
+// Otherwise it doubles the buffer. The cost of moving is therefore constant per byte read. Any
 // error comes from the source.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
@@ -180,7 +180,8 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// reserveGrowth asks the source for permission to replace a buffer of old bytes with a buffer of n bytes.
+// reserveGrowth asks the source for permission to replace a buffer of old bytes with a buffer of n
+// bytes.
 func (b *buffer) reserveGrowth(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil

@@ -20,19 +20,23 @@
 // event with one append. Reading a chat chunk of 200 bytes takes 60 to 120 ns, alone or with other
 // chunks in the buffer (AMD EPYC, Go 1.26), and does not allocate.
 //
-//   - A "\r" ends its line immediately. A "\n" after it is skipped, even if it arrives in a later read. Waiting for the byte after the "\r" would delay each event until the next event arrives.
-//   - Data lines are joined in place: each later line is moved to the end of the data. The event's name is copied only if it would be overwritten.
+//   - A "\r" ends its line immediately. A "\n" after it is skipped, even if it arrives in a later
+//     read. Waiting for the byte after the "\r" would delay each event until the next event
+//     arrives.
+//   - Data lines are joined in place: each later line is moved to the end of the data. The event's
+//     name is copied only if it would be overwritten.
 //   - Each byte is searched only once, however small the reads are. The state includes the position
 //     of the search and, while lines end with "\r", the position of the next "\n". The buffer grows
 //     by doubling, and is compacted only if this frees a quarter of the buffer. Work and memory are
 //     therefore linear in the input, even for a stream of megabytes without a line end.
-//   - The buffer starts with 2 KiB. Rest releases an empty buffer, so an idle stream has no buffer.
-//     The buffer grows if an event needs more space. When the buffer becomes empty, it shrinks to 2
-//     KiB if it is larger than 64 KiB, or if at most a quarter of it was used since it was last
-//     empty. A stream of 20 KB events therefore reuses its buffer, but a single 20 KB event does
-//     not occupy memory until the end of the stream.
-//   - A Source lends the bytes that it has already read. If these bytes contain a complete event, the Reader reads it in place without a buffer. The Reader calls Source.Hold before the buffer grows above
-//     64 KiB, and when the buffer shrinks.
+//   - The buffer starts with 2 KiB. PrepareForWait releases an empty buffer, so an idle stream has
+//     no buffer. The buffer grows if an event needs more space. When the buffer becomes empty, it
+//     shrinks to 2 KiB if it is larger than 64 KiB, or if at most a quarter of it was used since it
+//     was last empty. A stream of 20 KB events therefore reuses its buffer, but a single 20 KB
+//     event does not occupy memory until the end of the stream.
+//   - A Source lends the bytes that it has already read. If these bytes contain a complete event,
+//     the Reader reads it in place without a buffer. The Reader calls Source.ReserveBuffer before
+//     the buffer grows above 64 KiB, and when the buffer shrinks.
 //   - Errors from the source are passed on, and reading can resume after them. The caller can
 //     therefore limit the time of each read, write a keep-alive, and continue.
 //

@@ -21,14 +21,15 @@ func (e Event) IsBlank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// whole makes e the event in b, if b is exactly one event that data accepts.
+// whole sets e to the event in b. It returns false unless b is exactly one event with one data
+// line, as written by AppendEvent.
 func (e *Event) whole(b []byte, limit int) bool {
 	n := len(b) - 2
 	return n >= 0 && b[n+1] == '\n' && bytes.IndexByte(b, '\n') == n && e.data(b[:len(b):len(b)], limit)
 }
 
-// data makes e the event in b, which is a line and a blank line. It returns false if the line is not
-// a data line as written by AppendEvent.
+// data sets e to the event in b, which consists of a line and a blank line. It returns false if the
+// line is not a data line as written by AppendEvent.
 func (e *Event) data(b []byte, limit int) bool {
 	const field = "data: "
 	n := len(b) - 2
@@ -96,7 +97,8 @@ func (f *eventFields) addData(event []byte, start, stop int) {
 	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
 }
 
-// finishEvent stores the event in ev and reports whether the event has data. raw holds the event's bytes.
+// finishEvent stores the event in ev and reports whether the event has data. raw holds the event's
+// bytes.
 func (f *eventFields) finishEvent(raw []byte, ev *Event) bool {
 	found := f.hasData
 	if found {

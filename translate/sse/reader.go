@@ -21,10 +21,10 @@ type Reader struct {
 	cur eventFields
 
 	pastBOM bool // a byte order mark is no longer possible
-	rested  bool // nothing has been read since Rest, and the next byte starts an event
+	rested  bool // nothing has been read since PrepareForWait, and the next byte starts an event
 	skipLF  bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
 
-	ev          Event // found by advance but not yet returned
+	ev          Event // found by findEvent but not yet returned
 	hasEvent    bool
 	finalErr    error // io.EOF at the end of the source, or ErrTooLong
 	deferredErr error // an error that the source returned with data; reported once the data is consumed
@@ -38,19 +38,19 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return r
 }
 
-// Reset makes r read src like a new Reader. A nil src prepares the Reader for a pool. If src is a
-// Source, the Reader uses the bytes that src lends, and calls Hold before the buffer grows above 64
-// KiB.
+// Reset prepares the Reader to read src, like a new Reader. A nil src prepares the Reader for a
+// pool. If src is a Source, the Reader uses the bytes that src lends, and calls ReserveBuffer
+// before the buffer grows above 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.release()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.in.source, _ = src.(Source)
 }
 
-// PrepareForWait prepares the Reader for a long wait. It releases an empty buffer that has not grown, and
-// copies a partial event out of lent bytes. If the Source does not grant the memory for the copy,
-// Rest returns the error from Source.Hold. Before Rest, the caller must read the next event if
-// Ready reports one. Rest invalidates the last event.
+// PrepareForWait prepares the Reader for a long wait. It releases an empty buffer that has not
+// grown, and copies a partial event out of lent bytes. If the Source does not grant the memory for
+// the copy, PrepareForWait returns the error from Source.ReserveBuffer. If HasEvent reports an
+// event, the caller must read this event first. PrepareForWait invalidates the last event.
 func (r *Reader) PrepareForWait() error {
 	in := &r.in
 	switch {
@@ -122,7 +122,7 @@ func (r *Reader) HasEvent() bool {
 }
 
 // findEvent looks for an event in the bytes read so far. It changes only bytes of this event. If it
-// finds no event, it may set r.final to ErrTooLong.
+// finds no event, it may set r.finalErr to ErrTooLong.
 func (r *Reader) findEvent() bool {
 	if r.hasEvent {
 		return true
@@ -174,8 +174,8 @@ func (r *Reader) findEvent() bool {
 	return false
 }
 
-// readSingleData is a fast path of advance for an event that consists of one data line, as written by
-// AppendEvent, and a blank line. It must be called at the start of an event.
+// readSingleData is a fast path of findEvent for an event that consists of one data line, as
+// written by AppendEvent, and a blank line. It must be called at the start of an event.
 func (r *Reader) readSingleData() bool {
 	in := &r.in
 	lf, found := in.lineFeed()
@@ -204,8 +204,8 @@ func (r *Reader) skipBOM(ended bool) bool {
 	return true
 }
 
-// endLine continues at the offset next. If the event has neither a name nor data yet, endLine
-// discards its lines.
+// endLine ends the current line. The next line starts at the offset next. If the event has neither
+// a name nor data yet, endLine discards the event's lines.
 func (r *Reader) endLine(next int) {
 	r.in.line, r.in.scannedTo = next, next
 	if !r.cur.hasName && !r.cur.hasData {

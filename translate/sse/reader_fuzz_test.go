@@ -56,7 +56,8 @@ func referenceParse(src string, limit int) (events []event, err error) {
 	return events, nil
 }
 
-// compareReads reads src with different kinds of reads and compares the results with reference.
+// compareReads reads src with different kinds of reads and compares the events with those from
+// referenceParse.
 func compareReads(t *testing.T, src string, cuts []byte, limit int) {
 	t.Helper()
 	want, wantErr := referenceParse(src, limit)
@@ -106,7 +107,7 @@ func (l *lender) takeBack() {
 	}
 }
 
-// readLent does the same as readAll, but calls Rest whenever possible.
+// readLent does the same as readAll, but calls PrepareForWait whenever possible.
 func readLent(t *testing.T, src *lender, limit int) (events []event, err error) {
 	t.Helper()
 	r := NewReader(src, limit)

@@ -40,7 +40,7 @@ func readAll(t testing.TB, r *Reader) (events []event, err error) {
 			t.Fatalf("Raw is %q, AppendEvent makes %q", ev.Raw, want)
 		}
 		events = append(events, e)
-		// Ready looks for the next event. It must not modify the current event.
+		// HasEvent looks for the next event. It must not modify the current event.
 		r.HasEvent()
 		if got := (event{string(ev.Name), string(ev.Data)}); got != e {
 			t.Fatalf("Ready changed %q to %q", e, got)
@@ -366,9 +366,9 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// wantLinear does the work for one large text, and for sixteen texts of the same total length.
+// wantLinear measures the work for one large text, and for sixteen texts of the same total length.
 // Quadratic work would take sixteen times as long for the large text. A busy machine slows down
-// both, so wantLinear compares the fastest of its tries.
+// both measurements, so wantLinear compares the fastest of its tries.
 func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
 	t.Helper()
 	const bytes, parts, tries, most = 2 << 20, 16, 20, 8
@@ -446,7 +446,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestRest checks that Rest releases only empty buffers, however the reads split the text.
+// TestRest checks that PrepareForWait releases only empty buffers, however the reads split the
+// text.
 func TestRest(t *testing.T) {
 	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
 	for size := 1; size <= len(whole); size++ {
@@ -498,9 +499,9 @@ func (b *budget) ReserveBuffer(n int) error {
 	return nil
 }
 
-// TestReaderBudget checks that the Reader calls Hold before it allocates memory for a large event,
-// and again when it releases the memory. If Hold returns an error, the stream continues: Next
-// returns the event once Hold grants the memory.
+// TestReaderBudget checks that the Reader calls ReserveBuffer before it allocates memory for a
+// large event, and again when it releases the memory. If ReserveBuffer returns an error, the stream
+// continues: Next returns the event once ReserveBuffer grants the memory.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -22,7 +22,7 @@ type Assembler struct {
 	assembledChoices []assembledChoice // in order of first appearance
 	identity         identity
 	otherMembers     members
-	keptBytes        int  // number of bytes kept, for the limit
+	keptBytes        int  // number of stored bytes, for the size limit
 	hasLoneSurrogate bool // a string contains half of a surrogate pair
 }
 
@@ -36,9 +36,9 @@ func (a *Assembler) Reset() {
 // SetToolNames sets the names of the request's tools (see toolcall.Assembler).
 func (a *Assembler) SetToolNames(names toolcall.ToolNames) { a.tools.SetToolNames(names) }
 
-// AddEvent adds one upstream event. If the event is malformed or the answer is too large, the error is a
-// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. Add ignores
-// events after the end. Add does not retain the event's data.
+// AddEvent adds one upstream event. If the event is malformed or the answer is too large, the error
+// is a *translate.BadAnswer. If the engine reports a failure, the error is an *engineerror.Error.
+// AddEvent ignores events after the end. It does not retain the event's data.
 func (a *Assembler) AddEvent(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
@@ -92,9 +92,9 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// storeMember stores an unknown member. If join is true and v is an array, its elements are appended
-// to the existing elements. Otherwise v replaces an existing member of the same name. Null is
-// ignored.
+// storeMember stores an unknown member. If join is true and v is an array, its elements are
+// appended to the existing elements. Otherwise v replaces an existing member of the same name. Null
+// is ignored.
 func (a *Assembler) storeMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
@@ -374,7 +374,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.otherMembers.find([]byte("usage")); m != nil && a.state.usage.summed { // usage counts only one choice
+	if m := a.otherMembers.find([]byte("usage")); m != nil && a.state.usage.summed { // the engine's usage member counts only one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)

@@ -9,8 +9,8 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine sent the index
-	// Body is the delta in a chunk and the message in a completion. If the engine sent the wrong
-	// one of these members, Body is the one that it sent. Body may be absent or null.
+	// Body is the delta in a chunk and the message in a completion. If the engine sent only the
+	// wrong member, Body is that member. Body may be absent or null.
 	Body jsonx.Value
 	// Finish is finish_reason. Absent, null and "" mean that the choice has not ended.
 	Finish jsonx.Value
@@ -21,7 +21,7 @@ type Choice struct {
 	hasPrivate bool
 
 	delta, message jsonx.Value // the delta and message members
-	unused         jsonx.Value // whichever of piece and message is not Body
+	unused         jsonx.Value // delta or message, whichever is not Body
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
@@ -67,9 +67,9 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// chooseBody sets Body to first, or to second if only second is an object. Some engines use the same
-// type for chunks and completions. These engines send the superfluous member as null or with the
-// text so far.
+// chooseBody sets Body to first, or to second if only second is an object. Some engines use the
+// same type for chunks and completions. These engines send the superfluous member as null or with
+// the text so far.
 func (c *Choice) chooseBody(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -128,14 +128,14 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// isTruncated reports whether the last tool call of the choice may be incomplete, because of how the choice
-// ended.
+// isTruncated reports whether the last tool call of the choice may be incomplete, because of how
+// the choice ended.
 func (c *Choice) isTruncated() bool {
 	finish, _ := parseFinish(c.Finish)
 	return isTruncated(finish)
 }
 
-// Delta is a view of a delta or a message. Both have the same members.
+// Delta is a view of a delta or a message, which have the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
 	// Reasoning is the reasoning or reasoning_content member, whichever is not empty.

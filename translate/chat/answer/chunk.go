@@ -48,8 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.hasPrivate = h.hasPrivate || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// If a member occurs twice, the edge and the client could read different ones. The edge
-		// could then bill one answer while the client sees the other.
+		// If a member occurs twice, the edge and the client could read different values. The edge
+		// could then bill one answer while the client sees another.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -158,6 +158,6 @@ func (c *Chunk) hasUsageOrProgress() bool {
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
-// isEmpty reports whether a chunk is empty. Hosts and gateways send such chunks at the start of
-// a stream, or to keep connections alive.
+// isEmpty reports whether a chunk is empty. Hosts and gateways send such chunks at the start of a
+// stream, or to keep connections alive.
 func (c *Chunk) isEmpty() bool { return !c.choices.IsArray() && !c.hasUsageOrProgress() }

@@ -1,8 +1,8 @@
 // Package answer reads and writes the answers of the chat-completions dialect, streamed and whole.
 //
 //	Chunk, Choice, Delta   views of one event of a stream
-//	AppendSimpleAnswer            writes the usual whole answer for the client, in one pass
-//	Completion a view of any whole answer, which also writes it for the client
+//	AppendSimpleAnswer     writes the usual whole answer for the client, in one pass
+//	Completion             a view of any whole answer, which also writes it for the client
 //	Stream                 passes the events of an engine on to the client
 //	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either form for a translator to another dialect
@@ -16,8 +16,8 @@
 // lose members that are unknown to the edge, and would change numbers and escapes. Members that the
 // SDKs need but an engine omitted are added (missing_members.go, toolcall_members.go).
 //
-// Nearly every whole answer has one choice with text, and token counts. AppendSimpleAnswer copies this
-// kind of answer in a few pieces. Completion handles all other answers.
+// Nearly every whole answer has one choice with text, and token counts. AppendSimpleAnswer copies
+// this kind of answer in a few pieces. Completion handles all other answers.
 //
 // The chunks of a stream usually differ only in their text. Stream reads a chunk with the first
 // applicable of three methods, so that most tokens cost very little:

@@ -21,8 +21,8 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// parseChatFinish recognizes only the finish_reasons of the chat dialect, because typed SDKs reject any
-// others.
+// parseChatFinish recognizes only the finish_reasons of the chat dialect, because typed SDKs reject
+// any others.
 func parseChatFinish(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
@@ -37,9 +37,9 @@ func parseChatFinish(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// vendorFinishes lists other finish_reasons that engines and hosts send, in lower case. A finish_reason
-// that is neither listed nor a failure means FinishStop. Examples are TGI's eos_token and
-// stop_sequence, Together's eos, and Cohere's COMPLETE.
+// vendorFinishes lists other finish_reasons that engines and hosts send, in lower case. A
+// finish_reason that is neither listed nor a failure means FinishStop. Examples are TGI's eos_token
+// and stop_sequence, Together's eos, and Cohere's COMPLETE.
 var vendorFinishes = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
@@ -80,9 +80,9 @@ func parseChatFinishValue(v jsonx.Value) (f Finish, known bool) {
 	return parseChatFinish(text)
 }
 
-// replacementFinish returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
-// kept. called is true if the choice has tool calls. Agents run tool calls only if the
-// finish_reason is tool_calls.
+// replacementFinish returns the JSON string that replaces a finish_reason, or nil if the
+// finish_reason is kept. called is true if the choice has tool calls. Agents run tool calls only if
+// the finish_reason is tool_calls.
 func replacementFinish(v jsonx.Value, called bool) []byte {
 	f, _ := parseFinish(v)
 	if f == FinishStop && called {

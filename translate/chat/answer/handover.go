@@ -8,7 +8,8 @@ import (
 )
 
 // handover is the state that a stream carries over from earlier engines. If a chunk has a different
-// id, SDKs treat it as a different answer. If a role is sent twice, SDKs concatenate it.
+// id, SDKs treat the chunk as part of a different answer. If a role is sent twice, SDKs concatenate
+// the two roles.
 type handover struct {
 	pinned    bool
 	rolesSent [translate.MaxChoices / 64]uint64
@@ -56,7 +57,8 @@ func (t *streamState) resume() {
 
 func (t *streamState) isResumed() bool { return t.earlierUsage.Resumed > 0 }
 
-// addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine reported.
+// addEarlierUsage returns the usage of a resumed answer. next is the usage that the next engine
+// reported.
 func (t *streamState) addEarlierUsage(next translate.Usage) counts {
 	return counts{Usage: t.earlierUsage.ContinueWith(next), summed: true}
 }

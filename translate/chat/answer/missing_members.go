@@ -10,7 +10,7 @@ import (
 // missingMember is a member that clients need, but that the engine omitted or sent with an unusable
 // value.
 type missingMember struct {
-	target   jsonx.Value // the object that lacks the member or, if set is true, the unusable value
+	target   jsonx.Value // the object that lacks the member or, if replaces is true, the unusable value
 	replaces bool
 	text     []byte
 }

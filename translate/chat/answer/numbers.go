@@ -82,8 +82,8 @@ func BoundNumbers(raw []byte) []byte {
 	return append(out, raw[from:]...)
 }
 
-// mayHaveLargeNumbers reports whether raw may contain a number that exceeds a limit. It looks for ten
-// digits in a row or an exponent.
+// mayHaveLargeNumbers reports whether raw may contain a number that exceeds a limit. It looks for
+// ten digits in a row or an exponent.
 func mayHaveLargeNumbers(raw []byte) bool {
 	digits := 0
 	for _, c := range raw {

@@ -16,7 +16,7 @@ type Options struct {
 	N int
 	// Tools lists the names of the tools that the request offers.
 	Tools toolcall.ToolNames
-	// SetSingleToolCall is true if the request forbids parallel tool calls.
+	// SingleToolCall is true if the request forbids parallel tool calls.
 	SingleToolCall bool
 	// PromptTokens is the edge's estimate of the prompt's size. It is used if the engine sends no
 	// counts.
@@ -25,7 +25,7 @@ type Options struct {
 	// usage.
 	IncludeUsage bool
 	// ContinuousUsage is true if the client requested usage in every chunk. In this case, the edge
-	// requests the same from the engine.
+	// also requests it from the engine.
 	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details.
 	StripReasoning bool

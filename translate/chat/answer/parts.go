@@ -2,9 +2,9 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// visitTextParts calls take for each text in a content that is a list of parts, as sent by Mistral. text
-// is the contents of a JSON string. visitTextParts skips parts without text, because clients of other
-// dialects cannot use them.
+// visitTextParts calls take for each text in a content that is a list of parts, as sent by Mistral.
+// text is the contents of a JSON string. visitTextParts skips parts without text, because clients
+// of other dialects cannot use them.
 func visitTextParts(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()

@@ -11,10 +11,10 @@ type Facts struct {
 	Markup translate.Markup // at the start of the first choice's text
 }
 
-// AppendSimpleAnswer appends the client's answer for a body in the usual form: one choice with text and a
-// finish_reason, and token counts. AppendSimpleAnswer writes the same bytes as Completion's Parse and
-// Append, but in one pass and without a tape. For any other body it appends nothing and returns
-// false.
+// AppendSimpleAnswer appends the client's answer for a body in the usual form: one choice with text
+// and a finish_reason, and token counts. AppendSimpleAnswer writes the same bytes as Completion's
+// Parse and Append, but in one pass and without a tape. For any other body it appends nothing and
+// returns false.
 func AppendSimpleAnswer(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false

@@ -10,9 +10,9 @@ import (
 // A chunk of at most maxSimpleChunk bytes cannot exceed the member limit of jsonx.
 const maxSimpleChunk = 16 << 10
 
-// appendSimpleChunk does the same as appendChunk for nearly every chunk: a piece of text, the role or the
-// end of one choice, or the usage. It reads the chunk in one pass without a tape. For any other
-// chunk it changes nothing and returns false.
+// appendSimpleChunk does the same as appendChunk for nearly every chunk: a piece of text, the role
+// or the end of one choice, or the usage. It reads the chunk in one pass without a tape. For any
+// other chunk it changes nothing and returns false.
 func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0] != '{' || len(data) > maxSimpleChunk || s.handover.pinned || s.options.ContinuousUsage {
 		return dst, false

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlain checks that AppendSimpleAnswer either writes the same bytes as Parse and Append, or rejects
-// the answer.
+// TestPlain checks that AppendSimpleAnswer either writes the same bytes as Parse and Append, or
+// rejects the answer.
 func TestPlain(t *testing.T) {
 	const usual = `{"id":"x","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,` +
 		`"message":{"role":"assistant","content":"Hello.","reasoning_content":"so","tool_calls":[]},"logprobs":null,"finish_reason":"stop"}],` +

@@ -18,12 +18,12 @@ const (
 
 // Reader reads an engine's answer for a translator to another dialect. It reads the first choice,
 // because the other dialects have only one. Some hosts split the text and the tool calls into two
-// choices. Therefore, if the first choice ends without tool calls, the Reader uses those of the
-// second.
+// choices. Therefore, if the first choice ends without tool calls, the Reader uses the tool calls
+// of the second choice.
 //
-//	s.Reset(id)
-//	ok, err := s.Read(ev)    // for each event of a stream; then use Content, ToolCalls and so on
-//	err := s.ReadCompletion(c)    // or once for a whole completion
+//	s.Reset(id, promptTokens)
+//	ok, err := s.Read(ev)      // for each event of a stream; then use Content, ToolCalls and so on
+//	err := s.ReadCompletion(c) // or once for a whole completion
 //
 // Texts are the contents of JSON strings, with the engine's escapes. They can be copied unchanged
 // into another JSON string, and never contain a line end.
@@ -55,8 +55,9 @@ type Reader struct {
 	secondChoice     int
 }
 
-// Reset prepares r for another answer. If the engine sends no usable tool call ids, the Reader
-// derives ids from the argument id. promptTokens is the edge's estimate of the prompt's size.
+// Reset prepares the Reader for another answer. If the engine sends no usable tool call ids, the
+// Reader derives ids from the argument id. promptTokens is the edge's estimate of the prompt's
+// size.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -235,8 +236,8 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// readSecondChoice reads the tool calls of a second choice, but only if the first choice has ended and no
-// third choice has tool calls.
+// readSecondChoice reads the tool calls of a second choice, but only if the first choice has ended
+// and no third choice has tool calls.
 func (r *Reader) readSecondChoice(choice *Choice, d *Delta, whole bool) error {
 	ours := r.secondChoice == choice.Index
 	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {

@@ -87,7 +87,7 @@ func TestSource(t *testing.T) {
 		}
 		want := answerTexts{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.addFinal(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer has other counts and only the last stop reason
+		want.Usage, want.Stop = got.Usage, got.Stop // may differ: an assembled answer counts differently and has only the last stop reason
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -238,8 +238,8 @@ func TestCompletionCalls(t *testing.T) {
 }
 
 // TestReader_ToolCallsInSecondChoice checks that the Reader combines text and tool calls from two
-// choices. Gateways for Claude and Gemini send such answers. If the choices are alternatives, it
-// uses only the first choice.
+// choices. Gateways for Claude and Gemini send such answers. If the choices are alternatives, the
+// Reader uses only the first choice.
 func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (

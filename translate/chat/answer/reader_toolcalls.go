@@ -23,7 +23,7 @@ type ToolCall struct {
 	ID, Name []byte // may be empty; see ToolCalls.ID
 	Args     []byte
 
-	checkedLen int // length of Args when Complete last checked it
+	checkedLen int // length of Args when IsComplete last checked it
 	complete   bool
 }
 
@@ -177,5 +177,5 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxCheckedArgs limits the cost of Complete, which parses all arguments again after every piece.
+// maxCheckedArgs limits the cost of IsComplete, which parses all arguments again after every piece.
 const maxCheckedArgs = 64 << 10

@@ -46,7 +46,7 @@ var _ translate.Stream = (*Stream)(nil)
 
 const maxKeptBuffer = 64 << 10
 
-// Reset prepares s for a call and copies o. If o is nil, Reset only releases memory.
+// Reset prepares the Stream for a call and copies o. If o is nil, Reset only releases memory.
 func (s *Stream) Reset(o *Options) {
 	s.callState = callState{}
 	s.out.reset()
@@ -63,7 +63,7 @@ func (s *Stream) Reset(o *Options) {
 	}
 }
 
-// BufferedBytes returns roughly how many bytes s buffers.
+// BufferedBytes returns roughly how many bytes the Stream buffers.
 func (s *Stream) BufferedBytes() int { return cap(s.held.event) }
 
 // Append appends the client's event for one upstream event, if there is one. If the event is

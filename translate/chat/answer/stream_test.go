@@ -86,8 +86,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// forceParsing returns an event that has the same effect as ev, but that a Stream always parses. The
-// returned event has a name, which the fast paths do not accept.
+// forceParsing returns an event that has the same effect as ev, but that a Stream always parses.
+// The returned event has a name, which the fast paths do not accept.
 func forceParsing(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")

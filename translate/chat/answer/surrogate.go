@@ -14,7 +14,8 @@ import (
 // these escapes, and clients that accept them cannot send them back. The edge therefore holds back
 // a first half until the next piece of the text arrives, and replaces a lone half with U+FFFD.
 
-// heldSurrogate is the first half of a surrogate pair at the end of a text, or the start of its escape.
+// heldSurrogate is the first half of a surrogate pair at the end of a text, or the start of its
+// escape.
 type heldSurrogate struct {
 	textLocation
 	escape []byte
@@ -27,8 +28,8 @@ type textLocation struct {
 	toolCall int
 }
 
-// heldSurrogates lists the first halves in a stream whose second halves have not arrived. The list is
-// nearly always empty.
+// heldSurrogates lists the first halves in a stream whose second halves have not arrived. The list
+// is nearly always empty.
 type heldSurrogates []heldSurrogate
 
 // nextPiece returns the next piece of a text. It prepends the half that was held back, and replaces
@@ -89,8 +90,8 @@ func (h *heldSurrogates) editText(edits *jsonx.Edits, at textLocation, v jsonx.V
 	}
 }
 
-// finishTexts completes a choice's texts that lack a second half. It returns the members to add to the
-// choice's delta, including pieces of tool calls.
+// finishTexts completes a choice's texts that lack a second half. It returns the members to add to
+// the choice's delta, including pieces of tool calls.
 func (h *heldSurrogates) finishTexts(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {

@@ -48,8 +48,8 @@ func (t *template) matchText(data []byte) (text []byte, ok bool) {
 	return data[from:to], true
 }
 
-// store stores a chunk whose text is data[start:end], and reports whether the chunk was stored.
-// If the chunks of a stream do not match, remember skips most of them to save time.
+// store stores a chunk whose text is data[start:end], and reports whether the chunk was stored. If
+// the chunks of a stream do not match, store skips most of them to save time.
 func (t *template) store(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
@@ -71,8 +71,8 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 	return append(dst, t.outTail...)
 }
 
-// store stores a chunk whose text is data[start:end], and the client's event for the chunk. from
-// is the offset in the event at which the unchanged text starts.
+// store stores a chunk whose text is data[start:end], and the client's event for the chunk. from is
+// the offset in the event at which the unchanged text starts.
 func (t *eventTemplate) store(data []byte, start, end int, event []byte, from int) {
 	if !t.template.store(data, start, end) {
 		return

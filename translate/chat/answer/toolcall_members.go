@@ -19,8 +19,9 @@ var emptyText = []byte(`""`)
 // the model intended.
 func isTruncated(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// finishToolCalls returns the pieces that clients still need at the end of a choice. These pieces are
-// names that were held back, and {} for empty arguments, because clients parse arguments as JSON.
+// finishToolCalls returns the pieces that clients still need at the end of a choice. These pieces
+// are names that were held back, and {} for empty arguments, because clients parse arguments as
+// JSON.
 func finishToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.HasToolCalls(c.Index) {
 		return nil

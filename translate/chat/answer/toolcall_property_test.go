@@ -18,8 +18,8 @@ import (
 // heardToolCall is a tool call as one of the readers understood it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call from an engine. The field of is the number of the tool
-// call to which the piece belongs.
+// toolCallPiece is one piece of a tool call from an engine. toolCallNumber is the number of the
+// tool call to which the piece belongs.
 type toolCallPiece struct {
 	toolCallNumber int
 	index          int // -1 if omitted
@@ -51,7 +51,8 @@ type clientToolCall struct {
 	call heardToolCall
 }
 
-// toolCallsOfStream passes chunks through a Stream and assembles each choice's tool calls as a client does.
+// toolCallsOfStream passes chunks through a Stream and assembles each choice's tool calls as a
+// client does.
 func toolCallsOfStream(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
@@ -160,7 +161,8 @@ func toolCallsOfAssembler(t *rapid.T, chunks []string) [][]heardToolCall {
 	return out
 }
 
-// toolCallsOfReader reads the tool calls of the first choice with a Reader, as the other dialects do.
+// toolCallsOfReader reads the tool calls of the first choice with a Reader, as the other dialects
+// do.
 func toolCallsOfReader(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader

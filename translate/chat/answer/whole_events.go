@@ -46,7 +46,7 @@ func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.unused.Exists() { // if an engine sends both, use the message
+		if choice.unused.Exists() { // if an engine sends a delta and a message, use the message
 			edits.Delete(choice.unused)
 		}
 		edits.Rename(choice.message, []byte("delta"))

@@ -57,13 +57,13 @@ type Part struct {
 	Before []Part
 }
 
-// ContributesOnce reports whether the piece contributes an id, a name or a type, which later pieces of the
-// tool call cannot contribute again.
+// ContributesOnce reports whether the piece contributes an id, a name or a type, which later pieces
+// of the tool call cannot contribute again.
 func (p *Part) ContributesOnce() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
 const maxKeptToolCalls = 64
 
-// Reset prepares a for another answer.
+// Reset prepares the Assembler for another answer.
 func (a *Assembler) Reset() {
 	toolCalls := a.toolCalls[:0]
 	if cap(toolCalls) > maxKeptToolCalls {
@@ -279,7 +279,8 @@ func (a *Assembler) HasToolCalls(choice int) bool {
 	return false
 }
 
-// IsLatestBlank reports whether the tool call of the latest piece has no arguments except whitespace.
+// IsLatestBlank reports whether the tool call of the latest piece has no arguments except
+// whitespace.
 func (a *Assembler) IsLatestBlank() bool { return !a.toolCalls[a.lastToolCall].hasArgs }
 
 // TakeBlank appends the positions of the tool calls that have blank arguments, and marks these tool

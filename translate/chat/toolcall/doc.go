@@ -4,7 +4,7 @@
 //	for it := toolCalls.Iter(); it.Next(); {
 //		p.Read(it.Value())
 //		part, ok := assembler.AddPiece(choice, &p)
-//		// part.Position is the tool call; part.TakeName and the like say what is new
+//		// part.Position is the tool call; part.TakeName and similar fields say what is new
 //	}
 //
 // An Assembler stores no text, except names that are held back. The caller stores the parts of the
@@ -42,12 +42,13 @@
 // only in their arguments, and skip the Assembler for these pieces (see answer.Stream).
 //
 // A piece of a name looks like a whole name. The Assembler therefore compares it with the names of
-// the request's tools (Offer). If a name is only the start of a tool's name, it is held back
+// the request's tools (SetToolNames). If a name is only the start of a tool's name, it is held back
 // (Part.Hold) until the next piece of the same tool call arrives. If the two pieces form a tool's
-// name or the start of one, they are joined. A piece that repeats the start of the name also
-// continues it. The name is held back until it is complete, or until the arguments, the next tool
-// call or the end of the choice arrives. A tool's complete name is never held back, even if another
-// tool's name starts with it, because the two cases cannot be distinguished.
+// name or the start of a tool's name, they are joined. A piece that repeats the start of the name
+// also continues it. The name is held back until it is complete, or until the arguments, the next
+// tool call or the end of the choice arrives. A tool's complete name is never held back, even if
+// another tool's name starts with it, because the edge cannot tell whether more of the name will
+// follow.
 //
 // # What clients receive
 //

@@ -2,8 +2,8 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether arguments may contain an escape that ReplaceLoneEscapes examines, or end with
-// the start of one. arguments are the contents of a JSON string.
+// HasEscapes reports whether arguments may contain an escape that ReplaceLoneEscapes examines, or
+// end with the start of one. arguments are the contents of a JSON string.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, argumentEscapePrefix)
 }
@@ -13,9 +13,9 @@ var (
 	argumentEscapePrefix = []byte(`\\u`)
 )
 
-// ReplaceLoneEscapes replaces escapes of lone surrogates within the arguments with \ufffd. Unless this is
-// the last piece, the meaning of an escape at the end depends on the next piece. ReplaceLoneEscapes
-// returns the offset of such an escape, or the length of the arguments.
+// ReplaceLoneEscapes replaces escapes of lone surrogates within the arguments with \ufffd. Unless
+// this is the last piece, the meaning of an escape at the end depends on the next piece.
+// ReplaceLoneEscapes returns the offset of such an escape, or the length of the arguments.
 func ReplaceLoneEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')

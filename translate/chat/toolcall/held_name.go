@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// ToolNames contains the names of the tools that a request offers. Each name is followed by a 0 byte.
+// ToolNames contains the names of the tools that a request offers. Each name is followed by a 0
+// byte.
 type ToolNames []byte
 
 // find reports whether name is the name of a tool, and whether it is the start of a longer name.
@@ -28,8 +29,9 @@ type heldName struct {
 
 const maxHeldID = 256
 
-// SetToolNames sets the names of the request's tools. If an engine sends only the start of one of these
-// names, the start is held back until the name is complete. The names must not change until Reset.
+// SetToolNames sets the names of the request's tools. If an engine sends only the start of one of
+// these names, the start is held back until the name is complete. The names must not change until
+// Reset.
 func (a *Assembler) SetToolNames(names ToolNames) { a.names = names }
 
 // HasHeldNames reports whether a tool call's name is held back.
@@ -45,7 +47,7 @@ func (a *Assembler) heldOf(at int) *heldName {
 }
 
 // join appends a piece to a held name. Some engines repeat the name from its start, so join also
-// accepts such a piece. If the piece is a different name, join returns nil.
+// accepts such a piece. If the piece belongs to a different name, join returns nil.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -57,8 +59,8 @@ func (a *Assembler) join(name, piece []byte) []byte {
 	return nil
 }
 
-// hold reports whether the name of tool call at is still held back after this piece. If the name is
-// complete, hold copies the name and the id to part.
+// hold reports whether the name of the tool call with index at is still held back after this piece.
+// If the name is complete, hold copies the name and the id to part.
 func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	h := a.heldOf(at)
 	if h == nil {

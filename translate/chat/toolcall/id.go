@@ -24,8 +24,8 @@ func AppendID(dst []byte, answer string, choice, position int) []byte {
 	return dst
 }
 
-// isSmallNumber reports whether an id is a small number. Random numeric ids, such as LM Studio's, have
-// nine digits.
+// isSmallNumber reports whether an id is a small number. Random numeric ids, such as LM Studio's,
+// have nine digits.
 func isSmallNumber(id []byte) bool {
 	for _, b := range id {
 		if b < '0' || b > '9' {

@@ -99,8 +99,8 @@ func (s *scanner) scan(raw []byte) {
 	}
 }
 
-// scanByte processes one character of the arguments. Only quotes, backslashes, brackets and whitespace
-// matter.
+// scanByte processes one character of the arguments. Only quotes, backslashes, brackets and
+// whitespace matter.
 func (s *scanner) scanByte(c byte) {
 	switch {
 	case s.afterBackslash:
