@@ -70,7 +70,7 @@ func main() {
 	}
 }
 
-// startSimulator starts the bundled engine, for a machine without one.
+// startSimulator starts the bundled simulated engine, for a machine that has no engine.
 func startSimulator() (url string, stop func(), err error) {
 	simulated := sim.New(sim.Options{Listen: "127.0.0.1:0", TokenRate: 50})
 	if err := simulated.Start(); err != nil {

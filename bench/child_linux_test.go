@@ -13,8 +13,9 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs checks that all child processes of a scenario exit, however the scenario is
-// stopped. If the scenario can still write, it must print the results so far.
+// TestChildrenEndWithUs checks that all child processes of a scenario exit, regardless of how the
+// scenario is stopped. If the scenario's output can still be read, the scenario must print the
+// results so far.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
 	benchtest.BuildProgram(t)

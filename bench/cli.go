@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// CLI defines the commands and flags of `penstock bench` by kong's struct tags.
+// CLI defines the commands and flags of `penstock bench` with kong struct tags.
 type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
@@ -31,10 +31,10 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// RewriteArgs rewrites a command line. vLLM's tool separates lists by spaces (--goodput ttft:200
-// itl:50). Arguments splits such lists into repeated flags. It also inserts the flags of a
-// --scenario. It leaves the command lines of other commands unchanged. A removed flag is a usage
-// error.
+// RewriteArgs rewrites a command line. vLLM's tool separates list elements with spaces (--goodput
+// ttft:200 itl:50). RewriteArgs turns such lists into repeated flags. It also inserts the flags
+// that --scenario selects. The command lines of other commands remain unchanged. A removed flag is
+// a usage error.
 func RewriteArgs(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
@@ -63,8 +63,8 @@ type RunCmd struct {
 	compare.Checks
 }
 
-// Run measures, and then prints and saves the result. The first interrupt ends the run, and Run
-// prints the results so far. The second interrupt kills the process. All errors are *exit.Error.
+// Run measures, and then prints and saves the result. On the first interrupt, the run stops and Run
+// prints the results so far. A second interrupt kills the process. All errors are *exit.Error.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -130,7 +130,8 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.NewError(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // must come last, because the result includes the checks
+	// must be last, because the saved result includes the outcome of the checks
+	for _, name := range c.Output {
 		if err := save(name, r, records); err != nil {
 			return exit.NewError(exit.Failed, err.Error())
 		}

@@ -21,7 +21,7 @@ type CompareCmd struct {
 // confidence is the probability that all intervals of a comparison hold simultaneously.
 const confidence = 0.999
 
-// Run compares the two files.
+// Run compares the two result files.
 func (c *CompareCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *CompareCmd) run(out io.Writer) error {

@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// save writes a result in the format selected by the file name's extension.
+// save writes a result in the format selected by the file name extension.
 func save(name string, r *result.Result, records []*result.Record) error {
 	switch filepath.Ext(name) {
 	case ".html":

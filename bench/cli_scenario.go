@@ -27,8 +27,8 @@ var replacedFlags = map[string][]string{
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// findRunArgs reports whether a command line is for `bench run`, in which "run" is optional. at is the
-// index of the command's first argument.
+// findRunArgs reports whether a command line is for `bench run` ("run" may be omitted). at is the
+// index of the first argument after the command.
 func findRunArgs(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
@@ -44,9 +44,9 @@ func findRunArgs(args []string) (at int, ok bool) {
 	return 1, true
 }
 
-// insertScenarioFlags inserts the flags of a scenario after `bench` or `bench run`. They precede the
-// user's flags, which therefore take precedence. A command line without --scenario stays unchanged.
-// It ignores an unknown scenario, because the command reports that error.
+// insertScenarioFlags inserts the flags of a scenario after `bench` or `bench run`. They precede
+// the user's flags, which therefore take precedence. A command line without --scenario stays
+// unchanged. An unknown scenario is ignored here, because the command reports it.
 func insertScenarioFlags(args []string) []string {
 	at, ok := findRunArgs(args)
 	if !ok {
@@ -65,7 +65,7 @@ func insertScenarioFlags(args []string) []string {
 	return slices.Concat(args[:at], s.Flags(given), args[at:])
 }
 
-// givenFlags returns the scenario that args names, and the long names of all flags in args.
+// givenFlags returns the name of the scenario in args, and the long names of all flags in args.
 func givenFlags(args []string) (name string, given map[string]bool) {
 	given = map[string]bool{}
 	for i, a := range args {
@@ -89,7 +89,8 @@ func givenFlags(args []string) (name string, given map[string]bool) {
 	return name, given
 }
 
-// startScenarioFleet starts the scenario's fleet, unless a target is given. The caller must call end.
+// startScenarioFleet starts the scenario's fleet, unless the user has given a target. The caller
+// must call end.
 func (c *RunCmd) startScenarioFleet(ctx context.Context, notes io.Writer) (end func(), err error) {
 	s, err := scenario.Find(c.Scenario)
 	if err != nil {

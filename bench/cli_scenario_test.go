@@ -16,8 +16,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestZeroIsNotTheDefault checks that a number or duration of 0 is rejected rather than replaced
-// with the default.
+// TestZeroIsNotTheDefault checks that a number or duration of 0 is rejected rather than replaced by
+// the default.
 func TestZeroIsNotTheDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
 		_, parser := newParser(t)

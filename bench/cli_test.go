@@ -34,7 +34,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags checks that commands reject flags of earlier versions and name their replacements.
+// TestGoneFlags checks that commands reject flags that only earlier versions had, and name the
+// replacements.
 func TestGoneFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --backend messages http://h:1": "--mix messages",
@@ -60,7 +61,8 @@ func TestGoneFlags(t *testing.T) {
 	}
 }
 
-// TestHelpFitsScreens checks that each group of flags fits on a screen of 24 lines and 80 columns.
+// TestHelpFitsScreens checks that each group of flags fits on a screen with 24 lines and 80
+// columns.
 func TestHelpFitsScreens(t *testing.T) {
 	_, parser := newParser(t)
 	parser.Exit = func(int) {}
@@ -168,7 +170,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 	}
 }
 
-// TestOverheadDefaults checks that the defaults in the code equal the flags' defaults.
+// TestOverheadDefaults checks the defaults of the flags of `bench overhead`.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {

@@ -6,9 +6,10 @@
 //
 // Three times are recorded for each request: when it was due (scheduled), when the client started
 // to send it or to connect (sent), and when response bytes arrived. Latencies are measured both
-// from sent and from scheduled. vLLM's and similar tools report latencies from sent. Latencies from
-// scheduled are those that a user arriving at that time would have observed. If the two differ, the
-// client waited for a free slot or for CPU time. README.md contains the formulas.
+// from sent and from scheduled. vLLM's tool and similar tools report latencies from sent. Latencies
+// from scheduled are those that a user arriving at that time would have observed. If the two
+// latencies differ, the client waited for a free slot or for CPU time. README.md contains the
+// formulas.
 //
 // # Layout
 //
@@ -25,6 +26,6 @@
 //	  exit      the codes with which a command ends
 //	  sim       the simulated engine, which shares no code with the other packages
 //
-// Packages import only packages below them. A scenario is converted to flags before the command
-// line is parsed.
+// A package imports only packages that are listed below it. A scenario is converted to flags before
+// the command line is parsed.
 package bench

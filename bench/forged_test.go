@@ -14,7 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// forgeStrings appends terminal control sequences to every string in a JSON value, except times and "inf".
+// forgeStrings appends terminal control sequences to all strings in a JSON value, except times and
+// "inf".
 func forgeStrings(v any) any {
 	switch v := v.(type) {
 	case string:

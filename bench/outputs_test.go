@@ -28,8 +28,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestOutputsAreCheckedBeforeTheLoad checks that a path that cannot be written causes a one-line
-// error before the first request.
+// TestOutputsAreCheckedBeforeTheLoad checks that an output path that cannot be written causes a
+// one-line error before the first request is sent.
 func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

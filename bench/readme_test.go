@@ -14,8 +14,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands checks that every command in this folder's README.md works, in a shortened
-// form. The target is an edge with an engine, because an engine alone supports only chat.
+// TestReadmeCommands runs every command in this directory's README.md in a shortened form, and
+// checks that it works. The target is an edge with an engine, because an engine alone supports only
+// chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.SkipIfShort(t, "the commands of the README")
 	t.Parallel()
@@ -59,8 +60,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// startEdge starts an edge in front of an engine. The edge runs until the test ends. startEdge
-// returns the URLs of the edge and of its admin listener.
+// startEdge starts an edge in front of an engine. The edge runs until the test ends. The returned
+// URLs are those of the edge and of its admin listener.
 func startEdge(t *testing.T, dir, engine string) (url, admin string) {
 	t.Helper()
 	benchtest.BuildProgram(t)

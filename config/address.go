@@ -14,8 +14,8 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// OnLoopback reports whether a listen address is reachable only from this machine. This is the case
-// for a loopback address or a Unix socket. Host names other than localhost count as reachable from
+// OnLoopback reports whether a listen address is reachable only from this machine. Only loopback
+// addresses and Unix sockets are. A host name other than localhost counts as reachable from
 // outside.
 func OnLoopback(listen string) bool {
 	if unixsocket.Is(listen) {
@@ -32,8 +32,8 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// mayBeReachable reports whether clients in other networks may be able to reach a listen address. This
-// is the case for wildcard and public addresses.
+// mayBeReachable reports whether clients in other networks may be able to reach a listen address,
+// which must then be a wildcard or public address.
 func mayBeReachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
@@ -61,9 +61,9 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// listensConflict reports whether two listen addresses conflict. They do if their ports are equal, and
-// their hosts are equal or one host is a wildcard. It does not resolve host names. Unix sockets
-// conflict if their paths are equal.
+// listensConflict reports whether two listen addresses conflict. They conflict if their ports are
+// equal, and their hosts are equal or one host is a wildcard. Host names are not resolved. Unix
+// sockets conflict if their paths are equal.
 func listensConflict(one, other string) bool {
 	if unixsocket.Is(one) && unixsocket.Is(other) {
 		a, _, _ := unixsocket.ParseListen(one)
@@ -172,8 +172,8 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// pointsToListener reports whether a URL certainly leads to this machine's listener at listen. Other names
-// and addresses of the machine are unknown to it.
+// pointsToListener reports whether a URL certainly leads to the listener at listen on this machine.
+// It does not know the machine's other names and addresses.
 func pointsToListener(address, listen string) bool {
 	if unixsocket.Is(address) && unixsocket.Is(listen) {
 		a, _, err := unixsocket.ParseURL(address)
@@ -211,11 +211,11 @@ func canonicalHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpenPorts checks whether f may be served on ports that are already open. It ignores listen and
-// admin.listen. A running process changes its ports only at a restart, and a service manager may
-// have opened them. public and admin are the addresses of the open ports. admin is "" if there is
-// no admin listener. Validate checks only the addresses in the file. This is not enough: a file
-// that moves every listener to loopback may disable keys, while a port that is already open remains
+// CheckOpenPorts checks whether f may be served on ports that are already open. It ignores listen
+// and admin.listen, because a running process changes its ports only at a restart, and a service
+// manager may have opened them. public and admin are the addresses of the open ports. admin is ""
+// if there is no admin listener. Validate checks only the addresses in the file, which is not
+// enough. A file that moves every listener to loopback may disable keys while an open port remains
 // reachable.
 func (f *File) CheckOpenPorts(public, admin string) Problems {
 	c := f.checks().check

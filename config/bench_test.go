@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// largeConfig returns a configuration with many keys and upstreams. A reload may take 50 ms with 1,000
-// keys and 200 upstreams, and a second with 10,000 keys and 1,000 upstreams.
+// largeConfig returns a configuration with many keys and upstreams. A reload may take 50 ms with
+// 1,000 keys and 200 upstreams, or a second with 10,000 keys and 1,000 upstreams.
 func largeConfig(keys, upstreams int) []byte {
 	var b bytes.Buffer
 	b.WriteString("keys:\n")

@@ -26,8 +26,8 @@ import (
 //   - private keys that all users of the machine can read
 //   - a Kubernetes account without a token, to which the cluster may still add one
 //
-// Call it before a start or a reload, because Validate opens no files. f must have been read from a
-// file.
+// Call it before a start or a reload, because Validate does not open files. f must have been read
+// from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.positions().Has("tls.cert") {
@@ -44,8 +44,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger calls check with the path of the ledger and reports its error. Call it before a
-// start.
+// CheckLedger calls check with the path of the ledger and reports the error that check returns.
+// Call CheckLedger before a start.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -56,7 +56,8 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// CheckMadeKeys calls check with the path of the file of made keys and reports its error.
+// CheckMadeKeys calls check with the path of the file that contains keys made at run time, and
+// reports the error that check returns.
 func CheckMadeKeys(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Admin.Keys.File != "" {
@@ -82,8 +83,8 @@ func (c *checker) clientTLSFiles(path string, t *UpstreamTLS, server string) {
 	}
 }
 
-// account warns about a Kubernetes service account that cannot be used here. Outside a cluster it
-// ignores the default account, which is mounted only in pods.
+// account warns about a Kubernetes service account that cannot be used here. Outside a cluster, the
+// default account is ignored, because it is mounted only in pods.
 func (c *checker) account(path string, k *Kubernetes) {
 	if !k.IsSet() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -143,17 +144,17 @@ func (c *checker) pair(path, cert, key string) {
 	}
 }
 
-// expiryWarning is how long before the expiry of a certificate or a key the edge warns the operator. The
-// alert PenstockCertificateExpires uses the same time.
+// expiryWarning is the remaining lifetime at which the edge warns the operator that a certificate
+// or a key expires. The alert PenstockCertificateExpires uses the same time.
 const expiryWarning = 7 * 24 * time.Hour
 
-// autoRenewedLifetime is the longest lifetime at which a certificate is certainly renewed by a program.
-// Workload identities are valid for an hour to three days.
+// autoRenewedLifetime is the maximum lifetime of a certificate that is certainly renewed by a
+// program. Workload identities are valid for an hour to three days.
 const autoRenewedLifetime = 3 * 24 * time.Hour
 
-// ExpiryNotice returns how long in advance the edge mentions that a key, or a certificate in a file,
-// expires. This is a week. If the lifetime is three days or less, the edge mentions the expiry once
-// the renewal is overdue.
+// ExpiryNotice returns how long in advance the edge reports that a key, or a certificate in a file,
+// expires. This is usually a week. If the lifetime is three days or less, the edge reports the
+// expiry once the renewal is overdue.
 func ExpiryNotice(from, until time.Time) time.Duration {
 	if until.Sub(from) <= autoRenewedLifetime {
 		overdue, _ := RenewalThresholds(from, until)
@@ -162,11 +163,11 @@ func ExpiryNotice(from, until time.Time) time.Duration {
 	return expiryWarning
 }
 
-// RenewalThresholds returns the remaining lifetimes at which the renewal of a certificate in a file is
-// overdue, and at which it is urgent. Programs renew when a third of the lifetime is left
-// (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). A certificate with less than
-// a quarter of its lifetime left was therefore forgotten. For long lifetimes, overdue is limited to
-// a week and urgent to a day. The alert PenstockCertificateExpires uses overdue.
+// RenewalThresholds returns the remaining lifetimes at which the renewal of a certificate in a file
+// is overdue, and at which it is urgent. Programs renew when a third of the lifetime is left
+// (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). If less than a quarter of the
+// lifetime is left, the renewal has therefore been forgotten. For long lifetimes, overdue is
+// limited to a week and urgent to a day. The alert PenstockCertificateExpires uses overdue.
 func RenewalThresholds(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
 	return min(expiryWarning, life/4), min(expiryWarning/7, life/10)
@@ -340,8 +341,9 @@ func (c *checker) folder(a *ACME) {
 	}
 }
 
-// warnIfExposed warns if other users of the machine can replace the certificates in a folder or read its
-// private keys. They may list the file names, because the edge writes the files with mode 0600.
+// warnIfExposed warns if other users of the machine can replace the certificates in a folder or
+// read its private keys. Other users may list the file names, because the edge writes the files
+// with mode 0600.
 func (c *checker) warnIfExposed(path, folder string) {
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // other users cannot open an entry that is unreadable here
 		var info fs.FileInfo

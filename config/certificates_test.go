@@ -75,7 +75,7 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAccount checks that an unreadable account token causes a warning, positioned at the
+// TestCheckAccount checks that an unreadable account token causes a warning, at the position of the
 // upstream that uses the account.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
@@ -132,8 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates checks that a folder in which the edge cannot store certificates is
-// reported, and that the check leaves no file in it.
+// TestFolderOfCertificates checks that the check reports a folder in which the edge cannot store
+// certificates, and leaves no file in the folder.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))

@@ -10,7 +10,8 @@ import (
 	"penstock/config/suggest"
 )
 
-// checks is embedded in all groups of checks: the file, and the checker that collects problems.
+// checks is embedded in all groups of checks. It contains the file, and the checker that collects
+// problems.
 type checks struct {
 	file      *File
 	positions *strictyaml.Positions
@@ -29,7 +30,7 @@ type checker struct {
 }
 
 // fail reports a problem with the value at path. If the value could not be read, fail does nothing,
-// because the read has already reported a problem.
+// because a problem has already been reported.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
@@ -46,7 +47,8 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks that a value belongs to the closed set that words has for the schema path set.
+// oneOf checks that a value belongs to the closed set that allowedValues contains for the schema
+// path set.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := allowedValues[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.positions.QuoteValue(path, value), what, suggest.ChoiceHint(value, allowed))
@@ -71,8 +73,8 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean suggests the most similar candidate. To limit the time spent, it returns "" after a
-// certain number of calls.
+// didYouMean suggests the most similar candidate. After a certain number of calls it returns "", to
+// limit the time spent.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -138,8 +140,8 @@ func presentable(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }
 
-// CanBeModelID reports whether name is a valid id of a configured model. A name that contains a
-// star is not valid, because it would be a pattern.
+// CanBeModelID reports whether name is a valid id of a configured model. A name with a star is not
+// valid, because it would be a pattern.
 func CanBeModelID(name string) bool {
 	return CanBeAlias(name) && !strings.Contains(name, "*")
 }

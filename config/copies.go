@@ -38,7 +38,8 @@ func (s Sink) String() string {
 	}
 }
 
-// DescribeCopies describes which calls the hook copies, and where. It returns "" for a hook with before.
+// DescribeCopies describes which calls the hook copies, and where it sends the copies. It returns
+// "" for a hook with before.
 func (h *Hook) DescribeCopies() string {
 	if h.After == "" {
 		return ""
@@ -51,8 +52,9 @@ func (h *Hook) DescribeCopies() string {
 }
 
 // IsCopied reports whether a hook copies a key's calls for a model. If key is "" (the client has no
-// key), it reports whether a hook copies calls of any key. For a call made with an issuer's token,
-// template is the id of the entry in keys that defines the token's rights; otherwise it is "".
+// key), it reports whether a hook copies calls for the model at all. For a call made with an
+// issuer's token, template is the id of the entry in keys that defines the token's rights. For all
+// other calls, template is "".
 func (f *File) IsCopied(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
 		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
@@ -67,8 +69,8 @@ const (
 
 type copyChecks struct{ hookChecks }
 
-// copyOnlySettings are the settings that apply only to hooks with after, and decisionOnlySettings those that apply
-// only to hooks with before.
+// copyOnlySettings apply only to hooks with after. decisionOnlySettings apply only to hooks with
+// before.
 var (
 	copyOnlySettings     = []string{"bytes", "memory"}
 	decisionOnlySettings = []string{"on_error", "send"}
@@ -113,7 +115,8 @@ func (c copyChecks) all(at string, i int) {
 
 // checkSelected checks that a hook specifies which calls to copy. By default, no call is copied.
 func (c copyChecks) checkSelected(path, name string, n int, more string) bool {
-	if n > 0 && c.positions.Has(entryPath(path, 0)) { // a null list also has a position, but keeps the default, which is all
+	// a null list also has a position, but its value is the default, which selects all calls
+	if n > 0 && c.positions.Has(entryPath(path, 0)) {
 		return true
 	}
 	if more == "" {

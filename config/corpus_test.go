@@ -10,11 +10,11 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestBadCorpus compares the output for every mistake with the exact text that an operator sees. An
-// archive's comment describes the mistake, its file `env` contains NAME=value lines, and its file
-// `want` contains the output. The test checks config.yaml in a folder that contains all files of
-// the archive. If an archive contains five or two mistakes, its comment starts with "Five mistakes"
-// or "Two mistakes". If the configuration is usable, the comment starts with "Warning".
+// TestBadCorpus compares the output for every mistake with the exact text that an operator sees. In
+// each archive, the comment describes the mistake, the file `env` contains NAME=value lines, and
+// the file `want` contains the output. The test checks config.yaml in a folder that contains all
+// files of the archive. If an archive contains five or two mistakes, its comment starts with "Five
+// mistakes" or "Two mistakes". If the configuration is usable, the comment starts with "Warning".
 func TestBadCorpus(t *testing.T) {
 	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
 		unpack(t, a)

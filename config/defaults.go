@@ -28,8 +28,8 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			// longer than the usual idle timeout of load balancers (60 s), because the client's
-			// side should close the connection first
+			// longer than the usual idle timeout of load balancers (60 s), because the client or
+			// balancer should close the connection first
 			ClientIdle: seconds(75),
 			Write:      seconds(30),
 			Linger:     seconds(5),
@@ -48,7 +48,7 @@ func Defaults() *File {
 	}
 }
 
-// These limits apply if first_event or idle is 0 and the engine does not report its progress.
+// These timeouts apply if first_event or idle is 0 and the engine does not report its progress.
 const (
 	FirstEventWithoutProgress = Duration(120 * time.Second)
 	IdleWithoutProgress       = Duration(60 * time.Second)

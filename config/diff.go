@@ -24,7 +24,8 @@ const (
 	Changed ChangeKind = "changed"
 )
 
-// Change is a difference between two files. It contains no setting's value, so it can be logged.
+// Change is a difference between two files. It does not contain the values of settings, so it can
+// be logged.
 type Change struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
@@ -52,7 +53,7 @@ func (c Change) String() string {
 
 // Diff returns the changes from old to next, ordered by path. Defaults are filled in, so setting a
 // value to its default is not a change. The order of keys, upstreams, models and engines does not
-// matter. If a certificate file has the same name but different contents, that is a change.
+// matter. A certificate file with the same name but different contents is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	old, next = withoutDiscovered(old), withoutDiscovered(next)
@@ -79,7 +80,7 @@ func (f *File) Same(next *File) bool {
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns a copy of f that has next's access settings: auth, keys, groups, keys_file,
+// WithKeys returns a copy of f with the access settings of next: auth, keys, groups, keys_file,
 // issuers, tls.client_ca, on_revoke and the admin tokens. The Paths of the copy include those of
 // both files.
 func (f *File) WithKeys(next *File) *File {
@@ -100,8 +101,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ChangedModels returns the ids of f's models whose deployments or engines differ in next. A key
-// that may use one of these ids may reach different engines.
+// ChangedModels returns the ids of the models in f whose deployments or engines differ in next.
+// With next, a key that may use such an id may therefore reach different engines.
 func (f *File) ChangedModels(next *File) []string {
 	var out []string
 	next = WithDiscovered(next, DiscoveredByUpstream(f))
@@ -121,8 +122,8 @@ func (f *File) ChangedModels(next *File) []string {
 	return out
 }
 
-// servingEngines returns a string for each engine of a model. It contains the engine's address and the
-// served name. entriesByName maps names to indices in f.Upstreams.
+// servingEngines returns a string for each engine of a model. The string contains the engine's
+// address and the served name. byName maps names to indices in f.Upstreams.
 func (f *File) servingEngines(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -132,7 +133,8 @@ func (f *File) servingEngines(m *Model, byName map[string]int) []string {
 		}
 		u := &f.Upstreams[at]
 		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
-		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // a key's tiers depend on the last two values
+		// whether a key may use the engine depends on the last two values
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External))
 	}
 	slices.Sort(out)
 	return out
@@ -292,8 +294,8 @@ func needsRestart(path string, old, next *File) bool {
 		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
-// switchesTLS reports whether TLS is enabled or disabled, or its certificates now come from ACME
-// instead of files or vice versa. A replaced certificate does not need a restart.
+// switchesTLS reports whether TLS is enabled or disabled, or whether its certificates now come from
+// ACME instead of files, or vice versa. Replacing a certificate does not require a restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }

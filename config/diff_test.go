@@ -171,8 +171,8 @@ func formatChanges(cs []Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// TestWithKeys checks that WithKeys adopts exactly the changes for which IsKeyChange returns true, and
-// that the files of both configurations are watched.
+// TestWithKeys checks that WithKeys adopts a change if and only if IsKeyChange returns true for it,
+// and that the files of both configurations are watched.
 func TestWithKeys(t *testing.T) {
 	parse := func(name, text string) *File {
 		f, err := Parse(name, []byte(text))

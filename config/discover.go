@@ -17,9 +17,9 @@ type ListedModel struct {
 const maxDiscovered = 256
 
 // WithDiscovered returns f with the models published by its discover entries. listed contains the
-// engines' model lists by upstream. The result omits models that f discovered earlier. Names in the
-// file take precedence: model ids, aliases and served names. An adapter is published under its own
-// name with the settings of its base model.
+// engines' model lists by upstream. The result omits models that were discovered earlier and are in
+// f. Names in the file take precedence: model ids, aliases and served names. An adapter is
+// published under its own name with the settings of its base model.
 func WithDiscovered(f *File, listed map[string][]ListedModel) *File {
 	if len(f.Discover) == 0 {
 		return withoutDiscovered(f)
@@ -65,8 +65,8 @@ func DiscoveredByUpstream(f *File) map[string][]ListedModel {
 	return out
 }
 
-// DiscoveredCount counts an upstream's discovered models. LeftOut counts the models omitted because
-// their names are invalid, there are too many, or their names are in the file.
+// DiscoveredCount counts an upstream's discovered models. LeftOut counts omitted models. A model is
+// omitted if its name is invalid or in the file, or if there are too many models.
 type DiscoveredCount struct {
 	Upstream        string
 	Models, LeftOut int

@@ -90,8 +90,8 @@ func TestDiscover(t *testing.T) {
 }
 
 // TestDiscoverVariants checks that a variant of a name in the file, such as [1m], belongs to the
-// model with that name, even if an engine lists the variant. Otherwise calls would go to the listed
-// model, and keys for the file's model would get a 403.
+// model with that name, even if an engine lists the variant. Otherwise, calls would be sent to the
+// listed model, and keys for the file's model would get a 403.
 func TestDiscoverVariants(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: box }\n"))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestDiscoverVariants(t *testing.T) {
 }
 
 // TestDiscoverAliases checks that a model is not discovered at an upstream if the file already
-// serves it there under another of the engine's names.
+// contains it at this upstream under another name that the engine has for it.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discoverConfig+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {
@@ -163,7 +163,7 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 }
 
 // TestDiscoveredTiers checks that an adapter has the tier of its base model. Overflow and key tiers
-// then apply to both in the same way.
+// then apply equally to both models.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discoverConfig, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -202,8 +202,8 @@ func TestDiscoverExternal(t *testing.T) {
 }
 
 // TestDiscoveredRights checks the rights of keys while the models in a new file are not active yet.
-// Keys retain the model names that both files discover in the same way. They lose names that may
-// now refer to a different entry or address.
+// Keys retain the model names that both files discover in the same way. They lose the names that
+// may now refer to a different entry or address.
 func TestDiscoveredRights(t *testing.T) {
 	text := discoverConfig + "  - { upstream: box }\n"
 	parse := func(text string) *File {

@@ -21,7 +21,7 @@
 //
 // [Example] shows every key with its meaning, and [Schema] describes them for editors. All defaults
 // are in [Defaults] and in the SetDefaults methods of list entries. Files are decoded over the
-// defaults. A key without a value therefore keeps its default, while an empty list is empty.
+// defaults. A key without a value therefore keeps its default. An empty list stays empty.
 //
 // # From text to File
 //
@@ -36,9 +36,9 @@
 //  3. readKeys reads the keys_file in the same way and appends the keys in it.
 //  4. complete sets defaults that depend on other values, such as a deployment's served name.
 //
-// [File.Validate] then checks the rules between values. [LoadValid] runs all steps even if reading
-// finds mistakes. A single run therefore reports mistakes of every kind. Each mistake has a line
-// and an excerpt of the source, and [Problems] prints them.
+// [File.Validate] then checks the rules between values. [LoadValid] runs all steps, even if it
+// finds mistakes while reading. A single run therefore reports mistakes of every kind. Each mistake
+// has a line and an excerpt of the source, and [Problems] prints them.
 //
 // # Changes
 //

@@ -300,28 +300,28 @@ const (
 
 // Quirks of an engine.
 const (
-	// QuirkCancelOnlyStreams: closing the connection stops the generation of a stream, but not of a
-	// plain request.
+	// QuirkCancelOnlyStreams: closing the connection stops generation for a stream, but not for an
+	// unstreamed request.
 	QuirkCancelOnlyStreams = "cancel_only_streams"
-	// QuirkContinuousUsage: with stream_options.continuous_usage_stats, every chunk of a stream
-	// contains the usage.
+	// QuirkContinuousUsage: if stream_options.continuous_usage_stats is set, every chunk of a
+	// stream contains the usage.
 	QuirkContinuousUsage = "continuous_usage"
 	// QuirkOwnHost: the engine checks the Host header. If `resolve` is set, the edge therefore
 	// sends the dialled address instead of the name.
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: the first request for a listed model loads the model.
 	QuirkLoadsOnDemand = "loads_on_demand"
-	// QuirkStreamsTranscriptions: with stream=true, the engine streams the response to a
-	// transcription.
+	// QuirkStreamsTranscriptions: if stream=true, the engine streams its response to a
+	// transcription request.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkStreamsSpeech: with stream_format=sse, the engine streams the response to a speech
-	// request for pcm.
+	// QuirkStreamsSpeech: if stream_format=sse, the engine streams its response to a speech request
+	// for pcm.
 	QuirkStreamsSpeech = "streams_speech"
-	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so the edge
-	// sends messages with this role as system.
+	// QuirkDeveloperAsSystem: the engine's chat templates do not know the role developer, so the
+	// edge sends messages of this role as system messages.
 	QuirkDeveloperAsSystem = "developer_as_system"
-	// QuirkTokenTimings: with timings_per_token, every chunk contains timings and the token counts
-	// so far.
+	// QuirkTokenTimings: if timings_per_token is set, every chunk contains timings and the token
+	// counts so far.
 	QuirkTokenTimings = "token_timings"
 	// QuirkContinuesAnswers: the engine continues a final assistant message without a special
 	// request member.
@@ -333,7 +333,7 @@ const (
 	// documents and return_documents.
 	QuirkRanksTexts = "ranks_texts"
 	// QuirkTranscriptionEvents: realtime sessions use vLLM's events (transcription.delta,
-	// transcription.done) and 16 kHz audio, both of which differ from OpenAI's.
+	// transcription.done) and 16 kHz audio, which both differ from OpenAI's API.
 	QuirkTranscriptionEvents = "transcription_events"
 )
 
@@ -351,7 +351,7 @@ var EngineOperations = []string{
 	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations, OpRealtime,
 }
 
-// EngineEndpoint is an endpoint that only some engines support.
+// EngineEndpoint describes an endpoint that only some engines support.
 type EngineEndpoint struct {
 	Path      string // public path
 	Operation string // name in a key's operations (Op…)
@@ -369,8 +369,8 @@ var EngineSpecificEndpoints = []EngineEndpoint{
 	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
-// InheritFrom returns e, with missing members taken from base. Paths are merged individually. A list is
-// missing only if it is nil, so an empty list removes the inherited one.
+// InheritFrom returns e, with missing members taken from base. Paths are merged individually. A
+// list is missing only if it is nil, so an empty list replaces an inherited list.
 func (e *Engine) InheritFrom(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -394,7 +394,7 @@ func fillZeroFields(dst, src reflect.Value) {
 	}
 }
 
-// Problems returns the mistakes in a profile. Each one starts with the path of its member
+// Problems returns the mistakes in a profile. Each starts with the path of the faulty member
 // ("health.path: ..."). Problems does not check Like, because only the caller knows the other
 // profiles.
 func (e *Engine) Problems() []string {

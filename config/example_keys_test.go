@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExampleKeysAreNobodys checks that the key hashes in the example belong to no real key,
-// because operators copy the example.
+// TestExampleKeysAreNobodys checks that the key hashes in the example do not belong to keys that
+// could be guessed, because operators copy the example.
 func TestExampleKeysAreNobodys(t *testing.T) {
 	words := []string{"", "key", "secret", "password", "example", "changeme", "penstock", "team", "a", "b", "c", "admin", "sk", "foo", "bar", "hello"}
 	words = append(words, "test", "test-key", "api-key", "team-a", "team-b")

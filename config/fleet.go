@@ -62,7 +62,7 @@ func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
 // KeyError is a mistake in one key entry.
 type KeyError struct {
-	Field   string // for example limits.concurrency; empty for the whole entry
+	Field   string // for example limits.concurrency; empty if the mistake concerns the whole entry
 	Message string
 }
 
@@ -175,7 +175,8 @@ const (
 // store. A fleet has at least two.
 const AssumedEdges = 2
 
-// EdgeCount returns the number of edges among which limits and slots are divided if there is no store.
+// EdgeCount returns the number of edges that divide the limits and slots among themselves if there
+// is no store.
 func (f *Fleet) EdgeCount() int {
 	switch {
 	case f.Edges > 0:
@@ -186,10 +187,10 @@ func (f *Fleet) EdgeCount() int {
 	return 1
 }
 
-// EdgeShare returns one edge's part of n, which the edges divide among themselves. It rounds down, so
-// that the sum of the parts does not exceed n. The part is at least 1, because an edge with 0 would
-// serve no calls. If n is 0 (no limit), EdgeShare returns 0. If there are fewer than two edges, it
-// returns n.
+// EdgeShare returns one edge's part of n, which the edges divide among themselves. It rounds down,
+// so that the sum of the parts does not exceed n. The part is at least 1, because an edge with a
+// part of 0 would not serve any calls. If n is 0 (no limit), EdgeShare returns 0. If there are
+// fewer than two edges, it returns n.
 func EdgeShare(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -211,7 +212,8 @@ func (k *Key) EdgeLimits() KeyLimits {
 	}
 }
 
-// fleet checks the fleet settings, and warns about limits and slots that are too few to be divided.
+// fleet checks the fleet settings, and warns about limits and numbers of slots that are too small
+// to be divided.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges

@@ -92,7 +92,8 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	}
 }
 
-// TestStoreKeys checks the requirements for storing keys in the store, and for a single entry.
+// TestStoreKeys checks the settings that are required to store keys in the store, and a single
+// entry.
 func TestStoreKeys(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for keys, want := range map[string]string{
@@ -131,8 +132,8 @@ func TestStoreKeys(t *testing.T) {
 	}
 }
 
-// TestFleetSecrets checks that edges sign their messages with fleet.secrets or, if these are not
-// set, with fleet.keys.secrets. A store without any secrets causes a warning.
+// TestFleetSecrets checks that edges sign their messages with fleet.secrets or, if that is not set,
+// with fleet.keys.secrets. A store without any secrets causes a warning.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
@@ -174,7 +175,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestDiscovery checks how the four ways to find engines are described.
+// TestDiscovery checks the descriptions of the four ways to find engines.
 func TestDiscovery(t *testing.T) {
 	for want, u := range map[string]Upstream{
 		"": {URL: "http://10.0.0.1"},

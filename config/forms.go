@@ -31,7 +31,7 @@ func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	h.Hash = strings.ToLower(h.Hash)
 }
 
-// BindNode accepts one number, or a mapping: {shared, fleet}, or the separate pools.
+// BindNode accepts one number, or a mapping with either shared and fleet or the separate pools.
 func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	var read Concurrency
 	switch {

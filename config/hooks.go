@@ -19,12 +19,12 @@ type Hook struct {
 	Name string `yaml:"name"`
 	// The edge sends a POST to this URL before a call waits for an engine, and the hook decides
 	// about the call. The value is an http or https URL. For a service on a Unix socket, use
-	// unix:/PATH, or unix:/PATH:/BASE, where /BASE is the path of the request.
+	// unix:/PATH, or unix:/PATH:/BASE, where /BASE is the request path.
 	Before string `yaml:"before"`
 	// Use this instead of before. Once a call has ended, the edge sends a copy of it here. The
-	// value is an http or https URL, the path of a file, or a stream socket as unix:PATH. Each copy
-	// is a line of JSON with the request and the answer. The hook must also set models and keys,
-	// because by default no call is copied.
+	// value is an http or https URL, a file path, or unix:PATH for a stream socket. Each copy is a
+	// line of JSON with the request and the answer. The hook must also set models and keys, because
+	// by default no call is copied.
 	After string `yaml:"after"`
 	// The edge sends this bearer token to the hook.
 	Token Secret `yaml:"token"`
@@ -40,8 +40,9 @@ type Hook struct {
 	Send string `yaml:"send"`
 	// The hook decides about calls for these models. A trailing * matches any suffix.
 	Models []string `yaml:"models"`
-	// The hook decides about calls of the keys with these ids. A trailing * matches any suffix. The
-	// id of an entry that issuers' tokens use applies to all callers with such tokens.
+	// The hook decides about calls of the keys with these ids. A trailing * matches any suffix. If
+	// issuers' tokens get the rights of an entry in `keys`, that entry's id applies to all callers
+	// with such tokens.
 	Keys []string `yaml:"keys"`
 	// If after is set, the edge copies at most this many bytes of a request, and the same of an
 	// answer. It marks truncated requests and answers.
@@ -82,12 +83,13 @@ func (h *Hook) SetDefaults() {
 // HasModel reports whether the hook applies to calls for a model.
 func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 
-// HasKey reports whether the hook applies to calls of a key. An empty id means a call without a
-// key, at an edge that requires no keys.
+// HasKey reports whether the hook applies to calls of a key. An empty id stands for a call without
+// a key, which is possible if the edge requires no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
-// Concerns reports whether the hook applies to a key's calls for a model. For a call made with a
-// token, template is the template that defines the token's rights; otherwise it is empty.
+// Concerns reports whether the hook applies to a key's calls for a model. For a call made with an
+// issuer's token, template is the id of the entry in keys that defines the token's rights. For all
+// other calls, template is empty.
 func (h *Hook) Concerns(model, key, template string) bool {
 	return h.HasModel(model) && (h.HasKey(key) || template != "" && h.HasKey(template))
 }
@@ -108,7 +110,8 @@ func (h *Hook) DescribePrompts() string {
 	return "all prompts"
 }
 
-// describeScope describes the calls to which the hook applies. It returns "" if these are all calls.
+// describeScope describes the calls to which the hook applies. It returns "" if the hook applies to
+// all calls.
 func (h *Hook) describeScope() (of string) {
 	if !slices.Contains(h.Keys, "*") {
 		of += " of the keys " + strings.Join(h.Keys, ", ")
@@ -180,8 +183,8 @@ func (c hookChecks) url(at string, h *Hook) {
 	}
 }
 
-// models checks the models of a hook. It reports a name that no model has, because calls would then
-// skip the hook.
+// models checks the models of a hook. It reports a name that does not match any model, because the
+// calls for which it was meant would skip the hook.
 func (c hookChecks) models(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
@@ -201,8 +204,8 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks the keys of a hook. Keys that are made at run time, and callers with issuers' tokens,
-// are not in the file.
+// keys checks the keys of a hook. A name may match no key in the file, because keys can be made at
+// run time, and callers may use issuers' tokens.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":
@@ -228,8 +231,8 @@ func (c hookChecks) keys(path string, h *Hook) {
 	}
 }
 
-// pattern checks the format of a name in models or keys. It returns false if there is no name to
-// look up.
+// pattern checks the format of a name in models or keys. It returns false if the pattern contains
+// no name to look up.
 func (c hookChecks) pattern(at, pattern string) bool {
 	switch {
 	case pattern == "":

@@ -2,8 +2,8 @@ package config
 
 import "testing"
 
-// TestHookMatches checks about which keys' calls a hook decides, and what the check command prints
-// about prompts.
+// TestHookMatches checks which calls a hook decides about, and what the check command prints about
+// prompts.
 func TestHookMatches(t *testing.T) {
 	for _, c := range []struct {
 		more, prompts string
@@ -41,7 +41,7 @@ models:
 	}
 }
 
-// TestCopies checks which calls are retained, and what the check command prints about them.
+// TestCopies checks which calls are copied, and what the check command prints about them.
 func TestCopies(t *testing.T) {
 	for _, c := range []struct{ after, who, want string }{
 		{"https://copies.example/secret?q", "models: [llama], keys: [team-a]", "requests and answers of the keys team-a for the models llama, to https://copies.example"},

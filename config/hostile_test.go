@@ -28,8 +28,8 @@ func aliasBomb(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles checks that reading an invalid file needs little more memory than the file's
-// size, and produces little more output. This matters because an edge rereads its keys_file after
+// TestHostileFiles checks that reading an invalid file uses little more memory, and produces little
+// more output, than the size of the file. This matters because an edge rereads its keys_file after
 // every change while calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10

@@ -52,7 +52,7 @@ type IssuerTemplate struct {
 	Key string `yaml:"key"`
 }
 
-// Audiences is written as a string or a list.
+// Audiences is written as a string or a list of strings.
 type Audiences []string
 
 // BindNode accepts one string, or a list of strings.
@@ -83,7 +83,7 @@ func (i *Issuer) jwksFile() string {
 	return name
 }
 
-// IssuerURLs returns the URLs of the issuers' keys. It returns none if f requires no credentials.
+// IssuerURLs returns the URLs of the issuers' keys. If f requires no credentials, it returns nil.
 func IssuerURLs(f *File) (all []string) {
 	if f.Auth == AuthNone {
 		return nil
@@ -96,7 +96,8 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers calls check with each key set from a file, and reports its errors.
+// CheckIssuers calls check with each key set that was read from a file, and reports the errors that
+// check returns.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestKeyGroups checks that a group without effect causes a warning, and that a group whose usage
-// cannot be counted causes an error.
+// TestKeyGroups checks that a group that has no effect causes a warning, and that a group whose
+// usage cannot be counted causes an error.
 func TestKeyGroups(t *testing.T) {
 	const rest = "keys: [{ id: a, hash: \"" + hashA + "\", group: g }, { id: t, group: g }]\n" +
 		"issuers: [{ issuer: \"https://id.example\", name: corp, audience: edge, jwks: \"https://id.example/keys\", claims: { templates: [{ key: t }] } }]\n" +

@@ -84,9 +84,9 @@ type KeyCertificate struct {
 func (k KeyCertificate) IsSet() bool { return k != KeyCertificate{} }
 
 // canonical converts the name to the form in which names are compared: lower case, except for the
-// part of a URI after the host. The kind of a name depends on its format. It is an IP address if it
-// parses as one. Otherwise it is a URI if it contains a colon, a mail address if it contains an @,
-// and else a DNS name.
+// part of a URI after the host. The format of a name determines its kind. A name that parses as an
+// IP address is one. Otherwise, a name with a colon is a URI, a name with an @ is a mail address,
+// and any other name is a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -115,7 +115,7 @@ func (k *Key) ExpiresAt() time.Time {
 	return end
 }
 
-// KeyHash is one hash of a key. For rotation, a hash may expire before the key.
+// KeyHash is one hash of a key. During a rotation, a hash may expire before the key.
 type KeyHash struct {
 	// This is the hash of the whole key: sha256: and 64 hexadecimal digits.
 	Hash string `yaml:"hash"`
@@ -175,7 +175,7 @@ type Group struct {
 // GroupLimits are the limits for the sum of all keys in a group. Zero means no limit.
 type GroupLimits struct {
 	// The keys of the group may start this many calls per minute in total. Calls above the limit
-	// get a 429. A call counts as for a key.
+	// get a 429. The same calls count as for the limit of a key.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
 	// The keys of the group may use this many tokens per minute in total, for prompts and answers.
 	// Calls above the limit get a 429.
@@ -288,7 +288,7 @@ func warnReadableByOthers(path string, info os.FileInfo) Problems {
 var keysLinePattern = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey appends a key to the keys in a keys_file or a configuration, and returns the new text.
-// lines contains the lines of the new key, and starts with " - ". All other lines stay unchanged.
+// lines contains the lines of the new key, which start with " - ". All other lines stay unchanged.
 // An empty src becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")

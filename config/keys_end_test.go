@@ -8,7 +8,8 @@ import (
 )
 
 // TestKeysThatEnd checks that a key that has expired or will expire within a week causes a warning.
-// The same applies if its last hash expires. A key that has another valid hash causes no warning.
+// The expiry of its last hash causes the same warning. A key that has another valid hash causes no
+// warning.
 func TestKeysThatEnd(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)
@@ -39,8 +40,8 @@ func TestKeysThatEnd(t *testing.T) {
 	}
 }
 
-// TestHookOfNoKey checks that a hook for a key that is not in the file causes a warning, even if
-// keys can be made at run time.
+// TestHookOfNoKey checks that a hook for a key that is not in the file causes a warning, even
+// though keys can be made at run time.
 func TestHookOfNoKey(t *testing.T) {
 	text := `admin: { token: 0123456789abcdef0123, keys: { file: keys.json } }
 keys: [{ id: team-a, hash: "sha256:` + strings.Repeat("a", 64) + `" }]

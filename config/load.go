@@ -17,7 +17,7 @@ import (
 // Problem is a mistake in a configuration, with its position and remedy.
 type Problem = strictyaml.Problem
 
-// Problems are all mistakes that one run has found.
+// Problems contains all mistakes found in one run.
 type Problems = strictyaml.Problems
 
 // origin describes where a File was read from.
@@ -26,7 +26,8 @@ type origin struct {
 	readWarnings Problems // warnings from reading the file; Validate returns them too
 	files        []string // files that were read, or that the configuration names
 
-	certificates map[string][sha256.Size]byte // hashes of certificate files, by path in a Change
+	// hashes of certificate files, keyed by the path in a Change
+	certificates map[string][sha256.Size]byte
 
 	keyless    bool // the keys_file states that it has no keys
 	hasSecrets bool // the file contains keys or a secret
@@ -34,7 +35,7 @@ type origin struct {
 	digest hash.Hash // hash of the file and the keys_file
 }
 
-// Load reads the configuration at path with everything that it references: environment variables,
+// Load reads the configuration at path and everything that it references: environment variables,
 // secrets in files, and the keys_file. The error is of type Problems. It contains all mistakes
 // found: invalid syntax, unknown and repeated keys, malformed values and missing references. Load
 // does not check the rules between values. Use Validate or LoadValid for that.
@@ -46,9 +47,9 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse is like Load, but reads a source in memory. Problems contain name as the file name, and
-// relative paths in the source refer to the folder of name. Parse reads the environment and the
-// files that the source references.
+// Parse is like Load, but reads a source in memory. Problems use name as the file name, and
+// relative paths in the source are resolved against its directory. Parse reads the environment and
+// the files that the source references.
 func Parse(name string, src []byte) (*File, error) {
 	f, problems := parse(name, src)
 	if err := problems.Err(); err != nil {
@@ -115,7 +116,7 @@ func (f *File) positions() *strictyaml.Positions {
 	return f.origin.positions
 }
 
-// Paths returns all files from which the configuration was read or that it names: the file, the
+// Paths returns all files that the configuration was read from or that it names: the file, the
 // keys_file, certificates, and files with secrets.
 func (f *File) Paths() []string {
 	if f.origin == nil {
@@ -188,7 +189,7 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
-// Digest returns a short hash of the file and the keys_file. A fleet's edges use it to compare
+// Digest returns a short hash of the file and the keys_file. The edges of a fleet use it to compare
 // their configurations. It returns "" if f was not read from a text.
 func (f *File) Digest() string {
 	if f.origin == nil {

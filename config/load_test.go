@@ -55,7 +55,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 	}
 }
 
-// TestDefaultsKeepTheAgreedNumbers checks that the defaults are the documented ones.
+// TestDefaultsKeepTheAgreedNumbers checks that the defaults equal those in the documentation.
 func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 	f := Defaults()
 	got := fmt.Sprintln(f.Listen, f.Admin.Listen, f.Log, f.Limits, f.Timeouts, f.Stream, f.Retry, f.OnRevoke)
@@ -188,7 +188,7 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestProblemsAreTheError checks the properties of Load's and Parse's errors on which callers rely.
+// TestProblemsAreTheError checks the properties of Load and Parse errors that callers rely on.
 func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)

@@ -56,7 +56,8 @@ func (r *Redacted) redactSource(src []byte, to reflect.Type) []byte {
 	return text
 }
 
-// isSecret reports whether values of type t are secrets. They are writeOnly in schema.json.
+// isSecret reports whether values of type t are secrets. Such settings are writeOnly in
+// schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
 // secretsIn returns the secrets in a value, in the form in which they are sent.
@@ -77,16 +78,17 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenSettings are settings that are removed even though they are not of type Secret: names of
-// persons, and key hashes. secretURLPaths are settings with URLs whose path may contain a secret, as
-// many services' webhooks do.
+// hiddenSettings are removed even though they are not of type Secret, because they contain mail
+// addresses or key hashes. secretURLPaths are settings that contain URLs. The paths of these URLs
+// may contain a secret, as is common for webhooks.
 var (
 	hiddenSettings = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	secretURLPaths = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
 )
 
-// credentialPattern matches words that look like a credential: a word that starts like a service's keys,
-// a UUID, or a word of at least 24 letters and digits. Model names and host names do not match.
+// credentialPattern matches words that look like a credential: a word that starts like the keys of
+// a well-known service, a UUID, or a word of at least 24 letters and digits. Model names and host
+// names do not match.
 var credentialPattern = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
@@ -136,7 +138,8 @@ func redactSetting(path, text string) string {
 	address, more := rest[:end], ""
 	if end < len(rest) {
 		more = "?" + strictyaml.Removed
-		if strings.Contains(rest[end:], "@") { // a password may contain characters that end an address
+		// a password may contain characters that usually end a URL
+		if strings.Contains(rest[end:], "@") {
 			return scheme + strictyaml.Removed
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// canaryConfig is a configuration with a canary in every setting of the schema.
+// canaryConfig builds a configuration with a canary in every setting of the schema.
 type canaryConfig struct {
 	n       int
 	secrets []string // canaries at writeOnly paths
@@ -83,7 +83,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 			t.Errorf("the schema does not call %s a secret", path)
 		}
 	}
-	for n := range p.n { // no secret's canary may appear in another setting
+	for n := range p.n { // the canary of a secret must not appear in another setting
 		if secret := fmt.Sprintf("CANARY-secret-%d", n+1); strings.Contains(text, secret+" ") && !slices.ContainsFunc(r.Secrets, func(s string) bool { return strings.Contains(s, secret) }) {
 			t.Errorf("%s is not among the secrets", secret)
 		}
@@ -116,8 +116,8 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	}
 }
 
-// TestRedact checks that values stay unless they are secret, that variables are shown by name, and
-// that a bare list of keys is read.
+// TestRedact checks that values that are not secret stay, that variables are shown by name, and
+// that a bare list of keys can be read.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TEST_GPU_KEY", "CANARY-variable")

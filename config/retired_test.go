@@ -8,8 +8,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// TestRetired checks that no setting is both current and retired, that the parents of retired
-// settings still exist, and that each retired setting has a remedy.
+// TestRetired checks that no setting is both current and retired, that the parent of each retired
+// setting still exists, and that each retired setting has a remedy.
 func TestRetired(t *testing.T) {
 	for path, r := range retired {
 		in, name := "", path

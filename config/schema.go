@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// File is a complete configuration: defaults are filled in and references are resolved. It must not
-// be modified after Load or Parse.
+// File is a complete configuration, in which defaults are filled in and references are resolved. It
+// must not be modified after Load or Parse.
 type File struct {
 	// The public API listens on this address. The default port is 4000, because engines use 8000,
 	// 8080, 11434 and 30000. unix:/PATH is a Unix socket to which the edge's user and group may
@@ -517,8 +517,8 @@ type Upstream struct {
 	Lists bool `yaml:"-"` // Discover publishes the upstream's models
 }
 
-// DescribeDiscovery describes how the upstream's engines are found. It returns "" if the URL names the
-// engine itself.
+// DescribeDiscovery describes how the upstream's engines are found. It returns "" if the URL is
+// that of the engine itself.
 func (u *Upstream) DescribeDiscovery() string {
 	k, ports := &u.Kubernetes, ""
 	if len(k.Ports) > 0 {
@@ -589,7 +589,7 @@ type Wake struct {
 }
 
 // Concurrency is written as one number (a shared pool), as {shared, fleet}, or as a map of separate
-// pools. The zero value means the number reported by the engine.
+// pools. The zero value means that the number reported by the engine applies.
 type Concurrency struct {
 	// All kinds of calls share this many slots.
 	Shared int `yaml:"shared"`
@@ -673,8 +673,8 @@ type Model struct {
 	// These models answer calls while no upstream of this model can. The edge uses the first one
 	// that can answer, and ignores that model's own fallbacks.
 	Fallback []string `yaml:"fallback"`
-	// The engines of this other model get copies of some calls. The edge counts their answers and
-	// then discards them (see `penstock canary`).
+	// The engines of another model get copies of some of this model's calls. The edge counts their
+	// answers and then discards them (see `penstock canary`).
 	Shadow Shadow `yaml:"shadow"`
 	// These keys may use a prompt that is in an engine's cache. shared: all keys. per_key: only the
 	// key that sent the prompt, and keys of the same cache_group.

@@ -69,7 +69,7 @@ type generator struct {
 	docs map[string]string // comments by "Type.Field"
 }
 
-// required lists the members that have no default, by path.
+// required maps paths to the members that have no default.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -237,7 +237,8 @@ func TestExampleIsComplete(t *testing.T) {
 	write(t, "authority.pem", []byte(selfsigned.NewAuthority(t, "authority").PEM))
 	write(t, "keys.yaml", []byte("keys: []\n"))
 	shown := map[string]bool{}
-	for _, others := range [][]string{ // only one of these at a time, because they exclude each other
+	// only one of them is enabled at a time, because they exclude each other
+	for _, others := range [][]string{
 		{"#tls: { cert: ", "  #keys: { file: "},
 		{"#tls: { acme: ", "    #secrets: [\"file:keys.secret", "    #store: cached", "    #cache: "},
 	} {

@@ -9,8 +9,8 @@ import (
 )
 
 // CheckSockets reports Unix sockets that the edge could not open or reach because of the files at
-// their paths. Call it before a start, like CheckCertificates. For the socket of an engine or a
-// hook, it only warns, because the socket may appear later.
+// their paths. Call it before a start, like CheckCertificates. A problem with the socket of an
+// engine or a hook is only a warning, because the socket may appear later.
 func (f *File) CheckSockets() Problems {
 	c := f.checks().check
 	for _, l := range []struct{ at, listen string }{
@@ -41,7 +41,7 @@ func (c *checker) server(at, url string) {
 	}
 }
 
-// socket reports why the path of a Unix socket cannot be used.
+// socket reports a problem if the path of a Unix socket cannot be used.
 func (c *checker) socket(at, file string, report func(at, format string, of ...any)) {
 	folder := filepath.Dir(file)
 	if in, err := os.Stat(folder); err != nil || !in.IsDir() {

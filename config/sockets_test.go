@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestCheckSockets checks that a path at which no socket can be opened is reported with its line.
-// If the socket of an engine or a hook is missing, this is only a warning, because it may appear
+// TestCheckSockets checks that a path at which no socket can be opened is reported with its line. A
+// missing socket of an engine or a hook must cause only a warning, because the socket may appear
 // later.
 func TestCheckSockets(t *testing.T) {
 	t.Parallel()

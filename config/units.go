@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // and GB are decimal units.
 type Bytes int64
 
-// byteUnits lists longer suffixes before shorter ones that they end with, such as KiB before B.
+// byteUnits lists each suffix before any shorter suffix with which it ends, such as KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -111,10 +111,10 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
 // Resolve configures how often an upstream's host name is looked up, and whether the look-up uses
-// SRV records. It is written as a Duration, or as "srv:NAME" with an optional Duration after a
-// space (default: 30 s).
+// SRV records. It is written as a Duration, or as "srv:NAME", optionally followed by a space and a
+// Duration (default: 30 s).
 type Resolve struct {
-	Every Duration // 0 if the name is a single upstream
+	Every Duration // 0 if the upstream's host name is not looked up at intervals
 	SRV   string   // name of the SRV records; if empty, the addresses of the URL's host are looked up
 }
 

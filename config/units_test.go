@@ -42,7 +42,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// FuzzUnits checks that the text of a parsed value parses to the same value.
+// FuzzUnits checks that formatting and parsing a parsed value again yields the same value.
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{"0", "250ms", "1h30m", "64KiB", "1.5MiB", "20%", "12.5%", "NaN%", "0x1p4", "1_0", "9223372036854775807", "-0"} {
 		f.Add(s)

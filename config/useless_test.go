@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUselessAtEngine checks that a setting causes a warning if, according to the engine's profile,
-// it has no effect.
+// TestUselessAtEngine checks that a setting causes a warning if it has no effect according to the
+// engine's profile.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

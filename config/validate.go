@@ -10,22 +10,22 @@ type KnownProfiles struct {
 	// Engines are the names of the bundled engine profiles. If nil, Validate does not check engine
 	// names.
 	Engines []string
-	// Continuing are the bundled profiles whose engines can continue a response that the request
-	// begins.
+	// Continuing are the bundled profiles whose engines can continue a response that begins in the
+	// request.
 	Continuing []string
 	// Ordering are the bundled profiles whose engines can order their queue by request priority.
 	Ordering []string
 	// Salting are the bundled profiles whose engines separate cached prompts by a salt. If nil,
 	// Validate does not check salts.
 	Salting []string
-	// Fixed are the bundled profiles whose engines serve only the models with which they were
-	// started.
+	// Fixed are the bundled profiles whose engines serve only the models that they were started
+	// with.
 	Fixed []string
 }
 
 // Validate checks all rules beyond the format of single values: unique names, references,
 // addresses, ranges and contradictions. It returns all problems in order of position, including the
-// warnings from reading. It does not change f. It reads only f and the clock.
+// warnings from reading the file. It does not change f, and reads only f and the clock.
 func (f *File) Validate(k KnownProfiles) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}

@@ -64,8 +64,8 @@ func (c keyChecks) groupIndex(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks a key's group. Because usage with issuers' tokens is stored per caller, a group's
-// budget would not include that usage after a restart.
+// group checks a key's group. Usage with issuers' tokens is stored per caller, so a group's budget
+// would not include that usage after a restart.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupIndex(k)
 	switch {
@@ -148,8 +148,8 @@ func (c keyChecks) tiersReachModels(path string, k *Key) {
 	}
 }
 
-// sharedLimits checks limits that all callers with issuers' tokens share. Because usage is stored per
-// caller, a shared budget would be full again after a restart.
+// sharedLimits checks limits that all callers with issuers' tokens share. Usage is stored per
+// caller, so after a restart, none of a shared budget would count as used.
 func (c keyChecks) sharedLimits(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -190,12 +190,12 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// warnNoValidKey warns if there are keys and none of them is valid now. It reports whether any key is
-// valid.
+// warnNoValidKey warns if there are keys but none of them is valid now. It reports whether any key
+// is valid.
 func (c keyChecks) warnNoValidKey() (some bool) {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-	why := "" // why the first key is not valid
+	why := "" // reason why the first key is not valid
 	for i := range c.file.Keys {
 		k, at := &c.file.Keys[i], entryPath("keys", i)
 		switch {
@@ -238,7 +238,7 @@ func (c keyChecks) expiringKeys(some bool) {
 }
 
 // hashes checks the format of a key's hashes. It also checks that no other key has the same hash,
-// because the caller would be ambiguous. Messages never show a hash.
+// because it would be ambiguous who the caller is. Messages never show a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.IsSet() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+

@@ -123,7 +123,7 @@ func (c modelChecks) uselessSettings() {
 // number.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks a model's fallbacks. ids contains all model ids.
+// fallback checks a model's fallbacks. The keys of ids are all model ids.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.positions.HasUnknownNames("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -145,7 +145,8 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that receives copies of m's calls. ids contains all model ids.
+// checkShadow checks the model that receives copies of m's calls. The keys of ids are all model
+// ids.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -207,8 +208,8 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether an upstream's engine continues a response. It also returns true if the
-// engine will be detected only later.
+// continues reports whether an upstream's engine can continue a response. It also returns true if
+// the engine has yet to be detected.
 func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -278,8 +279,8 @@ func (c modelChecks) modelID(path, id string, seen map[string]string) {
 	c.check.modelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// alias checks an alias against the ids and aliases of all models, because a name must identify one
-// model.
+// alias checks an alias against the ids and aliases of all models, because a name must identify a
+// single model.
 func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.positions.QuoteValue(path, alias))
@@ -346,7 +347,8 @@ func emptyGroup(c checks, at, group string) {
 
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
-	of, when := map[string]int{}, map[int]int{} // index of the first deployment for each upstream, and for each tier
+	// index of the first deployment at each upstream, and in each tier
+	of, when := map[string]int{}, map[int]int{}
 	for i, d := range m.Deployments {
 		at := entryPath(path, i)
 		c.check.number(at+".tier", d.Tier, 0, MaxTier)
@@ -476,7 +478,7 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 }
 
 // modalities warns about unknown modalities, which are probably misspelt. Any modality is allowed,
-// but a model for which "image" is misspelt refuses every image.
+// but if "image" is misspelt, the model refuses every image.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {

@@ -56,9 +56,9 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// upstreamsWithout returns the paths of the model's upstreams that have no slots in a pool, and whether
-// other upstreams have some. An upstream that does not exist, or whose slots could not be read,
-// counts as having slots, because another check reports its problem.
+// upstreamsWithout returns the paths of the model's upstreams that have no slots in a pool, and
+// whether other upstreams have some. An upstream that does not exist, or whose slots could not be
+// read, counts as having slots, because another check reports the problem.
 func (c modelChecks) upstreamsWithout(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]

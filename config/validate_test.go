@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestValidateByHand checks a File that was built in code. Its problems have paths but no lines.
+// TestValidateByHand checks a File that was built in code, so that its problems have paths but no
+// lines.
 func TestValidateByHand(t *testing.T) {
 	f := Defaults()
 	f.Keys = make([]Key, 1)

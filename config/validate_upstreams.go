@@ -41,8 +41,8 @@ func (c engineChecks) all() {
 	}
 }
 
-// isCyclic reports whether following `like` leads from e back to e. Profiles in the file
-// replace bundled profiles of the same name.
+// isCyclic reports whether the chain of `like` members that starts at e leads back to e. Profiles
+// in the file replace bundled profiles of the same name.
 func (c engineChecks) isCyclic(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
@@ -58,8 +58,9 @@ func (c engineChecks) isCyclic(e *Engine) bool {
 	return at != nil
 }
 
-// findInherited follows `like` from the named profile to the first profile in the file for which sets
-// returns true. Otherwise it returns the bundled profile at the end of the chain.
+// findInherited follows the chain of `like` members from the named profile. It returns the first
+// profile in the file for which sets returns true. If there is none, it returns the bundled profile
+// at the end of the chain.
 func (c engineChecks) findInherited(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // the bound stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -80,14 +81,14 @@ func (c engineChecks) neverLoadsModels(u *Upstream) bool {
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// readsSalt reports whether an upstream's engine reads a salt for cached prompts. It also returns true
-// if the engine will be detected only later.
+// readsSalt reports whether an upstream's engine reads a salt for cached prompts. It also returns
+// true if the engine has yet to be detected.
 func (c engineChecks) readsSalt(u *Upstream) bool {
 	own, bundled := c.findInherited(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
 }
 
-// known reports whether the names of all profiles are known.
+// known reports whether the names of all profiles, bundled and in the file, are known.
 func (c engineChecks) known() bool {
 	return c.bundled.Engines != nil && !c.positions.HasUnknownNames("engines", "name")
 }
@@ -108,7 +109,7 @@ type upstreamChecks struct {
 	engines engineChecks
 }
 
-// upstreamsByName returns the index of the first upstream with each name.
+// upstreamsByName maps each name to the index of the first upstream with that name.
 func (f *File) upstreamsByName() map[string]int {
 	byName := make(map[string]int, len(f.Upstreams))
 	for i := len(f.Upstreams) - 1; i >= 0; i-- {
@@ -117,7 +118,7 @@ func (f *File) upstreamsByName() map[string]int {
 	return byName
 }
 
-// modelsByID returns the index of the first model with each id.
+// modelsByID maps each id to the index of the first model with that id.
 func modelsByID(f *File) map[string]int {
 	byID := make(map[string]int, len(f.Models))
 	for i := len(f.Models) - 1; i >= 0; i-- {
@@ -206,8 +207,8 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns about a hosted API that is not marked as external. Without the mark, clients could
-// store conversations there and request more expensive service tiers, and prompts would leave the
+// hosted warns about a hosted API that is not marked as external. Without this mark, clients could
+// store conversations there and request more expensive service tiers. Prompts would also leave the
 // premises without a key's consent. For an in-house engine with a public name, set external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.IsSet() || c.positions.Has(path+".external") || c.profile(u.Engine) != openAI ||
@@ -221,7 +222,7 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 // openAI is the profile for hosted APIs, and for engines that have no profile.
 const openAI = "openai"
 
-// profile returns the bundled profile on which a profile in the file is based.
+// profile returns the name of the bundled profile that a profile is based on.
 func (c upstreamChecks) profile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -303,7 +304,7 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks slot limits that the store enforces for the whole fleet.
+// exact checks the settings of slots that the fleet must never exceed in total.
 func (c upstreamChecks) exact(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
@@ -316,7 +317,7 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// minQuietInterval is the minimum probe interval that leaves an engine enough time to show
+// minQuietInterval is the shortest probe interval in which an engine has enough time to show
 // progress.
 const minQuietInterval = 500 * time.Millisecond
 
@@ -360,8 +361,8 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 }
 
 // usedUpstreams returns the upstreams of all deployments. sure is false if a deployment could not
-// be read or names an unknown upstream, because an upstream that seems unused may then be used
-// after all.
+// be read or names an unknown upstream, because an upstream that seems unused may be used by that
+// deployment.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.positions.HasUnknownNames("models", "deployments")
 	for i := range c.file.Models {

@@ -1,5 +1,5 @@
-// Command fleet checks the guarantees of a fleet of edges. Four edges that share one store must
-// admit as many calls as a single edge would. It also measures what happens to calls when the store
+// Command fleet checks the guarantees of a fleet of edges. Four edges that share a store must admit
+// as many calls as a single edge would. It also measures what happens to calls when the store
 // hangs, dies or loses its data, when an edge is killed, and when a key is revoked.
 //
 //	go run ./.ci/fleet                 sends calls for 80 s; the events take another minute
@@ -16,10 +16,10 @@
 //
 // A client knows when it sent a call and when the answer ended. The edge made its decision in
 // between. A fleet has certainly admitted too many calls only if more calls were sent and answered
-// within a span than the limit and the refill during the span allow (over). Slow calls on a slow
-// machine therefore do not count against the fleet. Given the times at which calls were sent, the
-// functions one and admittedBySlots compute how many of them a single edge with the whole limit would
-// have admitted. The function divided computes the same for four edges that each have a quarter of
+// within a span than the limit and the refill during the span allow (excessCalls). Slow calls on a
+// slow machine therefore do not count against the fleet. Given the times at which calls were sent,
+// admittedByOneEdge and admittedBySlots compute how many of them a single edge with the whole limit
+// would have admitted. admittedByParts computes the same for four edges that each have a quarter of
 // the limit.
 //
 //   - bursts: the refused calls of a key whose limits are high enough for all of its calls. The key
@@ -28,15 +28,15 @@
 //     of the limit.
 //   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is away, waits of
 //     more than 10 ms are useless.
-//   - slots: the highest number of concurrent calls at the engines. As in the row of bursts, the
-//     store must have answered all calls in time: an edge that does without it may take its part
-//     although others have more than theirs.
+//   - slots: the highest number of concurrent calls at the engines. As for the row of bursts, the
+//     store must have answered all calls in time. An edge that does not get an answer may use its
+//     part of the slots even though other edges use more than their parts.
 //   - messages: penstock_fleet_messages_total per call.
 //   - a script: the store's INFO commandstats, while the command itself sends the messages of four
-//     edges about one key back to back. During the rest of the run, most scripts run after a pause
-//     and take two to four times as long, because the caches are cold.
-//   - beyond the limit: the largest excess over the limit in any span of the outage, as a
-//     fraction of a minute's limit.
+//     edges about one key back to back. At other times during the run, most scripts run after a
+//     pause and take two to four times as long, because the caches are cold.
+//   - beyond the limit: the largest excess over the limit in any span of the outage, as a fraction
+//     of a minute's limit.
 //   - revoked: from the end of `penstock key revoke` to the first 401 at the last edge.
 //   - usage: the result of /-/usage?fleet=true compared with the engines' counts, after the store
 //     hung, died and lost its data. If an edge was killed, its calls in the last 1.1 s may be

@@ -15,7 +15,7 @@ import (
 	"penstock/bench/process"
 )
 
-// outageTime is how long the store hangs. It is then down for the same time.
+// outageTime is how long the store hangs. After that, it is down for the same time.
 const outageTime = 5 * time.Second
 
 // measureOutage makes the store hang, die and lose its data while keys are at their limits.
@@ -30,7 +30,7 @@ func (r *run) measureOutage(ctx context.Context) error {
 	defer end()
 	owedBefore := r.largestExcess(time.Since(r.startedAt))
 	time.Sleep(time.Second)
-	var late float64 // largest excess, at any edge and in any outage
+	var late float64 // largest number of late waits at any edge, in any outage
 	var waited, tooLong float64
 	away := func(what string, begin, finish func() error) error {
 		r.note("the store %s for %s", what, outageTime)
@@ -183,9 +183,9 @@ type conversation struct {
 	upstream string // engine that answered the last turn
 }
 
-// followConversations continues each conversation at a different edge than before. It sends one call at a time,
-// so that no engine is busy, even on a slow machine. The simulated engines need time to read a
-// prompt; otherwise, a conversation would have no reason to stay at its engine.
+// followConversations continues each conversation at random edges. It sends one call at a time, so
+// that no engine is busy, even on a slow machine. The simulated engines need time to read a prompt;
+// otherwise, a conversation would have no reason to stay at its engine.
 func (r *run) followConversations(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -261,8 +261,9 @@ func (b usageTotals) minus(other usageTotals) usageTotals {
 }
 
 // lostCalls returns the number of calls with short answers that the engines have counted but the
-// fleet has not. It computes this number from the change in the difference of tokens. It subtracts
-// aborted calls, because the fleet counts them by an estimate and the engines do not count them.
+// fleet has not. before and after are the differences between the engines' usage and the fleet's
+// usage. The number is computed from how much the difference in tokens has changed. It excludes
+// aborted calls, because the fleet counts an estimate for them and the engines do not count them.
 func lostCalls(before, after usageTotals) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
@@ -304,8 +305,8 @@ func (w *testFleet) fleetUsage(ctx context.Context) (usageTotals, error) {
 // usageReportTime is longer than an edge needs to report its usage to the store.
 const usageReportTime = 2500 * time.Millisecond
 
-// settledFleetUsage returns the fleet's usage once it no longer changes. On a busy machine, the store may
-// answer an edge late, and the edge then reports its usage later.
+// settledFleetUsage returns the fleet's usage once it no longer changes. On a busy machine, the
+// store may be slow to answer, and edges then report their usage late.
 func (w *testFleet) settledFleetUsage(ctx context.Context) (b usageTotals, err error) {
 	for range 4 {
 		was := b

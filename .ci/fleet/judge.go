@@ -32,8 +32,8 @@ func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// excessCalls returns the largest number of calls by which a limit per minute was certainly exceeded in
-// any span. The limit admits a burst of a minute's calls, and refills over time.
+// excessCalls returns the largest number of calls by which the calls in any span certainly exceeded
+// a limit per minute. The limit admits a burst of a minute's calls, and refills over time.
 func excessCalls(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
@@ -52,7 +52,7 @@ func excessCalls(calls []call, limit int) float64 {
 	return most
 }
 
-// admittedByOneEdge returns how many of the calls a single edge would admit.
+// admittedByOneEdge returns how many of the calls a single edge with the whole limit would admit.
 func admittedByOneEdge(calls []call, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
 	for _, c := range bySending(calls) {
@@ -65,8 +65,8 @@ func admittedByOneEdge(calls []call, limit int) (n int) {
 	return n
 }
 
-// admittedByParts returns how many of the calls several edges would admit if each of them had an equal part
-// of the limit.
+// admittedByParts returns how many of the calls the given number of edges would admit if each edge
+// had an equal part of the limit.
 func admittedByParts(calls []call, limit, edges int) (n int) {
 	for edge := range edges {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.edge != edge })

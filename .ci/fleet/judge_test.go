@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// at returns a call that was sent and that ended at the given times, in seconds.
+// at returns a call that was sent and ended at the given times, in seconds.
 func at(sent, ended float64, status int) call {
 	s := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 	return call{sent: s(sent), ended: s(ended), status: status}
 }
 
-// times returns n calls that are sent in the same second.
+// times returns n calls that are sent and end at the given time, in seconds.
 func times(n int, second float64) []call {
 	return slices.Repeat([]call{at(second, second, 200)}, n)
 }
@@ -81,7 +81,7 @@ func TestOneEdge(t *testing.T) {
 }
 
 // TestOneEdgeIsNeverOver checks that the calls that a single edge admits never count as an excess.
-// One more call that is admitted while the limit is used up is an excess.
+// If one more call is admitted while the limit is used up, there is an excess.
 func TestOneEdgeIsNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")

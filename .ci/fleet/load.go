@@ -20,11 +20,11 @@ type load struct {
 	calls []call
 }
 
-// edgeChooser returns the edge to which the call due at the given time is sent, or -1 for no call.
-// chance is a random number from 0 to 1.
+// edgeChooser returns the edge that gets the call due at the given time. If it returns -1, the call
+// is not sent. chance is a random number from 0 to 1.
 type edgeChooser func(at time.Duration, chance float64) int
 
-// distributions are the distributions of calls over the edges.
+// distributions lists ways to distribute calls over the edges.
 var distributions = []struct {
 	name string
 	to   edgeChooser

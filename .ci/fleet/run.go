@@ -63,7 +63,7 @@ type reading struct {
 	available        int     // edges that can reach the store
 }
 
-// lateWait is one of the histogram's bucket bounds. Waits that are longer count as useless.
+// lateWait is a bucket bound of the histogram, in seconds. Longer waits count as useless.
 const lateWait = 0.01
 
 func (r *run) read(ctx context.Context) reading {
@@ -81,7 +81,8 @@ func (r *run) read(ctx context.Context) reading {
 	return out
 }
 
-// measureLimits sends enough calls to bring keys to their limits, with every spread.
+// measureLimits sends enough calls to bring keys to their limits, with each distribution of calls
+// over the edges.
 func (r *run) measureLimits(ctx context.Context) error {
 	for _, perMinute := range []int{60, 600, 6000} {
 		key := fmt.Sprint("r", perMinute)
@@ -137,7 +138,7 @@ const (
 	instantTokens = 4
 )
 
-// loadLimitedKeys sends calls of all limited keys, for d. rate is a multiple of each key's limit.
+// loadLimitedKeys sends calls with all limited keys, for d. rate is a multiple of each key's limit.
 func (r *run) loadLimitedKeys(ctx context.Context, rate float64, to edgeChooser, d time.Duration) {
 	var all sync.WaitGroup
 	for _, l := range r.loads {

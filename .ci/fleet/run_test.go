@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m) }
 
-// TestNoStore checks that, without a store, the command reports what is missing and starts nothing.
+// TestNoStore checks that, if no store program is installed, the command reports this and starts no
+// processes.
 func TestNoStore(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := measureFleet(context.Background(), time.Second, io.Discard, io.Discard)

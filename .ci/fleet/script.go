@@ -19,9 +19,10 @@ const (
 	scriptRounds = 3
 )
 
-// scriptCost returns the mean run time of the script of accounts in the store, in microseconds. The
-// messages of four edges about one key are sent back to back, because after a pause any script takes
-// several times as long. The lowest mean of a few rounds counts, because the machine may be busy.
+// scriptCost returns the mean time, in microseconds, that the store takes to run the account
+// script. The messages of four edges about one key are sent back to back, because any script that
+// runs after a pause takes several times as long. The lowest mean of a few rounds counts, because
+// the machine may be busy.
 func (s *store) scriptCost(ctx context.Context) (least float64, err error) {
 	source, err := accountScript(ctx)
 	if err != nil {
@@ -75,8 +76,8 @@ func accountScript(ctx context.Context) (string, error) {
 	return string(source), err
 }
 
-// accountArgs returns the arguments of a message, as account.lua describes them. The edge has used
-// what its previous message asked for.
+// accountArgs returns the arguments of a message, as account.lua describes them. The edge reports
+// that it has used what its previous message requested.
 func accountArgs(number int) []string {
 	used := number / edges
 	args := []string{"edge" + strconv.Itoa(number%edges), strconv.Itoa(1 + number), "9000", ""}

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestScriptCost checks that the store runs the messages, and that their cost is measured.
+// TestScriptCost checks that the store executes the script for each message, and that the cost is
+// measured.
 func TestScriptCost(t *testing.T) {
 	program, err := findStore()
 	if err != nil {

@@ -29,7 +29,7 @@ func verdictOf(ok bool) verdict {
 	return missed
 }
 
-// holdsIf is like holds, but returns unexercised if the run did not exercise the condition.
+// holdsIf is like verdictOf, but returns unexercised if the run did not exercise the condition.
 func holdsIf(exercised, ok bool) verdict {
 	if !exercised {
 		return unexercised

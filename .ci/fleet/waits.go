@@ -14,7 +14,7 @@ type waits map[float64]float64
 
 const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
 
-// add adds the buckets of an edge's metrics page.
+// add adds the buckets in an edge's metrics page.
 func (w waits) add(page []byte) {
 	for series, n := range client.Metrics(page) {
 		bound, ok := strings.CutPrefix(string(series), waitSeries)
@@ -27,7 +27,7 @@ func (w waits) add(page []byte) {
 	}
 }
 
-// minus returns the waits that followed an earlier reading.
+// minus returns the waits that happened after an earlier reading.
 func (w waits) minus(earlier waits) waits {
 	out := waits{}
 	for le, n := range w {

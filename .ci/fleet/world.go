@@ -31,8 +31,8 @@ var limits = map[string]string{
 	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
 
-// burstSlots is enough for a burst, for the single calls in between, and for the tenth of the slots
-// that edges reserve in advance.
+// burstSlots is enough for a burst, for the single calls between bursts, and for the tenth of the
+// slots that edges reserve in advance.
 const (
 	maxBurst   = 100
 	burstSlots = 128
@@ -219,8 +219,8 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// sendCommand sends a command to the store and returns the answer: the whole text for INFO, or the first
-// line for any other command.
+// sendCommand sends a command to the store and returns the answer: the whole text for INFO, and
+// only the first line for any other command.
 func (s *store) sendCommand(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *store) sendCommand(command string) (string, error) {
 	return string(text), err
 }
 
-// fetch returns a page, or nil if it cannot be fetched.
+// fetch returns a page of a server, or nil if the page cannot be fetched.
 func fetch(ctx context.Context, base, path string) []byte {
 	t, err := client.NewTarget(base, false, nil)
 	if err != nil {

@@ -66,8 +66,8 @@ func output(c *exec.Cmd) error {
 	return nil
 }
 
-// count runs the edge twice: in emulation to count instructions, and natively to count system
-// calls.
+// count runs the edge twice: once in emulation, to count instructions, and once natively, to count
+// system calls.
 func (b *buildOutput) count(w *workload, top int) (counts, error) {
 	c := counts{}
 	out := filepath.Join(b.dir, "blocks")
@@ -179,8 +179,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// readBlocks makes the plugin write its n-th file. From that file, it reads how many instructions were
-// executed at each address.
+// readBlocks makes the plugin write file number n. From that file, it reads how many instructions
+// were executed at each address.
 func readBlocks(out string, n int) (map[uint64]block, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
@@ -215,8 +215,8 @@ func readBlocks(out string, n int) (map[uint64]block, error) {
 
 type block struct{ length, executed uint64 }
 
-// sum returns how many instructions were executed between two states, per unit. It prints the most
-// expensive functions with their instructions and calls.
+// sum returns how many instructions were executed between two states, per unit. It prints the top
+// most expensive functions with their instructions and calls.
 func (b *buildOutput) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
 	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
@@ -260,8 +260,8 @@ func (b *buildOutput) functionAt(address uint64) function {
 	return b.functions[i]
 }
 
-// systemCalls attaches strace to the running edge and counts system calls. It omits those that only
-// wait.
+// systemCalls attaches strace to the running edge and counts system calls. It does not count those
+// that only wait.
 func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer

@@ -59,7 +59,7 @@ type recordedCounts struct {
 	Rows      map[string]counts `json:"rows"`
 }
 
-// A count may exceed the recorded one by this factor. The sizes of reads differ between machines.
+// A count may exceed the recorded count by this factor. The sizes of reads differ between machines.
 // The instructions for a short stream therefore vary by 3 %. The system calls vary by more, mainly
 // if a body needs more than one read.
 const (
@@ -68,7 +68,7 @@ const (
 )
 
 // maxTries is the maximum number of times that a row is counted. A busy machine can only increase a
-// count. The lowest count is therefore compared, and the highest count is recorded.
+// count, so the lowest count is compared with the recorded count. The highest count is recorded.
 const maxTries = 3
 
 func main() {
@@ -147,7 +147,7 @@ func record(file string, recorded, today *recordedCounts) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// compare returns an error if any count has increased.
+// compare returns an error if any count has increased too much.
 func compare(recorded, today *recordedCounts) error {
 	var errs []error
 	for name, c := range today.Rows {
@@ -162,7 +162,7 @@ func compare(recorded, today *recordedCounts) error {
 	return errors.Join(append(errs, errors.New("a rise that is worth it is recorded by -write in the commit that says why"))...)
 }
 
-// checkIncrease returns an error if any count of a row exceeds the recorded one.
+// checkIncrease returns an error if any count of a row exceeds the recorded count by too much.
 func checkIncrease(name string, rows map[string]counts, is counts) error {
 	was, ok := rows[name]
 	switch {

@@ -48,7 +48,7 @@ func archive(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed compresses text with gzip. The header contains neither a name nor a time.
+// compressed compresses text with gzip. The gzip header contains neither a name nor a time.
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

@@ -50,7 +50,8 @@ func (r *release) packages() error {
 	return nil
 }
 
-// debianVersion converts a version to Debian's format, in which a version begins with a digit.
+// debianVersion converts a version to Debian's format. In this format, a version begins with a
+// digit.
 func debianVersion(version string) string {
 	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // ~ sorts first in Debian
 	version = strings.ReplaceAll(version, "-", "+")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// authorities is the file with CA certificates on this machine. An edge needs them to call engines
-// over https.
+// authorities is the path of the CA certificates on this machine. An edge needs them to call
+// engines over https.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 type descriptor struct {

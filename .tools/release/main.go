@@ -5,7 +5,7 @@
 //
 // It needs only Go, git and the module proxy. The same commit always yields the same bytes: all
 // times are the commit time, paths are trimmed, and lists are sorted. Values that the project's
-// owner has not chosen yet are replaced with placeholders (owner.go).
+// owner has not chosen yet are placeholders (owner.go).
 package main
 
 import (

@@ -1,7 +1,8 @@
 // Command shape reports the structure of the source tree: files per package, lines per function,
 // fields and methods per type, line widths, and upward references between files. Read the report
 // before you change the structure. The command never fails, because the marks are only guides. It
-// matters more that a reader can follow a call and that decisions can be tested without a socket.
+// is more important that a reader can follow a call, and that decisions can be tested without a
+// socket.
 //
 //	go -C .tools run ./shape                      values above the marks
 //	go -C .tools run ./shape -upward PACKAGE      the best order of a package's files, and its upward references
@@ -15,10 +16,10 @@
 // interface.
 //
 // The layering of a package is the order of its files with the fewest upward pairs. The command
-// computes the order from the code, so it cannot be set by hand. A pair against the order is an
-// upward reference. Files without circular references have no upward references. Two files that
-// refer to each other have one upward reference, in either order. If the methods of a type are in
-// different files and call each other, there are many upward references. In well-kept proxies of
+// computes the order from the code, so it cannot be set by hand. A pair that goes against the order
+// is an upward reference. Files without circular references have no upward references. Two files
+// that refer to each other have one upward reference, in either order. If the methods of a type are
+// in different files and call each other, there are many upward references. In well-kept proxies of
 // this size, at most a sixth of the references go upward.
 //
 // The best order corresponds to the minimum feedback arc set of the file graph. For cycles of up to
@@ -27,6 +28,6 @@
 //
 // # Fields and methods
 //
-// An embedded type of the same package counts with all its fields and methods. Splitting a large
-// type into embedded ones therefore does not make it smaller.
+// If a type embeds a type of the same package, all fields and methods of the embedded type count.
+// Splitting a large type into embedded types therefore does not make it smaller.
 package main

@@ -20,8 +20,8 @@ import (
 const (
 	mostFiles   = 25  // files in a package
 	mostLines   = 80  // lines in a function, without its comment
-	mostFields  = 20  // of a type, including those of embedded types in its package
-	mostMethods = 20  // of a type, including those of embedded types in its package
+	mostFields  = 20  // fields of a type, including those of embedded types in its package
+	mostMethods = 20  // methods of a type, including those of embedded types in its package
 	mostUpward  = 6   // at most one in this many references may go upward,
 	fewUpward   = 2   // but a package may always have this many, because a fraction of a few references is meaningless
 	mostComment = 100 // columns in a comment line
@@ -132,8 +132,8 @@ func receiver(t ast.Expr) string {
 	return "?"
 }
 
-// countFields counts the fields of a struct. An embedded struct of the same package counts with all
-// its fields.
+// countFields counts the fields of a struct. All fields of an embedded struct of the same package
+// count.
 func countFields(t types.Type, home *types.Package, depth int) int {
 	s, ok := t.Underlying().(*types.Struct)
 	if !ok || depth > 8 {
@@ -151,7 +151,7 @@ func countFields(t types.Type, home *types.Package, depth int) int {
 }
 
 // countMethods counts the methods of a type that are declared in its package, including promoted
-// ones.
+// methods.
 func countMethods(t types.Type, home *types.Package) int {
 	if i, ok := t.Underlying().(*types.Interface); ok {
 		return i.NumMethods()

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// reference is a pair of files. It contains the names of the declarations in file to that file from
-// uses.
+// reference is a pair of files. It contains the names of the declarations in the file to that the
+// file from uses.
 type reference struct {
 	from, to int
 	names    map[string]int
@@ -91,8 +91,8 @@ func layer(t *tree, p *pkg) *layering {
 	return l
 }
 
-// circles returns the strongly connected components of a graph (Tarjan). Each component comes after
-// the components to which it refers.
+// circles returns the strongly connected components of a graph (Tarjan). Each component follows the
+// components that it refers to.
 func circles(down [][]bool) [][]int {
 	n := len(down)
 	var (
@@ -154,7 +154,7 @@ func best(down [][]bool, circle []int) []int {
 }
 
 // exact finds the best order by dynamic programming over sets of files. The cost of a set of files
-// at the top is the lowest cost over all choices of the last file.
+// at the top of the order is the lowest cost over all choices of the last file in the set.
 func exact(down [][]bool, circle []int) []int {
 	n := len(circle)
 	refers := make([]uint32, n) // for each file, the set of files to which it refers
@@ -195,7 +195,7 @@ func ones(set uint32) int {
 	return n
 }
 
-// search starts from a fixed set of random orders and improves them by moving single files.
+// search starts with a fixed set of random orders, and improves them by moving single files.
 func search(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1
@@ -213,7 +213,7 @@ func search(down [][]bool, circle []int) []int {
 }
 
 // sift moves every file to the position that has the fewest upward references, and reports whether
-// this has improved the order.
+// this improved the order.
 func sift(down [][]bool, order []int) bool {
 	better := false
 	for _, f := range slices.Clone(order) {

@@ -25,7 +25,7 @@ func BuildProgram(t *testing.T) {
 	}
 }
 
-// programDir is the directory of the program, or "" until a test needs it.
+// programDir is the directory that contains the built program, or "" if it has not been built yet.
 var programDir string
 
 var buildOnce = sync.OnceValue(func() (err error) {
@@ -84,9 +84,9 @@ func WaitUntil(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Main is the TestMain of packages whose tests start engines. It runs more tests in parallel than
-// there are processors, because parallel tests mostly wait for engines. Tests that measure
-// milliseconds or need much CPU time are not marked as parallel, so they run alone.
+// Main is the TestMain function of packages whose tests start engines. It runs more tests in
+// parallel than there are processors, because parallel tests mostly wait for engines. Tests that
+// measure milliseconds or need much CPU time are not marked as parallel, so they run alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

@@ -49,7 +49,7 @@ func emptySummary() *result.Summary {
 	}
 }
 
-// EqualLatencies returns a distribution of n values that all equal ms.
+// EqualLatencies returns a distribution of n latencies, all equal to ms.
 func EqualLatencies(n int64, ms float64) *result.Distribution {
 	var h result.Histogram
 	for range n {

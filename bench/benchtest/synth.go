@@ -22,7 +22,7 @@ type Synth struct {
 	Stages   []string
 }
 
-// distribution returns the distribution that a run would record for these samples.
+// distribution returns the distribution that a run with these samples would record.
 func distribution(samples []float64) *result.Distribution {
 	slices.Sort(samples)
 	d := &result.Distribution{
@@ -87,7 +87,7 @@ func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
 	return s
 }
 
-// Result returns the synthetic result.
+// Result creates a result with the properties described by y.
 func (y Synth) Result(t testing.TB) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(y.Seed, 99))

@@ -16,14 +16,14 @@ type interval struct{ low, high float64 }
 // holdsZero reports whether the interval contains zero. If it does, the two values may be equal.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// intervalScale determines the width of intervals. Any row of a comparison could show a difference by
-// chance, so the intervals are wide enough to hold simultaneously. There are too few bootstrap
-// samples to read such wide bounds from them directly. Instead, the 95 % bounds are moved outwards
-// by the factor that applies to a normal distribution.
+// intervalScale determines the width of intervals. Any row of a comparison could show a difference
+// by chance, so the intervals must be wide enough for all of them to hold simultaneously. The
+// bootstrap samples are too few to contain such extreme quantiles. Instead, the bounds of the 95 %
+// interval are moved outwards by a factor derived from the normal distribution.
 type intervalScale struct{ factor float64 }
 
-// newIntervalScale returns the certainty with which the given number of intervals hold simultaneously at
-// the given confidence.
+// newIntervalScale returns the scale with which the given number of intervals hold simultaneously
+// at the given confidence.
 func newIntervalScale(confidence float64, intervals int) intervalScale {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
 	return intervalScale{normalQuantile(tail) / normalQuantile(drawnTail)}
@@ -36,7 +36,7 @@ const drawnTail = 0.025
 // distribution lies.
 func normalQuantile(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
-// bootstrapInterval returns the interval of bootstrap samples. It sorts draws.
+// bootstrapInterval returns the interval computed from bootstrap samples. It sorts draws.
 func (c intervalScale) bootstrapInterval(draws []float64) *interval {
 	slices.Sort(draws)
 	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
@@ -60,17 +60,18 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws bootstrap samples of a distribution. For each sample, it replaces each bucket's
+// resampler draws bootstrap samples from a distribution. For each sample, it replaces each bucket's
 // count with a Poisson-distributed count.
 type resampler struct {
-	d      *result.Distribution
-	weight float64 // independent samples per sample; below 1 if the samples are correlated
+	d *result.Distribution
+	// independent samples divided by all samples; less than 1 if samples are correlated
+	weight float64
 	counts []float64
 	rng    *rand.Rand
 }
 
-// newResampler returns a resampler of d. independent is the number of independent samples. The gaps
-// of one request, for example, are not independent of each other.
+// newResampler returns a resampler for d. independent is the number of independent samples in d.
+// The gaps in one request, for example, are not independent of each other.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -117,7 +118,7 @@ func (r *resampler) quantile(rank float64) float64 {
 	return r.d.Buckets[len(r.d.Buckets)-1][0]
 }
 
-// minSamples returns how many independent samples are needed to judge a statistic.
+// minSamples returns how many independent samples are needed to judge the statistic of a key.
 func minSamples(k result.Key) int {
 	if k.Stat != "p" {
 		return result.MinSamples(50)
@@ -128,9 +129,9 @@ func minSamples(k result.Key) int {
 // minCounts is the number of requests or time intervals needed to judge fractions and rates.
 const minCounts = 20
 
-// latencyIntervals returns, for each key, the interval of the difference second minus first. An
-// interval is nil if there are too few samples. requests contains the number of independent samples
-// in each distribution.
+// latencyIntervals returns an interval for each key: the interval of the difference (second minus
+// first). An interval is nil if there are too few samples. requests contains the number of
+// independent samples in each distribution.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c intervalScale) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -155,15 +156,15 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	return out
 }
 
-// independentSamples returns the number of independent samples in the smaller distribution. The
-// gaps of one request count as one sample.
+// independentSamples returns the number of independent samples in the smaller distribution. All
+// gaps in one request count as one sample.
 func independentSamples(first, second *result.Distribution, requests [2]int) int {
 	return int(min(first.Count, second.Count, int64(requests[0]), int64(requests[1])))
 }
 
 // seriesInterval returns the interval of the difference between two rates, given their values per
-// time interval. Adjacent values are correlated, so they are drawn in blocks. The samples are
-// centred on the reported rates.
+// time interval. Adjacent values are correlated, so they are drawn in blocks. The bootstrap samples
+// are shifted so that their centre is the reported difference.
 func seriesInterval(first, second []float64, difference float64, c intervalScale) *interval {
 	if min(len(first), len(second)) < minCounts {
 		return nil
@@ -185,7 +186,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// blockMean returns the mean of len(v) values, drawn in blocks of adjacent values.
+// blockMean draws len(v) values from v, in blocks of adjacent values, and returns their mean.
 func blockMean(rng *rand.Rand, v []float64) float64 {
 	block := max(1, int(math.Round(math.Cbrt(float64(len(v))))))
 	sum, n := 0.0, 0
@@ -199,7 +200,7 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 	return sum / float64(n)
 }
 
-// shareInterval returns the interval of the difference between two fractions, each k of n.
+// shareInterval returns the interval of the difference between the fractions k1/n1 and k2/n2.
 func shareInterval(k1, n1, k2, n2 float64, c intervalScale) *interval {
 	if min(n1, n2) < minCounts {
 		return nil

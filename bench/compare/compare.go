@@ -10,14 +10,15 @@ import (
 	"penstock/bench/result"
 )
 
-// Outcomes of a Row.
+// Values of Row.Outcome.
 const (
-	RowBetter      = "better"
-	RowWorse       = "worse"
-	RowSame        = "no difference"             // the interval contains zero
-	RowWithinFloor = "within the client's floor" // smaller than the clients' measurement error
-	RowUnknown     = "unknown"                   // no interval could be computed
-	RowTooFew      = "too few requests"          // Row.Needs contains the required number of requests
+	RowBetter = "better"
+	RowWorse  = "worse"
+	RowSame   = "no difference" // the interval contains zero
+	// the difference is smaller than the clients' measurement error
+	RowWithinFloor = "within the client's floor"
+	RowUnknown     = "unknown"          // no interval could be computed
+	RowTooFew      = "too few requests" // Row.Needs contains the required number of requests
 )
 
 // Row compares one number in two results.
@@ -45,8 +46,8 @@ type Row struct {
 type Report struct {
 	// Confidence is the probability that all intervals hold simultaneously, such as 0.999.
 	Confidence float64 `json:"confidence"`
-	// Notes explain why the results are hard to compare, for example because of different models or
-	// loads, or an invalid result.
+	// Notes explain why the results are hard to compare, for example because the models or loads
+	// differ, or because a result is invalid.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
 	// Valid is false if either result is invalid.
@@ -54,7 +55,7 @@ type Report struct {
 	// Verdict summarises the comparison in one line.
 	Verdict string `json:"verdict"`
 
-	floors    map[string]float64 // the clients' floor by measure, in ms
+	floors    map[string]float64 // largest floor of the two clients for each measure, in ms
 	certainty intervalScale
 }
 
@@ -63,7 +64,8 @@ var comparedRates = []string{
 	"stream_faults", "cached_share",
 }
 
-// comparedLatencies are the compared measures, in order. Each has a mean, median, p90 and p99.
+// comparedLatencies lists the compared measures in the order of the report. The mean, median, p90
+// and p99 of each are compared.
 var comparedLatencies = []string{
 	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
 	result.E2ELFromSchedule,
@@ -78,11 +80,11 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results compares two results. For each difference, it computes a bootstrap interval. Latencies
-// use the histograms, rates use the time series, and fractions use the counts. All intervals hold
-// simultaneously with the given confidence (0.999). Numbers with too few samples are not judged. A
-// latency difference below the clients' floor is neither better nor worse. Results with more than
-// one stage are compared by stage name.
+// Results compares two results. For each difference, it computes a bootstrap interval. The
+// intervals of latencies are computed from the histograms, those of rates from the time series, and
+// those of fractions from the counts. All intervals hold simultaneously with the given confidence
+// (0.999). Numbers with too few samples are not judged. A latency difference below the clients'
+// floor is neither better nor worse. Results with more than one stage are compared by stage name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -113,19 +115,20 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// stageSummary is a summary with its stage number in the time series. Stage -1 is the whole run.
+// stageSummary is a summary together with its stage number in the time series. Stage -1 is the
+// whole run.
 type stageSummary struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// completedRequests returns the number of completed requests. There are at most that many independent
-// samples.
+// completedRequests returns the number of completed requests, which is the maximum number of
+// independent samples.
 func (p stageSummary) completedRequests() int { return p.s.Completed }
 
-// perSecond returns the values per second of a column, for the time intervals of the part. It omits
-// the first and the last interval, which may be incomplete.
+// perSecond returns a column's values per second, for the time intervals in the stage. It omits the
+// first and the last interval, which may be incomplete.
 func (p stageSummary) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
@@ -264,8 +267,8 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// neededRequestsText describes how many requests are needed to judge the numbers with too few samples. It
-// returns "" if there are no such numbers.
+// neededRequestsText describes how many requests are needed to judge the rows that have too few
+// samples. It returns "" if every row has enough.
 func (c *Report) neededRequestsText() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {

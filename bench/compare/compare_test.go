@@ -33,7 +33,7 @@ func TestCompareGolden(t *testing.T) {
 }
 
 // TestEqualServers checks that a comparison of equal servers finds no difference, regardless of the
-// results' size and seed. A comparison of servers that differ by 20 % must find a difference.
+// results' size and seed. If the servers differ by 20 %, it must find a difference.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

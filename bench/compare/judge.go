@@ -33,9 +33,9 @@ func (c *Checks) NewJudge() (*Judge, error) {
 	return j, nil
 }
 
-// Apply sets r.Penstock.Assertions and writes failed checks to w. If a check has failed, it returns
-// an *exit.Error with code 99. If only the result is invalid, the code is 98. Otherwise, it returns
-// nil.
+// Apply sets r.Penstock.Assertions and writes failed checks to w. If a check failed, Apply returns
+// an *exit.Error with code 99. If no check failed but the result is invalid, the code is 98.
+// Otherwise, Apply returns nil.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

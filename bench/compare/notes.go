@@ -72,13 +72,13 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// differByFactor reports whether the larger number is more than factor times the smaller one. It returns
-// false if either number is unknown.
+// differByFactor reports whether the larger number exceeds factor times the smaller number. It
+// returns false if either number is unknown (0).
 func differByFactor(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
-// perRequest returns the mean per request, or 0 if it is unknown.
+// perRequest divides sum by requests. It returns 0 if the mean is unknown.
 func perRequest(sum *int64, requests int) float64 {
 	if sum == nil || requests == 0 {
 		return 0
@@ -119,9 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// clientFloor returns the largest difference in a measure, in ms, that the clients cannot resolve. This
-// is the p99 against a server that does nothing, in the run for which it is larger. If neither run
-// measured it, clientFloor returns 0.
+// clientFloor returns the largest difference in a measure, in ms, that the clients cannot resolve.
+// Each run may measure its client's p99 against a server that does nothing, and the larger p99 is
+// returned. If neither run measured it, clientFloor returns 0.
 func clientFloor(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

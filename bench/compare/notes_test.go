@@ -11,7 +11,7 @@ import (
 )
 
 // TestNotesOfOtherLoads changes one property of the load at a time, and checks that the notes
-// mention exactly this property.
+// mention only that property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
 		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
@@ -51,8 +51,8 @@ func TestNotesOfOtherLoads(t *testing.T) {
 	}
 }
 
-// TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and by 15 ms to the
-// first token, with clients of different precision.
+// TestFloorBoundsClaims compares two servers, using clients of different precision. The servers
+// differ by 1 ms in ITL and by 15 ms in TTFT.
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

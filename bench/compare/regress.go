@@ -20,7 +20,7 @@ func (c *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(c)
 }
 
-// WriteText writes the report for a terminal.
+// WriteText writes the report as a table for a terminal.
 func (c *Report) WriteText(w io.Writer) error {
 	const line = "%-28s %12s %12s %10s   %-28s %s\n"
 	var b strings.Builder
@@ -82,11 +82,11 @@ func (r *Row) interval() string {
 
 // Regress limits how much worse a measure may become.
 type Regress struct {
-	key   *result.Key // if nil, all regressKeys
+	key   *result.Key // if nil, the limit applies to all regressKeys
 	limit float64     // as a fraction; 0.05 is 5 %
 }
 
-// regressKeys are the measures to which a limit applies if it names no measure.
+// regressKeys are the measures that a limit applies to if it names no measure.
 var regressKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
 	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
@@ -117,9 +117,9 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// CheckRegressions judges a comparison against limits. A measure fails if it is worse by more than its limit
-// and its interval excludes zero. If there is no interval, only the limit decides. Any increase in
-// errors or stream faults fails.
+// CheckRegressions judges a comparison against limits. A measure fails if it is worse by more than
+// its limit and its interval excludes zero. If a measure has no interval, it fails if it exceeds
+// its limit. Any increase in errors or stream faults also fails.
 func CheckRegressions(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0

@@ -1,5 +1,5 @@
-// Package exit defines the exit codes of `penstock bench` and the error type that carries one. It
-// is a separate package, so every package of the load tester can use it.
+// Package exit defines the exit codes of `penstock bench` and the error type that carries one.
+// Every package of the load tester can import it.
 package exit
 
 import "fmt"
@@ -12,8 +12,8 @@ const (
 	CheckFailed = 99 // a check failed, or a search missed its objectives at every load
 )
 
-// Error ends the process with an exit code. Text is for the operator. Text is empty if everything
-// was already printed.
+// Error carries the exit code with which the process ends. Text is printed for the operator. It is
+// empty if everything has already been printed.
 type Error struct {
 	Code int
 	Text string

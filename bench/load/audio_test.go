@@ -18,8 +18,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the header of its audio file immediately, and the first
-// audio later.
+// TestSpeech measures an engine that sends the header of an audio file immediately and the audio
+// itself later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
 	const wait = 400 * time.Millisecond
@@ -53,8 +53,8 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// TestInvalidSpeech checks that neither an error in a successful response nor silence counts as
-// speech.
+// TestInvalidSpeech checks that neither an error object with status 200 nor a response without
+// audio counts as speech.
 func TestInvalidSpeech(t *testing.T) {
 	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
 		var asked atomic.Int64
@@ -75,8 +75,8 @@ func TestInvalidSpeech(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions in one of three ways: with a stream of deltas, with an
-// unstreamed response even if a stream was requested, or by refusing streams.
+// transcriber returns a handler for transcription requests. Depending on manner, it streams deltas,
+// does not stream even if a stream was requested, or refuses requests for streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {
@@ -104,8 +104,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions checks that transcriptions are streamed if the target supports it. Otherwise
-// they are requested without streaming, and the verdict mentions this.
+// TestTranscriptions checks that transcriptions are streamed if the target supports it. Otherwise,
+// they are requested without streaming, and the verdict mentions that.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {
@@ -130,7 +130,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// TestAudioOfTheSimulator measures speech from an engine whose times are known.
+// TestAudioOfTheSimulator measures speech from an engine with known timing.
 func TestAudioOfTheSimulator(t *testing.T) {
 	fastset.SkipIfShort(t, "audio in real time")
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// cpuMeter measures the CPU time of the load tester and the delay of its timers.
+// cpuMeter measures the load tester's CPU time and the delay of its timers.
 type cpuMeter struct {
 	mu          sync.Mutex
 	timerDelays result.Histogram
@@ -20,8 +20,8 @@ type cpuMeter struct {
 	gc          debug.GCStats
 }
 
-// cpuSpan contains the CPU time, and the time spent waiting for a CPU, during a span. All values
-// are in seconds. Unknown values are NaN.
+// cpuSpan contains the CPU time, and the time spent waiting for a CPU, during a time span. All
+// values are in seconds; unknown values are NaN.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time

@@ -7,25 +7,25 @@
 //	                       words a token         workload → client
 //	                                             beside it: recorder, meter, scrapers, events
 //
-// Every error that can be detected before the load starts is reported then, in one line (exit code
-// 2). A stage ends with its last response. The next stage therefore starts on an idle target. The
-// preflight sends two short requests in each dialect. Token counts come from the server's usage. If
-// there is no usage, they are estimated and labelled as estimates. Transcriptions are requested as
-// streams. If a target refuses streams or does not stream, transcriptions are requested without
-// streaming, and the verdict mentions this.
+// Errors that can be detected before the load starts are reported before it starts, in one line
+// (exit code 2). A stage ends with its last response, so the next stage starts with an idle target.
+// The preflight sends two short requests in each dialect. Token counts come from the server's
+// usage. If the server reports no usage, the counts are estimated and labelled as estimates.
+// Transcriptions are requested as streams. If a target refuses streams or does not stream,
+// transcriptions are requested without streaming, and the verdict mentions that.
 //
 // # Design
 //
 //   - Each request in flight has a goroutine that is blocked in a read. With 5,000 streams of 2
 //     tokens/s on one core of the (overloaded) project machine, the whole client used 14 µs of CPU
 //     time per token.
-//   - A request is created and encoded before it is due, so that long prompts do not delay the
-//     schedule.
+//   - A request is created and encoded before it is due, so that encoding a long prompt does not
+//     delay the schedule.
 //   - The run stores a sample for each request (some 300 bytes), because groups, comparisons and
 //     events are evaluated later. It does not store gaps, unless an output file contains a line per
 //     request. Gaps are counted in a histogram for each stage, dialect and upstream.
-//   - The verdict is based on little more than the finished result. Its findings can therefore be
-//     checked against the result file.
+//   - The verdict is based on little more than the finished result. The findings in the verdict can
+//     therefore be checked against the result file.
 //   - The client counts as saturated if its CPU time plus its waiting time for a CPU reaches the
 //     CPU time available to it. If a busy engine runs on the same machine, the CPU time alone stays
 //     far below that limit.
@@ -33,6 +33,6 @@
 //     invalid.
 //   - A closed loop has no schedule. A request counts as scheduled when its client becomes free.
 //
-// The driver sends, and the recorder records. Findings are evaluated only while no request is in
-// flight; in a search, between the stages.
+// The driver sends requests, and the recorder records samples. Findings are evaluated only while no
+// request is in flight. In a search, this is also the case between stages.
 package load

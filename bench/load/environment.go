@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/build"
 )
 
-// Environment describes the machine and the process.
+// Environment returns a description of the machine and this process.
 func Environment() result.Environment {
 	e := result.Environment{
 		Version: build.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,

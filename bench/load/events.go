@@ -14,7 +14,7 @@ import (
 // event is an action on a scenario's fleet during a run.
 type event struct {
 	at     time.Duration // time since the start of the measurement
-	action string        // action for Fleet.Do
+	action string        // argument of Fleet.Do
 }
 
 func parseEvent(text string) (event, error) {
@@ -28,16 +28,16 @@ func parseEvent(text string) (event, error) {
 
 // Fleet is the fleet on which events act.
 type Fleet interface {
-	// Do performs an action. If the action waits for the edge's reaction, seen describes the
+	// Do performs an action. If Do waits until the edge reacts to the action, seen describes the
 	// reaction.
 	Do(ctx context.Context, what string) (seen string, err error)
 }
 
-// recoveryTime is how long after an event failures are still attributed to it.
+// recoveryTime is how long after the end of an event failures are still attributed to the event.
 const recoveryTime = 10 * time.Second
 
-// runEvents performs each event at its time, counted from begin. When all events are done or ctx
-// ends, it returns their outcomes.
+// runEvents performs each event at its time, counted from begin. It returns the outcomes of all
+// events once all events are done or ctx ends.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
@@ -77,8 +77,8 @@ func countEventFailures(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// countMovedCalls uses the edge's metrics to count the calls that the edge moved to another engine during
-// each event and the following recovery.
+// countMovedCalls uses the edge's metrics to count the calls that the edge moved to another engine
+// during each event and during the recovery after it.
 func countMovedCalls(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

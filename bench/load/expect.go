@@ -10,11 +10,11 @@ import (
 )
 
 // expectation is a kind of failure that a test expects, such as refusals under overload, or streams
-// that are cut off by a crash. A matching failure counts in every number, but does not make the
-// result invalid.
+// that are cut off by a crash. A matching failure is counted like any other failure, but does not
+// make the result invalid.
 type expectation struct {
 	words []string // the failure's label must contain all of these words
-	event bool     // applies only from the start of an event until recovery after its end
+	event bool     // applies only from the start of an event until recoveryTime after its end
 }
 
 // eventOnlySuffix is the suffix of an expectation that applies only during and after events.

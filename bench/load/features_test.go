@@ -23,7 +23,7 @@ import (
 )
 
 // TestMix checks a run with all dialects that the simulated engine supports. The end-to-end tests
-// check the other dialects through an edge.
+// check the other dialects by sending requests through an edge.
 func TestMix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions checks that each call of a recorded session contains the session's name, and
-// is sent after the previous response and the pause.
+// TestTraceOfSessions checks that each call in a recorded session contains the session's name. A
+// call must not be sent until the previous response has arrived and the recorded pause has passed.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -151,7 +151,7 @@ func TestTraceOfSessions(t *testing.T) {
 	}
 }
 
-// TestTimeScale checks that values out of range are rejected.
+// TestTimeScale checks that values of --time-scale outside the allowed range are rejected.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate checks that the search finds the limit of an engine of unknown size, and never uses
-// more clients than requests.
+// TestSaturate checks that the search finds the limit of an engine of unknown size, and never
+// starts more clients than it has requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -226,9 +226,9 @@ func TestSaturate(t *testing.T) {
 	}
 }
 
-// TestPoissonIsValid checks that the verdict does not blame the client for a random schedule. It
-// runs short stages with seeds for which the number of Poisson arrivals is more than 5 % below the
-// nominal rate.
+// TestPoissonIsValid checks that a low random number of arrivals is not attributed to the client.
+// It runs short stages with seeds for which the number of Poisson arrivals is more than 5 % below
+// the nominal rate.
 func TestPoissonIsValid(t *testing.T) {
 	fastset.SkipIfShort(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -254,8 +254,8 @@ func TestPoissonIsValid(t *testing.T) {
 }
 
 // TestSearchAlone checks that a search without a given concurrency starts with one request at a
-// time. If even one request at a time misses the objectives, the report says so and the exit code
-// is exit.Threshold.
+// time. If the objectives are missed even then, the report says so and the exit code is
+// exit.CheckFailed.
 func TestSearchAlone(t *testing.T) {
 	fastset.SkipIfShort(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -275,7 +275,8 @@ func TestSearchAlone(t *testing.T) {
 }
 
 // TestSearch checks that a search finds the highest rate of an engine that can serve at most 40
-// requests per second. A busy machine can only lower the result, so the best of three runs counts.
+// requests per second. A busy machine can only lower the measured rate, so the best of three runs
+// counts.
 func TestSearch(t *testing.T) {
 	fastset.SkipIfShort(t, "a search for the highest rate")
 	t.Parallel()
@@ -307,7 +308,7 @@ func TestCompareURL(t *testing.T) {
 	}
 }
 
-// TestLeave makes clients disconnect, and checks that the engine frees their slots.
+// TestLeave disconnects clients early, and checks that the engine frees their slots.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
@@ -329,7 +330,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// failingFleet is a fleet with one engine, which answers 503 after the event "fail".
+// failingFleet is a fleet with a single engine. After the event "fail", the engine responds with
+// 503.
 type failingFleet struct{ engine string }
 
 func (f failingFleet) Do(context.Context, string) (string, error) {
@@ -340,8 +342,8 @@ func (f failingFleet) Do(context.Context, string) (string, error) {
 	return "fails", err
 }
 
-// TestEvents checks that the failures after an event in the middle of a run are counted, and that
-// expected failures are counted separately.
+// TestEvents checks that failures after an event in the middle of a run are counted, and that
+// expected failures are also counted separately.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -383,7 +385,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestLostTokens checks that the only stream that lacks a token is found.
+// TestLostTokens checks that the verdict detects one stream in thirty that lacks a token.
 func TestLostTokens(t *testing.T) {
 	var samples []client.Sample
 	for i := range 30 {

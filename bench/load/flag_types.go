@@ -19,7 +19,7 @@ type PositiveDuration time.Duration
 // TimeFactor scales the times of a trace. A flag of 0 is an error.
 type TimeFactor float64
 
-// Bounds of a Factor. At the lower bound, the replay of a day takes a minute and a half. At the
+// Bounds of a TimeFactor. At the lower bound, the replay of a day takes a minute and a half. At the
 // upper bound, the replay of a minute takes most of a day.
 const (
 	minFactor = 0.001

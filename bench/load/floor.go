@@ -59,7 +59,8 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// measureNoop runs side clients concurrently. Each client sends rounds requests.
+// measureNoop starts as many concurrent clients as side says. Each client sends as many requests as
+// rounds says.
 func measureNoop(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

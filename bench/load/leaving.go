@@ -13,12 +13,12 @@ import (
 const (
 	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
 	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
-	leakTime    = 2 * time.Second       // a surplus that lasts longer is a leak
+	leakTime    = 2 * time.Second       // a surplus of requests that lasts longer is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge shows whether the server notices departures of
-// clients. It prefers an engine's scraper to those of the target and the edge. If no scraper has
-// such a gauge, it returns nil.
+// inFlightGauge returns the scraper whose gauge shows whether the server notices that clients
+// disconnect. It prefers the scraper of an engine, then that of the target, then that of the edge.
+// If no scraper has such a gauge, best is nil.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
@@ -33,8 +33,8 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leavingReport reports whether the server has noticed that clients left. It is called after all requests
-// have ended.
+// leavingReport describes whether the server noticed that clients disconnected. It is called after
+// all requests have ended.
 func leavingReport(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
 		return nil
@@ -78,8 +78,9 @@ func leavingReport(ctx context.Context, set *settings, samples []client.Sample, 
 	return out
 }
 
-// releaseTimes measures, for each departure, how long the gauge took to fall to the number of requests
-// that the client still had open. longest is the longest time that the gauge was above that number.
+// releaseTimes measures, for each departure, how long the gauge took to fall to the number of
+// requests that the client still had open. longest is the longest time during which the gauge
+// exceeded that number.
 func releaseTimes(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

@@ -49,7 +49,7 @@ func (n *noopServer) close() {
 	n.all.Wait()
 }
 
-// Parts of the stream. Each is a separate chunk.
+// Parts of the stream. Each event is a separate chunk.
 var (
 	noopHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 	noopToken = noopChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)

@@ -2,9 +2,9 @@ package load
 
 import "time"
 
-// Options are the settings of a run. They are also the flags of `penstock bench run`. A zero member
-// means the default. The help texts describe the defaults, and Validate fills them in. An option
-// that vLLM also has uses vLLM's name.
+// Options are the settings of a run. They are also the flags of `penstock bench run`. A zero field
+// means the default, which the help text describes and Validate fills in. Options that vLLM's tool
+// also has use its names.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -53,9 +53,9 @@ type Options struct {
 	Header []string `kong:"-"`
 	// Insecure disables the verification of the target's certificate.
 	Insecure bool `kong:"-"`
-	// Constant sends the requests of an open loop at equal intervals.
+	// Constant sends the requests in an open loop at equal intervals.
 	Constant bool `kong:"-"`
-	// Warmup is the unmeasured start of each stage.
+	// Warmup is the time at the start of each stage that is not measured.
 	Warmup time.Duration `kong:"-"`
 	// AllowCache omits the nonce at the start of prompts, so that prompts can hit caches from
 	// earlier runs.
@@ -65,10 +65,10 @@ type Options struct {
 	// AdminToken and CompareKey come from PENSTOCK_ADMIN_TOKEN and PENSTOCK_COMPARE_KEY.
 	AdminToken string `kong:"-"`
 	CompareKey string `kong:"-"`
-	// ReadyCheck is how long to wait until the target responds.
+	// ReadyCheck is how long to wait for the target to respond.
 	ReadyCheck time.Duration `kong:"-"`
 	// MaxStages is the number of stages in a sweep (default 8), or the maximum number in a search
-	// (default 12). In a sweep, the stages with growing numbers of clients count as one stage.
+	// (default 12). All stages of a sweep that increase the number of clients count as one stage.
 	MaxStages int `kong:"-"`
 	// Spread is the time over which the clients of a closed loop start.
 	Spread time.Duration `kong:"-"`

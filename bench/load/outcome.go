@@ -12,8 +12,8 @@ import (
 	"penstock/bench/result"
 )
 
-// penstockResult builds the load tester's part of the result from the samples. The caller adds the
-// information that samples do not contain.
+// penstockResult builds the load tester's part of the result from the samples. The caller adds all
+// information that the samples do not contain.
 func (f *findings) penstockResult(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
@@ -91,7 +91,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	return st
 }
 
-// loadSummary compares the requested load with the delivered load.
+// loadSummary describes the requested load and the load that was sent.
 func (f *findings) loadSummary(work *workload.Workload) result.LoadSummary {
 	out := result.LoadSummary{
 		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},
@@ -188,7 +188,7 @@ func (f *findings) vllmResult(p *result.Penstock) *result.Result {
 	return out
 }
 
-// setAudioThroughput sets how many seconds of audio were transcribed per second.
+// setAudioThroughput sets the number of seconds of audio that were transcribed per second.
 func (f *findings) setAudioThroughput(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {

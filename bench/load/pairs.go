@@ -60,9 +60,9 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets, given pairs of values of a measure. For the mean, it uses a
-// bootstrap over pairs, which cancels effects common to both targets. For quantiles, it uses a
-// separate bootstrap for each target.
+// differences compares two targets, given pairs of values of one measure. For the mean, it draws
+// bootstrap samples of pairs, which cancels effects common to both targets. For quantiles, it draws
+// separate bootstrap samples for each target.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -104,7 +104,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	return out
 }
 
-// resampled draws the q-quantile of a bootstrap sample without creating the sample. This is
+// resampled draws the q-quantile of a bootstrap sample without drawing the sample itself. This is
 // possible because the rank of an order statistic of n draws has a beta distribution.
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))

@@ -18,7 +18,7 @@ var phaseLengths = []time.Duration{
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// phaseLength returns the shortest length for which maxPhases phases cover d.
+// phaseLength returns the shortest phase length with which at most maxPhases phases cover d.
 func phaseLength(d time.Duration) time.Duration {
 	for _, l := range phaseLengths {
 		if d <= maxPhases*l {
@@ -69,8 +69,8 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// phase summarises the requests that were due between start and end. The last phase includes its
-// end.
+// phase summarises the requests that were due between start and end. If last is true, requests due
+// at end are included.
 func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
 	var t tally
@@ -103,7 +103,7 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	return p
 }
 
-// meanInFlight returns the mean number of requests in flight between two times.
+// meanInFlight returns the mean number of requests in flight from start to end.
 func meanInFlight(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
@@ -114,8 +114,8 @@ func meanInFlight(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the mean number of requests waiting in the engines' queues between two times,
-// summed over the engines. If no engine has reported the number, it returns nil.
+// waiting returns the mean number of requests that were queued in all engines together from start
+// to end. If no engine has reported the number, it returns nil.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

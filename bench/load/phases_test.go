@@ -9,7 +9,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestPhases checks the load, the queues and the cache hits of three engines in each phase.
+// TestPhases checks the load, the queues and the cache hits that each phase reports for three
+// engines.
 func TestPhases(t *testing.T) {
 	const second = int64(time.Second)
 	at := func(due, end int64, engine string, cached int) client.Sample {
@@ -58,7 +59,8 @@ func TestPhases(t *testing.T) {
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
 		t.Errorf("waiting = %v, %v, %v; want 4, 4 and nothing", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
-	f.stages[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts after a sixth of the run
+	// phases of 2 s; the third phase starts 4 s after the start
+	f.stages[0].sendEnd = 12*second + second/3
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}

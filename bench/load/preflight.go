@@ -39,14 +39,14 @@ func discover(ctx context.Context) (string, error) {
 }
 
 // preflight checks the targets before the run. It checks that the targets respond, that the key is
-// valid and that the model exists. It stores its findings in the workload and in engines. Each
-// error is one line with the code exit.Usage.
+// valid and that the model exists. It stores what it finds in work and engines. Each error is one
+// line, with exit code exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
 	work *workload.Workload
 
-	engines [2]string // kinds of the targets
+	engines [2]string // the kind of each target, as returned by DetectEngine
 }
 
 func (f *preflight) run(ctx context.Context) error {
@@ -79,10 +79,11 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// tryDialect sends two short requests in a dialect. An error is then reported once before the load, rather
-// than ten thousand times during it.
+// tryDialect sends two short requests in a dialect. Errors are therefore reported once, before the
+// load, rather than ten thousand times during the load.
 func (f *preflight) tryDialect(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // number of words sent, and of tokens reported for them
+	// for each request, the number of words sent and the number of tokens that the target reported
+	var points [2][2]float64
 	for i, words := range []int{20, 220} {
 		q := f.work.PreflightRequest(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warmupStage, f.send.Clock.Now())
@@ -113,7 +114,8 @@ func (f *preflight) tryDialect(ctx context.Context, target int, d *client.Dialec
 
 var modelFlags = [...]string{"--model", "--compare-model"}
 
-// firstRequestError returns an error if a first request failed. If the target was only busy, it returns nil.
+// firstRequestError returns an error if a preflight request failed. It returns nil if the target
+// was merely busy.
 func firstRequestError(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {

@@ -12,7 +12,7 @@ type Progress struct {
 	Elapsed                           time.Duration
 	Stage                             string
 	InFlight, Completed, Failed, Left int64
-	// RequestRate and TokenRate are rates per second, measured in the last interval.
+	// RequestRate and TokenRate are rates per second, measured over the most recent interval.
 	RequestRate, TokenRate float64
 }
 
@@ -34,8 +34,8 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 	}
 }
 
-// Display returns a progress function. On a terminal, it overwrites one line. Otherwise, it prints
-// a line every five seconds. end erases the line.
+// Display returns a function that prints progress. On a terminal, progress overwrites a single
+// line, and end erases this line. Otherwise, progress prints a line every five seconds.
 func Display(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0
 	progress = func(p Progress) {

@@ -17,10 +17,10 @@ type recorder struct {
 	mu      sync.Mutex
 	samples []client.Sample
 	gaps    map[gapKey]*client.GapCell
-	ttfts   result.Histogram // used for clients that leave during the prefill
+	ttfts   result.Histogram // used to choose when clients disconnect during the prefill
 }
 
-// gapKey identifies the smallest group of gaps. Larger groups are sums of these.
+// gapKey identifies the smallest group of gaps. Larger groups are sums of these groups.
 type gapKey struct {
 	stage    int
 	dialect  *client.Dialect
@@ -32,7 +32,7 @@ func newRecorder() *recorder {
 	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
 }
 
-// RecordFirstToken implements the client's observer.
+// RecordFirstToken implements the observer interface of package client.
 func (r *recorder) RecordFirstToken(s *client.Sample) *client.GapCell {
 	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
 	r.mu.Lock()
@@ -48,7 +48,7 @@ func (r *recorder) RecordFirstToken(s *client.Sample) *client.GapCell {
 	return c
 }
 
-// RecordToken implements the client's observer.
+// RecordToken implements the observer interface of package client.
 func (r *recorder) RecordToken(s *client.Sample, at, gap int64) {
 	if s.Target == 0 {
 		r.series.addToken(at, gap)
@@ -61,7 +61,8 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns how long a client waits if it is to leave during the prefill.
+// halfPrefill returns how long a client that disconnects during the prefill waits before it does
+// so.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

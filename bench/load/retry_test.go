@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim"
 )
 
-// TestRetryAfter checks that a refused client in a closed loop waits for the target's Retry-After,
-// but at most until the end of the run.
+// TestRetryAfter checks that a refused client in a closed loop waits as long as the target's
+// Retry-After header says, but not past the end of the run.
 func TestRetryAfter(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	engine, err := url.Parse(e.URL())

@@ -22,7 +22,7 @@ type run struct {
 	meter cpuMeter
 }
 
-// newRun sets up the targets and the workload. It sends nothing.
+// newRun sets up the targets and the workload. It does not send requests.
 func newRun(s *settings) (*run, error) {
 	r := &run{s: s, rec: newRecorder()}
 	r.send = &client.Sender{
@@ -56,9 +56,9 @@ func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. If ctx ends early, the result covers the time until then and
-// is marked as interrupted. If progress is not nil, Run calls it about once a second. All errors
-// are *exit.Error.
+// Run measures and returns the result. If ctx ends early, the result covers the time until that
+// moment and is marked as interrupted. If progress is not nil, Run calls it about once a second.
+// All errors are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	return out, records, nil
 }
 
-// measure sends the load and runs all other measurements concurrently.
+// measure sends the load. All other measurements run at the same time.
 func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
 	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
 	if err != nil {
@@ -169,9 +169,9 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	return out, nil
 }
 
-// markLostTokens marks streams that have fewer token events than tokens, if nearly all other streams of
-// the same target and dialect have one event per token. If an engine puts more than one token into
-// an event, losses cannot be detected.
+// markLostTokens marks streams that have fewer token events than tokens, if nearly all other
+// streams from the same target and in the same dialect have one event per token. If an engine puts
+// more than one token into an event, losses cannot be detected.
 func markLostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect

@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// runWithoutFloor runs a benchmark without the floor, and fails the test if the run fails. It accepts an
-// invalid result, because the test machine may be busy.
+// runWithoutFloor runs a benchmark without measuring the floor, and fails the test if the run
+// fails. It accepts an invalid result, because the test machine may be busy.
 func runWithoutFloor(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -64,8 +64,8 @@ func measureOversleep() (mean func() float64) {
 	}
 }
 
-// TestKnownTimes measures an engine whose times are known. A busy machine can only worsen a run, so
-// the best of six runs counts. Each step of the engine and the client may be late by up to ten
+// TestKnownTimes measures an engine with known latencies. A busy machine can only worsen a result,
+// so the best of six runs counts. Each step in the engine and the client may be late by up to ten
 // times the mean delay of a goroutine that only sleeps.
 func TestKnownTimes(t *testing.T) {
 	fastset.SkipIfShort(t, "times of an engine that are known")
@@ -94,7 +94,8 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stallingServer answers chat streams of one token immediately. It stops answering for one second.
+// stallingServer responds to chat requests immediately, with a stream of one token. For one second,
+// it does not respond at all.
 type stallingServer struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -120,9 +121,9 @@ func (s *stallingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall checks that the latency of every request that is due during a server's stall of one
-// second includes the stall. This is the purpose of an open loop. It must work even if the client
-// may have only one request in flight.
+// TestStall checks that a server that stalls for a second increases the latency of every request
+// that is due during that second. This is the purpose of an open loop. The latency must also
+// increase if the client may have only one request in flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -143,7 +144,7 @@ func runStalled(t *testing.T, limit []int) {
 	if r.Failed != 0 || len(records) < 140 {
 		t.Fatalf("failed %d of %d", r.Failed, len(records))
 	}
-	// A third of the requests were due during the stall, and half of these waited for more than
+	// A third of the requests were due during the stall, and half of those waited for more than
 	// half a second.
 	got := r.Penstock.Total.Latency[result.TTFTFromSchedule]
 	if p := got.Percentile(90); p < 500 || got.Max < 900 {
@@ -186,7 +187,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestInterrupt checks the interruption of a run that would take an hour.
+// TestInterrupt interrupts a run that would take an hour, and checks the result.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
@@ -205,8 +206,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults checks the failure kind and the stream fault that a run reports for each fault of an
-// engine.
+// TestFaults checks the failure kind and the stream fault that a run reports for each fault that an
+// engine can inject.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
@@ -264,8 +265,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHalfHead checks that a server that stops in the middle of a head causes a timeout rather than
-// an HTTP error.
+// TestHalfHead checks that a request counts as timed out, rather than as an HTTP error, if the
+// server stops sending in the middle of a response head.
 func TestHalfHead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

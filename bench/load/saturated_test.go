@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that needs almost no
-// CPU time. If the load is as high as the program can send, the verdict must say that the program
-// has measured itself. If the load is low, it must not say so.
+// CPU time. If the program sends as much load as it can, the verdict must say that the client was
+// the limit. If the load is low, the verdict must not say so.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.SkipIfShort(t, "a client at its limit")
 	benchtest.BuildProgram(t)

@@ -13,7 +13,7 @@ import (
 // knee is the fraction of the offered load that a target must complete to count as unsaturated.
 const knee = 0.95
 
-// outcome is the judgement on a finished stage. It determines the next stage.
+// outcome is the judgement on a finished stage, and determines the next stage.
 type outcome struct {
 	rate          float64 // the requested rate or, in a closed loop, the achieved rate
 	completedRate float64 // completed requests per second
@@ -22,7 +22,7 @@ type outcome struct {
 	broke         []string
 }
 
-// drive runs all stages: those in the flags, or those that a sweep or a search chooses.
+// drive runs all stages. The flags define the stages, unless a sweep or a search chooses them.
 func (d *driver) drive(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
@@ -40,8 +40,8 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 }
 
 // sweep first measures one request at a time. It then measures --max-concurrency concurrent
-// requests or, if that is not given, growing numbers until the throughput no longer grows. Finally
-// it measures evenly spaced rates between the two throughputs.
+// requests. If that flag is not set, it measures increasing numbers of requests until the
+// throughput stops growing. Finally it measures evenly spaced rates between the two throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
@@ -66,14 +66,14 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients clients. It quadruples the number, up to maxClients, until the
+// A sweep starts with firstClients clients. It quadruples that number, up to maxClients, until the
 // throughput grows by less than a quarter.
 const (
 	firstClients = 8
 	maxClients   = 1024
 )
 
-// saturate measures the throughput with growing numbers of clients, up to most, until the
+// saturate measures the throughput with an increasing number of clients, at most most, until the
 // throughput stops growing noticeably. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
@@ -85,9 +85,10 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 	}
 }
 
-// search finds the highest rate that meets the objectives. It starts with the rate in the flags, or
-// with startingRate, and doubles the rate until an objective is missed. It then halves the interval
-// until it is less than 5 % wide. It gives up at an eighth of the starting rate.
+// search finds the highest rate that meets the objectives. It starts with the rate in the flags or,
+// if none is given, with startingRate. It doubles the rate until an objective is missed, and then
+// halves the interval until its width is less than 5 %. If an eighth of the first rate still misses
+// an objective, the search gives up.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -121,8 +122,8 @@ func (d *driver) search(ctx context.Context) *result.Search {
 }
 
 // startingRate returns the throughput of a closed loop that meets the objectives. It first tries
-// --max-concurrency, if that is given, and then one request at a time. If even one request at a
-// time misses the objectives, no rate meets them, and startingRate returns 0.
+// --max-concurrency, if that flag is set, and then one request at a time. If even one request at a
+// time misses the objectives, no rate can meet them, and startingRate returns 0.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -151,7 +152,7 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// findings evaluates the completed stages.
+// findings returns the findings on the completed stages.
 func (d *driver) findings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, stages: d.stages}
 }
@@ -160,8 +161,8 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.stages[stage].seconds())
 }
 
-// outcome judges a stage. 99 of 100 requests must be good, the error rate must be within its limit,
-// and the load must have been delivered.
+// outcome judges a stage. A stage passes if 99 % of the requests meet the objectives, the error
+// rate is within its limit, and the client sent the scheduled load.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
 	rate := f.stages[stage].spec.rate
@@ -180,10 +181,9 @@ func (f *findings) outcome(stage int) outcome {
 	return o
 }
 
-// isFallingBehind reports whether a stage fell further and further behind. It compares requests by when
-// they were due. A stage fell behind if the requests in the last third took at least one and a half
-// times as long as those in the middle third. The first third does not count, because the target
-// was idle at first.
+// isFallingBehind reports whether latencies grew during a stage. It orders the requests by when
+// they were due. A stage fell behind if the last third of the requests took at least 1.5 times as
+// long as the middle third. The first third is ignored, because the target was idle at the start.
 func (f *findings) isFallingBehind(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {
@@ -205,8 +205,8 @@ func (f *findings) isFallingBehind(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// missedObjectives returns the objectives that a summary misses. It judges latencies by their p99, and errors
-// by their rate.
+// missedObjectives returns the objectives that a summary misses. Latencies are judged by their p99,
+// and errors by their rate.
 func (s *settings) missedObjectives(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false

@@ -12,11 +12,12 @@ import (
 	"penstock/bench/result"
 )
 
-// maxIntervals is the number of intervals at which a series halves its resolution.
+// maxIntervals is the maximum number of intervals in a series. A series that would need more halves
+// its resolution.
 const maxIntervals = 1200
 
-// series counts tokens and gaps per time interval as they occur. Values of whole requests are added
-// at the end, from the samples. It is safe for concurrent use.
+// series counts tokens and gaps per time interval as they occur. Values that describe entire
+// requests are added at the end, from the samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
 	interval int64 // in ns
@@ -81,8 +82,8 @@ func (s *series) tokenEvents() int64 {
 	return s.total
 }
 
-// columns returns the series for the result. It converts token events to tokens, using the
-// requests' token counts.
+// columns returns the series for the result. It converts token events to tokens, based on the token
+// counts of the requests.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds the numbers of requests, their latencies and their tokens to each interval.
+// countRequests adds the number of requests, and their latencies and tokens, to each interval.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
@@ -172,8 +173,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles returns the percentiles for each interval as columns, in ms. Values are limited to
-// the interval's maximum. Percentile 100 is named max.
+// percentiles returns the percentiles for each interval as columns, in ms. Each value is capped at
+// high, the maximum in its interval. Percentile 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
@@ -211,7 +212,7 @@ func fillInFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 }
 
-// highestRate returns the highest rate of any interval, or NaN.
+// highestRate returns the highest rate in any interval, or NaN if there are no intervals.
 func highestRate(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {

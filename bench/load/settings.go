@@ -15,13 +15,13 @@ import (
 	"penstock/bench/result"
 )
 
-// settings are Options that were checked and completed with defaults.
+// settings contains Options that have been checked, with defaults filled in.
 type settings struct {
 	Options
 	work       workload.Spec
 	stages     []stageSpec
 	closed     bool
-	rampFrom   float64 // rates of --ramp; 0 without a ramp
+	rampFrom   float64 // the two rates of --ramp; 0 if there is no ramp
 	rampTo     float64
 	objectives []result.Objective
 	events     []event
@@ -29,7 +29,7 @@ type settings struct {
 	leaveText  string
 }
 
-// stageSpec is the load of a stage. If the rate is 0, the load is a closed loop.
+// stageSpec defines the load of a stage. If the rate is 0, the load is a closed loop.
 type stageSpec struct {
 	rate        float64
 	concurrency int // 0 means no limit
@@ -41,7 +41,7 @@ type stageSpec struct {
 // ObjectivePattern matches a value of --goodput.
 var ObjectivePattern = regexp.MustCompile(`^([a-z0-9_]+):([0-9.]+)$`)
 
-// Validate checks the options and fills in the defaults. Its errors are *exit.Error with
+// Validate checks the options and fills in the defaults. All errors are *exit.Error with the code
 // exit.Usage.
 func (o Options) Validate() (*settings, error) {
 	s := &settings{Options: o}
@@ -79,7 +79,7 @@ func (s *settings) parseMix() error {
 	return nil
 }
 
-// checkBounds checks each option on its own.
+// checkBounds checks each option separately.
 func (s *settings) checkBounds() error {
 	for _, rule := range []struct {
 		broken bool
@@ -122,7 +122,6 @@ func (s *settings) checkBounds() error {
 	return nil
 }
 
-// buildStages builds the stages.
 func (s *settings) buildStages() error {
 	rates := []float64{math.Inf(1)}
 	for i, text := range s.RequestRate {

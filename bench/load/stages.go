@@ -21,14 +21,15 @@ type driver struct {
 	stages []completedStage
 }
 
-// completedStage is a completed stage.
+// completedStage records a stage that has run.
 type completedStage struct {
 	spec       stageSpec
 	name       string
 	start, end int64 // bounds of the measured part, which ends with its last response
 	sendEnd    int64 // end of sending in the measured part
-	scheduled  int   // number of scheduled arrivals for the first target in the measured part of an open loop
-	cpu        cpuSpan
+	// number of arrivals that an open loop scheduled for the first target in the measured part
+	scheduled int
+	cpu       cpuSpan
 }
 
 func (sp *completedStage) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
@@ -48,9 +49,9 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// runSession sends the requests of a session. The first one is due at scheduled. If slots is not nil,
-// each request must acquire a slot, and latencies from the schedule include this wait. perform
-// returns the Retry-After of the last response.
+// runSession sends the requests of a session. The first one is due at scheduled. If slots is not
+// nil, each request must first acquire a slot, and latencies from the schedule include that wait.
+// runSession returns the Retry-After of the last response.
 func (d *driver) runSession(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -104,7 +105,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // warmupStage is the stage number of requests that are not measured.
 const warmupStage = -1
 
-// runStage runs one stage until its last response, and records its span.
+// runStage runs one stage until the last response has arrived, and records when it started and
+// ended.
 func (d *driver) runStage(ctx context.Context, spec stageSpec) {
 	index := len(d.stages)
 	sp := completedStage{spec: spec, name: spec.name()}
@@ -186,7 +188,7 @@ func (o *openLoop) countScheduled(j *pendingRequest, at int64) {
 	}
 }
 
-// maxTraceLines returns how many lines of the trace to play.
+// maxTraceLines returns how many lines of the trace are played.
 func (o *openLoop) maxTraceLines() int {
 	if o.spec.count > 0 {
 		return o.spec.count
@@ -194,8 +196,8 @@ func (o *openLoop) maxTraceLines() int {
 	return math.MaxInt
 }
 
-// runOpenLoop runs an open loop. It sends requests at the times of the pacer, regardless of earlier
-// requests.
+// runOpenLoop runs an open loop. It sends each request when the pacer says, even if earlier
+// requests have not completed.
 func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *completedStage) {
 	spec, now := sp.spec, d.send.Clock.Now
 	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
@@ -205,7 +207,8 @@ func (d *driver) runOpenLoop(ctx context.Context, begin int64, index int, sp *co
 	p := d.pacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.sendDuration(spec); at, ok = p.Next() {
 		stage := d.measuredStage(spec, at, index)
-		j := newPendingRequest(d.work.NextSession(), stage) // created early, so that its creation causes no delay
+		// created before it is due, so that creating it causes no delay
+		j := newPendingRequest(d.work.NextSession(), stage)
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// TestSchedule checks the dispatcher's times in a synctest bubble, where only the dispatcher can
+// TestSchedule checks when requests are sent, in a synctest bubble. There, only the dispatcher can
 // delay a request.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,8 @@ type sampleFilter func(gapKey) bool
 // sampleKey returns the smallest group to which a sample belongs.
 func sampleKey(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary summarises the samples of a group. seconds is the wall time to which the rates refer.
+// summary summarises the samples of a group. seconds is the wall time by which counts are divided
+// to get rates.
 func (f *findings) summary(in sampleFilter, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
@@ -113,7 +114,7 @@ func statusOf(s *client.Sample) int {
 	return 0
 }
 
-// tally contains the sums of all values except latencies.
+// tally contains the sums of all values other than latencies.
 type tally struct {
 	good                    int
 	in, out                 int64
@@ -122,7 +123,7 @@ type tally struct {
 	cachedKnown             int
 	chunks, coalesced       int
 	streamed, single        int
-	latency                 float64 // in seconds
+	latency                 float64 // sum of the latencies in seconds
 }
 
 func (t *tally) add(s *client.Sample) {

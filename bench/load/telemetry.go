@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled lists the metrics to record: those that operators check when latencies rise. The values
-// for all label sets are added up.
+// sampled lists the metrics to record, which are those that operators check when latencies rise.
+// The values of a metric are summed over all label sets.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -34,8 +34,8 @@ const (
 	streamsResumed = "penstock_streams_resumed_total"
 )
 
-// inFlightGauges are groups of gauges. The sum of a group is the number of requests at a server.
-// The first gauge names the group.
+// inFlightGauges lists groups of gauges. The sum of the gauges in a group is the number of requests
+// at a server. The first gauge is the name of the group.
 var inFlightGauges = [][]string{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
 	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
@@ -43,7 +43,7 @@ var inFlightGauges = [][]string{
 	{"penstock_calls_inflight"},
 }
 
-// scraper samples a server's metrics page.
+// scraper reads a server's metrics page at regular intervals.
 type scraper struct {
 	source string
 	t      *client.Target
@@ -62,7 +62,7 @@ type reading struct {
 	surplus int // requests at the server minus the client's requests in flight
 }
 
-// moved returns how many calls the edge has moved.
+// moved returns how many calls the edge has moved to another engine.
 func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
 // newScrapers returns a scraper for each metrics page that can be read. The pages are those of the
@@ -134,8 +134,8 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// requestsInHand returns the number of requests at the server, and the gauge from which it was
-// read. ok is false if there is no such gauge.
+// requestsInHand returns the number of requests at the server, and the name of the gauge that
+// reports it. ok is false if there is no such gauge.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -178,7 +178,8 @@ func (s *scraper) successfulReadings() []reading {
 }
 
 // report returns the columns of the result, with at most one sample per second. A failed reading
-// leaves a gap. A line across the gap would make a dead engine look idle.
+// leaves a gap in the columns, because a line drawn across the gap would make a dead engine look
+// idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// TestParseMetrics checks that all series of a sampled metric are added up.
+// TestParseMetrics checks that the values of all series of a sampled metric are added up.
 func TestParseMetrics(t *testing.T) {
 	got := parseMetrics([]byte("vllm:num_requests_running{a=\"b\"} 3\nvllm:num_requests_running{a=\"c\"} 4 17\nvllm:num_requests_running_x 9\nother 1\nvllm:num_requests_running{} NaN"))
 	if len(got) != 1 || got["vllm:num_requests_running"] != 7 {
@@ -14,8 +14,8 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// TestTelemetryGap checks that the columns of an engine have a gap while its page does not respond.
-// The engine must have the same name as in the flag.
+// TestTelemetryGap checks that an engine's columns have a gap for the time when its metrics page
+// did not respond. The engine must have the name given in the flag.
 func TestTelemetryGap(t *testing.T) {
 	v := map[string]float64{"vllm:num_requests_running": 6}
 	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []reading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}

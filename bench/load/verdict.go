@@ -7,19 +7,20 @@ import (
 	"penstock/bench/result"
 )
 
-// Limits of the verdict.
+// Limits that the verdict checks.
 const (
 	maxClientShare = 0.90 // fraction of the CPU time available to the client
 	maxWakeP99     = 10.0 // delay of the client's timers in ms
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // fraction of the requested rate
-	maxCached      = 0.05 // fraction of cached tokens, in a run whose prompts start with unique marks,
+	maxCached      = 0.05 // fraction of cached tokens if all prompts start with unique marks,
 	templateTokens = 64   // unless at most this many tokens (a chat template) are cached per request
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
 
-// judge decides whether the result is trustworthy. It uses only the finished result.
+// judge decides whether the result is trustworthy. It reads nothing except the finished result and
+// the settings.
 func judge(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}
@@ -92,8 +93,8 @@ func judgeClient(p *result.Penstock, add addReasonFunc) {
 }
 
 // judgeDelivery judges whether the delivered load matches the schedule. It does not use the nominal
-// rate, because the number of random arrivals deviates from the expected number by about its square
-// root.
+// rate, because a random number of arrivals deviates from the expected number by about the square
+// root of that number.
 func judgeDelivery(p *result.Penstock, s *settings, add addReasonFunc) {
 	for i := range p.Stages {
 		st := &p.Stages[i]

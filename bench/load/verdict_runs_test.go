@@ -13,7 +13,7 @@ import (
 )
 
 // recordedRun is a recorded run of the real program against the simulator. It contains a
-// description of the run, and the members of its result that the verdict reads.
+// description of the run, and those members of the result that the verdict reads.
 type recordedRun struct {
 	Run     string
 	Flags   string // flags of the recorded run
@@ -22,9 +22,9 @@ type recordedRun struct {
 	Result  result.Result
 }
 
-// TestVerdictOfRecordedRuns checks that 41 recorded runs, most of which have a fault, still get the
-// same verdict. The runs took place on a busy machine. The golden file therefore also contains each
-// verdict without the machine's effects on the client.
+// TestVerdictOfRecordedRuns checks that the verdicts on 41 recorded runs, most of which have a
+// fault, have not changed. The runs took place on a busy machine. The golden file therefore also
+// contains the verdict that each run would get if the machine had not slowed down the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {

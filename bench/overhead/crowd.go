@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Size of a large configuration.
+// Numbers of keys and upstreams in a large configuration.
 const (
 	manyKeys      = 1000
 	manyUpstreams = 200
@@ -14,7 +14,8 @@ const (
 // largeConfig contains the additional lines in a large configuration.
 type largeConfig struct{ keys, upstreams, deployments string }
 
-// newLargeConfig returns the additional lines. All upstreams refer to the same engine.
+// newLargeConfig returns the additional lines of a large configuration. All upstreams refer to the
+// same engine.
 func newLargeConfig(engine string) largeConfig {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first key is the client's

@@ -38,8 +38,8 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find searches for the program of a proxy. It also searches /usr/sbin, because that folder is not
-// in every user's PATH.
+// find searches for the program of a proxy. It also searches /usr/sbin, because that directory is
+// not in every user's PATH.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -59,7 +59,7 @@ func (l *lab) find(name string) (bool, error) {
 //go:embed proxies/*.conf
 var configs embed.FS
 
-// proxyArgs are the arguments that precede the path of the configuration.
+// proxyArgs contains, for each proxy, the arguments that precede the path of its configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
 // tlsConfigTexts contains the configuration text that enables TLS in each proxy. The certificate and its

@@ -12,16 +12,18 @@ import (
 )
 
 type measurement struct {
-	name           string
-	engine         []string // flags of the simulated engine
-	options        load.Options
-	translated     string // dialect of the requests, which the edge translates; the other proxies get chat
-	tls            bool   // clients use TLS
-	useLargeConfig bool   // use a configuration with many keys and upstreams
-	edgeOnly       bool   // measure only the edge
-	direct         bool   // also measure without a proxy
-	timed          bool   // times are measured at the client, so any disturbance of the client invalidates them
-	// perform performs the measurement. If it is nil, the measurement sends a load with the options.
+	name    string
+	engine  []string // flags of the simulated engine
+	options load.Options
+	// dialect of requests that the edge translates; the other proxies receive chat requests
+	translated     string
+	tls            bool // clients use TLS
+	useLargeConfig bool // use a configuration with many keys and upstreams
+	edgeOnly       bool // measure only the edge
+	direct         bool // also measure without a proxy
+	timed          bool // times are measured at the client, so any disturbance of the client invalidates them
+	// perform performs the measurement. If perform is nil, the measurement sends a load with the
+	// options.
 	perform func(ctx context.Context, s *stage) (*targetResult, error)
 	rows    []measuredLine
 }
@@ -35,12 +37,12 @@ type measuredLine struct {
 // targetResult is the result of one measurement of one target.
 type targetResult struct {
 	result      *result.Result // nil if no load was sent
-	undisturbed *result.Result // result of the same load without the measured action; usually nil
+	undisturbed *result.Result // result of the same load without reloads; usually nil
 	cpu         float64        // CPU time of the proxy in microseconds
 	before      float64        // resident memory of the proxy in bytes
 	highest     float64
 	held        int           // number of streams or connections held open
-	took        time.Duration // the measured times
+	took        time.Duration // the measured durations
 }
 
 // preflightRequests is how many requests a run sends before the load.
@@ -74,8 +76,8 @@ func (m *targetResult) failures() string {
 }
 
 // distrustReason explains why a measurement is not trustworthy, or returns "". A measurement is not
-// trustworthy if requests failed, or if times were measured at the client and the verdict is
-// invalid.
+// trustworthy if requests failed. A measurement of client-side times is also not trustworthy if the
+// verdict is invalid.
 func (t *measurement) distrustReason(m *targetResult) string {
 	if m.result == nil {
 		return ""

@@ -30,7 +30,7 @@ func (c *Cmd) tests() ([]measurement, error) {
 	return out, nil
 }
 
-// requestMeasurements returns the measurements of responses that are not streamed.
+// requestMeasurements returns the measurements in which responses are not streamed.
 func (c *Cmd) requestMeasurements() []measurement {
 	request := c.unstreamedLoad()
 	prompt, image := request, request
@@ -60,7 +60,7 @@ func (c *Cmd) requestMeasurements() []measurement {
 	}
 }
 
-// unstreamedLoad returns a load of responses that are not streamed.
+// unstreamedLoad returns a load whose responses are not streamed.
 func (c *Cmd) unstreamedLoad() load.Options {
 	return load.Options{
 		MaxConcurrency: []int{32}, Duration: load.PositiveDuration(c.Duration), NoStream: true, InputLen: "256",
@@ -68,7 +68,7 @@ func (c *Cmd) unstreamedLoad() load.Options {
 	}
 }
 
-// steadyLoad returns a load of unstreamed responses at a fixed rate, which reveals queueing.
+// steadyLoad returns a load without streaming at a fixed rate. A fixed rate reveals queueing.
 func (c *Cmd) steadyLoad() load.Options {
 	o := c.unstreamedLoad()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{formatNumber(c.Rate)}, true
@@ -126,8 +126,8 @@ func (c *Cmd) streamMeasurements() []measurement {
 }
 
 func (c *Cmd) memoryMeasurements() []measurement {
-	// All streams are open before the first one ends. They are opened over a second, so that a busy
-	// machine loses no stream.
+	// All streams are open before the first one ends. They are opened over the course of a second,
+	// so that no stream fails on a busy machine.
 	hold := load.Options{
 		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
@@ -154,7 +154,7 @@ func (c *Cmd) memoryMeasurements() []measurement {
 	}
 }
 
-// reloadMeasurements returns the measurements of reloads, which only the edge supports.
+// reloadMeasurements returns the measurements of reloads, which no target except the edge supports.
 func (c *Cmd) reloadMeasurements() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
 	line := func(name, text string, value func(m *targetResult) float64) measuredLine {

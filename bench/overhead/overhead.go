@@ -64,7 +64,8 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		return nil, err
 	}
 	defer lab.close()
-	lab.connections = 1024 + 2*max(c.Streams, c.Hold) // steady loads need a few hundred connections
+	// a steady load needs a few hundred connections
+	lab.connections = 1024 + 2*max(c.Streams, c.Hold)
 	report := &Report{
 		Rounds: c.Rounds, Environment: load.Environment(), Targets: []string{"direct", "penstock"},
 		Missing: []string{}, Doubts: []string{},

@@ -34,7 +34,7 @@ func TestOverhead(t *testing.T) {
 	t.Run("stopped", overheadStopped)
 }
 
-// overheadStopped checks that a run that is stopped retains its complete rounds.
+// overheadStopped checks that the report of a stopped run contains the rounds that were complete.
 func overheadStopped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
@@ -91,7 +91,8 @@ func overheadAlone(t *testing.T) {
 		if strings.HasPrefix(test.Name, "latency") {
 			targets = append(targets, "direct")
 		}
-		// The memory for four connections may fit into memory that the proxy already has.
+		// Four connections may fit into memory that the proxy has already allocated, so the
+		// measured difference may be 0.
 		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
 			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
@@ -203,8 +204,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded checks that the report contains no number, rather than a negative one, if the
-// difference between rounds exceeds the time that a proxy adds.
+// TestNothingAdded checks that the report contains no number if the difference between rounds
+// exceeds the time that a proxy adds. Otherwise, the number could be negative.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

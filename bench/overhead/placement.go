@@ -14,8 +14,8 @@ type placement struct {
 	text                 string // human-readable description
 }
 
-// divideCPUs divides the CPUs of this process between the proxy and the other processes. Until undo is
-// called, this process is pinned to the CPUs in rest.
+// divideCPUs divides the CPUs of this process between the proxy and the other processes. Until undo
+// is called, this process is pinned to p.otherCPUs.
 func divideCPUs(free bool) (p placement, undo func()) {
 	all := process.AllowedCPUs()
 	switch {

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestPlacement checks the placement of this process. It pins the process for a short time.
+// TestPlacement pins this process to CPUs for a short time, and checks its placement.
 func TestPlacement(t *testing.T) {
 	all, threads := process.AllowedCPUs(), runtime.GOMAXPROCS(0)
 	if len(all) < 2 {
@@ -37,8 +37,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors runs a measurement with the real program, and checks on which CPUs its
-// child processes run.
+// TestOverheadOnProcessors runs a measurement with the real program, and checks which CPUs its
+// child processes run on.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.SkipIfShort(t, "overhead on processors of its own")
 	all := process.AllowedCPUs()

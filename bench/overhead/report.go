@@ -18,7 +18,7 @@ type Report struct {
 	// Targets are direct, penstock and the installed proxies, in the order of the columns.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
-	// Placement describes on which CPUs each process runs.
+	// Placement describes which CPUs each process runs on.
 	Placement string `json:"placement"`
 	// Doubts lists the disturbed measurements and the reasons.
 	Doubts []string `json:"doubts"`
@@ -34,27 +34,28 @@ type Line struct {
 	Rounds map[string][]float64 `json:"rounds"`
 	// Median contains the median of each target.
 	Median map[string]float64 `json:"median"`
-	// Ratio contains the edge's median divided by that of each other proxy. The engine's share is
-	// subtracted from both.
+	// Ratio contains the edge's median divided by the median of each other proxy. The time that the
+	// engine takes is first subtracted from both medians.
 	Ratio map[string]float64 `json:"ratio"`
 	// Ratios contains the ratios in each round. Their spread shows how reliable Ratio is.
 	Ratios map[string][]float64 `json:"ratios"`
-	// Over contains, for times, the edge's value minus the value of each other proxy in the same
-	// round.
+	// If the row contains times, Over compares the edge with each other proxy: the edge's value
+	// minus the proxy's value in the same round.
 	Over map[string]Difference `json:"over"`
 }
 
 // Difference is the difference between values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
-	// Low and High are the bounds of the median's 95 % confidence interval or, if there are too few
-	// rounds, the extremes.
+	// Low and High are the bounds of the median's 95 % confidence interval. If there are too few
+	// rounds for it, they are the lowest and highest differences.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// newDifference computes the difference from one or more pairs. The bounds come from the sign test.
-// A median outside them would be as unlikely as a very uneven result of coin tosses.
+// newDifference computes the difference from one or more pairs. The bounds are those of the sign
+// test: that the median lies outside them is as unlikely as a very uneven result in a series of
+// coin tosses.
 func newDifference(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -98,8 +99,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// overheadRatio returns the ratio of the times that two proxies add to direct. If the second proxy adds
-// nothing, it returns false.
+// overheadRatio returns the ratio of the times that two proxies add to direct. It returns false if
+// the second proxy does not add any time.
 func overheadRatio(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
@@ -155,7 +156,7 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios formats the comparisons of a row.
+// ratios formats the comparisons in a row.
 func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]

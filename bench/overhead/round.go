@@ -8,8 +8,8 @@ import (
 	"penstock/bench/exit"
 )
 
-// round performs each measurement once with each target. It adds either all values of a round to
-// the report or none.
+// round performs each measurement once with each target. It adds the values to the report only if
+// the round is complete.
 func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
 		row    *Line

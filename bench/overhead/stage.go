@@ -46,8 +46,8 @@ func (s *stage) measure(ctx context.Context) (*targetResult, error) {
 	return m, nil
 }
 
-// sendLoad sends the load of the measurement, and reads how much CPU time and memory the proxy has
-// used.
+// sendLoad sends the load of the measurement, and then reads how much CPU time and memory the proxy
+// has used.
 func (s *stage) sendLoad(ctx context.Context) (*targetResult, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
@@ -107,7 +107,8 @@ func (s *stage) measureIdle(ctx context.Context) (*targetResult, error) {
 	return &targetResult{before: u.Memory}, err
 }
 
-// holdConnections opens connections, reads one response on each, and leaves them idle.
+// holdConnections opens connections, reads one response on each connection, and then leaves the
+// connections idle.
 func (s *stage) holdConnections(ctx context.Context, count int) (*targetResult, error) {
 	m, err := s.measureIdle(ctx)
 	if err != nil {
@@ -150,7 +151,8 @@ func requestOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
-// reload measures more than one reload. Before each reload, it changes the edge's file.
+// reload measures reloadsPerTrial reloads. Before each reload, it changes the edge's configuration
+// file.
 func (s *stage) reload(ctx context.Context) (*targetResult, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {

@@ -48,13 +48,14 @@ type Answer struct {
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
 	Seed       uint64             `json:"seed"`
-	// Best contains the best policy for each kind of engine that meets the objectives, in the order
-	// of the kinds. If all kinds have a price, the cheapest comes first.
+	// Best contains, for each kind of engine that meets the objectives, the row with the best
+	// policy. The rows are ordered by price if all kinds have a price, and otherwise in the order
+	// of the flags.
 	Best []*Row `json:"best"`
-	// Pools compares each row in Best with two pools by prompt length. If no two pools meet the
-	// objectives, there is no entry for the row.
+	// Pools compares each row in Best with two pools that are divided by prompt length. A row has
+	// no entry if no two pools meet the objectives.
 	Pools []*Pools `json:"pools"`
-	// Rows contains all combinations of kinds and policies.
+	// Rows contains a row for each combination of kind and policy.
 	Rows []*Row `json:"rows"`
 }
 
@@ -131,7 +132,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// tiedPoliciesText describes which policies the draws cannot distinguish from the policy of best.
+// tiedPoliciesText lists the policies that the draws cannot distinguish from the policy in best.
 func (a *Answer) tiedPoliciesText(best *Row) string {
 	var names []string
 	others := 0
@@ -153,7 +154,7 @@ func (a *Answer) tiedPoliciesText(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall describes how far the largest fleet of the first kind misses the objectives, and
+// shortfall describes by how much the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {

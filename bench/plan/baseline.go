@@ -7,14 +7,15 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// On a fixed fleet, the edge's policies are compared with these baselines. Two of the baselines are
-// rules used by other proxies. The other two could not be implemented in a proxy, because they know
-// the contents of the engines' caches and the lengths of future responses.
+// On a fixed fleet, the edge's policies are compared with these baselines. Two baselines are rules
+// that other proxies use. A proxy could not implement the other two, because they require the
+// contents of the engines' caches and the lengths of future responses.
 const (
-	leastConn   = "least_conn"   // nginx: the engine with the fewest requests; equal engines in turn
-	sessionHash = "session_hash" // HAProxy: by a hash of the session header; without the header, engines in turn
-	oracle      = "oracle"       // the engine with the shortest time until the response flows
-	oracleTwice = "oracle_x2"    // like oracle, but the call's unread tokens count twice
+	leastConn = "least_conn" // nginx: the engine with the fewest requests; equal engines in turn
+	// HAProxy: by a hash of the session header; if it is missing, engines in turn
+	sessionHash = "session_hash"
+	oracle      = "oracle"    // the engine whose response will flow first
+	oracleTwice = "oracle_x2" // like oracle, but the call's unread tokens count twice
 )
 
 var baselines = map[string]func(*fleet, *call) *engine{
@@ -75,13 +76,13 @@ func (f *fleet) pickSoonest(c *call, own float64) *engine {
 // inHand returns the number of running and queued requests.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
-// cachedTokens returns the number of cached tokens of a prompt.
+// cachedTokens returns how many tokens of a call's prompt are in the engine's cache.
 func (e *engine) cachedTokens(c *call) int {
 	return min(e.cache.CachedTokens(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeToFlow returns the time until the engine's response to a call flows if the call arrives now and
-// all lengths are known.
+// timeToFlow returns how long it takes until the engine's response to a call flows. It assumes that
+// the call arrives now and that all lengths are known.
 func (e *engine) timeToFlow(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.roomTokens - float64(e.cachedTokens(c))) / e.k.o.PrefillRate }
 	line := max(0, e.prefillEnd-e.now)
@@ -91,8 +92,8 @@ func (e *engine) timeToFlow(c *call, own float64) float64 {
 	return max(line, e.timeToStart(c)) + own*unread(c) + e.k.o.Latency.Seconds() + flowingTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// timeToStart returns the time until a queued call gets a slot and enough room, if running requests
-// complete and no other requests arrive.
+// timeToStart returns how long it takes until a queued call gets a slot and enough room. It assumes
+// that no other requests arrive.
 func (e *engine) timeToStart(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.usedRoom
 	need := e.neededRoom(c)

@@ -32,7 +32,7 @@ type Cmd struct {
 	Output    string          `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 
-// policies are the compared policies of the edge.
+// policies lists the edge's policies that are compared by default.
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // Run prints the answer.
@@ -128,7 +128,7 @@ func (c *Cmd) read() (*planInput, error) {
 	return q, nil
 }
 
-// planFleets searches for the smallest fleet of every kind, with every policy.
+// planFleets searches for the smallest fleet of each kind with each policy.
 func (c *Cmd) planFleets(q *planInput) *Answer {
 	s := &q.search
 	a := newAnswer(c, s)
@@ -144,7 +144,6 @@ func (c *Cmd) planFleets(q *planInput) *Answer {
 		}
 		a.Rows = append(a.Rows, rows...)
 	}
-	// If all kinds have a price, the cheapest comes first.
 	if !slices.ContainsFunc(a.Best, func(r *Row) bool { return r.PriceHour == nil }) {
 		slices.SortStableFunc(a.Best, func(x, y *Row) int { return cmp.Compare(*x.PriceHour, *y.PriceHour) })
 	}

@@ -20,7 +20,7 @@ type EngineKind struct {
 	o     sim.Options
 }
 
-// figureParsers maps each figure of a kind to the function that parses and stores it.
+// figureParsers maps the name of each figure to a function that parses and stores the figure.
 var figureParsers = map[string]func(*sim.Options, string) error{
 	"prefill": func(o *sim.Options, v string) error { return parseNumber(&o.PrefillRate, v) },
 	"token":   func(o *sim.Options, v string) error { return parseNumber(&o.TokenRate, v) },
@@ -89,8 +89,8 @@ func ParseKind(text string) (*EngineKind, error) {
 	return k, nil
 }
 
-// gap returns the time, in seconds, between two tokens of a request while the given number of
-// requests run.
+// gap returns the time in seconds between two tokens of a request while the given number of
+// requests is running.
 func (k *EngineKind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
@@ -114,31 +114,32 @@ type engine struct {
 	k     *EngineKind
 	cache *scheduler.PrefixCache
 
-	waiting  []*call // calls that wait for a slot or room, in order
+	waiting  []*call // calls waiting for a slot or room, in order
 	running  []*call // calls in the order in which they got their slots
-	decoding []*call // running requests that decode
+	decoding []*call // running requests that are decoding
 
-	now           float64        // time of the last update
-	decodedTokens float64        // number of tokens that a request would have if it had decoded since the start
+	now float64 // time of the last update
+	// number of tokens that a request would have received if it had been decoding from the start
+	decodedTokens float64
 	pins          scheduler.Pins // blocks of running requests
 	usedRoom      float64        // tokens of room in use by running requests; a shared block counts once
 	prefillEnd    float64        // time at which all queued prompts will have been read
-	version       int            // version of the next scheduled change
-	peak          int
-	calls         int
-	busy          float64 // integral of the number of requests over time
+	// version of the next scheduled change; events with older versions are ignored
+	version int
+	peak    int
+	calls   int
+	busy    float64 // integral of the number of requests over time
 }
 
 func newEngine(k *EngineKind) *engine {
 	e := &engine{k: k}
-	// The cache has a different block size. Each block of the trace counts as one block of the
-	// cache.
+	// The block sizes differ, so each block of the trace counts as one block of the cache.
 	e.cache = scheduler.NewPrefixCache(max(1, k.o.KVTokens/traceBlock) * scheduler.BlockTokens)
 	return e
 }
 
-// advance advances the time to now. It adds the decoded tokens to tokens, which is indexed by the
-// number of running requests.
+// advance advances the time to now. It adds the number of tokens decoded in the meantime to the
+// element of tokens whose index is the number of running requests.
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -152,8 +153,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// timeToChange returns the time until a request is complete or the decoded tokens exceed the room. If
-// neither will happen, it returns false.
+// timeToChange returns how long it takes until a request is complete or the decoded tokens exceed
+// the room. It returns false if neither will happen.
 func (e *engine) timeToChange() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -179,8 +180,8 @@ func (e *engine) neededRoom(c *call) float64 {
 	return c.ownTokens() + float64(e.pins.CountUnheld(c.fullBlocks())*traceBlock)
 }
 
-// grant gives slots and room to the calls at the head of the queue. For each of these calls, it
-// calls start with the time at which the prompt will have been read.
+// grant gives slots and room to the calls at the head of the queue. For each of them, it invokes
+// start with the time at which the prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -204,8 +205,8 @@ func (e *engine) grant(start func(c *call, due float64)) {
 	}
 }
 
-// startDecoding makes a request decode from now on. It reports whether the first token was also the
-// last.
+// startDecoding lets a request decode from now on. It reports whether the request is complete
+// because its first token was also its last.
 func (e *engine) startDecoding(c *call) (done bool) {
 	if c.firstTokenAt < 0 {
 		c.firstTokenAt, c.tokensLeft = e.now, float64(c.out-1)
@@ -225,10 +226,11 @@ func (e *engine) startDecoding(c *call) (done bool) {
 	return false
 }
 
-// A token counts as decoded if less than this fraction of it is missing.
+// tokenTolerance absorbs rounding errors: a token counts as decoded if less than this fraction of
+// it is missing.
 const tokenTolerance = 1e-6
 
-// finished removes a complete request from its slot. It returns nil if no request is complete.
+// finished removes a completed request from its slot. It returns nil if no request is complete.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
 		if c.endMark-e.decodedTokens < tokenTolerance {
@@ -239,8 +241,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// While the decoded tokens do not fit, evict moves the newest request back to the queue. A request
-// whose prompt is still being read is evicted at its first token.
+// evict moves the newest requests back to the queue until the decoded tokens fit in the room. A
+// request whose prompt is still being read is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.usedRoom >= float64(e.k.o.KVTokens+1)-tokenTolerance {
 		c := e.running[len(e.running)-1]

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// testTrace creates conversations that share a prefix and have more than one turn.
+// testTrace creates a trace of conversations that share a prefix and have more than one turn.
 func testTrace(seed uint64, n int, rate float64) []workload.TraceCall {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []workload.TraceCall
@@ -47,7 +47,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.TraceCall {
 }
 
 // bodyOf returns a chat request for a line of a trace. Equal blocks become equal text. The
-// simulator counts four bytes as a token.
+// simulator counts four bytes as one token.
 func bodyOf(c *workload.TraceCall) string {
 	var text strings.Builder
 	for _, b := range c.Blocks {
@@ -59,8 +59,8 @@ func bodyOf(c *workload.TraceCall) string {
 		c.Out, c.Out, text.String()[len(role):])
 }
 
-// played contains, for each call, the times of its first token and of its end, in seconds since the
-// call.
+// played contains, for each call, the time of its first token and the time when it ended, in
+// seconds since the call arrived.
 type played struct {
 	first, end []float64
 	preempted  int64 // number of preemptions at the simulator
@@ -127,8 +127,8 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.TraceCall) (p pla
 	return p
 }
 
-// TestEngineIsTheSimulator checks that the virtual engine and the simulator have the same times for
-// the same traces.
+// TestEngineIsTheSimulator checks that the virtual engine and the simulator respond at the same
+// times to the same traces.
 func TestEngineIsTheSimulator(t *testing.T) {
 	base := sim.Options{PrefillRate: 8000, SharedPrefill: true, TokenRate: 50, BatchCost: time.Millisecond, Latency: 20 * time.Millisecond, Slots: 16, KVTokens: 100_000, CacheTokens: 100_000}
 	for name, c := range map[string]struct {

@@ -14,11 +14,12 @@ import (
 
 // FleetResult is the output of `bench plan --engines N --format json`.
 type FleetResult struct {
-	Trace   Trace           `json:"trace"`
-	Engines int             `json:"engines"`
-	Draws   int             `json:"draws"`
-	Seed    uint64          `json:"seed"`
-	TooLong int             `json:"too_long"` // number of requests omitted because they fit in no engine
+	Trace   Trace  `json:"trace"`
+	Engines int    `json:"engines"`
+	Draws   int    `json:"draws"`
+	Seed    uint64 `json:"seed"`
+	// number of requests that are omitted because they do not fit into any engine
+	TooLong int             `json:"too_long"`
 	Rows    []*PolicyResult `json:"rows"`
 }
 
@@ -32,8 +33,8 @@ type PolicyResult struct {
 	// it.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
-	// Calls contains the number of calls at each engine for the unchanged trace. Spread is the
-	// coefficient of variation of these numbers, over all draws.
+	// Calls contains the number of calls that each engine received from the unchanged trace. Spread
+	// is the coefficient of variation of the numbers of calls, over all draws.
 	Calls  []int    `json:"calls"`
 	Spread Interval `json:"spread"`
 }
@@ -57,7 +58,7 @@ func (c *Cmd) fleetKinds(k *EngineKind) ([]*EngineKind, error) {
 	return kinds, nil
 }
 
-// playFleet plays every draw on the fleet with every policy.
+// playFleet plays each draw on the fleet with each policy.
 func (c *Cmd) playFleet(q *planInput) (*FleetResult, error) {
 	k, s := q.kinds[0], &q.search
 	kinds, err := c.fleetKinds(k)

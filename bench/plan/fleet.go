@@ -20,7 +20,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Tokens per block in a trace, and bytes per token.
+// Number of tokens per block in a trace, and number of bytes per token.
 const (
 	traceBlock    = workload.TraceBlock
 	bytesPerToken = 4
@@ -37,8 +37,8 @@ type request struct {
 	blocks  []uint64 // blocks of the prompt as seen by an engine's cache
 }
 
-// newRequests converts a trace to requests. Blocks with the same id stand for identical text, so
-// the edge and the engines treat them as equal.
+// newRequests converts a trace to requests. Blocks with the same id become identical text, so the
+// edge and the engines both see them as equal.
 func newRequests(trace []workload.TraceCall, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
@@ -69,16 +69,17 @@ type call struct {
 	lease        *upstreams.Lease // nil if a baseline chooses the engine
 	target       *routing.Target  // target of the lease
 	e            *engine
-	hadSlot      bool // the call has had a slot
+	hadSlot      bool // the call has a slot or has had one
 	cached       int
 	expected     int // number of tokens that the policy expected to be cached
 	evicted      bool
-	sentAt       float64 // when the edge sent the call
+	sentAt       float64 // when the edge routed the call to the engine
 	firstTokenAt float64 // time of its first token; negative before that
 	end          float64
-	roomTokens   float64 // tokens of the call in the engine's room when it last got or left its slot
-	tokensLeft   float64 // remaining tokens to decode when it last got or left its slot
-	endMark      float64 // value of the engine's mark at the call's last token
+	// tokens that the call occupied in the engine's room when it last got or left its slot
+	roomTokens float64
+	tokensLeft float64 // remaining tokens to decode when it last got or left its slot
+	endMark    float64 // value of e.decodedTokens at the call's last token
 }
 
 // change is a future event: a prompt has been read, or an engine changes.
@@ -104,8 +105,8 @@ func (a *changeHeap) Pop() any {
 	return last
 }
 
-// fleet is a set of engines behind an edge's routing, in virtual time. Calls for which no engine
-// has a slot wait at the edge, in order.
+// fleet is a set of engines behind the edge's routing, in virtual time. If no engine has a free
+// slot, calls wait at the edge in the order of arrival.
 type fleet struct {
 	route            *routing.Route
 	choose           func(*fleet, *call) *engine // if nil, the route chooses
@@ -122,14 +123,15 @@ type fleet struct {
 	tokens           []float64 // number of decoded tokens, indexed by the number of running requests
 }
 
-// plannerSet returns the set that plans the upstreams of all fleets. Its metrics are discarded.
+// plannerSet returns the upstream set that all fleets share. The metrics of the set are discarded.
 var plannerSet = sync.OnceValues(func() (*upstreams.Set, error) {
 	nowhere := func(*metrics.Set) {}
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet creates engines of the given kinds behind a policy of the edge or a baseline. The
-// engines' names depend on the draw, because the names determine the homes of conversations.
+// newFleet creates engines of the given kinds behind a policy of the edge or a baseline. Engine
+// names depend on the draw, because the name of an engine affects which conversations are routed to
+// it.
 func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		engineByUpstream: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -174,7 +176,7 @@ func newFleet(kinds []*EngineKind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests until the last response ends. It divides the requests' times by speed.
+// run plays requests until the last response ends. It divides all request times by speed.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -211,7 +213,8 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	return calls
 }
 
-// arrive makes the edge route a call. Calls that already wait go first.
+// arrive makes the edge route a call. If other calls are already waiting, the call is queued behind
+// them.
 func (f *fleet) arrive(c *call) {
 	if len(f.waiting) > 0 || !f.send(c, c.at) {
 		f.waiting = append(f.waiting, c)
@@ -246,8 +249,8 @@ func (f *fleet) moment(now float64) time.Time { return f.start.Add(secondsDurati
 
 func secondsDuration(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// endPrefill makes an engine decode after it has read a prompt. With the first token, the edge learns the
-// engine's speed.
+// endPrefill starts decoding once an engine has read a prompt. When the first token arrives, the
+// edge learns the engine's speed.
 func (f *fleet) endPrefill(c *call, now float64) {
 	again := c.firstTokenAt >= 0
 	done := c.e.startDecoding(c)
@@ -260,7 +263,7 @@ func (f *fleet) endPrefill(c *call, now float64) {
 	f.settle(c.e)
 }
 
-// end releases a call's slot, and makes the edge send waiting calls.
+// end releases the edge's slot for a call, and lets the edge send waiting calls.
 func (f *fleet) end(c *call, now float64) {
 	c.end = now
 	for _, n := range c.next {
@@ -282,7 +285,7 @@ func (f *fleet) end(c *call, now float64) {
 	}
 }
 
-// settle handles all changes that are due at an engine now, and schedules its next change.
+// settle handles all changes that are due at an engine now, and schedules the engine's next change.
 func (f *fleet) settle(e *engine) {
 	for c := e.finished(); c != nil; c = e.finished() {
 		f.end(c, e.now)
@@ -334,8 +337,8 @@ func (f *fleet) outcome(calls []*call) outcome {
 	return o
 }
 
-// gapQuantile returns a quantile of the times between tokens, in seconds. The jitter of an engine
-// distributes each time uniformly around its mean.
+// gapQuantile returns a quantile of the times between tokens, in seconds. Engine jitter distributes
+// each of these times uniformly around its mean.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

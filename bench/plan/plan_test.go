@@ -57,7 +57,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws checks that a draw has the same requests as the trace, in the same order and over the
+// TestDraws checks that a draw contains the requests of the trace, in the same order and over the
 // same period. Equal seeds must give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
@@ -74,7 +74,8 @@ func TestDraws(t *testing.T) {
 			moved++
 		}
 	}
-	// Arrival times change within a group of shuffled gaps, but groups start at the same times.
+	// Shuffling changes arrival times within a group of gaps, but not the time at which a group
+	// starts.
 	if d := again[2*shuffleGroup].at - trace[2*shuffleGroup].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
@@ -83,8 +84,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsOrder checks that no engine has more requests than slots, that a full fleet serves
-// requests in the order of their arrival, and that every slot is freed.
+// TestFleetKeepsOrder checks that no engine runs more requests than it has slots, that a full fleet
+// serves requests in the order of arrival, and that every slot is freed.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
 		f, err := newFleet(slices.Repeat([]*EngineKind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
@@ -129,8 +130,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed checks that, for any first guess, the resulting number of engines meets the objectives
-// and one engine fewer does not.
+// TestNeed checks that the computed number of engines meets the objectives and that one engine
+// fewer misses them, regardless of the first guess.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -155,8 +156,8 @@ func TestNeed(t *testing.T) {
 }
 
 // TestEdgeLearnsSpeed checks that an edge learns from its calls how fast engines are and how much
-// they still have to read. Such an edge needs fewer engines than round-robin. An edge that learned
-// nothing would need more engines than round-robin.
+// they still have to read. An edge that does needs fewer engines than round-robin. An edge that
+// learned nothing would need more.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.TraceCall
@@ -261,8 +262,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedFleet checks the table for a fleet of known size, and the load that each row could
-// serve.
+// TestFixedFleet checks the table for a fleet of a given size, and the load that the fleet could
+// serve with each policy.
 func TestFixedFleet(t *testing.T) {
 	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
 	var text, doc bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"penstock/bench/result"
 )
 
-// Pools describes two pools by prompt length (deployments[].prompt_tokens) that could replace a
-// single pool.
+// Pools describes two pools, divided by prompt length (deployments[].prompt_tokens), that could
+// replace a single pool.
 type Pools struct {
 	// Engine is the kind of the single pool, and of the pool for long prompts.
 	Engine string `json:"engine"`
@@ -18,8 +18,8 @@ type Pools struct {
 	// or null if there is no price.
 	OnePool      int      `json:"one_pool"`
 	OnePoolPrice *float64 `json:"one_pool_price_hour"`
-	// Split is the maximum prompt length in the pool Short, in tokens. Longer prompts go to the
-	// pool Long.
+	// Split is the maximum prompt length in tokens for the pool Short. Longer prompts are routed to
+	// the pool Long.
 	Split int  `json:"split"`
 	Short Pool `json:"short"`
 	Long  Pool `json:"long"`
@@ -33,18 +33,18 @@ type Pools struct {
 type Pool struct {
 	Engine   string `json:"engine"`
 	Policy   string `json:"policy"`
-	Requests int    `json:"requests"` // number of requests in the trace that go to the pool
-	// Engines is how many engines meet the objectives in 95 % of the draws.
+	Requests int    `json:"requests"` // number of requests in the trace that are routed to the pool
+	// Engines is the number of engines needed to meet the objectives in 95 % of the draws.
 	Engines int `json:"engines"`
 
 	kind *EngineKind
 }
 
-// splitQuantiles are the quantiles of the prompt lengths at which splits are tried.
+// splitQuantiles are the quantiles of the prompt lengths that are tried as splits.
 var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 
-// splits returns the prompt lengths at which a split is tried. It omits lengths for which a pool
-// would be empty.
+// splits returns the prompt lengths that are tried as splits. It omits lengths that would leave a
+// pool empty.
 func splits(requests []request) (all []int) {
 	lengths := make([]int, len(requests))
 	for i := range requests {
@@ -68,8 +68,8 @@ func (s *search) subset(keep func(*request) bool) *search {
 	return out
 }
 
-// enginesForDraws returns the number of engines needed to meet the objectives in 95 % of the first `draws`
-// draws. If no fleet meets them, it returns a number above maxEngines.
+// enginesForDraws returns the number of engines needed to meet the objectives in 95 % of the first
+// `draws` draws. If no fleet meets them, it returns a number greater than maxEngines.
 func (s *search) enginesForDraws(k *EngineKind, policy string, draws int) int {
 	if len(servableRequests(k, s.requests[0])) == 0 {
 		return maxEngines + 1
@@ -89,16 +89,17 @@ func (s *search) enginesForDraws(k *EngineKind, policy string, draws int) int {
 	return needs[enoughDraws(draws)-1]
 }
 
-// pools searches for the best pair of pools. The kind of engine in the row one is used for long
-// prompts, and a kind in all for short prompts. Kinds are mixed only if both have a price. If no
-// pair of pools meets the objectives, pools returns nil.
+// pools searches for the best pair of pools. The pool for long prompts uses the kind of engine in
+// the row one. The pool for short prompts uses one of the kinds in all. Kinds are mixed only if
+// both have a price. If no pair of pools meets the objectives, pools returns nil.
 func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {
 		return best
 	}
 	short := all[slices.IndexFunc(all, func(r *Row) bool { return r.kind == best.Short.kind })]
-	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // repeat the search with all draws
+	// repeat the search for this split with all draws
+	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests))
 }
 
 // bestSplit returns the cheapest pair of pools for the given splits and number of draws.
@@ -131,7 +132,7 @@ func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best 
 	return best
 }
 
-// cost returns the price of the pools or, if there is none, the number of engines.
+// cost returns the price of the pools. If they have no price, it returns their number of engines.
 func (p *Pools) cost() float64 {
 	if p.PriceHour != nil {
 		return *p.PriceHour

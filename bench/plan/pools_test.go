@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// traceOfLengths returns a trace whose prompts have the given lengths in turn.
+// traceOfLengths returns a trace whose prompts cycle through the given lengths.
 func traceOfLengths(n int, every time.Duration, in ...int) (trace []workload.TraceCall) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := time.Duration(0)
@@ -21,15 +21,15 @@ func traceOfLengths(n int, every time.Duration, in ...int) (trace []workload.Tra
 	return trace
 }
 
-// TestPools checks the comparison with two pools: where they split, which kinds they mix, and that
-// each pool has exactly as many engines as it needs.
+// TestPools checks the comparison with two pools: at which length prompts are split, which kinds
+// are mixed, and that each pool has exactly as many engines as it needs.
 func TestPools(t *testing.T) {
 	const small, big = "small:prefill=8000,token=50,slots=16,kv=8000", "big:prefill=8000,token=50,slots=16,kv=200000"
 	for _, c := range []struct {
 		name    string
 		engines []string
 		in      []int
-		split   int // 0 if pools are not better
+		split   int // 0 if two pools are not better than one
 		short   string
 		saves   bool
 	}{

@@ -29,9 +29,9 @@ type search struct {
 	seed       uint64
 }
 
-// shuffleArrivals varies the arrivals of a trace by shuffling the gaps within each group of consecutive
-// requests. The load over time and the bursts stay the same, but affect different requests. Draw 0
-// is the unchanged trace.
+// shuffleArrivals varies the arrivals of a trace by shuffling the gaps within each group of
+// consecutive requests. The load over time and the bursts remain, but affect different requests.
+// Draw 0 is the unchanged trace.
 func shuffleArrivals(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -69,12 +69,13 @@ func servableRequests(k *EngineKind, requests []request) []request {
 	return filterRequests(requests, k.fits)
 }
 
-// filterRequests returns the requests for which keep returns true. A request that followed an omitted one
-// now follows the omitted request's predecessor, or arrives when the omitted request would have
-// arrived.
+// filterRequests returns the requests for which keep returns true. A request that followed an
+// omitted request now follows the predecessor of the omitted request. If there is no predecessor,
+// it arrives when the omitted request would have arrived.
 func filterRequests(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
-	at := make([]int, len(requests)) // new index of each request or, if it is omitted, of its predecessor
+	// new index of each request; for an omitted request, new index of its predecessor
+	at := make([]int, len(requests))
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
@@ -91,8 +92,9 @@ func (s *search) met(o outcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
-// need returns the smallest number of engines that meets the objectives in a draw. It searches
-// around guess. If maxEngines engines are not enough, it returns a larger number than maxEngines.
+// need returns the smallest number of engines that meets the objectives in a draw. The search
+// starts at guess. If even maxEngines engines are not enough, need returns a number greater than
+// maxEngines.
 func (s *search) need(k *EngineKind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low misses the objectives; high meets them or is too large
@@ -113,7 +115,7 @@ func (s *search) need(k *EngineKind, policy string, n, guess int) int {
 	return high
 }
 
-// Row is a kind of engine with a policy.
+// Row is the result for one kind of engine with one policy.
 type Row struct {
 	Engine string `json:"engine"`
 	Policy string `json:"policy"`
@@ -123,9 +125,9 @@ type Row struct {
 	// Least and Most are the extremes over all draws.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// P99 contains each measure in ms for that number of engines, or for the largest fleet.
-	// CachedShare is the fraction of input tokens that were cached. Imbalance is the number of
-	// requests at the busiest engine divided by the mean.
+	// P99 contains the p99 of each measure in ms, for a fleet of Engines engines or, if Engines is
+	// null, for the largest fleet. CachedShare is the fraction of input tokens that were cached.
+	// Imbalance is the number of requests at the busiest engine divided by the mean.
 	P99         map[string]Interval `json:"p99_ms"`
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
@@ -137,7 +139,7 @@ type Row struct {
 	// PriceHour is the price of the fleet, or null if there is no price.
 	PriceHour *float64 `json:"price_hour"`
 	// Tied is true if the draws do not show that this policy needs more engines than the best
-	// policy for the kind.
+	// policy for this kind.
 	Tied bool `json:"tied"`
 
 	needs []int // indexed by draw
@@ -157,7 +159,7 @@ func interval(values []float64) Interval {
 	return Interval{at(0.5), at(0.05), at(0.95)}
 }
 
-// each calls f for every draw, in parallel on all CPUs.
+// each calls f for each draw, in parallel on all CPUs.
 func (s *search) each(f func(n int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -221,9 +223,8 @@ func (s *search) row(k *EngineKind, policy string) *Row {
 	return row
 }
 
-// loadHeadroom returns the factor by which the load of a fleet may grow. The load grows by making all
-// requests in the trace arrive faster. The factor is below 1 in draws in which the fleet misses the
-// objectives.
+// loadHeadroom returns the factor by which the load of a fleet may grow. The load is increased by
+// speeding up the trace. The factor is below 1 in draws in which the fleet misses the objectives.
 func (s *search) loadHeadroom(k *EngineKind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -243,13 +244,14 @@ func (s *search) loadHeadroom(k *EngineKind, policy string, engines int) *Interv
 // falsePositiveRate is the accepted probability of a false positive.
 const falsePositiveRate = 0.05
 
-// minDraws is the number of draws needed to show a difference. If only five draws agree, this may
-// still be chance.
+// minDraws is the number of draws needed to show a difference. The agreement of only five draws
+// could still be chance.
 const minDraws = 6
 
-// tied reports whether the draws fail to show which of two rows needs fewer engines. This is the
-// case if the draws in which the rows differ favour each row about equally often (sign test). Both
-// rows use the same draws. If there are too few draws for the test, equal numbers are tied.
+// tied reports whether the draws fail to show which of two rows needs fewer engines. It considers
+// the draws in which the rows differ. If these draws favour both rows about equally often, the rows
+// are tied (sign test). The same draws are used for both rows. If there are too few draws for the
+// test, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -266,7 +268,8 @@ func tied(a, b *Row) bool {
 			fewer++
 		}
 	}
-	one, all := math.Pow(0.5, float64(differ)), 0.0 // probabilities of exactly i, and of i or fewer
+	// probability of exactly i such draws, and of i or fewer
+	one, all := math.Pow(0.5, float64(differ)), 0.0
 	for i := range min(fewer, differ-fewer) + 1 {
 		all += one
 		one *= float64(differ-i) / float64(i+1)
@@ -274,8 +277,8 @@ func tied(a, b *Row) bool {
 	return 2*all > falsePositiveRate
 }
 
-// rank orders the rows of a kind: first the best row and those tied with it, in the order in which
-// they were tried, and then all other rows.
+// rank orders the rows for one kind. The best row and the rows tied with it come first, in the
+// order in which they were tried. All other rows follow.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)

@@ -17,8 +17,8 @@ import (
 // ReadyTimeout is how long a child process may take to become ready.
 const ReadyTimeout = 30 * time.Second
 
-// Child is a child process. Kill ends it. On some systems (see bindChild), it also ends when this
-// process is killed.
+// Child is a child process. It runs until it exits or Kill is called. On some systems (see
+// bindChild), it also ends when this process is killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -95,7 +95,7 @@ func startPinned(cmd *exec.Cmd, on []int) error {
 	return cmd.Start()
 }
 
-// childEnv returns the environment without the settings of this program.
+// childEnv returns the environment without the variables that configure this program.
 func childEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {
@@ -118,13 +118,13 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines is a writer that keeps the end of a process's error output.
+// lastLines is a writer that stores the end of what a process writes to stderr.
 type lastLines struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// Write implements io.Writer. It keeps the last KiB.
+// Write implements io.Writer. It stores only the last KiB.
 func (l *lastLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

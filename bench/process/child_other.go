@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// bindChild does nothing, because the system has no process groups.
+// bindChild does nothing, because this system has no process groups.
 func bindChild(*exec.Cmd) {}
 
 func killChild(p *os.Process) { _ = p.Kill() }

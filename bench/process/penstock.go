@@ -21,8 +21,8 @@ func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *C
 	return c, addr, err
 }
 
-// StartEdge starts an edge. The configuration must have an admin listener. StartEdge returns both
-// base URLs without /v1.
+// StartEdge starts an edge. The configuration must have an admin listener. StartEdge returns the
+// base URLs of the edge and of its admin listener, without /v1.
 func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
 	c, err = startSelf(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
 		rest, ok := strings.CutPrefix(line, "penstock: serving ")

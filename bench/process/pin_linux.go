@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs returns the CPUs on which this process may run.
+// AllowedCPUs returns the CPUs that this process may run on.
 func AllowedCPUs() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// allowedCPUsLine returns the line in /proc that lists the CPUs on which a process or thread may run.
+// allowedCPUsLine returns the line in /proc that lists the CPUs that a process or thread may run
+// on.
 func allowedCPUsLine(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path + "/status")

@@ -11,8 +11,8 @@ import (
 // Usage contains the CPU time of a process in microseconds, and its resident memory in bytes.
 type Usage struct{ CPU, Memory float64 }
 
-// ReadUsage reads the run time of all threads, and the resident pages, from /proc. It omits threads
-// that have ended. None of the measured proxies has such threads.
+// ReadUsage reads the CPU time of all threads, and the resident memory, from /proc. It does not
+// include threads that have ended, but no measured proxy ends threads.
 func ReadUsage(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
 	s, err := ReadSchedulerTimes(id)

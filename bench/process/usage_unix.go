@@ -29,8 +29,8 @@ func MaxRSS() (int64, bool) {
 	return int64(u.Maxrss) * 1024, true //nolint:unconvert // it has 32 bits on some systems
 }
 
-// FileLimit returns how many file descriptors the process may have. Go raises the soft limit to the
-// hard limit.
+// FileLimit returns the maximum number of file descriptors that the process may open. Go raises the
+// soft limit to the hard limit.
 func FileLimit() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

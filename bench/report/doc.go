@@ -1,5 +1,5 @@
-// Package report formats a result for people, either as the text block of vLLM's tool or as an HTML
-// page.
+// Package report formats a result for people: as the text block that vLLM's tool prints, or as an
+// HTML page.
 //
 // The page is a template with an embedded style sheet, a script and uPlot. The page's content
 // security policy forbids loading anything. The script only draws lines and axes; plots.go

@@ -55,13 +55,13 @@ var faultWords = map[string]string{
 	result.FaultNoDone:   "it ended well, but no [DONE] followed",
 }
 
-// WriteHTML writes the page of a result. The page needs no network, and its tables need no script.
-// Like the result, it contains no prompts, responses or keys.
+// WriteHTML writes the page of a result. The page needs no network, and its tables are readable
+// without the script. Like the result, the page contains no prompts, responses or keys.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
-// page is the input of the template. All its values are already formatted.
+// page is the template data. All values in it are already formatted.
 type page struct {
 	Title, Subject, Date, Duration, Verdict string
 	Explain                                 []string // explanation of the scenario, in paragraphs
@@ -102,7 +102,7 @@ func newPage(r *result.Result) *page {
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
-		if s.OwnFleet { // the fleet's ports mean nothing to the reader
+		if s.OwnFleet { // the ports of such a fleet mean nothing to the reader
 			g.Subject = "simulated engines behind an edge"
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is a chart on the page: columns over a common x axis. The script on the page does not depend
-// on what the columns mean.
+// plot is a chart on the page. It consists of columns with a common x axis. The script on the page
+// does not depend on what the columns mean.
 type plot struct {
 	Group  string     `json:"group"` // section: load, time, spread or engine
 	Title  string     `json:"title"`
@@ -47,7 +47,8 @@ type plotMark struct {
 // plottedPercentiles are the plotted percentiles, from light to dark.
 var plottedPercentiles = []string{"50", "90", "99"}
 
-// percentileLines returns a line for each of the shades. at returns the column of a percentile.
+// percentileLines returns a line for each plotted percentile. at returns the column of a
+// percentile.
 func percentileLines(at func(percentile string) []*float64) []plotLine {
 	var out []plotLine
 	for i, p := range plottedPercentiles {
@@ -57,7 +58,7 @@ func percentileLines(at func(percentile string) []*float64) []plotLine {
 }
 
 // plots returns all charts for which the result has data. Every line has at least one value, and
-// every plot at least one line.
+// every plot has at least one line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
 	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
@@ -75,7 +76,7 @@ func plots(p *result.Penstock) []plot {
 	return out
 }
 
-// describePlot describes the range and the maximum of each line of a plot.
+// describePlot describes, in words, the range and the maximum of each line in a plot.
 func describePlot(c *plot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, over %s to %s %s.", strings.TrimSpace(c.Title+" "+c.Note), result.NumberText(c.X[0]),
@@ -103,10 +104,10 @@ func describePlot(c *plot) string {
 	return b.String()
 }
 
-// stageLoad returns the unit of stage loads and a function that reads them. Plots and tables use both.
-// The load is the rate at which requests were sent, so that the closed loops of a sweep share an
-// axis with its rates. If all stages are closed loops, the load is their concurrency. An unknown
-// load is NaN.
+// stageLoad returns the unit of stage loads and a function that reads them. Plots and tables use
+// both. The load is the rate at which requests were sent. The closed loops of a sweep can therefore
+// be plotted on the same axis as its rates. If all stages are closed loops, the load is their
+// concurrency. An unknown load is NaN.
 func stageLoad(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -232,9 +233,9 @@ func timePlots(p *result.Penstock) []plot {
 // distinguish more lines.
 const maxUpstreams = 8
 
-// upstreamLines returns the responses of each upstream, or only those of the busiest ones. While
-// the engine's page could not be read, a line has a gap, because the engine was dead rather than
-// idle.
+// upstreamLines returns a line for each upstream, or only for the busiest upstreams, with its
+// responses per second. A line has a gap for the time when the engine's metrics page could not be
+// read, because the engine was then dead rather than idle.
 func upstreamLines(p *result.Penstock) (out []plotLine) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
@@ -263,7 +264,8 @@ func upstreamLines(p *result.Penstock) (out []plotLine) {
 	return out
 }
 
-// wasUnreachable reports whether the last read of an engine's page before the given time failed.
+// wasUnreachable reports whether an engine's metrics page could not be read at the last attempt
+// before the given time.
 func wasUnreachable(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -339,8 +341,8 @@ func spreadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// addQuantiles adds at most about 200 values of a distribution. Where samples are dense, it adds
-// more values.
+// addQuantiles adds at most about 200 values of a distribution. It adds more values where samples
+// are dense.
 func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	if d == nil {
 		return

@@ -59,8 +59,8 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames checks that hostile names of models, engines and stages do not change a report's
-// elements, and that the report shows the names.
+// TestHostileNames checks that hostile names of models, engines and stages do not change the
+// elements of a report, and that the report shows these names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
 		r := benchtest.FullResult(t)
@@ -92,7 +92,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// elements lists the elements on a page. Each entry includes the names of the attributes.
+// elements lists the elements on a page. Each entry includes the attribute names.
 func elements(page string) (out []string) {
 	for z := tokens.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {
@@ -143,7 +143,7 @@ func TestReportData(t *testing.T) {
 	if groups["load"] != 5 || groups["time"] != 8 || groups["spread"] != 3 || groups["engine"] != 2 {
 		t.Errorf("plots = %v, want load 5, time 8, spread 3, engine 2", groups)
 	}
-	// A closed loop with one stage has no schedule, and no range of loads for a plot.
+	// A closed loop has no schedule, and a single stage has no range of loads to plot.
 	one := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Result(t)
 	one.Penstock.Load.Mode = "closed"
 	for _, p := range plots(one.Penstock) {
@@ -181,7 +181,7 @@ func TestReportInTheTerminal(t *testing.T) {
 	golden.CompareFile(t, "testdata/terminal.txt", text.Bytes())
 }
 
-// TestReportInBrowser checks the drawing of the page in a browser.
+// TestReportInBrowser checks how a browser draws the page.
 func TestReportInBrowser(t *testing.T) {
 	fastset.SkipIfShort(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")
@@ -219,17 +219,18 @@ func TestReportInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			type picture struct {
-				Plots    int      `json:"plots"`
-				Wide     int      `json:"wide"`
-				Tall     int      `json:"tall"`
-				Blank    int      `json:"blank"`
-				Legends  int      `json:"legends"`
-				Ink      string   `json:"ink"`
-				Paper    string   `json:"paper"`
-				Overflow bool     `json:"overflow"`
-				Mute     int      `json:"mute"`  // number of charts without a description
-				Stuck    int      `json:"stuck"` // number of tables that cannot be scrolled with the keyboard
-				Pale     []string `json:"pale"`  // text with a contrast below 4.5, and lines below 3
+				Plots    int    `json:"plots"`
+				Wide     int    `json:"wide"`
+				Tall     int    `json:"tall"`
+				Blank    int    `json:"blank"`
+				Legends  int    `json:"legends"`
+				Ink      string `json:"ink"`
+				Paper    string `json:"paper"`
+				Overflow bool   `json:"overflow"`
+				Mute     int    `json:"mute"`  // number of charts without a description
+				Stuck    int    `json:"stuck"` // number of tables that cannot be scrolled with the keyboard
+				// text with a contrast below 4.5, and lines with a contrast below 3
+				Pale []string `json:"pale"`
 			}
 			// An empty canvas has only transparent pixels.
 			drawn, err := chromedp.Run(tab, chromedp.Evaluate[picture](`(() => {
@@ -282,8 +283,8 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// TestReportShowsLoneSamples checks that a run with responses only every other second is visible.
-// No two samples are adjacent, so lines alone would show nothing.
+// TestReportShowsLoneSamples checks that a plot shows a run in which responses arrive only every
+// other second. No two samples are adjacent, so lines alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
 	for _, m := range r.Penstock.Series.Latency {
@@ -321,7 +322,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 		t.Fatalf("plots over time: %+v", drawn)
 	}
 	for _, p := range drawn {
-		if p.Ink < 100 { // fifteen seconds with three percentiles each
+		if p.Ink < 100 { // the plot shows three percentiles for each of fifteen seconds
 			t.Errorf("%s: %d coloured pixels", p.Title, p.Ink)
 		}
 	}

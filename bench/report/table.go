@@ -41,8 +41,8 @@ func (t *table) add(class string, first cell, texts ...string) {
 	t.Rows = append(t.Rows, row{class, all})
 }
 
-// text formats the table for a terminal. Columns have a fixed width. Words are aligned left and
-// numbers right. The notes of the cells follow the table.
+// text formats the table for a terminal. Columns have a fixed width. Words are aligned left, and
+// numbers are aligned right. The cell notes follow the table.
 func (t *table) text() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}

@@ -14,7 +14,7 @@ import (
 // boxWidth is the width of the block that vLLM's tool prints.
 const boxWidth = 50
 
-// writer collects lines. Its callers do not have to handle errors.
+// writer collects lines. Its methods return no errors.
 type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -30,7 +30,8 @@ func (w *writer) rule(title string, fill byte) {
 	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
-// metricTitles contains the heading of each measure in vLLM's block, and its name within a line.
+// metricTitles contains, for each measure, the heading in vLLM's block and the name used within a
+// line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
 	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},
@@ -153,7 +154,7 @@ func (w *writer) search(p *result.Penstock) {
 	}
 }
 
-// missedWhenAlone returns the objectives that were missed with one request at a time.
+// missedWhenAlone describes the objectives that were missed even with one request at a time.
 func missedWhenAlone(p *result.Penstock) string {
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {

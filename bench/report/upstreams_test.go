@@ -49,8 +49,8 @@ func TestUpstreamLines(t *testing.T) {
 	}
 }
 
-// TestWords checks that the description of a plot contains the bounds of its lines and the highest
-// point of each.
+// TestWords checks that the description of a plot contains the range and the highest point of each
+// line.
 func TestWords(t *testing.T) {
 	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []plotLine{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
@@ -63,8 +63,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestSubject checks that the report names the scenario rather than a port if the scenario starts a
-// fleet.
+// TestSubject checks that the report names the scenario rather than a port if the scenario started
+// the fleet.
 func TestSubject(t *testing.T) {
 	r := &result.Result{Penstock: &result.Penstock{
 		Target: result.Target{BaseURL: "http://127.0.0.1:43210"}, Scenario: &result.Scenario{Name: "x", Text: "y", Explain: "a\n\nb", OwnFleet: true},

@@ -20,7 +20,7 @@ const (
 type Histogram struct {
 	H            *hdrhistogram.Histogram
 	N            int64
-	Mean, square float64 // Welford's mean, and sum of squared deviations, in ms
+	Mean, square float64 // Welford's running mean and sum of squared deviations, in ms
 	low, High    float64 // in ms
 }
 

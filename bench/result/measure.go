@@ -21,7 +21,7 @@ var (
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// rates contains the numbers in a Summary that are not latencies, and whether a larger number is
+// rates lists the numbers in a Summary that are not latencies and, for each, whether larger is
 // better.
 var rates = map[string]struct {
 	more bool
@@ -113,8 +113,8 @@ func (k Key) FromDistribution(d *Distribution) float64 {
 	return d.Quantile(k.Percent)
 }
 
-// Quantile returns a percentile. It prefers a value computed from the samples to an estimate based
-// on the buckets.
+// Quantile returns a percentile. If the result contains a value computed from the samples, Quantile
+// returns that value. Otherwise, it estimates the percentile from the buckets.
 func (d *Distribution) Quantile(p float64) float64 {
 	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
 		return v

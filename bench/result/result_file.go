@@ -36,9 +36,9 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	return WriteFile(name, write)
 }
 
-// CheckWritable checks before the run that a file can be written, so that a mistyped folder does not
-// waste a run. Writable neither changes an existing file nor leaves a new one behind. Its error is
-// a usage error (code 2).
+// CheckWritable checks before the run that a file can be written, so that a mistyped directory does
+// not waste a run. It neither changes an existing file nor leaves a new file behind. Its error is a
+// usage error (code 2).
 func CheckWritable(name string) error {
 	info, err := os.Stat(name)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestSchema checks that the file equals the schema generated from the types and their comments.
+// TestSchema checks that the schema file is up to date with the types and their comments.
 func TestSchema(t *testing.T) {
 	g := generator{docs: comments(t), defs: map[string]any{}}
 	root := g.object(reflect.TypeFor[Result]())

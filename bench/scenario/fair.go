@@ -15,12 +15,12 @@ import (
 	"penstock/bench/load/client"
 )
 
-// keySpec is an API key of the edge, and the load that the event "fair" sends with it.
+// keySpec describes an API key of the edge, and the load that the event "fair" sends with that key.
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
-	// Loops is the number of concurrent calls made with the key. Each loop sends its next call
-	// after the last response.
+	// Loops is the number of concurrent calls made with the key. Each loop sends its next call when
+	// its previous response is complete.
 	Loops  int `yaml:"loops"`
 	Prompt int `yaml:"prompt"` // number of words in each prompt, at about one token per word
 	Answer int `yaml:"answer"` // number of tokens in each response
@@ -68,8 +68,8 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// canTestFairness reports whether the load of the keys can show how they share a model. This requires at
-// least two keys that always have waiting calls, and one key that has few calls.
+// canTestFairness reports whether the keys send enough load to show how they share a model. At
+// least two keys must always have waiting calls, and one key must have few calls.
 func (s *fleetSpec) canTestFairness(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -92,7 +92,7 @@ const minFairCalls = 5
 // keyService is the service that a key received while all keys sent calls.
 type keyService struct {
 	Calls   int
-	Tokens  int64           // uncached prompt tokens + 4 × response tokens, in total
+	Tokens  int64           // sum over all calls: uncached prompt tokens + 4 × response tokens
 	Largest int64           // largest service of a single call
 	Waits   []time.Duration // waits for a slot, as reported by the edge
 }
@@ -112,9 +112,9 @@ func (s *keyService) median() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// runFairEvent keeps all keys busy for a time, and judges how they have shared the model. It starts to
-// count once every key has received a response, because calls of all keys are then waiting. It
-// stops when the time is over and enough calls of each key were answered.
+// runFairEvent keeps all keys busy for a time, and judges how they have shared the model. It starts
+// to count once every key has received a response, because every key then has waiting calls. It
+// stops when the time is over and enough calls have been answered for each key.
 func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {
@@ -179,9 +179,9 @@ func (f *fleet) runFairEvent(ctx context.Context, model, span string) (seen stri
 // absolute times.
 //
 // A key that always has a waiting call must be served in proportion to its weight. The tolerance is
-// 5 %, plus the calls that occupy the slots at the start and at the end of counting. A key that has
-// fewer calls than there are slots has no backlog. It must wait less than half as long as the key
-// that waits longest.
+// 5 % plus the calls that occupy slots when counting starts and when it ends. A key that has fewer
+// calls than there are slots has no backlog. It must wait less than half as long as the key that
+// waits longest.
 func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
 	weights := 0
@@ -217,8 +217,8 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 	return strings.Join(parts, ", "), errors.Join(wrong...)
 }
 
-// sendCall sends a call with a key, and returns its service and its wait. No two calls of a key start
-// with the same word, so that a cache cannot make a call cheaper.
+// sendCall sends a call with a key, and returns its service and its wait. No two calls with the
+// same key start with the same word, so that no cache makes a call cheaper.
 func (f *fleet) sendCall(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {

@@ -43,7 +43,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 	}
 }
 
-// TestFairKeys checks how keys share a full engine, using real processes.
+// TestFairKeys starts real processes and checks how keys share a full engine.
 func TestFairKeys(t *testing.T) {
 	fastset.SkipIfShort(t, "keys that share a full engine, in processes")
 	t.Parallel()

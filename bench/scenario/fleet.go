@@ -18,14 +18,14 @@ import (
 type fleetSpec struct {
 	// Engines are started as `penstock sim` with these flags.
 	Engines []engineSpec `yaml:"engines"`
-	// Models are the models in the edge's configuration, without deployments. Each model is
-	// deployed at every engine that serves it.
+	// Models are the models in the edge's configuration. They are listed without deployments,
+	// because each model is deployed at every engine that serves it.
 	Models []modelSpec `yaml:"models"`
 	// Keys are the edge's API keys, and the load that the event "fair" sends with each of them. If
-	// there are keys, the run also uses a key, which has weight 1. If there are none, the edge
-	// requires no API key.
+	// any keys are listed, the run also uses a key, with weight 1. Otherwise, the edge requires no
+	// API key.
 	Keys []keySpec `yaml:"keys"`
-	// Required is true if the scenario makes no sense with the user's own engines.
+	// Required is true if the scenario makes no sense without this fleet.
 	Required bool `yaml:"required"`
 }
 
@@ -59,12 +59,12 @@ type fleet struct {
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	removed map[string]bool // engines that are not in the edge's configuration
-	weight  int             // weight of every second engine, changed by a reload
+	weight  int             // weight of every second engine, which a reload changes
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
 	URL     string            // URL of the edge, without /v1
 	Admin   string
-	Key     string // the run's API key; empty if the edge requires none
+	Key     string // the run's API key; empty if the edge requires no key
 }
 
 type fleetEngine struct {
@@ -116,7 +116,8 @@ func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 
 func (f *fleet) configPath() string { return filepath.Join(f.dir, "edge.yaml") }
 
-// writeConfig writes the edge's configuration, which contains all engines that were not removed.
+// writeConfig writes the edge's configuration, which contains all engines that have not been
+// removed.
 func (f *fleet) writeConfig() error {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n")
@@ -171,13 +172,13 @@ const unknownEventText = "%q: want crash, restart, remove, add, wedge or recover
 //   - "restart ENGINE" starts the process again at the same address.
 //   - "remove ENGINE" and "add ENGINE" change the configuration and reload the edge.
 //   - "reload" changes weights in the configuration and reloads the edge.
-//   - "wedge ENGINE" stalls an engine, which still answers probes, and waits until the edge stops
-//     sending it calls.
+//   - "wedge ENGINE" stalls an engine, except that it still answers probes, and waits until the
+//     edge stops sending calls to it.
 //   - "recover ENGINE" resumes the engine, and waits until the edge sends it calls again.
 //   - "busy MODEL DURATION" sends calls during which the model's engines are silent for DURATION,
-//     and waits for these calls. It fails if the edge treats an engine as stalled.
-//   - "fair MODEL DURATION" keeps all keys in the spec busy for DURATION. It fails if any key is
-//     served more or less than its share.
+//     and waits until these calls are answered. It fails if the edge treats an engine as stalled.
+//   - "fair MODEL DURATION" keeps all keys in the spec busy for DURATION. It fails if any key
+//     receives more or less than its share of the service.
 //
 // If an event waits for the edge's reaction, Do returns a description of the reaction.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {

@@ -16,8 +16,8 @@ import (
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// Scenario is a named set of flags for `bench run`, with the fleet that is started if no target is
-// given.
+// Scenario is a named set of flags for `bench run`, together with the fleet that is started if no
+// target is given.
 type Scenario struct {
 	Name string `yaml:"name"`
 	// Text is a summary in one line. Explain describes the scenario and the numbers to look at.
@@ -25,8 +25,8 @@ type Scenario struct {
 	Explain string `yaml:"explain"`
 	// Fleet is started if no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run maps `bench run` flags to their values. Flag names have no dashes in front. A list
-	// repeats the flag. Flags on the command line take precedence.
+	// Run maps `bench run` flags to their values. Flag names are written without dashes. If the
+	// value is a list, the flag is repeated. Flags on the command line take precedence.
 	Run yaml.MapSlice `yaml:"run"`
 	// At lists the fleet's events as TIME:EVENT. See fleet.Do.
 	At []string `yaml:"at"`

@@ -28,7 +28,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 	}
 }
 
-// TestFleet checks a small failover and a small reload with real processes.
+// TestFleet runs a small failover and a small reload with real processes, and checks the results.
 func TestFleet(t *testing.T) {
 	fastset.SkipIfShort(t, "load from several processes")
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestFleet(t *testing.T) {
 }
 
 // TestWedge checks that the edge stops using a wedged engine and uses it again later, and that no
-// call is lost. It also checks that the edge does not mistake a silent engine for a wedged one.
+// call is lost. It also checks that the edge does not mistake a silent engine for a wedged engine.
 func TestWedge(t *testing.T) {
 	fastset.SkipIfShort(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
@@ -137,7 +137,8 @@ func TestWedge(t *testing.T) {
 	}
 }
 
-// TestMetricsPage checks that the edge's metrics show whether the edge sends calls to an engine.
+// TestMetricsPage checks that acceptsCalls reads from the edge's metrics whether the edge sends
+// calls to an engine.
 func TestMetricsPage(t *testing.T) {
 	const good = "penstock_upstream_up{upstream=\"a\"} 1\npenstock_upstream_up{upstream=\"ab\"} 0\npenstock_upstream_stalled{upstream=\"a\"} 0\n"
 	for page, want := range map[string]bool{

@@ -12,7 +12,8 @@ import (
 	"penstock/bench/load/client"
 )
 
-// watchInterval is the interval at which an event that waits for the edge reads the edge's metrics.
+// watchInterval is how often an event that is waiting for the edge's reaction reads the edge's
+// metrics.
 const watchInterval = 100 * time.Millisecond
 
 func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
@@ -33,8 +34,8 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 // metricsPage is a page in Prometheus text format.
 type metricsPage []byte
 
-// acceptsCalls reports whether the edge sends calls to an engine. It does if the engine is up and not
-// stalled, and its breaker is closed.
+// acceptsCalls reports whether the edge sends calls to an engine. The edge does so if the engine is
+// up and not stalled, and its breaker is closed.
 func (p metricsPage) acceptsCalls(engine string) bool {
 	label := "{upstream=" + strconv.Quote(engine) + "}"
 	return client.MetricOf(p, "penstock_upstream_up"+label) == 1 &&
@@ -66,9 +67,9 @@ func (f *fleet) waitEngineUse(ctx context.Context, engine string, calls bool) er
 	}
 }
 
-// silentCalls are two calls during which an engine is silent: a long prefill in three chunks, and a
-// tool call that is buffered until it is complete. The simulator injects the faults that the calls
-// request.
+// silentCalls contains members of two calls during which an engine is silent. The first has a long
+// prefill in three chunks. In the second, the engine buffers a tool call until it is complete. The
+// simulator injects the faults that the calls request.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +

@@ -51,8 +51,8 @@ func (w *slowdown) waitStall(out *bodyWriter) bool {
 	return true
 }
 
-// prefillEnd returns when the prefill of the given number of prompt tokens will be complete, and how
-// long the shared reader needs for these tokens.
+// prefillEnd returns when the prefill of the given number of prompt tokens will be complete, and
+// how long the engine takes to read these tokens.
 func (a *answer) prefillEnd(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -98,9 +98,9 @@ func throughput(e *Engine, running int) float64 {
 	return float64(running) / gap.Seconds()
 }
 
-// waitWhileHeld waits while the engine is stalled, or while the request has no slot because it was
-// preempted. It adds the waiting time to tick, so that all later steps are delayed by the same
-// time. It returns false if the client left.
+// waitWhileHeld waits while the engine is stalled, or while a preempted request has no slot. It
+// adds the waiting time to tick, so that all later steps are delayed by the same time. It returns
+// false if the client left.
 func (a *answer) waitWhileHeld(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.slotHolder.Evicted() && e.slowdown.stallLeft() == 0 {
@@ -130,8 +130,8 @@ func (a *answer) waitWhileHeld(tick *time.Time) bool {
 	return true
 }
 
-// An unstreamed response does not wake up for each token. It checks the batch size after this many
-// tokens or this much time.
+// A goroutine that generates an unstreamed response does not wake up for each token. It checks the
+// batch size after this many tokens or after this much time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
@@ -157,7 +157,7 @@ func (a *answer) waitUnstreamed(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.waitWhileHeld(&tick) {
-			if a.slotHolder != nil && gap > 0 { // the tokens generated so far count as work
+			if a.slotHolder != nil && gap > 0 { // count the tokens that have been generated so far
 				a.addTokens(a.tokensUpTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.state.Spoken)
 			}
 			return false

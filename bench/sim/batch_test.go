@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// prompt397 results in 104 tokens: six full blocks of 16, and a partial one.
+// prompt397 results in 104 tokens: six full blocks of 16 tokens, and a partial block.
 var prompt397 = strings.Repeat("a", 397)
 
-// timeRequest sends one request on a separate connection and reports how long the response took.
+// timeRequest sends one request on a separate connection and sends the time that the response took
+// to the channel took.
 func timeRequest(t *testing.T, e *Engine, body string, took chan<- time.Duration) {
 	c := dialPipe(t, e)
 	begin := time.Now()
@@ -83,8 +84,8 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 func TestPreemption(t *testing.T) {
 	for _, stream := range []string{`,"stream":true`, ""} {
 		synctest.Test(t, func(t *testing.T) {
-			// Two requests, each with a prompt of 104 tokens and a response of 60, need 328 tokens,
-			// but there is room for only 260.
+			// Each of the two requests has a prompt of 104 tokens and a response of 60 tokens.
+			// Together, they need room for 328 tokens, but there is room for only 260.
 			e := New(Options{PrefillRate: 10000, TokenRate: 100, KVTokens: 260, CacheTokens: -1, KeepAlive: -1})
 			defer e.Close()
 			took := make(chan time.Duration, 2)

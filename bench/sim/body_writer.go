@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// bodyWriter writes a response to the socket. It can send the body in chunks, compressed, in
-// pieces, or as required by faults.
+// bodyWriter writes a response to the socket. It can send the body chunked, compressed, in pieces,
+// or as a fault requires.
 type bodyWriter struct {
 	nc          net.Conn
 	client      *clientWatch
@@ -24,7 +24,7 @@ type bodyWriter struct {
 	headWritten bool
 	noBody      bool
 	broken      bool // a fault ended the response
-	writeFailed bool // a write failed, so no client has read the response
+	writeFailed bool // a write failed, so the client has not read the whole response
 	rng         uint64
 	seed        uint64
 }
@@ -139,7 +139,7 @@ func (w *bodyWriter) padding(body []byte) int {
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded writes a JSON object with n additional bytes. It never keeps all of these bytes in
+// putPadded writes a JSON object with n additional bytes. It never holds all of these bytes in
 // memory.
 func (w *bodyWriter) putPadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
@@ -149,7 +149,7 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 		}
 	}
 	if w.t.PadEnd {
-		w.put(append(body[:len(body)-1:len(body)-1], ',')) // replaces the comma of padEnd
+		w.put(append(body[:len(body)-1:len(body)-1], ',')) // replaces the comma in padEnd
 		w.put([]byte(padBegin))
 		fill()
 		w.put([]byte(`"}`))
@@ -160,7 +160,7 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 	w.put(append([]byte(padEnd), body[1:]...))
 }
 
-// random returns pseudo-random numbers that determine how responses are split into pieces. The
+// random returns pseudo-random numbers that determine how a response is split into pieces. The
 // numbers are the same in every run.
 func (w *bodyWriter) random() uint64 {
 	w.rng++

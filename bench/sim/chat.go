@@ -34,8 +34,8 @@ func chat(x *exchange) { serveText(x, "", newDecoder(x).Chat) }
 
 type decodeFunc = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// serveText answers a text generation request in any dialect. For a legacy completion, legacy is the
-// completion's id. Otherwise it is empty.
+// serveText answers a text generation request in any dialect. For a legacy completion, legacy is
+// the prefix of the completion id. Otherwise, legacy is empty.
 func serveText(x *exchange, legacy string, read decodeFunc) {
 	q := requestPool.Get().(*generate.Request)
 	defer requestPool.Put(q)
@@ -67,7 +67,7 @@ func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	do(v)
 }
 
-// answer is the state of one text generation request in the engine.
+// answer is the state of a text generation request while the engine processes it.
 type answer struct {
 	e      *Engine
 	x      *exchange
@@ -79,11 +79,11 @@ type answer struct {
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
-	slotHolder               *scheduler.SlotHolder // nil without a slot
+	slotHolder               *scheduler.SlotHolder // nil while the request has no slot
 	releaseModel             func()                // releases the model loaded for the request; nil if none was loaded
 }
 
-// complete processes a request, which includes the queue, the prefill and the decoding.
+// complete processes a request, which includes queueing, prefill and decoding.
 func complete(x *exchange, q *generate.Request, id string) {
 	e := x.e
 	legacy := id != ""
@@ -168,7 +168,7 @@ func (a *answer) acquireSlot() bool {
 	return true
 }
 
-// release frees the slot. A second call does nothing.
+// release frees the slot. Further calls have no effect.
 func (a *answer) release() {
 	if a.slotHolder == nil {
 		return
@@ -209,8 +209,8 @@ func (a *answer) checkContext() *profile.APIError {
 	return &err
 }
 
-// refuse answers a request that is too long, or that finds the queue full. If inBand is set and the
-// request is for a stream, the error is sent in the stream, after a 200.
+// refuse answers a request that is too long, or that arrived while the queue was full. If inBand is
+// true and the client requested a stream, the error is sent in the stream, after status 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.state.Stream {
 		a.x.replyError(err)
@@ -226,7 +226,7 @@ func (a *answer) prefill() bool {
 	x.freeSlot = a.release
 	a.state.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.state.Prompt)
 	if e.o.SharedPrefill {
-		// Prompts are read in order, so a later prompt finds the blocks of this prompt in the
+		// Prompts are read in order, so later prompts will find the blocks of this prompt in the
 		// cache.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}

@@ -12,15 +12,16 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// responseState contains facts about a response while the response is being written.
+// responseState contains facts about a response that is being written.
 type responseState struct {
-	Faults                          *fault.Effects
-	ID, Model                       string
-	Created                         int64
-	Now                             func() int64
-	Stream                          bool
-	Calls                           []profile.ToolCall
-	Prompt, Cached, Spoken, Thought int           // numbers of tokens; Spoken and Thought grow
+	Faults    *fault.Effects
+	ID, Model string
+	Created   int64
+	Now       func() int64
+	Stream    bool
+	Calls     []profile.ToolCall
+	// numbers of tokens; Spoken and Thought grow during the response
+	Prompt, Cached, Spoken, Thought int
 	Timings                         func() []byte // returns llama.cpp's timings
 	Event                           func(name string, data []byte) bool
 }
@@ -29,7 +30,7 @@ type responseState struct {
 // has ended.
 type chatWriter struct {
 	p         *profile.Profile
-	legacy    bool // /v1/completions
+	legacy    bool // the request is for /v1/completions
 	created   int64
 	model     string
 	state     *responseState
@@ -40,8 +41,9 @@ type chatWriter struct {
 	usageLast bool // the client requested usage
 	nullUsage bool // every chunk except the last contains "usage":null
 
-	cachedChunks  map[deltaKey][2]string // JSON before and after the text of a chunk; valid while at is unchanged
-	cachedCreated int64                  // value of created in the JSON of known
+	// JSON before and after the text of a chunk; valid while cachedCreated equals created
+	cachedChunks  map[deltaKey][2]string
+	cachedCreated int64 // value of created in the JSON in cachedChunks
 }
 
 // chunk is the template data for one event, which may contain a part of a choice. The string fields
@@ -54,7 +56,7 @@ type chunk struct {
 	Took                                    string // llama.cpp's timings
 }
 
-// delta is the template data for the text that one token adds to a choice.
+// delta is the template data for what one token adds to a choice.
 type delta struct {
 	Family, Reasoning, Kind, Before, After string
 	Role, Legacy                           bool
@@ -91,7 +93,7 @@ func (w *chatWriter) content(text string) []byte {
 	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
 }
 
-// begin sends the opening chunk of a choice if the engine has one.
+// begin sends the opening chunk of a choice if the engine sends one.
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	w.stream.join(w.p.Joins)
 	if w.p.Family == "sglang" {
@@ -110,7 +112,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	}
 	first := !c.Opened && !w.legacy
 	c.Opened = true
-	// TGI has no separate final chunk for text that was cut off at the token limit
+	// TGI sends no separate final chunk if the text was cut off at the token limit.
 	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.state.Faults.NoFinish
 	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
 		return w.writeRichChunk(i, c, p, first, ends)
@@ -157,7 +159,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	}
 	last := allClosed(w.choices)
 	if w.p.Family == "llamacpp" && last {
-		if w.legacy && w.usageLast { // this engine sends no usage chunk for legacy completions
+		if w.legacy && w.usageLast { // llama.cpp sends no usage chunk for legacy completions
 			end.Usage = w.usage()
 		}
 		if w.legacy || !w.hasUsageChunk() {
@@ -218,7 +220,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.state.Event("", w.render(c))
 }
 
-// These placeholders replace the varying parts of a rendered template. They cannot occur in JSON.
+// These placeholders stand for the varying parts in a rendered template. They cannot occur in JSON.
 const (
 	framePlaceholder   = "\x00frame"
 	textPlaceholder    = "\x00text"
@@ -255,8 +257,8 @@ func (w *chatWriter) render(c *chunk) []byte {
 	return []byte(replacePlaceholders(pages.RenderCached("chat", "chunk", form), framePlaceholder, frame, usagePlaceholder, c.Usage, tookPlaceholder, c.Took))
 }
 
-// frameMembers returns the members that every chunk and response contains. They come last at llama.cpp and
-// first at other engines.
+// frameMembers returns the members that every chunk and response contains. llama.cpp puts them at
+// the end, and other engines at the start.
 func (w *chatWriter) frameMembers(object string) string {
 	if w.legacy {
 		object = "text_completion"
@@ -274,8 +276,8 @@ func (w *chatWriter) frameMembers(object string) string {
 	return string(o)
 }
 
-// delta returns the delta for one token. If the choice has no opening chunk, first is true for its
-// first delta, which then contains the role.
+// delta returns the delta for one token. If the choice has no opening chunk, first must be true for
+// the first delta, so that it contains the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

@@ -23,7 +23,7 @@ func eachTextProfile(t *testing.T, f func(t *testing.T, e *Engine, profile strin
 	}
 }
 
-// adaptMembers converts request members to a form that the engine accepts.
+// adaptMembers converts request members to the form that the engine accepts.
 func adaptMembers(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -35,8 +35,7 @@ func adaptMembers(name, more string) string {
 	return more
 }
 
-// TestRefusedForms checks forms of members that some engines refuse or interpret in a different
-// way.
+// TestRefusedForms checks forms of members that some engines refuse or interpret differently.
 func TestRefusedForms(t *testing.T) {
 	const (
 		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -218,7 +217,7 @@ func TestStreamBytes(t *testing.T) {
 }
 
 // TestSharedChunks checks that llama.cpp sends the role and the first token in one HTTP chunk, and
-// the finish reason and the usage in another one.
+// the finish reason and the usage in another HTTP chunk.
 func TestSharedChunks(t *testing.T) {
 	for profile, want := range map[string]int{"llamacpp": 5, "vllm": 7, "ollama": 4} {
 		e := start(t, Options{Profile: profile})
@@ -518,7 +517,8 @@ func TestTokenAllocations(t *testing.T) {
 			exchangeRaw(t, e, chatBody("hi", fmt.Sprintf(`,"stream":true,"sim":{"tokens":%d}`, tokens)))
 		})
 	}
-	if few, many := per(500), per(4500); many-few > 1000 { // the buffers of the test's reader grow
+	// the test client's buffers grow, which also allocates
+	if few, many := per(500), per(4500); many-few > 1000 {
 		t.Errorf("%.0f allocations for 500 tokens, %.0f for 4500", few, many)
 	}
 }

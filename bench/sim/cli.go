@@ -114,7 +114,7 @@ func (c *CLI) options() (Options, error) {
 		AlternateRoles:    c.AlternateRoles,
 		Efforts:           c.Efforts,
 	}
-	if c.Speed != "" { // empty only in tests, for which no time passes
+	if c.Speed != "" { // empty only in tests, in which generating takes no time
 		if err := o.SetSpeed(c.Speed); err != nil {
 			return o, err
 		}

@@ -7,7 +7,7 @@ type clientWatch struct {
 	clientGone <-chan struct{} // closed when the client has left or the engine closed the connection
 	stop       <-chan struct{} // closed when the engine stops
 	timer      *time.Timer
-	stubborn   bool // continue after the client has left; see CancelOnlyStreams
+	stubborn   bool // the engine continues after the client has left; see CancelOnlyStreams
 	lost       bool // a write failed, or the client left during a wait
 }
 

@@ -87,7 +87,7 @@ func encodeVector(v []float32, format string) string {
 	return string(append(b, ']'))
 }
 
-// embed returns a unit vector. Texts that have words in common have similar vectors.
+// embed returns a unit vector. Texts with words in common have similar vectors.
 func embed(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
@@ -165,7 +165,7 @@ func decodeSmallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *gene
 	return v, q, true
 }
 
-// small is the template data for a response that needs only a prefill.
+// small is the template data for a response that requires only a prefill.
 type small struct {
 	Family, Model, ID string
 	Created           int64

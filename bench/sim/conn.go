@@ -35,11 +35,12 @@ type conn struct {
 	done       chan struct{} // receives a token for each completed response
 	shut       atomic.Bool   // the engine closed the connection
 	ended      chan struct{} // closed when shut is set
-	nextFault  string        // action of keepalive-close for the next request
+	nextFault  string        // what the fault keepalive-close does at the next request
 
-	mu           sync.Mutex
-	idle         bool // the response is complete, and done follows immediately
-	bytesWaiting bool // bytes arrived during a request, so handle must wake the reader
+	mu sync.Mutex
+	// the response is complete, and a token is sent to done immediately afterwards
+	idle         bool
+	bytesWaiting bool // bytes arrived during a request, so handle must wake the reader at the end
 }
 
 // Header is one header line of a request, as received.
@@ -57,8 +58,8 @@ type Request struct {
 	Time   time.Time `json:"time"`
 }
 
-// Get returns the value of the first header that has the given name, or "". It ignores the case of
-// the name.
+// Get returns the value of the first header with the given name, or "". The comparison of names is
+// case-insensitive.
 func (r *Request) Get(name string) string { return headerValue(r.Header, name) }
 
 func headerValue(hs []Header, name string) string {
@@ -111,7 +112,7 @@ func (c *conn) serve() {
 			}
 			return
 		}
-		if !ok { // the reader has already answered, and the connection ends
+		if !ok { // the reader has already answered, so the connection is closed
 			return
 		}
 		if c.x.req.path == realtimePath && c.x.req.upgrades() {
@@ -153,7 +154,7 @@ func (c *conn) readAhead() bool {
 	}
 	for {
 		// Buffered bytes belong to the next request. Reading continues anyway, because otherwise
-		// the client could leave without being noticed.
+		// the engine would not notice if the client left.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -178,8 +179,8 @@ func (c *conn) readAhead() bool {
 			return false
 		}
 		close(c.clientGone)
-		// Closing the connection here, earlier than serve does, unblocks a writer whose client does
-		// not read.
+		// The connection is closed here, before serve closes it, to unblock a writer whose client
+		// does not read.
 		c.close()
 		<-c.done
 		return false
@@ -232,7 +233,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// malformed is the error for a request that is not valid HTTP for the engine.
+// malformed is the error for a request that the engine does not accept as valid HTTP.
 type malformed struct {
 	status int
 	text   string
@@ -263,7 +264,7 @@ func (c *conn) readRequest() (bool, error) {
 		}
 		return false, nil
 	}
-	x.setEarlyFaults() // determines the faults by schedule and by header
+	x.setEarlyFaults() // selects faults from the schedule and from the request header
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil
@@ -404,7 +405,8 @@ func (c *conn) readLine() (string, error) {
 	}
 }
 
-// request is the current request. Its fields are valid until the response is complete.
+// request is the request that a connection is processing. Its fields are valid until the response
+// is complete.
 type request struct {
 	method, target, path, query string
 	header                      []Header
@@ -548,7 +550,7 @@ func (r *recorder) clear() {
 }
 
 // Recorded returns the most recent inference requests, oldest first, at most 256. If Options.Record
-// is not set, it returns none. The caller owns the slice, and the requests in it never change.
+// is false, it returns no requests. The caller owns the slice, and the requests in it never change.
 func (e *Engine) Recorded() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// control answers /sim/…, the simulator's control pages. They require no API key.
+// control serves the simulator's control pages under /sim/. They require no API key.
 func control(x *exchange) {
 	e := x.e
 	what := x.req.method + " " + x.req.path

@@ -39,24 +39,26 @@
 // token is a word, or a few letters of JSON. A prompt has one token for every four bytes of text.
 // The prefix cache works on blocks of 16 tokens.
 //
-// Recordings check that the simulator matches the real engines. testdata/recorded contains the
-// requests and responses. TestRecorded compares the status, the header lines, the members and their
-// types, and the order of events. Each recording lists its known differences.
+// Recordings of real engines, in testdata/recorded, show that the simulator matches them.
+// TestRecorded sends the recorded requests to the simulator. It compares the status, the header
+// lines, the members and their types, and the order of events with the recorded responses. Each
+// recording lists its known differences.
 //
 // The prefix cache evicts the least recently used blocks. Within a prompt, it evicts the last
-// blocks before the first ones. Its size equals the room for tokens, unless CacheTokens sets
-// another size. The engine's pages show this size, and how many tokens were looked up and found. A
-// crash empties the cache.
+// blocks before the first ones. Its size equals the room for tokens, unless CacheTokens sets a
+// different size. The engine's pages, such as its metrics, show the size of the cache, how many
+// tokens were looked up in it, and how many of them were found. A crash empties the cache.
 //
 // How long a request takes depends on the other running requests. For each additional running
 // request, BatchCost extends the time between two tokens of every request. If SharedPrefill is set,
 // prompts are read one after another. KVTokens limits the total number of tokens of all running
-// requests. A shared block counts once. A request that does not fit waits at the head of the queue.
-// When responses outgrow the room, the youngest request is preempted. When the request resumes, it
-// must read its prompt again. The metrics and usage.prompt_tokens_details.cached_tokens show how
-// many tokens the prefix cache saved. The metrics also count preemptions. Events change the engine
-// at set times. They can stall it, slow it down, remove slots, or crash and restart it. A drill is
-// a list of events. `penstock sim --events` lists both.
+// requests. A shared block counts once. A request that does not fit into the remaining room waits
+// at the head of the queue. When responses outgrow the room, the youngest request is preempted.
+// When the request resumes, it must read its prompt again. The metrics and
+// usage.prompt_tokens_details.cached_tokens show how many tokens the prefix cache saved. The
+// metrics also count preemptions. Events change the engine at set times. They can stall it, slow it
+// down, remove slots, or crash and restart it. A drill is a list of events. `penstock sim --events`
+// lists both.
 //
 // The engine serves chat completions, Messages, Responses, completions, speech and transcriptions.
 // It also serves embeddings, rerank, score, classify, pooling and moderations. In addition, it
@@ -79,8 +81,7 @@
 //	POST /sim/drop    {"share":0.5,"reset":true}: closes that part of the connections
 //	GET  /sim/stats, /sim/requests (with Options.Record), /sim/faults
 //
-// The profile vllm also accepts vLLM's /v1/load_lora_adapter and
-// /v1/unload_lora_adapter.
+// The profile vllm also accepts vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
 //
 // A request can control its response with headers (X-Sim-Fault, X-Sim-Tokens, X-Sim-Reasoning,
 // X-Sim-TTFT, X-Sim-Delay, X-Sim-Echo) or with a JSON member:
@@ -88,24 +89,24 @@
 //	"sim": {"fault":"…", "tokens":50, "reasoning":8, "ttft_ms":100, "delay_ms":20, "text":"say this", "echo":true,
 //	        "tool_calls":2, "speak":true, "secret":true, "finish":"length"}
 //
-// When the edge translates a dialect, it may drop unknown members. Therefore the text of the last
-// user message may also contain the same members, as in [[sim {"tokens":50}]]. A fault in a header
-// overrides a fault in the body, which overrides the schedule.
+// When the edge translates a dialect, it may drop unknown members. The text of the last user
+// message may therefore contain the same members, as in [[sim {"tokens":50}]]. A fault in a header
+// takes precedence over a fault in the body, and either takes precedence over the schedule.
 //
 // If "secret" is set, the model thinks of a number before it speaks or calls a tool. After a tool
-// result, the model looks for the number in the reasoning in the history. If the number is there,
-// the model says the number. Otherwise it says that it has forgotten it.
+// result, the model looks for the number in the reasoning in the history. If it finds the number,
+// it says the number. Otherwise, it says that it has forgotten the number.
 //
 // # Design
 //
 // The server is built on net.Conn for two reasons. The simulator must write bytes that a correct
-// library would never write, and libraries hide that a client has left. Each connection has a
+// library would never write, and a library would hide that a client has left. Each connection has a
 // goroutine that always reads. During a request, a second goroutine waits and writes. The blocked
 // read detects that a client has left. Waits use the runtime's timers. A token costs about 7 µs,
 // nearly all of it for the write, so a timer wheel would save little. The server in net/http was
 // too slow for load tests, and the server in fasthttp cannot detect that a client has left.
 //
 // An exchange has three components. clientWatch waits until a given time or until the client
-// leaves, bodyWriter frames the body, and eventWriter writes events into the body. Faults are data
+// leaves. bodyWriter frames the body. eventWriter writes events into the body. Faults are data
 // (package fault) that these components consult. The file misbehave.go injects the other faults.
 package sim

@@ -19,34 +19,34 @@ import (
 
 const defaultSlots = 16
 
-// Options describes a simulated engine. The zero value is a vLLM with 16 slots that answers as fast
-// as possible. Only New reads the options.
+// Options describes a simulated engine. The zero value describes a vLLM with 16 slots that responds
+// as fast as possible. Only New reads the options.
 type Options struct {
 	// Listen is a TCP address or unix:/PATH. The default is "127.0.0.1:0", any free port.
 	Listen string
-	// Models are the served names. The default is "sim" or the models that the engine includes
-	// (speaches, kokoro). If the engine ignores the model name in a request, its responses contain
-	// the first of these names.
+	// Models are the served names. The default is "sim" or, for engines that include models
+	// (speaches, kokoro), the names of those models. If the engine ignores the model name in a
+	// request, its responses contain the first name in Models.
 	Models []string
 	// Profile is the engine to imitate, one of Profiles. The default is "vllm".
 	Profile string
-	// Slots is the number of requests that run concurrently. The default is the engine's default
-	// number (whisper: 1), or 16.
+	// Slots is the number of requests that run concurrently. The default is that of the real engine
+	// (whisper: 1) or, if it has none, 16.
 	Slots int
-	// Queue is the maximum number of requests that wait for a slot. The engine refuses additional
+	// Queue is the maximum number of requests waiting for a slot. The engine refuses additional
 	// requests with its profile's error for a full queue. 0 or less means no limit. NoQueue
 	// disables the queue.
 	Queue int
 	// NoQueue refuses requests if no slot is free.
 	NoQueue bool
-	// PrefillRate is the number of prompt tokens that a request reads per second. Cached tokens
-	// take no time. 0 means that prompts take no time.
+	// PrefillRate is the number of prompt tokens that the engine reads per second, for each
+	// request. Cached tokens take no time. 0 means that prompts take no time.
 	PrefillRate float64
 	// SharedPrefill makes PrefillRate the rate of the whole engine. Prompts are then read one after
 	// another in order of arrival.
 	SharedPrefill bool
-	// TokenRate is how many tokens per second a request generates if it runs alone. 0 means as fast
-	// as the socket accepts them.
+	// TokenRate is how many tokens per second a request generates if no other request is running. 0
+	// means that tokens are generated as fast as the socket accepts them.
 	TokenRate float64
 	// BatchCost is added to the time between two tokens of every request for each additional
 	// running request. 0 means that batching costs nothing.
@@ -63,13 +63,13 @@ type Options struct {
 	// KVTokens, if above 0, limits the total number of prompt and response tokens of the running
 	// requests. The first request in the queue waits for room even if a slot is free. When
 	// responses outgrow the room, the youngest request is preempted. It returns to the head of the
-	// queue and must read its prompt again. kv_cache_usage_perc is relative to KVTokens. With 0,
-	// only the slots limit the running requests.
+	// queue and must read its prompt again. kv_cache_usage_perc is relative to KVTokens. If
+	// KVTokens is 0, only the slots limit the running requests.
 	KVTokens int
 	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if
 	// KVTokens is 0, enough for a whole context in each slot. A negative value disables the cache.
 	CacheTokens int
-	// APIKey, if set, is required on the same paths as by the real engine.
+	// APIKey, if set, is required on the paths on which the real engine requires a key.
 	APIKey string
 	// Seed changes the generated texts. The same seed, prompt and request seed give the same
 	// response.
@@ -83,8 +83,8 @@ type Options struct {
 	// Ping is the time between comments in a silent stream. 0 means the profile's interval (30 s
 	// for llamacpp, none for other profiles), and a negative value disables the comments.
 	Ping time.Duration
-	// CancelOnlyStreams imitates a flaw in llama.cpp. An unstreamed request still completes after
-	// its client has left, even if it was in the queue at that time.
+	// CancelOnlyStreams imitates a flaw in llama.cpp. An unstreamed request still completes if its
+	// client leaves, even while the request is in the queue.
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message that is not the first message, like many chat
 	// templates.
@@ -92,12 +92,12 @@ type Options struct {
 	// AlternateRoles refuses consecutive messages of the same role, like the templates of Gemma and
 	// Mistral.
 	AlternateRoles bool
-	// Efforts are the reasoning_effort values that the model's template accepts. If it is empty,
-	// the template accepts any value. Other values are refused with a 400 or, in the profile vllm,
-	// with a 500, as in versions up to 0.28.
+	// Efforts are the reasoning_effort values that the model's template accepts. If Efforts is
+	// empty, the template accepts any value. Other values are refused with a 400 or, in the profile
+	// vllm, with a 500, as in versions up to 0.28.
 	Efforts []string
 	// Priorities orders the queue by the priorities of the requests, like the corresponding flags
-	// of vLLM and SGLang. If it is not set, vLLM refuses a priority other than 0, and the other
+	// of vLLM and SGLang. If Priorities is false, vLLM refuses a priority other than 0, and other
 	// engines ignore priorities.
 	Priorities bool
 	// Residents is the number of models that an on-demand engine can have loaded at a time. 0 means
@@ -147,35 +147,38 @@ type counters struct {
 	faults, probes, malformed, followedRedirects atomic.Int64
 	preempted, probeRequests                     atomic.Int64
 	steps                                        atomic.Int64 // each step is a token or a chunk of a prompt
-	iterations                                   atomic.Int64 // tokens at the last read of TensorRT-LLM's /metrics
+	// number of generated tokens when TensorRT-LLM's /metrics was last read
+	iterations atomic.Int64
 }
 
 // Stats describes the engine at one moment.
 type Stats struct {
-	Running      int      `json:"running"`                // requests that occupy a slot
-	Waiting      int      `json:"waiting"`                // requests in the queue
-	Peak         int      `json:"peak"`                   // highest Running so far
-	Conns        int      `json:"conns"`                  // open connections
-	Accepted     int64    `json:"accepted"`               // accepted connections
-	Requests     int64    `json:"requests"`               // inference requests received, not counting probes
-	Tests        int64    `json:"tests"`                  // requests that the User-Agent marks as probes; part of Requests
-	Completed    int64    `json:"completed"`              // requests with a complete 200 response that no fault broke
-	Aborted      int64    `json:"aborted"`                // requests whose client left before the end of the response
-	Rejected     int64    `json:"rejected"`               // requests to which validation or a fault sent an error status
-	Probes       int64    `json:"probes"`                 // requests that are neither inference nor /sim/
-	Faults       int64    `json:"faults"`                 // injected faults
-	Malformed    int64    `json:"malformed"`              // requests with invalid HTTP: bad head, two lengths, bad chunk
-	Followed     int64    `json:"followed"`               // followed redirects to /sim/redirected; must remain 0
-	Tokens       int64    `json:"tokens"`                 // generated tokens
-	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens, including cached ones
-	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
-	Loads        int64    `json:"loads"`                  // number of on-demand model loads
-	Preempted    int64    `json:"preempted"`              // number of times that a running request was preempted
-	LastRequest  *Request `json:"last_request,omitempty"` // set only with Options.Record; a copy that the caller may keep
+	Running  int   `json:"running"`  // requests that occupy a slot
+	Waiting  int   `json:"waiting"`  // requests in the queue
+	Peak     int   `json:"peak"`     // highest Running so far
+	Conns    int   `json:"conns"`    // open connections
+	Accepted int64 `json:"accepted"` // accepted connections
+	Requests int64 `json:"requests"` // inference requests received, not counting probes
+	// requests whose User-Agent identifies them as probes; included in Requests
+	Tests        int64 `json:"tests"`
+	Completed    int64 `json:"completed"`     // requests with a complete 200 response that no fault broke
+	Aborted      int64 `json:"aborted"`       // requests whose client left before the end of the response
+	Rejected     int64 `json:"rejected"`      // requests to which validation or a fault sent an error status
+	Probes       int64 `json:"probes"`        // requests that are neither inference nor /sim/
+	Faults       int64 `json:"faults"`        // injected faults
+	Malformed    int64 `json:"malformed"`     // requests with invalid HTTP: bad head, two lengths, bad chunk
+	Followed     int64 `json:"followed"`      // followed redirects to /sim/redirected; must remain 0
+	Tokens       int64 `json:"tokens"`        // generated tokens
+	PromptTokens int64 `json:"prompt_tokens"` // prompt tokens, including cached ones
+	CachedTokens int64 `json:"cached_tokens"` // prompt tokens found in the prefix cache
+	Loads        int64 `json:"loads"`         // number of on-demand model loads
+	Preempted    int64 `json:"preempted"`     // number of times that a running request was preempted
+	// set only if Options.Record is true; a copy that the caller may retain
+	LastRequest *Request `json:"last_request,omitempty"`
 }
 
-// defaults fills in options that are not set. The engine's defaults take precedence over general
-// ones.
+// defaults fills in options that are not set. The defaults of the engine's profile take precedence
+// over general defaults.
 func (o Options) defaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
@@ -194,7 +197,7 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// New creates an engine that does not listen yet. Start reports errors in o.
+// New creates an engine that does not listen yet. If o contains errors, Start reports them.
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
@@ -284,9 +287,9 @@ func (e *Engine) Unlisten() { e.server.unlisten() }
 // Relisten listens again on the same address after Unlisten.
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
-// DropConns immediately closes a share (0 to 1) of the open connections in any state, as an engine does
-// when it restarts. It sends RST if reset is true, and FIN otherwise. It returns the number of
-// closed connections.
+// DropConns immediately closes a share (0 to 1) of the open connections, regardless of their state,
+// as an engine does when it restarts. It sends RST if reset is true, and FIN otherwise. It returns
+// the number of closed connections.
 func (e *Engine) DropConns(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
 // Close stops listening, closes every connection and waits until all goroutines of the engine have
@@ -305,8 +308,8 @@ func (e *Engine) URL() string {
 	return "http://" + a
 }
 
-// Stats returns the engine's current state. Each number is exact, but they are not all read at the
-// same time.
+// Stats returns the engine's current state. Each number is exact, but the numbers are not all read
+// at the same time.
 func (e *Engine) Stats() Stats {
 	running, waiting, peak := e.slots.RequestCounts()
 	c := &e.counters
@@ -324,15 +327,15 @@ func (e *Engine) Stats() Stats {
 // continues.
 func (e *Engine) SetHealthy(ok bool) { e.unhealthy.Store(!ok) }
 
-// SetModels replaces the served names. Requests that were already accepted continue with their
-// names.
+// SetModels replaces the served names. Requests that have already been accepted continue to use the
+// old names.
 func (e *Engine) SetModels(names ...string) {
 	names = append([]string(nil), names...)
 	e.models.Store(&names)
 }
 
-// setAdapter adds or removes an adapter of the first model. It reports whether this has changed the
-// served names.
+// setAdapter adds or removes an adapter of the first model. It reports whether the served names
+// changed.
 func setAdapter(e *Engine, name string, on bool) bool {
 	names, adapters := *e.models.Load(), *e.adapters.Load()
 	if on == slices.Contains(names, name) || !on && !slices.Contains(adapters, name) {

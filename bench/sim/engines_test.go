@@ -11,7 +11,7 @@ import (
 )
 
 // TestEnginePages checks pages that only one engine has, and how engines respond to requests for
-// pages that they lack.
+// pages that they do not have.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string
@@ -99,8 +99,8 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults checks that an engine has the models and slots of its profile, unless others are
-// given.
+// TestOwnDefaults checks that an engine has the models and the number of slots defined by its
+// profile, unless the options set others.
 func TestOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
@@ -178,7 +178,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks checks properties of streams that only one engine has.
+// TestStreamQuirks checks stream properties that only one engine has.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token

@@ -40,8 +40,8 @@ type actionRow struct {
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions returns all actions. It is a function to avoid an initialization cycle: the actions refer
-// to pages that look up actions.
+// actions returns all actions. It is a function rather than a variable, because the actions refer
+// to pages that look up actions. A variable would cause an initialization cycle.
 func actions() []actionRow {
 	return []actionRow{
 		{
@@ -162,8 +162,8 @@ func (e *Engine) events() {
 	}
 }
 
-// Drill is a named list of events that rehearses a failure. In Events, QUARTER is replaced with a
-// quarter of the slots, and ALL with all slots.
+// Drill is a named list of events that rehearses a failure. In Events, QUARTER is replaced by a
+// quarter of the number of slots, and ALL by the number of slots.
 type Drill struct{ Name, Text, Events string }
 
 // Drills returns the drills for `penstock sim --drill`.

@@ -28,7 +28,7 @@ func (w *eventWriter) flushEvents() {
 	w.pendingEvents = w.pendingEvents[:0]
 }
 
-// join makes the events that follow share one chunk, until join(false).
+// join makes all following events share one chunk if on is true, until join(false) is called.
 func (w *eventWriter) join(on bool) {
 	if w.joined && !on {
 		w.flushEvents()

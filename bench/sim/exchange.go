@@ -14,7 +14,7 @@ import (
 )
 
 // exchange is a request and its response. Only the answering goroutine uses it. When the client
-// leaves, the connection's reader closes conn.gone.
+// leaves, the connection's reader closes conn.clientGone.
 type exchange struct {
 	c    *conn
 	e    *Engine
@@ -31,7 +31,7 @@ type exchange struct {
 	encoding    string // Content-Encoding
 	status      int
 	isInference bool   // the request is for inference and is counted
-	freeSlot    func() // frees the slot; nil without a slot
+	freeSlot    func() // frees the slot; nil while the request has no slot
 	child       bool   // the page belongs to one of the router's children
 	finished    bool   // the response is complete
 	closing     bool   // close the connection after the response
@@ -46,8 +46,8 @@ func (x *exchange) begin() {
 	}
 }
 
-// setEarlyFaults determines the faults that are known before the body is read: those by schedule and by
-// header.
+// setEarlyFaults determines the faults that are known before the body is read. They come from the
+// schedule and from the request header.
 func (x *exchange) setEarlyFaults() {
 	if f := x.e.faults.ForRequest(x.req.path, inferenceKinds[x.req.path] != "" || x.req.path == realtimePath); f != nil {
 		x.setFaults(f)
@@ -72,7 +72,7 @@ func (x *exchange) releaseBody() {
 	x.body = nil
 }
 
-// end finishes the exchange in every case, even if the response was broken off.
+// end finishes the exchange. It is also called if the response was aborted.
 func (x *exchange) end() {
 	x.releaseBody()
 	if !x.out.headWritten && !x.out.isEnded() {
@@ -161,7 +161,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 }
 
 // announceLength writes the header line that marks the end of the body. If a fault requires other
-// lines, it writes those instead.
+// header lines, it writes those instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"

@@ -120,7 +120,8 @@ const sixTokens = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is complete and contains mark, a text that shows its form.
+// form checks that a stream is complete, and that it contains mark, a text that occurs only in a
+// stream of this form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -129,8 +130,7 @@ func (r result) form(t *testing.T, mark string) {
 	r.good(t)
 }
 
-// openEnded lists faults that are tested separately below, because their connection does not end by
-// itself.
+// openEnded lists faults that are tested separately below, because they do not end the connection.
 var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
@@ -189,8 +189,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsByRequest checks that a header and a body member cause the same faults if the schedule
-// is empty.
+// TestFaultsByRequest checks that a request can cause a fault with a header or a body member while
+// the schedule is empty.
 func TestFaultsByRequest(t *testing.T) {
 	e := start(t, Options{})
 	for _, body := range []string{
@@ -247,7 +247,7 @@ func TestBlackholeAndStall(t *testing.T) {
 		}
 		got = append(got, b)
 	}
-	_, _ = c.r.Discard(2) // line end of the chunk
+	_, _ = c.r.Discard(2) // line break after the chunk
 	c.wantSilence()
 	if e.Stats().Running != 1 {
 		t.Error("a stalled stream holds no slot")
@@ -328,7 +328,7 @@ func TestKeepAliveClose(t *testing.T) {
 	}
 }
 
-// TestEarly413 sends a body that the engine never reads.
+// TestEarly413 sends a body that the engine does not read before it responds.
 func TestEarly413(t *testing.T) {
 	e := start(t, Options{})
 	e.SetFault(Fault{Spec: "early-413;linger=1"})

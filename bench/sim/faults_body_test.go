@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// wantSecondReply checks that a forged response follows a valid one.
+// wantSecondReply checks that a forged response follows a valid response.
 func wantSecondReply(t *testing.T, r result) {
 	if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
 		t.Errorf("answer = %q, want a second, forged reply after it", r.raw)

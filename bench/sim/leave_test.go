@@ -17,7 +17,7 @@ func TestLeaving(t *testing.T) {
 		ttft, delay int
 		fault       string
 		queued      bool
-		running     int // number of running requests while the client is connected
+		running     int // expected number of running requests while the client is connected
 	}{
 		{"prefill", 60000, 10, "", false, 1},
 		{"decode", 0, 5, "", false, 1},
@@ -66,7 +66,8 @@ func TestLeaving(t *testing.T) {
 						}
 						return s.Running == 0 && s.Aborted == 1
 					})
-					if d := time.Since(left); d > 10*time.Second { // the work would take minutes
+					// the complete response would take minutes
+					if d := time.Since(left); d > 10*time.Second {
 						t.Errorf("took %v", d)
 					}
 					want := 0
@@ -175,8 +176,8 @@ func TestUnlistenAndDrop(t *testing.T) {
 	}
 }
 
-// TestManyClients checks that the final counts are correct if many clients arrive, stay or leave at
-// random.
+// TestManyClients checks that the final counts are correct after many clients have arrived and left
+// at random.
 func TestManyClients(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		e := start(t, Options{Profile: profile, Slots: 8, Queue: 40, TokenRate: 2000, Latency: time.Millisecond})

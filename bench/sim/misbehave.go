@@ -18,8 +18,8 @@ func (x *exchange) setFaults(f *fault.Effects) {
 	x.t = *f
 }
 
-// acceptFault injects a fault into a newly accepted connection. It reports whether the fault has
-// ended the connection.
+// acceptFault injects a fault into a newly accepted connection. It reports whether the fault ended
+// the connection.
 func (c *conn) acceptFault() bool {
 	f := c.e.faults.ForConnection()
 	if f == nil {
@@ -53,8 +53,8 @@ func refuseEarly(x *exchange) {
 // idlePollInterval is how often a page that must wait until the engine is idle checks whether it is.
 const idlePollInterval = 5 * time.Millisecond
 
-// misbehave injects the fault that replaces the response, if there is one, and reports whether it
-// did so.
+// misbehave injects the fault that replaces the response, if there is one, and reports whether
+// there was such a fault.
 func (x *exchange) misbehave() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
@@ -181,7 +181,7 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoilBody returns the body with the changes that the fault makes.
+// spoilBody returns the body as changed by the fault.
 func spoilBody(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
@@ -195,7 +195,7 @@ func spoilBody(x *exchange, body []byte) []byte {
 	}
 }
 
-// bufferedToken is how long a token takes while the response is held back.
+// bufferedToken is how long it takes to generate a token while nothing is sent.
 const bufferedToken = 50 * time.Millisecond
 
 // makeTokens advances the counters for the duration d while nothing is sent.
@@ -216,7 +216,7 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.finish()
 }
 
-// bomb sends mb megabytes of zeros, compressed, inside JSON that starts correctly.
+// bomb sends mb megabytes of zeros, compressed, inside a JSON object that starts correctly.
 func bomb(x *exchange, mb int) {
 	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	x.head(http.StatusOK, "application/json", -1)

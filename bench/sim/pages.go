@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// page answers with one of the engine's pages. SGLang's health page takes a second, because it
-// generates a token.
+// page serves one of the engine's pages. SGLang's health page takes a second, because it generates
+// a token.
 func page(x *exchange) {
 	e := x.e
 	path, model := x.req.path, x.req.queried("model")

@@ -211,8 +211,8 @@ func TestRecordAndStats(t *testing.T) {
 	_, _ = c.readRaw()
 }
 
-// TestStrictHeads checks that heads that two servers could interpret differently are rejected and
-// counted.
+// TestStrictHeads checks that a request head is rejected and counted if two servers could interpret
+// it differently.
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})
 	good := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -269,7 +269,7 @@ func TestStrictHeads(t *testing.T) {
 			}
 		}
 	}
-	// A stream to an HTTP/1.0 client has no chunks.
+	// A stream to an HTTP/1.0 client is not chunked.
 	c := dial(t, e)
 	body = chatBody("hi", `,"stream":true`)
 	_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -539,7 +539,7 @@ func FuzzChat(f *testing.F) {
 	f.Cleanup(e.Close)
 	f.Fuzz(func(t *testing.T, body string) {
 		if strings.Contains(body, "_ms") || strings.Contains(body, "fault") || len(body) > 1<<16 {
-			return // other tests check times and broken connections
+			return // times and broken connections are checked by other tests
 		}
 		c := dialPipe(t, e)
 		defer c.Close()

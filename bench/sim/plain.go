@@ -15,8 +15,8 @@ import (
 // JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// choiceMessage is the template data for the complete message of a choice. Text and Thought contain the
-// contents of JSON strings.
+// choiceMessage is the template data for the complete message of a choice. Text and Thought are the
+// contents of JSON strings, without the quotes.
 type choiceMessage struct {
 	Index             int
 	Family, Reasoning string

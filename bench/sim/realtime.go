@@ -16,7 +16,7 @@ import (
 )
 
 // realtimePath is the path for realtime sessions, which transcribe speech over WebSocket. The
-// events are vLLM's or, for speaches, those of OpenAI's beta API.
+// events are those of vLLM or, for speaches, those of OpenAI's beta API.
 const realtimePath = "/v1/realtime"
 
 // serveRealtime runs a realtime session on the goroutine of the connection.
@@ -103,7 +103,8 @@ type realtimeSession struct {
 	ws     *webSocket
 	events int // number of events sent
 
-	modelNamed, transcribing bool   // valid: the model was named (vLLM); runs: a transcription is running (vLLM)
+	// vLLM only: the client has named the model; a transcription is running
+	modelNamed, transcribing bool
 	audio                    int    // bytes of audio in the current item
 	text                     string // text of the current item
 	words                    int
@@ -184,7 +185,7 @@ func (t *realtimeSession) handleVLLM(v *fastjson.Value) bool {
 	return true
 }
 
-// sendWords sends the words for the audio that was received so far.
+// sendWords sends the words for the audio received so far.
 func (t *realtimeSession) sendWords() bool {
 	for t.words < t.audio/audioBytesPerWord {
 		t.words++

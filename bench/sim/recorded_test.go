@@ -20,10 +20,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the simulator and the recordings differ in")
 
-// TestRecorded checks that the simulator responds like the real engines. It sends requests recorded
-// with a real engine to a simulator of that engine, and compares the two responses. It compares the
-// status, the header lines, the Content-Type, and the form of the body (its members, their types,
-// and the order of events). testdata/README.md documents the sources of the recordings.
+// TestRecorded checks that the simulator responds like the real engines. It sends requests that
+// were recorded with a real engine to a simulator of that engine, and compares the responses. It
+// compares the status, the header lines, the Content-Type, and the form of the body (its members,
+// their types, and the order of events). testdata/README.md documents the sources of the
+// recordings.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "recorded", "*", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -61,7 +62,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// recordedAs contains the options of the recorded engines.
+// recordedAs contains, for each recorded engine, the options with which the simulator imitates it.
 var recordedAs = map[string]Options{
 	"llamacpp":        {Models: []string{"markov"}, MaxModelLen: 2048, Slots: 4},
 	"llamacpp-router": {Models: []string{"alpha", "beta"}, MaxModelLen: 2048, Slots: 4},
@@ -119,7 +120,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	return got.Bytes()
 }
 
-// answerShape returns the form of a response, as a map from properties to values.
+// answerShape returns the form of a response as a map from property names to values.
 func answerShape(t *testing.T, answer []byte) map[string]string {
 	t.Helper()
 	head, body, _ := strings.Cut(string(answer), "\n\n")
@@ -190,7 +191,7 @@ func eventShapes(t *testing.T, s map[string]string, body string) {
 	s["order"] = strings.Join(order, ", ")
 }
 
-// chunkKind returns the kind of a chunk that has no name.
+// chunkKind returns the kind of an event that has no name, based on its data.
 func chunkKind(data string) string {
 	var c struct {
 		Choices []struct {
@@ -223,7 +224,7 @@ func chunkKind(data string) string {
 	return "delta(" + strings.Join(members, " ") + ")"
 }
 
-// valueShape returns the members of a JSON value and their types.
+// valueShape adds the members of a JSON value, and their types, to s.
 func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	t.Helper()
 	var v any
@@ -259,7 +260,8 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 		case map[string]any:
 			add(path, "object")
 			for name, one := range v {
-				if strings.HasSuffix(path, "language_probabilities") { // the members of this object are languages
+				// the member names of this object are languages
+				if strings.HasSuffix(path, "language_probabilities") {
 					name = "*"
 				}
 				walk(path+"."+name, one)
@@ -285,7 +287,8 @@ func differences(engine, simulated map[string]string) string {
 			out = append(out, "+ "+name)
 		}
 	}
-	out = slices.DeleteFunc(out, func(d string) bool { // the contents of a missing member are not listed
+	// the contents of a missing member are not listed separately
+	out = slices.DeleteFunc(out, func(d string) bool {
 		return slices.ContainsFunc(out, func(of string) bool {
 			return d[0] != '~' && d[0] == of[0] && len(d) > len(of) && strings.HasPrefix(d, of) && strings.ContainsAny(d[len(of):][:1], ".[") || d[0] == of[0] && strings.HasSuffix(of, ") ") && d != of && strings.HasPrefix(d, of)
 		})

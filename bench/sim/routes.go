@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inferenceKinds maps the paths of inference requests to kinds of work. The engine counts and records
-// these requests, and faults without a path affect them.
+// inferenceKinds maps each path for inference requests to its kind of work. The engine counts and
+// records the requests on these paths, and a fault without a path affects them.
 var inferenceKinds = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
@@ -118,11 +118,11 @@ func serveRequest(x *exchange) {
 	}
 }
 
-// sleeps contains the paths that put a vLLM to sleep (true) or wake it (false).
+// sleeps contains the paths that put a vLLM to sleep (true) or wake it up (false).
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// setAsleep puts the engine to sleep or wakes it. A sleeping engine is healthy but answers no request.
-// Waking takes as long as loading a model.
+// setAsleep puts the engine to sleep or wakes it. A sleeping engine is healthy, but does not
+// process requests. Waking it up takes as long as loading a model.
 func (e *Engine) setAsleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {
 		return
@@ -159,8 +159,8 @@ func authorized(x *exchange) bool {
 	return ok && key == e.o.APIKey
 }
 
-// allowsHost implements Ollama's protection against DNS rebinding. On loopback, Host and Origin
-// must be local names.
+// allowsHost implements Ollama's protection against DNS rebinding. If the engine listens on
+// loopback, Host and Origin must be local names.
 func allowsHost(x *exchange) bool {
 	host := x.req.headerValue("Host")
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -92,7 +92,7 @@ func (c *client) readRaw() (got string, reset bool) {
 	return string(b), err != nil
 }
 
-// wantSilence checks that nothing more arrives and that the connection stays open.
+// wantSilence checks that no more bytes arrive and that the connection stays open.
 func (c *client) wantSilence() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -134,7 +134,7 @@ func sendRequest(t testing.TB, e *Engine, method, path, body string, header ...s
 	return resp, string(b)
 }
 
-// chatBody makes a request body. more contains additional members, each of them after a comma.
+// chatBody makes a request body. more contains additional members, each preceded by a comma.
 func chatBody(text, more string) string {
 	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }

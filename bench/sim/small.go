@@ -36,8 +36,8 @@ func smallWork(x *exchange, kind string) {
 	out.answer(x, kind, &q.Prompt)
 }
 
-// smallInput returns the input of a request and the name of its member. It uses the first member
-// that the kind permits.
+// smallInput returns the input of a request and the name of its member. It uses the first member in
+// the request that is permitted for the kind.
 func smallInput(v *fastjson.Value, kind string) (in *fastjson.Value, name string) {
 	names := map[string][]string{
 		"score": {"documents", "items", "data_2", "text_2"}, "detokenize": {"tokens"},

@@ -57,7 +57,8 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
-	if s.ctype == "" { // real engines support more formats, but only these can contain a sine wave
+	// real engines support more formats, but the simulator can generate only these
+	if s.ctype == "" {
 		x.replyError(*profile.InvalidParam("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
@@ -96,7 +97,7 @@ func speech(x *exchange) {
 	x.releaseBody()
 
 	a := newAnswer(x, q)
-	q.Stream = true // a client that leaves cancels the response, as with a stream
+	q.Stream = true // if the client leaves, the response is cancelled, as for a stream
 	defer a.release()
 	if !a.acquireSlot() || !a.prefill() {
 		return
@@ -138,7 +139,8 @@ func speech(x *exchange) {
 	x.finish()
 }
 
-// stream sends the audio for the words at the engine's speed. It reports whether it sent all words.
+// stream sends the audio for the words at the engine's speed. It reports whether all words were
+// sent.
 func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {

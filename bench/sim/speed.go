@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// speed is a set of times and sizes that match each other. The numbers are round, and of the right
-// order of magnitude for one engine on one accelerator. They are meant for rehearsals and were not
-// measured.
+// speed is a set of times and sizes that match each other. The numbers are rounded, and have the
+// right order of magnitude for one engine on one accelerator. They are meant for rehearsals, and
+// were not measured.
 type speed struct {
 	name, text             string
 	prefill, token, jitter float64

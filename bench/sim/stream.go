@@ -7,7 +7,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is the number of bytes that a stream without a token rate collects before it writes them.
+// flushAt is the number of bytes that are collected before they are written, if the engine has no
+// token rate.
 const flushAt = 4096
 
 // streamChoices sends the choices in parallel, token by token.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dialPipe connects to an engine without a socket, so that time can also be simulated.
+// dialPipe connects to an engine without a socket, so that the test can use a synctest clock.
 func dialPipe(t testing.TB, e *Engine) *client {
 	ours, theirs := net.Pipe()
 	e.ServeConn(theirs)
@@ -235,7 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence checks the pages of a silent engine that is working, and of one that is not.
+// TestTimeOfSilence checks the pages of a silent engine while it is working, and while it is not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := dialPipe(t, e)

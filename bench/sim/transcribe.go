@@ -94,8 +94,8 @@ func transcribe(x *exchange) {
 	x.reply(200, ctype, body)
 }
 
-// transcriptTypes contains the Content-Types of each format: first the usual one, and then that of
-// whisper.cpp's server.
+// transcriptTypes contains two Content-Types for each format: the usual type, and the type that
+// whisper.cpp's server sends.
 var transcriptTypes = map[string][2]string{
 	"text":         {"text/plain; charset=utf-8", "text/html; charset=utf-8"},
 	"srt":          {"text/plain; charset=utf-8", "application/x-subrip"},
@@ -138,9 +138,9 @@ func (a *answer) streamSegments(t *audio.Transcript, format string) {
 	x.finish()
 }
 
-// streamChunks streams a transcript as vLLM does. It sends one chunk for each word, without an index and
-// in the same form for every format, and finally [DONE]. Because vLLM processes half a minute at a
-// time, a finish reason follows each half minute of audio.
+// streamChunks streams a transcript as vLLM does. It sends one chunk for each word, followed by
+// [DONE]. The chunks have no index, and are the same for every requested format. Because vLLM
+// processes half a minute at a time, a finish reason follows each half minute of audio.
 func (a *answer) streamChunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// webSocket is the engine's end of a WebSocket connection (RFC 6455). It implements only what
-// realtime sessions need. It does not use the edge's WebSocket library, because the simulator and
-// the edge must not share bugs.
+// webSocket is the engine's end of a WebSocket connection (RFC 6455). It implements only the parts
+// that realtime sessions need. It does not use the edge's WebSocket library, because the simulator
+// and the edge must not share bugs.
 type webSocket struct {
 	in  *bufio.Reader
 	out net.Conn

@@ -6,9 +6,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// dirWatch delivers events for the directories that contain the watched files, and the targets of
-// their symlinks. It watches directories, because a watch on a file is lost when the file is
-// replaced. If the system does not support watches, dirWatch delivers no events.
+// dirWatch delivers events for the directories that contain the watched files and the targets of
+// symlinks. It watches directories, because a watch on a file is lost when the file is replaced. If
+// the system does not support watches, dirWatch delivers no events.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil if there are no events
 	dirs   map[string]bool

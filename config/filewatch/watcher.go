@@ -1,8 +1,8 @@
-// Package filewatch reports changes of files' contents.
+// Package filewatch reports when the contents of files change.
 //
 // It compares hashes periodically. Directory events may be too frequent or too early, and bind
-// mounts and network file systems may not send them. An event therefore only makes the next check
-// earlier. A file that only a rejected configuration names is not watched. After creating such a
+// mounts and network file systems may not send any. An event therefore only causes an earlier
+// check. A file that is named only in a rejected configuration is not watched. After creating the
 // file, touch the configuration.
 package filewatch
 
@@ -16,15 +16,15 @@ import (
 )
 
 // Watcher calls OnChange when the contents of files have changed. It compares hashes of the
-// contents once per Interval. Directory events only make the next check earlier. This also works
-// with editors that rename files, with swapped symlinks (Kubernetes swaps ..data), with bind
-// mounts, and on systems without events.
+// contents once per Interval. Directory events only cause an earlier check. This also works with
+// editors that rename files, with swapped symlinks (Kubernetes swaps ..data), with bind mounts, and
+// on systems without events.
 //
 // It reports a change once the contents have been stable for 200 ms, so that it does not report
 // half-written files. A new file in the list counts as a change.
 type Watcher struct {
 	// Paths returns the files to watch. The Watcher calls it for every check, so the list may
-	// change. Directories and devices are not read.
+	// change. The Watcher does not read directories and devices.
 	Paths func() []string
 	// Interval is the time between two checks without events. The default is 10 s.
 	Interval time.Duration
@@ -42,7 +42,7 @@ const (
 	removalDelay = 2 * time.Second
 )
 
-// Prime does the first check, with which Run compares later ones. Call Prime before the files are
+// Prime does the first check, to which Run compares later checks. Call Prime before the files are
 // first read. Otherwise, Run misses a change between that read and the start of Run. If Prime was
 // not called, Run does the first check.
 func (w *Watcher) Prime() { w.lastHashes = w.hashFiles() }
@@ -60,7 +60,7 @@ func (w *Watcher) Run(ctx context.Context) {
 // loop waits for events and intervals, and checks the files. It reports a change if two checks,
 // settleTime apart, agree with each other and differ from the last reported state. If a file is
 // missing, it reports the change after removalDelay. Events within settleTime after a check cause
-// only one more check, at the end of that time. A busy directory therefore costs at most one check
+// only one more check, at the end of that time. A busy directory therefore causes at most one check
 // per settleTime.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
@@ -71,7 +71,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	defer tick.Stop()
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	settling, missed := true, true // makes the first check follow as soon as the directories are watched
+	settling, missed := true, true // causes a check as soon as the directories are watched
 	dirs.watchDirs(w.Paths())
 	var candidate contentHashes
 	equal := 0 // number of consecutive checks with the same result as candidate

@@ -45,7 +45,7 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 
 		write(t, file, []byte("2"))
 		time.Sleep(2*time.Second + settleTime - time.Millisecond)
-		expectCalls(t, calls, 0) // the change was noticed, but may be incomplete
+		expectCalls(t, calls, 0) // the change has been noticed, but writing may not be complete
 		time.Sleep(settleTime)
 		expectCalls(t, calls, 1)
 
@@ -78,7 +78,7 @@ func TestWatcherWaitsForAMovedFile(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(removalDelay) // the file counts as removed after one more settle time
+		time.Sleep(removalDelay) // the removal is reported after one more settle time
 		expectCalls(t, calls, 0)
 		write(t, file, []byte("1"))
 		time.Sleep(3 * time.Second)
@@ -118,8 +118,8 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	})
 }
 
-// TestWatcherSeesWhatChangedBeforeRun checks that Prime makes Run notice changes that happened
-// before Run started.
+// TestWatcherSeesWhatChangedBeforeRun checks that, if Prime was called, Run notices changes that
+// happened before Run started.
 func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -169,8 +169,8 @@ func TestWatcherDoesNotReadPipes(t *testing.T) {
 	}
 }
 
-// TestWatcherOnEvents checks that real events lead to reports if files are replaced in different
-// ways. The interval is too long to matter.
+// TestWatcherOnEvents checks that events from the system lead to reports if files are replaced in
+// different ways. The check interval is too long to have an effect.
 func TestWatcherOnEvents(t *testing.T) {
 	rename := func(t *testing.T, from, to string) {
 		t.Helper()

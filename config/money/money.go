@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Amount is an exact decimal amount in the currency of the prices. Micros are millionths of the
-// currency. Picos are millionths of a micro, from 0 to 999,999.
+// Amount is an exact decimal amount in the currency of the configured prices. Micros are millionths
+// of the currency. Picos are millionths of a micro, from 0 to 999,999.
 type Amount struct {
 	Micros int64
 	Picos  int32

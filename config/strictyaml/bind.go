@@ -27,7 +27,8 @@ type Document struct {
 // Retired is a setting that existed only in earlier versions. A file that contains it is still
 // valid.
 type Retired struct {
-	// Remedy explains what to do about the setting. In messages it follows the setting's name.
+	// Remedy explains what to do about the setting. In messages, it follows the name of the
+	// setting.
 	Remedy string
 	// Unsafe makes the setting an error instead of a warning. Use it for limits and consents. If
 	// the edge ignored them, the file would allow more than its author intended.
@@ -38,8 +39,8 @@ type Retired struct {
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
-	// Retired maps the paths of retired settings. In these paths, [] replaces each list position:
-	// upstreams[].native. The values of these settings are not read.
+	// Retired maps the paths of retired settings. In these paths, each list position is replaced by
+	// [], as in upstreams[].native. The values of these settings are not read.
 	Retired map[string]Retired
 }
 
@@ -81,8 +82,8 @@ func (d *Document) Problems() Problems {
 }
 
 // Binder binds a YAML tree to Go values and collects all mistakes. The decoder in the YAML library
-// stops at the first mistake and does not record positions. Binder records a mark for every value,
-// so that later checks can report its line.
+// stops at the first mistake and does not record positions. Binder records the position of every
+// value, so that later checks can report the line.
 type Binder struct {
 	report           *report
 	tree             *tree
@@ -91,17 +92,17 @@ type Binder struct {
 	hasLiteralSecret bool // the file contains a secret
 }
 
-// NodeBinder is a type with more than one YAML form.
+// NodeBinder is implemented by types that have more than one YAML form.
 type NodeBinder interface {
 	BindNode(b *Binder, n Node)
 }
 
-// scalarUnmarshaler is a type that parses its text, such as a duration.
+// scalarUnmarshaler is implemented by types that parse their text, such as durations.
 type scalarUnmarshaler interface {
 	UnmarshalYAML([]byte) error
 }
 
-// defaulter is the type of a list element that has defaults.
+// defaulter is implemented by list elements that have defaults.
 type defaulter interface {
 	SetDefaults()
 }
@@ -129,7 +130,8 @@ func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()
 // Scalar binds a string, number or boolean to *into.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
-// bind stores the value at n in v. If there is a mistake, v keeps its value, which is the default.
+// bind stores the value at n in v. If the value is invalid, v keeps its previous value, which is
+// the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return
@@ -236,7 +238,8 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // limits the first allocation, because reading stops after too many mistakes
+	// limits the first allocation; if there are too many mistakes, reading stops early
+	const most = 1024
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {

@@ -6,34 +6,32 @@
 //
 // [Read] works in these steps:
 //
-//  1. measure.go splits the text into tokens, and rejects it if there are too
-//     many.
+//  1. measure.go splits the text into tokens, and rejects it if there are too many.
 //  2. parse.go parses the tokens into a tree. If there is a syntax error, no other mistakes are
 //     reported. plain.go reads files in the usual format into the same tree, without tokens.
-//  3. tree.go resolves anchors, aliases, merge keys and plain tags, within
-//     limits.
+//  3. tree.go resolves anchors, aliases, merge keys and plain tags, within limits.
 //  4. bind.go and scalar.go bind the tree to structs by their yaml tags, and resolve ${VAR} and
-//     file: secrets (external.go). Each value leaves a mark (line, column, source) that is stored
+//     file: secrets (external.go). The position of each value (source, line, column) is stored
 //     under its path.
 //
 // A type that has more than one YAML form implements [NodeBinder]. A type that parses its text
-// implements UnmarshalYAML. List elements with SetDefaults start from their defaults. [Places]
-// records the position of each value, for checks between values.
+// implements UnmarshalYAML. List elements with SetDefaults start from their defaults. [Positions]
+// contains the position of each value, for checks between values.
 //
 // # Design
 //
 // The package binds the tree itself, because the YAML library's decoder stops at its first error.
 // With that decoder, an operator would need five runs to repair five mistakes. The package uses the
-// library's parser, whose tokens have positions. Parsing dominates a reload of ten thousand keys,
-// so plain.go bypasses the parser for files that can be read line by line. A property test checks
-// that plain.go and the parser return the same tree.
+// library's parser, whose tokens have positions. Most of the time that a reload of ten thousand
+// keys takes is spent on parsing. plain.go therefore bypasses the parser for files that can be read
+// line by line. A property test checks that plain.go and the parser return the same tree.
 //
-// Variables are resolved in the tree rather than in the text. A variable therefore cannot add keys
-// or lists, a problem with its value has a line, and comments may contain ${VAR}.
+// Variables are resolved in the tree rather than in the text. The value of a variable therefore
+// cannot add keys or lists, a problem with the value has a line, and comments may contain ${VAR}.
 //
 // One mistake is reported as one problem. A value that could not be read is marked as broken, and
-// checks that depend on it are skipped. For example, a misspelt `name` is one problem, and
-// references to that name cause no others.
+// checks that depend on it are skipped. For example, a misspelt `name` causes one problem, and
+// references to that name cause no further problems.
 //
 // No message contains a secret. An excerpt ends before a secret or a text that may be one. Messages
 // show ${VAR} instead of its value, and never quote a secret.
@@ -43,8 +41,8 @@
 // the author of a keys file could take an edge down. The number of nodes that aliases may add is
 // limited, at most a hundred problems per file are reported, and long texts are truncated.
 //
-// A null value counts as absent. `admin:` without lines below it therefore means the default. An
-// operator who comments out the lines below it may leave such a line.
+// A null value counts as absent, so `admin:` without lines below it means the default. Such a line
+// may remain if an operator comments out the lines below it.
 //
 // The tests of package config cover this package: a corpus of mistakes with their exact output,
 // hostile files, and a fuzz target.

@@ -9,7 +9,7 @@ import (
 
 // referenceResolver resolves references to environment variables and files.
 type referenceResolver struct {
-	dir   string                      // folder to which relative paths refer
+	dir   string                      // folder against which relative paths are resolved
 	env   func(string) (string, bool) // os.LookupEnv
 	files []string                    // files from which values were read
 }
@@ -55,8 +55,8 @@ func isVariableName(s string) bool {
 }
 
 // secretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
-// because another process may be about to write it. An empty token would allow access without a
-// token. A file that all users of the machine can read causes a warning.
+// because another process may be about to write it, and because an empty token would allow access
+// without a token. A file that all users of the machine can read causes a warning.
 func (x *referenceResolver) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

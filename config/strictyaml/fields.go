@@ -18,7 +18,7 @@ type Field struct {
 // fieldCache caches the results of Fields by type.
 var fieldCache sync.Map
 
-// Fields returns the struct fields that a file can set, in order.
+// Fields returns the struct fields that a file can set, in the order of their declaration.
 func Fields(t reflect.Type) []Field {
 	if fields, ok := fieldCache.Load(t); ok {
 		return fields.([]Field)

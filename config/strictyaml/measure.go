@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of three numbers: the levels (because every node stores
-// its path), the members of a mapping, and the documents. A file is therefore split into tokens
+// The parser's memory grows with the square of each of these numbers: levels (because every node
+// stores its path), members of a mapping, and documents. A file is therefore split into tokens
 // first, at a constant cost per token, and checked before it is parsed. No reasonable configuration
 // comes close to these limits.
 const (
@@ -103,7 +103,7 @@ type level struct {
 	key     int // length of its newest key
 }
 
-// add counts a token. If a limit is exceeded, it returns the reason.
+// add counts a token. If a limit is exceeded, add returns the reason.
 func (o *parseCost) add(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
@@ -156,7 +156,7 @@ func (o *parseCost) innermost() *level {
 	return &o.levels[len(o.levels)-1]
 }
 
-// block handles the first token of a line or entry. It closes levels with a larger indentation.
+// block handles the first token of a line or entry. It closes levels that are indented further.
 func (o *parseCost) block(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {
@@ -169,7 +169,7 @@ func (o *parseCost) block(t *token.Token) {
 	case top == nil || top.rank < rank:
 		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
-		top.members, top.key = 0, 0 // these counts belong to the previous entry
+		top.members, top.key = 0, 0 // the old values belong to the previous entry
 	}
 }
 

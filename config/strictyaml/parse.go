@@ -52,8 +52,9 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless parsing would be too expensive. It converts a panic in the parser
-// to an error, because unusual input must not take down an edge during a reload.
+// parseBounded parses src. If parsing would be too expensive, it returns an error. It converts a
+// panic in the parser to an error, because unusual input must not take down an edge during a
+// reload.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
@@ -82,8 +83,9 @@ func (r *report) reportParseError(err error) {
 // starValuePattern matches the start of a value with *, which YAML parses as an alias.
 var starValuePattern = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// reportSyntaxError reports a syntax error. Without a tree, it is unknown where the secrets on the line are.
-// syntax therefore hides all text after a key that may contain a secret.
+// reportSyntaxError reports a syntax error. Because there is no tree, it is unknown where the
+// secrets on the line are. reportSyntaxError therefore hides all text after a key that may contain
+// a secret.
 func (r *report) reportSyntaxError(err *yaml.SyntaxError) {
 	at := r.newPosition(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {

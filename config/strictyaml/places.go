@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// valuePosition is the position and path of a value in a source. For list entries appended from a second
-// file, the path differs from that in the bound struct.
+// valuePosition is the position and path of a value in a source. If a list entry was appended from
+// a second file, this path differs from the path in the bound struct.
 type valuePosition struct {
 	src          *source
 	path         string
@@ -19,7 +19,7 @@ type valuePosition struct {
 	reference    string // text before ${VAR} was replaced; messages show it instead of the value
 }
 
-// quoteValue quotes the value at m for a message. It truncates a long value.
+// quoteValue quotes the value at position m for a message. It truncates a long value.
 func (m valuePosition) quoteValue(text string) string {
 	if m.reference != "" {
 		text = m.reference
@@ -47,8 +47,8 @@ func (m valuePosition) problem(message string) Problem {
 	return p
 }
 
-// Positions records the position of each value under its path (upstreams[1].probe.fall), and whether
-// the value could be read. A nil Places has no positions, and no value is broken.
+// Positions records the position of each value under its path (upstreams[1].probe.fall), and
+// whether the value could be read. A nil *Positions has no positions, and no value is broken.
 type Positions struct {
 	positions map[string]valuePosition
 	broken    map[string]bool // values that could not be read; checks that depend on them are skipped
@@ -57,8 +57,9 @@ type Positions struct {
 // SetFileName sets the name of the first source in later problems.
 func (p *Positions) SetFileName(name string) { p.positions[""].src.name = name }
 
-// nearest returns the mark of path or, if there is none, of the nearest enclosing value that has a
-// mark. If a top-level value is missing, its mark has no line.
+// nearest returns the position of the value at path. If it is unknown, nearest returns that of the
+// nearest enclosing value whose position is known. If a top-level value is missing, the returned
+// position has no line.
 func (p *Positions) nearest(path string) valuePosition {
 	if p == nil {
 		return valuePosition{path: path}
@@ -144,8 +145,9 @@ func (p *Positions) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// HasUnknownNames reports whether some names in a list are unknown because a value could not be read. A
-// reference to an unknown name may then be correct. fields are the fields that contain names.
+// HasUnknownNames reports whether some names in a list are unknown because a value could not be
+// read. In that case, a reference to a name that seems not to exist may be correct. fields lists
+// the fields that contain names.
 func (p *Positions) HasUnknownNames(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -168,8 +170,8 @@ func (p *Positions) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// AppendEntries adds the marks and broken paths of list entries from a second file. These entries follow
-// the first count entries of the list.
+// AppendEntries adds the positions and broken paths of list entries from a second file. These
+// entries follow the first count entries of the list.
 func (p *Positions) AppendEntries(list string, second *Positions, count int) {
 	for path, m := range second.positions {
 		if moved, ok := moveEntry(path, list, count); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser needs about 60 µs per API key, which is more than half a second for ten thousand keys.
+// The parser takes about 60 µs per API key, which is more than half a second for ten thousand keys.
 // The plain reader therefore reads a file in the usual format line by line, and builds the same
 // tree. The parser reads all other files: those with block texts, anchors, tags, empty values,
 // escapes, non-ASCII characters or syntax errors.
@@ -18,8 +18,8 @@ type plainLine struct {
 	text           string // without indentation, comment and trailing spaces
 }
 
-// plainReader reads a file in the usual format. If odd becomes true, the results are invalid and
-// the parser must read the file.
+// plainReader reads a file in the usual format. If unusual becomes true, the results are invalid
+// and the parser must read the file.
 type plainReader struct {
 	lines   []plainLine // remaining lines
 	depth   int
@@ -48,7 +48,7 @@ func plainTree(src string) (body ast.Node, size int) {
 }
 
 // maxPlainLine is the maximum length of a line in bytes. This limits the wasted work if a file has
-// an odd line near its end.
+// an unusual line near its end.
 const maxPlainLine = 1000
 
 func (p *plainReader) splitLines(src string) {
@@ -205,8 +205,8 @@ func (p *plainReader) mapping(indent int) ast.Node {
 }
 
 // continues reports whether the next line belongs to the block with this indentation. A line that
-// is indented further either continues a multi-line value or is a mistake. In both cases, continues
-// sets odd.
+// is indented further is either part of a multi-line value or a mistake. In either case, p.unusual
+// is set to true.
 func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false

@@ -53,7 +53,7 @@ type Findings struct {
 	errors, warnings int // numbers of errors and warnings, including discarded ones
 }
 
-// Add adds a problem. If there are already MaxProblems of its kind, Add discards it.
+// Add adds a problem. If there are already MaxProblems problems of its kind, Add discards p.
 func (f *Findings) Add(p Problem) {
 	if f.HasRoomFor(p) {
 		f.problems = append(f.problems, p)
@@ -61,7 +61,7 @@ func (f *Findings) Add(p Problem) {
 	*f.count(p)++
 }
 
-// HasRoomFor reports whether Add would keep a problem of p's kind.
+// HasRoomFor reports whether Add would keep p rather than discard it.
 func (f *Findings) HasRoomFor(p Problem) bool { return *f.count(p) < MaxProblems }
 
 func (f *Findings) count(p Problem) *int {
@@ -97,7 +97,7 @@ func (ps Problems) Error() string {
 }
 
 // Err returns ps as an error if it contains any error, and nil otherwise. Use it to convert
-// Problems to an error, because an error variable that contains a nil Problems is not nil.
+// Problems to an error, because an error that contains a nil Problems is not a nil error.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil

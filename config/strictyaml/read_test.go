@@ -87,9 +87,9 @@ func TestReadRetired(t *testing.T) {
 	}
 }
 
-// TestExcerptsMaskSecretsAlone checks that excerpts hide no more than secrets. They show a number
-// of tokens even if the setting's name is misspelled. They mask the hash of a key, but show the
-// text after it. They hide a value that may be a secret.
+// TestExcerptsMaskSecretsAlone checks that excerpts hide only secrets. They show a number of
+// tokens, even if the setting's name is misspelled. They mask the hash of a key, but show the text
+// after it. They hide a value that may be a secret.
 func TestExcerptsMaskSecretsAlone(t *testing.T) {
 	var f struct {
 		Servers []server `yaml:"servers"`

@@ -16,14 +16,14 @@ const Removed = "(removed)"
 type Redaction struct {
 	// Secret reports whether values of type t are secrets.
 	Secret func(t reflect.Type) bool
-	// Text returns the part of a text that may be shown. path has no list positions:
+	// Text returns the part of a text that may be shown. path contains no list positions, as in
 	// upstreams.wake.url.
 	Text func(path, text string) string
 }
 
 // Redact returns the document in src without secrets, and the removed texts. It removes values of
-// secret types, and values for which the type to has no field. It drops comments. Variables appear
-// as references, and aliases as their values. ok is false if src is not YAML.
+// secret types, values for which the type to has no field, and comments. Variables appear as
+// references, and aliases are replaced by their values. ok is false if src is not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Positions{positions: map[string]valuePosition{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), positions: places}
@@ -45,7 +45,7 @@ type redactor struct {
 	removed []string
 }
 
-// value returns n without secrets, either as a text for the same line or as more lines.
+// value returns n without secrets, either as text for the same line or as additional lines.
 func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
@@ -179,7 +179,7 @@ func (x *redactor) text(n Node) string {
 	return raw
 }
 
-// secret records all texts below n as removed, and returns the replacement.
+// secret records all texts below n as removed, and returns the text that replaces n.
 func (x *redactor) secret(n ast.Node) string {
 	if n != nil {
 		ast.Walk(textVisitor{x}, n)

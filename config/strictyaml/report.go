@@ -18,7 +18,7 @@ type report struct {
 	Findings
 }
 
-// newPosition returns a mark for the value at path, at the token's position.
+// newPosition returns the position of the value at path, which is that of the token t.
 func (r *report) newPosition(t *token.Token, path string) valuePosition {
 	m := valuePosition{src: r.src, path: path}
 	if t != nil && t.Position != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns the text of a scalar with ${VAR} resolved. want describes the expected value, for
-// the message if n is a list or a mapping.
+// text returns the text of a scalar with ${VAR} resolved. want describes the expected value in the
+// message that is reported if n is a list or a mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -46,7 +46,7 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalarNames maps the kinds that scalar supports to their names in messages.
+// scalarNames maps the kinds that the method scalar supports to their names in messages.
 var scalarNames = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",

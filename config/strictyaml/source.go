@@ -23,8 +23,8 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// Maximum lengths in a Problem, in bytes. These limits are needed because messages quote names, and
-// a line may be as long as the file.
+// Maximum lengths in a Problem, in bytes. Messages quote names, and a name may be as long as the
+// file, so a limit is needed.
 const (
 	maxMessage = 1000
 	maxPath    = 300
@@ -57,8 +57,8 @@ func (s *source) hide(line, column, last int) {
 // excerptWidth is the maximum length of an excerpt's line in characters.
 const excerptWidth = 120
 
-// excerpt returns the source line with a caret under column. It replaces a tab with a space and
-// other control characters with a dot. The caret is then in the correct column, and the file cannot
+// excerpt returns the source line with a caret under column. It replaces a tab by a space, and
+// other control characters by a dot, so that the caret is in the correct column and the file cannot
 // control the terminal.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
@@ -100,8 +100,8 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHashPattern matches the hash of a key. Excerpts replace the hash with stars but show the text after
-// it.
+// keyHashPattern matches the hash of a key. Excerpts replace the hash by stars, but show the text
+// after it.
 var keyHashPattern = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
 func maskHash(hash string) string {

@@ -35,8 +35,8 @@ func (n Node) IsList() bool {
 // IsReference reports whether n refers to a secret by ${VAR} or file:PATH.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// tree resolves anchors, aliases, merge keys and tags. It limits its work, because aliases can
-// multiply a small file.
+// tree resolves anchors, aliases, merge keys and tags. It limits the number of nodes, because
+// aliases can expand a small file to a huge tree.
 type tree struct {
 	report    *report
 	anchors   map[string]ast.Node
@@ -68,8 +68,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// limitReportedPath is a path that no value can have. It is marked as broken once an exceeded limit has
-// been reported.
+// limitReportedPath is a path that no value can have. Once an exceeded limit has been reported,
+// this path is marked as broken, so that the limit is not reported again.
 const limitReportedPath = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.

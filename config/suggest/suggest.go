@@ -30,7 +30,7 @@ const maxCandidates = 1000
 
 // Nearest returns the candidate that is most similar to name, or "" if none is similar. A candidate
 // is similar if it differs from name only in spelling style, in at most a third of the letters, or
-// by an added or missing word.
+// by one added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1

@@ -14,7 +14,7 @@ import (
 // Prefix is the prefix of a Unix socket's address.
 const Prefix = "unix:"
 
-// DefaultMode is the default mode of a listener's socket, which lets the edge's user and group
+// DefaultMode is the default mode of a listener's socket. It lets the edge's user and group
 // connect.
 const DefaultMode fs.FileMode = 0o660
 
@@ -36,8 +36,8 @@ func ParseListen(address string) (file string, mode fs.FileMode, err error) {
 	return file, mode, check(file)
 }
 
-// ParseURL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a path at the
-// server, or the base path for all requests. It keeps the final slash of base.
+// ParseURL parses the address of a server, which is unix:/PATH or unix:/PATH:/BASE. /BASE is the
+// path of a single request or the base path of all requests. A final slash of base stays.
 func ParseURL(address string) (file, base string, err error) {
 	file, base, _ = strings.Cut(pathOf(address), ":")
 	if base != "" && !strings.HasPrefix(base, "/") {

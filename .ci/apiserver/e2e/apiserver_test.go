@@ -1,8 +1,8 @@
 // Package e2e compares the fake API server in the tests of package kubernetes with a real one. The
-// real server is the one for custom resources, which has the storage, the watch cache and the
-// framing of kube-apiserver. It needs etcd at 127.0.0.1:2379 or at KUBE_INTEGRATION_ETCD_URL. Pods
-// cannot be custom resources, so a resource in a different group replaces them. InferencePools are
-// also custom resources in real clusters.
+// real server is apiextensions-apiserver, which serves custom resources with the storage, the watch
+// cache and the framing of kube-apiserver. It needs etcd at 127.0.0.1:2379 or at
+// KUBE_INTEGRATION_ETCD_URL. Pods cannot be custom resources, so a resource in a different group
+// replaces them. InferencePools are also custom resources in real clusters.
 package e2e
 
 import (

@@ -54,8 +54,8 @@ func chatEvent(p *Reply, ev sse.Event) contentKinds {
 	return p.chunk(ev, func(choice jsonx.Value) contentKinds { return p.delta(choice.Get("delta")) })
 }
 
-// chunk reads an event of chat or completions. take reads a choice, whose format differs between
-// the two dialects.
+// chunk reads an event of chat or completions. take reads a choice, because its format differs
+// between these dialects.
 func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) contentKinds) contentKinds {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
@@ -109,7 +109,7 @@ func (p *Reply) delta(v jsonx.Value) contentKinds {
 	return got
 }
 
-// readFirstChoice reads a response of chat or completions that was not streamed. take reads the first
+// readFirstChoice reads a response of chat or completions that was not streamed. take reads the
 // choice and reports whether it is valid.
 func (p *Reply) readFirstChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {

@@ -28,14 +28,14 @@ const (
 	maxReply = 64 << 20 // maximum size of a response that is not streamed
 )
 
-// Target is a server under test, with its idle connections. It is safe for concurrent use.
+// Target is a server under test, together with its idle connections. It is safe for concurrent use.
 type Target struct {
 	Base    string // scheme://host[:port][/path], without /v1
 	address string // host:port to dial
 	host    string // Host header
 	Path    string // path before /v1
 	tls     *tls.Config
-	Headers []byte // header lines for every request, each with its line end
+	Headers []byte // header lines sent with every request, each including CRLF
 	Clock   *Clock
 
 	mu     sync.Mutex
@@ -49,8 +49,8 @@ type Clock struct{ Start time.Time }
 // Now returns the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
-// NewTarget parses a base URL that may end in /v1. headers contains header lines for every request,
-// each with its line end.
+// NewTarget parses a base URL that may end in /v1. headers contains the header lines sent with
+// every request, each including CRLF.
 func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -187,7 +187,7 @@ func (t *Target) Connections() int {
 	return t.opened
 }
 
-// readHead reads the response head, skipping interim responses.
+// readHead skips interim responses and reads the head of the final response.
 func (c *conn) readHead() error {
 	for {
 		c.deadlineErr = nil
@@ -201,7 +201,7 @@ func (c *conn) readHead() error {
 			break
 		}
 	}
-	n := int64(c.head.ContentLength()) // -1 means chunked, -2 until the connection closes
+	n := int64(c.head.ContentLength()) // -1: chunked; -2: the body ends when the connection closes
 	c.body = body{br: c.br, left: max(n, 0), chunked: n == -1, untilClose: n < -1, done: n == 0}
 	return nil
 }

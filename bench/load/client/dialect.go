@@ -16,21 +16,23 @@ type Dialect struct {
 	Streams bool   // responses can be streamed
 	Tokens  bool   // responses consist of tokens, so TTFT, ITL and TPOT are meaningful
 	Prompt  bool   // the input is counted in tokens
-	isAudio bool   // responses are audio, sent while it is generated; TTFT is the time to the first audio byte
-	Mime    string // Content-Type of the request; for transcription, it includes the boundary
+	// responses are audio that is sent while it is generated; TTFT is the time to the first audio
+	// byte
+	isAudio bool
+	Mime    string // Content-Type of the request, including the boundary if the body is multipart
 
-	// Body appends the body of a request.
+	// Body appends the body of a request to dst.
 	Body func(dst []byte, q *Request) []byte
 	// event reads a stream event and returns the kinds of content in it.
 	event func(p *Reply, ev sse.Event) contentKinds
-	// readResponse reads a response that is not streamed, and reports whether it has the dialect's format.
-	// It is nil if sound is true.
+	// readResponse reads a response that is not streamed, and reports whether it has the dialect's
+	// format. readResponse is nil if isAudio is true.
 	readResponse func(p *Reply, body []byte) bool
-	// end is called after the last event and checks the whole stream.
+	// end is called after the last event. It checks the stream as a whole.
 	end func(p *Reply)
 }
 
-// contentKinds is a set of kinds of content.
+// contentKinds is a set of content kinds, as a bit mask.
 type contentKinds uint8
 
 const (
@@ -39,8 +41,8 @@ const (
 	pieceTool
 )
 
-// hasToken reports whether an event contains content that counts as a token. visible reports whether a
-// user would see any of this content.
+// hasToken reports whether an event contains content that counts as a token. hasVisible reports
+// whether a user would see any of this content.
 func (p contentKinds) hasToken() bool   { return p != 0 }
 func (p contentKinds) hasVisible() bool { return p&(pieceText|pieceTool) != 0 }
 
@@ -62,8 +64,8 @@ func (s faultSet) Names() []string {
 	return out
 }
 
-// isFatal reports whether any fault in the set makes a response useless. Other faults are only
-// counted.
+// isFatal reports whether the set contains a fault that makes a response useless. All other faults
+// are only counted.
 func (s faultSet) isFatal() bool {
 	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
 		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)

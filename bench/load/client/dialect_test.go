@@ -106,7 +106,7 @@ data: [DONE]
 	}
 }
 
-// FuzzStreams reads arbitrary bytes as a stream of each dialect, and as an unstreamed response.
+// FuzzStreams reads arbitrary bytes in each dialect, as a stream and as an unstreamed response.
 func FuzzStreams(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte("data: {\"type\":\"content_block_delta\",\"delta\":{\"partial_json\":\"{\"}}\n\n"))
@@ -133,8 +133,8 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// FuzzChunks checks that the client reads chunked bodies like the standard library, if the library
-// accepts them.
+// FuzzChunks checks that the client decodes every chunked body that net/http accepts, and with the
+// same result.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
 	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))
@@ -149,7 +149,7 @@ func FuzzChunks(f *testing.F) {
 	})
 }
 
-// TestBodies checks that every dialect's body is JSON that contains the model and the length.
+// TestBodies checks that every dialect's body is JSON that contains the model and the token limit.
 func TestBodies(t *testing.T) {
 	long := Message{Role: "user", Text: []byte("say \"hi\"\n"), Images: [][]byte{[]byte("data:image/jpeg;base64,AAAA")}}
 	history := []Message{

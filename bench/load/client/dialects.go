@@ -31,8 +31,8 @@ var dialects = []*Dialect{
 	{Name: "speech", Backend: "speech", path: "/audio/speech", isAudio: true, Body: speechBody},
 }
 
-// FindDialect returns the dialect that has this name, or nil. It also accepts vLLM's name for a
-// dialect.
+// FindDialect returns the dialect with the given name, or nil if there is none. It also accepts
+// vLLM's names for the dialects.
 func FindDialect(name string) *Dialect {
 	for _, d := range dialects {
 		if d.Name == name || d.Backend == name {

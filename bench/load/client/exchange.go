@@ -33,16 +33,16 @@ type Sender struct {
 	upstreamNames map[string]string // upstream names, each stored only once
 }
 
-// observer receives tokens as they arrive. Its methods are called on the goroutine of the request.
+// observer receives tokens as they arrive. Its methods are called on the request's goroutine.
 type observer interface {
 	// RecordFirstToken returns the GapCell that counts the request's gaps.
 	RecordFirstToken(s *Sample) *GapCell
-	// RecordToken is called for every token event. gap is None for the first event, and for events in the
-	// same read as an earlier one.
+	// RecordToken is called for every token event. gap is None for the first event, and for an
+	// event that arrived in the same read as the event before it.
 	RecordToken(s *Sample, at, gap int64)
 }
 
-// GapCell counts the gaps in a group of requests.
+// GapCell is a histogram of the gaps in a group of requests.
 type GapCell struct {
 	Mu sync.Mutex
 	H  result.Histogram
@@ -55,8 +55,8 @@ func (c *GapCell) record(gap int64) {
 }
 
 // Exchange sends a request and reads its response into s, whose scheduled time must be set. It
-// returns the reply, which the session's next turn needs. The caller must call done, after which
-// the reply is invalid.
+// returns the reply, which the next turn of the session needs. The caller must call done. After
+// that, the reply is invalid.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -104,7 +104,7 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// intern returns b as a string, or "" if b is not a word. Equal values share the same string.
+// intern returns b as a string, or "" if b is not an identifier. Equal values share one string.
 func (c *Sender) intern(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,12 +128,12 @@ type transfer struct {
 	bytes  int64 // bytes read from the connection before this request
 	reads  int
 
-	lastRead int // number of the read that returned the newest token
+	lastRead int // value of c.reads after the read that returned the newest token
 	cell     *GapCell
 }
 
-// sendAndReceive sends the request and reads the response. It reports whether the connection was stale, that
-// is, it was reused and the server closed it before sending a byte.
+// sendAndReceive sends the request and reads the response. It reports whether the connection was
+// stale: a reused connection that the server closed before it sent a byte.
 func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
@@ -191,7 +191,7 @@ func (x *transfer) sendAndReceive(ctx context.Context, wire []byte) (stale bool)
 	return false
 }
 
-// recordError records a connection error, unless the client left on purpose.
+// recordError records a connection error, unless the client disconnected on purpose.
 func (x *transfer) recordError(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
@@ -241,7 +241,7 @@ func (x *transfer) headers() {
 	}
 }
 
-// maxRetryAfter is the longest Retry-After that is obeyed.
+// maxRetryAfter is the longest Retry-After delay that the client honours.
 const maxRetryAfter = 10 * time.Minute
 
 // retryAfter parses a Retry-After header. It returns 0 if the value is invalid or in the past.
@@ -362,8 +362,8 @@ func (x *transfer) readStream(ctx context.Context) {
 	}
 }
 
-// recordToken records an event that contains a token. If one read returns more than one such event, only
-// the first gets a time.
+// recordToken records an event that contains a token. If one read returns more than one such event,
+// only the first gets a timestamp.
 func (x *transfer) recordToken(got contentKinds) {
 	c, s := x.c, x.s
 	at := c.readAt
@@ -390,7 +390,7 @@ func (x *transfer) recordToken(got contentKinds) {
 	s.At.lastToken, x.lastRead = at, c.reads
 }
 
-// recordCounts reads the token counts from the server's usage.
+// recordCounts records the token counts that the server reported as usage.
 func (x *transfer) recordCounts() {
 	s, p := x.s, &x.c.reply
 	s.Finish = p.finish

@@ -65,7 +65,7 @@ func (t *Target) FetchWithoutTimeout(ctx context.Context, path string, body []by
 	}, nil
 }
 
-// Models returns the models that a target lists. Its error explains how to fix the problem.
+// Models returns the models that the target lists. The error explains how to fix the problem.
 func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, error) {
 	for begin := time.Now(); ; {
 		p, err := t.Fetch(ctx, t.Path+"/v1/models", nil, t.Headers)
@@ -112,7 +112,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// enginePages identify engines by the first page that answers 200.
+// enginePages lists pages that only one kind of engine serves. The first page that responds with
+// 200 identifies the engine.
 var enginePages = []struct{ path, engine string }{
 	{"/sim/stats", "sim"},
 	{"/props", "llamacpp"},
@@ -121,8 +122,8 @@ var enginePages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// DetectEngine identifies the kind of server at a target by pages that only one kind of server has. If
-// the target has none of these pages, it returns "".
+// DetectEngine returns the kind of server at a target. It requests pages that only one kind of
+// server has. If the target serves none of these pages, DetectEngine returns "".
 func (t *Target) DetectEngine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {
@@ -136,7 +137,7 @@ func (t *Target) DetectEngine(ctx context.Context) string {
 	return ""
 }
 
-// Post sends a POST to a page of any server. Its error describes the problem in one line.
+// Post sends a POST request to any server. The error describes the problem in one line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
 	t, err := NewTarget(base, insecure, Bearer(token))
 	if err != nil {

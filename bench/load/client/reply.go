@@ -17,13 +17,13 @@ type Reply struct {
 	ended  bool   // the dialect's end event was received
 	done   bool   // [DONE] was received
 	failed bool   // an error event was received
-	code   string // code of the error
+	code   string // error code in that event
 	finish string
 	faults faultSet
 
 	in, out, cached int // -1 if not reported
 
-	keepText bool // whether to keep the text, for the next turn or to count its tokens
+	keepText bool // whether to store the text, which the next turn or the token count needs
 	Text     []byte
 	Size     int // bytes of visible text
 	Calls    []ToolCall
@@ -46,7 +46,7 @@ func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	return p.parse(data)
 }
 
-// parse parses the data of an event. Invalid data is a fault. It ignores null.
+// parse parses the data of an event. Invalid data is recorded as a fault, and null is ignored.
 func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	if string(data) == "null" {
 		return jsonx.Value{}, false
@@ -78,7 +78,8 @@ func (p *Reply) reasoningKind(v jsonx.Value) contentKinds {
 	return pieceReasoning
 }
 
-// getOrAddCall returns the i-th tool call, and creates it if necessary. It returns nil if i is implausible.
+// getOrAddCall returns tool call number i, and creates it if necessary. It returns nil if i is
+// implausible.
 func (p *Reply) getOrAddCall(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)
@@ -149,14 +150,14 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// commonIdentifiers contains frequent identifiers, for which Word does not allocate.
+// commonIdentifiers contains frequent identifiers, which Identifier returns without an allocation.
 var commonIdentifiers = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Identifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results contain
-// no other text from a server.
+// Identifier returns b if it is an identifier of at most 64 characters, and "" otherwise. Results
+// contain no text from a server that is not an identifier.
 func Identifier(b []byte) string {
 	for _, w := range commonIdentifiers {
 		if string(b) == w {

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Message is a message in a conversation, in a form that does not depend on the dialect.
+// Message is a message in a conversation, in a dialect-independent form.
 type Message struct {
 	Role    string // system, user or assistant
 	Text    []byte
@@ -20,8 +20,8 @@ type Message struct {
 // ToolResult is the result of a tool call.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is a request in a form that does not depend on its dialect. The workload creates it, and
-// the runner sends it once.
+// Request is a request in a dialect-independent form. The workload creates it, and the runner sends
+// it once.
 type Request struct {
 	ID        int // position of its session in the workload
 	D         *Dialect
@@ -46,8 +46,9 @@ type Request struct {
 
 // Departure defines when a client disconnects on purpose.
 type Departure struct {
-	Tokens int           // after this many token events
-	After  time.Duration // this long after sending; if both are set, the earlier one counts
+	Tokens int // after this many token events
+	// this long after sending; if both are set, the client leaves at the earlier of the two
+	After time.Duration
 }
 
 // Prompt returns the text of all messages, for dialects without roles.
@@ -62,8 +63,8 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// appendFormat appends format. It replaces %s with the argument as a JSON string, and %r with the unchanged
-// argument.
+// appendFormat appends format to dst. It replaces each %s with an argument as a JSON string, and
+// each %r with an unchanged argument.
 func appendFormat(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -80,8 +81,8 @@ func appendFormat(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// putNext is like put, for an element of a list. It writes a comma before every element except the
-// first.
+// putNext is like appendFormat, but appends an element of a list. It writes a comma before every
+// element except the first.
 func putNext(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
@@ -89,12 +90,12 @@ func putNext(dst []byte, format string, args ...[]byte) []byte {
 	return appendFormat(dst, format, args...)
 }
 
-// appendModel starts a body with its model.
+// appendModel appends the start of a body: the member "model".
 func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member that has the given name, and returns the
+// appendSystem appends the system message as the member with the given name, and returns the
 // remaining messages.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
@@ -104,9 +105,9 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendCommonMembers appends the token limit, as the member bound, and the members that all bodies share.
-// It then closes the object. If askUsage is true, it also requests usage, which streams of chat and
-// completions do not contain by default.
+// appendCommonMembers appends the token limit, under the member name bound, and the members that
+// all bodies share. It then closes the object. If askUsage is true, the body also requests usage,
+// which chat and completions streams do not contain by default.
 func (q *Request) appendCommonMembers(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
@@ -123,6 +124,6 @@ func (q *Request) appendCommonMembers(dst []byte, bound string, askUsage bool) [
 // Session is a conversation. Its turns are consecutive requests.
 type Session struct {
 	Turns   int
-	Human   [][]byte // the user's texts from a data set; generated if nil
+	Human   [][]byte // the user's texts, from a data set; nil: the texts are generated
 	History []Message
 }

@@ -10,15 +10,15 @@ import (
 // None marks a missing time or count.
 const None = -1
 
-// Sample contains the facts about one request. It is small, because a run stores millions of
-// samples.
+// Sample contains the facts about one request. A Sample is small, because a run stores millions of
+// them.
 type Sample struct {
 	ID, Stage, Turn int
 	Pair            int // index of the pair with --compare-url, or None
 	Target          uint8
 	Dialect         *Dialect
 	Stream          bool // the response was a stream
-	Left            bool // the client left on purpose
+	Left            bool // the client disconnected on purpose
 
 	At     timestamps
 	Status int
@@ -30,17 +30,18 @@ type Sample struct {
 	Flow   tokenFlow
 	Edge   edgeReport
 	Audio  float64       // seconds of audio sent
-	Retry  time.Duration // Retry-After of a refusal, or 0
+	Retry  time.Duration // Retry-After value of a refusal, or 0
 }
 
-// timestamps are in nanoseconds since the start of the run, or None.
+// timestamps are nanoseconds since the start of the run, or None.
 type timestamps struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
-	Connect                                                              int64 // duration of the connect
+	// how long connecting took
+	Connect int64
 }
 
-// tokenCounts contains the requested and the actual lengths, and where the actual lengths come
-// from.
+// tokenCounts contains the requested and the actual token counts, and the sources of the actual
+// counts.
 type tokenCounts struct {
 	inWanted, outWanted, In, Out, Cached int
 	InSource, OutSource                  string
@@ -48,13 +49,14 @@ type tokenCounts struct {
 
 // tokenFlow describes how the tokens arrived.
 type tokenFlow struct {
-	Chunks, Coalesced int // Coalesced counts those token events that were in the same read as an earlier one
+	// Coalesced counts token events that arrived in the same read as an earlier token event
+	Chunks, Coalesced int
 	bytes             int64
 	Gaps              []int64 // set only if an output file contains a line per request
 	gapSum            int64
 }
 
-// edgeReport contains the edge's debug headers.
+// edgeReport contains the values of the edge's debug headers.
 type edgeReport struct {
 	Upstream string
 	attempts int
@@ -77,8 +79,8 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 // Completed reports whether the request got a complete response.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether the request failed. A request that was aborted at the end of the run, or
-// whose client left on purpose, has not failed.
+// Failed reports whether the request failed. A request does not count as failed if it was aborted
+// at the end of the run or if its client disconnected on purpose.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
 // Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean
@@ -108,7 +110,8 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // if not, all tokens arrived in one read
+		// otherwise, all tokens arrived in one read
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken {
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:
@@ -119,9 +122,9 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// MeetsObjectives reports whether a request met all objectives. If an objective's measure does not exist for a
-// completed request, the objective counts as met. For example, a response of one token has no TPOT.
-// vLLM's tool does the same.
+// MeetsObjectives reports whether a request met all objectives. An objective whose measure does not
+// exist for a completed request counts as met, as in vLLM's tool. For example, a response of one
+// token has no TPOT.
 func (s *Sample) MeetsObjectives(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false

@@ -8,7 +8,7 @@ import (
 
 const sampleRate = 16000
 
-// Tone returns a WAV file (16-bit mono) with a tone that swells and fades.
+// Tone returns a WAV file (16-bit mono) with a tone whose volume rises and falls.
 func Tone(seconds float64) []byte {
 	n := int(seconds * sampleRate)
 	out := make([]byte, 0, 44+2*n)
@@ -38,7 +38,7 @@ type audioStartFinder struct {
 // maxWAVHeader is the maximum length of a WAV header. Bytes after this length count as audio.
 const maxWAVHeader = 64 << 10
 
-// addPiece reads the next piece and reports whether any audio has arrived so far.
+// addPiece adds the next piece of the response, and reports whether any audio has arrived so far.
 func (h *audioStartFinder) addPiece(piece []byte) bool {
 	h.head = append(h.head, piece...)
 	riff := []byte("RIFF")

@@ -13,8 +13,9 @@ type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
-// gammaPacer draws gaps from a gamma distribution, like vLLM's tool. Shape 1 is Poisson, larger
-// shapes are steadier, smaller ones are burstier, and infinity gives constant gaps.
+// gammaPacer draws gaps from a gamma distribution, like vLLM's tool. Shape 1 results in Poisson
+// arrivals, a larger shape in steadier arrivals, a smaller shape in burstier arrivals, and infinity
+// in constant gaps.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
@@ -24,9 +25,9 @@ type gammaPacer struct {
 	left  int     // remaining arrivals; negative if there is no end
 }
 
-// NewGamma returns a pacer of count arrivals, or an endless one if count is 0. If count is not 0,
-// the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate.
-// Without scaling, a short run would deliver a different rate.
+// NewGamma returns a pacer with count arrivals. If count is 0, the pacer never ends. If count is
+// not 0, the times are scaled as in vLLM's tool, so that the last arrival is exactly at count/rate.
+// Without scaling, the rate of a short run would differ from the requested rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -63,8 +64,8 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 }
 
 // Ramp is a Pacer whose rate changes linearly during a given time and then stays constant. The
-// expected number of arrivals is the integral of the rate. On this scale, arrivals are evenly
-// spaced or gamma-distributed.
+// expected number of arrivals is the integral of the rate. Measured in expected arrivals, the gaps
+// are constant or gamma-distributed.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64

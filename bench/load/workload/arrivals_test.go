@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// firstArrivals returns the first n arrival times of a pacer, or fewer if it ends.
+// firstArrivals returns the first n arrival times of a pacer, or fewer if the pacer ends.
 func firstArrivals(p Pacer, n int) []time.Duration {
 	var out []time.Duration
 	for at, ok := p.Next(); ok && len(out) < n; at, ok = p.Next() {

@@ -17,10 +17,10 @@ type dataset struct{ entries []entry }
 // entry is one element of a dataset.
 type entry struct {
 	human     [][]byte // the user's text in each turn; nil for a trace
-	TraceCall          // set for a trace; otherwise only Out is set, in tokens (0 if unknown)
+	TraceCall          // set for a trace; for other data sets, only Out is set (0 if unknown)
 }
 
-// readDataset reads a file. Its errors contain the line number.
+// readDataset reads a file. Its errors name the faulty line.
 func readDataset(kind, path string) (*dataset, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,11 +1,12 @@
 // Package workload creates the requests of a run and determines when they are due.
 //
-// The n-th request depends only on seed, nonce and n. A prompt consists of a mark that no cache
-// contains, followed by words that are single tokens in nearly every vocabulary. Requests that are
-// to share a prefix start with the run's mark. The preflight measures the number of words per
-// token, so prompts have the requested length even without a tokenizer.
+// Request number n depends only on the seed, the nonce and n. A prompt consists of a mark that no
+// cache contains, followed by words that are single tokens in nearly every vocabulary. Requests
+// with a shared prefix start with a mark that is the same for the whole run. The preflight measures
+// the number of words per token, so prompts have the requested length even though there is no
+// tokenizer.
 //
-// A Pacer determines the arrivals of an open loop: gamma-distributed, constant, ramp or trace. If
-// the number of requests is given, the arrival times are scaled as in vLLM's tool, so that the last
-// arrival matches the rate.
+// A Pacer determines when the requests of an open loop arrive. Arrivals are gamma-distributed,
+// constant, on a ramp, or replayed from a trace. If the number of requests is given, the arrival
+// times are scaled as in vLLM's tool, so that the last arrival matches the rate.
 package workload

@@ -15,8 +15,8 @@ type lengthDistribution struct {
 	a, b float64
 }
 
-// ParseLength parses 512, uniform:100-900 or lognormal:512,0.8. The parameters of lognormal are the
-// median and the standard deviation of the logarithm.
+// ParseLength parses a length such as 512, uniform:100-900 or lognormal:512,0.8. The parameters of
+// lognormal are the median and the standard deviation of the logarithm.
 func ParseLength(text string) (lengthDistribution, error) {
 	kind, rest, found := strings.Cut(text, ":")
 	if !found {

@@ -51,8 +51,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// randomImageURL returns an image with soft colours and some grain, as a data URL. The image has about as
-// many bytes as a photograph of the same size.
+// randomImageURL returns an image with soft colours and some grain, as a data URL. The data is
+// about as large as that of a photograph with the same dimensions.
 func randomImageURL(rng *rand.Rand) ([]byte, error) {
 	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -12,30 +12,31 @@ import (
 // TraceBlock is the number of tokens per hash id in a trace.
 const TraceBlock = 512
 
-// agentBlock is the number of tokens per block of a recorded session.
+// agentBlock is the number of tokens per block in a recorded session.
 const agentBlock = 64
 
 // Limits for a trace.
 const (
-	maxTraceTime       = 366 * 24 * time.Hour // longest replay
-	maxTraceStamp      = 9e12                 // largest timestamp in ms; it may be Unix time
-	maxTraceTokens     = 10_000_000           // tokens in a prompt, some 50 MB
-	maxTracePause      = 5 * time.Minute      // longest pause for a person or a tool
-	sessionStartSpread = time.Minute          // sessions without recorded times start within this time
+	maxTraceTime   = 366 * 24 * time.Hour // longest replay
+	maxTraceStamp  = 9e12                 // largest timestamp in ms; it may be Unix time
+	maxTraceTokens = 10_000_000           // tokens in a prompt, which is about 50 MB of text
+	maxTracePause  = 5 * time.Minute      // longest pause for a person or a tool
+	// sessions without recorded times start at times spread over this duration
+	sessionStartSpread = time.Minute
 )
 
 // TraceCall is a request in a trace.
 type TraceCall struct {
-	// At is the time of the call, measured from the first call. For a call that follows another
-	// call in its session, At is meaningless. Such a call is due Think after the response to the
-	// call with index After.
+	// At is the time of the call since the first call. For a call that follows another call in its
+	// session, At is meaningless. Such a call is due Think after the response to the call with
+	// index After.
 	At      time.Duration
-	After   int // index of the call that this call follows; negative if none
+	After   int // index of the call that this call follows, or negative if there is none
 	Think   time.Duration
 	In, Out int     // in tokens
 	Blocks  []int64 // ids of the prompt's blocks, TraceBlock tokens each; if empty, the prompt shares no blocks
-	// Session is the conversation to which the call belongs, or "" if unknown. The trace names it,
-	// or the reader infers it from the prompt that this call continues.
+	// Session is the conversation to which the call belongs, or "" if unknown. The trace names the
+	// session, or the reader infers it from the earlier prompt that this call continues.
 	Session string
 }
 
@@ -59,12 +60,12 @@ type traceReader struct {
 	headerSeen bool                     // the first line described the format
 	sessions   map[string]*agentSession // sessions in the second format; nil if none has been read
 	roots      []int                    // indices of the first calls of sessions that are not sub-agents
-	ids        int64                    // number of assigned block ids
+	ids        int64                    // number of block ids assigned so far
 	last       time.Duration
 	lines      map[string]string // maps a prompt to its session
 }
 
-// agentSession is a recorded session, as far as it has been read.
+// agentSession is the part of a recorded session that has been read so far.
 type agentSession struct {
 	entries []int // indices of the session's calls
 	at, end []time.Duration
@@ -129,10 +130,10 @@ func areValidLengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continuedSession returns the session of a call that names none. It is the session of the last call whose
-// full blocks are a prefix of this prompt. There must be at least two full blocks, because a single
-// block may be a preamble that all calls share. If there is no such call, it returns a new session.
-// If the prompt is too short to decide, it returns "".
+// continuedSession determines the session of a call that does not name one. It returns the session
+// of the last call whose full blocks are a prefix of this prompt. At least two full blocks are
+// required, because a single block may be a preamble that all calls share. If no call matches, it
+// returns a new session. If the prompt is too short to decide, it returns "".
 func (r *traceReader) continuedSession(c *TraceCall) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -167,13 +168,14 @@ type agentCall struct {
 	Think float64  // recorded pause before the call in seconds
 	In    int      // in tokens
 	Out   int
-	From  *int // index of the session's call with the same prefix; negative if none
-	Keep  int  // number of blocks shared with that call
-	Sys   int  // tokens in the tools and the system prompt; set only in the first call
+	// index of the call in the session with the same prefix, or negative if there is none
+	From *int
+	Keep int // number of blocks shared with that call
+	Sys  int // tokens in the tools and the system prompt; set only in the first call
 }
 
-// agent schedules a call of a recorded session so that it follows the session's previous call. A
-// sub-agent's first call follows the last of the parent's calls that started earlier.
+// agent schedules a call of a recorded session so that it follows the session's previous call. The
+// first call of a sub-agent follows the last parent call that started before it.
 func (r *traceReader) agent(in *agentCall) (TraceCall, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -231,9 +233,9 @@ func roundedDuration(s float64) time.Duration {
 // systemBlocks is the number of block ids reserved for the prefix shared by all recorded sessions.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
-// agentBlocks assigns ids to the blocks of a prompt. A block keeps its id if it lies completely
-// within the part of the prompt that the call shares with an earlier one. If the prompt has a new
-// prefix, this part is the system prompt.
+// agentBlocks assigns ids to the blocks of a prompt. A block that lies completely within the shared
+// part of the prompt gets the id that it has in the earlier call. If the prompt has a new prefix,
+// the shared part is the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {
@@ -251,7 +253,7 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// duration returns the duration of a trace, based on the calls that have times.
+// duration returns the duration of a trace, computed from the calls that have times.
 func (d *dataset) duration() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {

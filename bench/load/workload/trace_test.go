@@ -29,9 +29,9 @@ func traceLine(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace checks that a line belongs to the session that it names, or to that of an
-// earlier call whose full blocks are a prefix of its prompt. It is not enough if only one block is
-// common, or if the earlier prompt continues differently.
+// TestSessionsOfATrace checks that a line belongs to the session that it names, or to the session
+// of an earlier call whose full blocks are a prefix of the line's prompt. A single common block is
+// not enough, and neither is an earlier prompt that continues differently.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -55,8 +55,8 @@ func TestSessionsOfATrace(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions checks that a session's calls follow each other, that a sub-agent follows
-// its parent, and that calls share the blocks that the lines specify.
+// TestRecordedSessions checks that the calls in a session follow each other, that a sub-agent
+// follows its parent, and that calls share the blocks that their lines specify.
 func TestRecordedSessions(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -77,7 +77,7 @@ func TestRecordedSessions(t *testing.T) {
 		t.Errorf("two sessions begin at %v and %v; the sub-agent is %q", calls[0].At, calls[4].At, calls[3].Session)
 	}
 	for _, c := range []struct{ a, b, shared int }{
-		{0, 1, 3}, // 31 blocks of 64 tokens contain three full blocks of 512
+		{0, 1, 3}, // 31 blocks of 64 tokens contain three full blocks of 512 tokens
 		{0, 2, 4},
 		{1, 2, 3},
 		{0, 3, 1}, // both share the full blocks of the system prompt

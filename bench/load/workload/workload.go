@@ -44,7 +44,7 @@ type DialectShare struct {
 	Weight float64
 }
 
-// Workload creates requests. The n-th request depends only on seed, nonce and n. After the
+// Workload creates requests. Request number n depends only on the seed, the nonce and n. After the
 // preflight, a Workload is safe for concurrent use.
 type Workload struct {
 	spec  *Spec
@@ -52,16 +52,17 @@ type Workload struct {
 	Other string // model of the second target; if empty, the same model
 	Nonce string // text at the start of each prompt; empty with AllowCache
 	data  *dataset
-	texts map[*client.Dialect][]byte // tools by dialect, in the dialect's format
+	texts map[*client.Dialect][]byte // maps each dialect to the tools in its format
 	media *media
-	// Unstreamed contains the dialects in which the target does not stream. The preflight sets it.
+	// Unstreamed contains the dialects in which the target does not stream. It is set by the
+	// preflight.
 	Unstreamed map[*client.Dialect]bool
 
-	// WordsPerToken converts lengths in tokens to words. The preflight measures it.
+	// WordsPerToken converts lengths in tokens to words. It is measured by the preflight.
 	WordsPerToken float64
 
-	roots     []int         // entries of a trace that have a time
-	followers map[int][]int // entries of a trace that follow another entry
+	roots     []int         // indices of the trace entries that have a time
+	followers map[int][]int // maps a trace entry to the entries that follow it
 
 	mu   sync.Mutex
 	next int // id of the next session
@@ -101,7 +102,7 @@ func New(s *Spec) (*Workload, error) {
 	return w, nil
 }
 
-// Rng returns the source of randomness of the n-th session.
+// Rng returns the random number generator of session n.
 func (w *Workload) Rng(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
@@ -119,14 +120,14 @@ func (w *Workload) NextSession() *client.Request {
 	return w.firstRequest(n)
 }
 
-// Follower is a call in a trace that is due a think time after the response to another call of its
-// session.
+// Follower is a call in a trace that follows another call of its session. It is due when the think
+// time has passed after the response to that call.
 type Follower struct {
 	Request *client.Request
 	Think   time.Duration
 }
 
-// Followers returns the calls of the trace that follow the call of q.
+// Followers returns the calls in the trace that follow the call q.
 func (w *Workload) Followers(q *client.Request) []Follower {
 	var out []Follower
 	for _, n := range w.followers[q.ID] {
@@ -135,7 +136,7 @@ func (w *Workload) Followers(q *client.Request) []Follower {
 	return out
 }
 
-// firstRequest creates the first request of the n-th session.
+// firstRequest creates the first request of session n.
 func (w *Workload) firstRequest(n int) *client.Request {
 	id := n
 	if w.spec.Pairs {
@@ -232,8 +233,8 @@ func (w *Workload) PreflightRequest(id int, d *client.Dialect, model string, tar
 	return q
 }
 
-// TracePacer returns a pacer that replays the first count lines of the trace, or all lines if count
-// is 0.
+// TracePacer returns a pacer that replays the first count lines of the trace, or of all lines if
+// count is 0.
 func (w *Workload) TracePacer(count int) *ReplayPacer {
 	var times []time.Duration
 	for _, i := range w.roots {
@@ -245,9 +246,9 @@ func (w *Workload) TracePacer(count int) *ReplayPacer {
 	return &ReplayPacer{times}
 }
 
-// uniqueMark returns a request's mark, which no cache contains. The differing characters come first, so
-// that no part of the mark hits a cache. The two prompts of a pair have different marks. Otherwise,
-// one prompt would warm the cache for the other.
+// uniqueMark returns a request's mark, which no cache contains. The characters that differ come
+// first, so that no part of the mark hits a cache. The two prompts of a pair have different marks.
+// Otherwise, one prompt would warm the cache for the other.
 func (w *Workload) uniqueMark(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -257,7 +258,8 @@ func (w *Workload) uniqueMark(q *client.Request) string {
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
-// sharedPrefixMark returns the mark of a prefix, which all requests of the run to one target have in common.
+// sharedPrefixMark returns the mark at the start of a shared prefix. It is the same in all requests
+// that the run sends to one target.
 func (w *Workload) sharedPrefixMark(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -281,8 +283,8 @@ func (w *Workload) prefix(id int, tag string) []byte {
 	return w.randomText(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
 }
 
-// tracePrompt creates the prompt for a line of the trace. Equal hash ids result in equal blocks of text,
-// so requests share the same blocks as in the recording.
+// tracePrompt creates the prompt for a line of the trace. Equal hash ids result in equal blocks of
+// text, so requests share the blocks that they shared in the recording.
 func (w *Workload) tracePrompt(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
 		return w.randomText(tag, w.Rng(id), e.In)

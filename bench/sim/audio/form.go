@@ -60,8 +60,8 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	}
 }
 
-// Seconds returns the length of the audio. A WAV header contains the exact length. For other
-// formats, the length is estimated at 16 KB per second.
+// Seconds returns the length of the audio. For a WAV file, the header contains the exact length.
+// For other formats, the length is estimated from the file size, at 16 KB per second.
 func (f *Form) Seconds() float64 {
 	b := f.File
 	if len(b) > 44 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WAVE" {

@@ -7,7 +7,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Segment is a segment of a transcript.
+// Segment is a segment of a transcript, with its start and end in seconds.
 type Segment struct {
 	Number     int // counting from 1
 	Start, End float64
@@ -49,7 +49,7 @@ type Transcript struct {
 	Words    bool // whether verbose_json lists the words and their times
 	Whisper  bool // imitate whisper.cpp's server: its whitespace and Content-Types, and word times in every verbose_json
 
-	// Finish sets the following fields.
+	// SetDerivedFields sets the following fields.
 	Text         string
 	Lead         string // whitespace before each line
 	WholeSeconds int

@@ -13,10 +13,10 @@ type Effects struct {
 	Accept    Accept        // treatment of a new connection
 	Delay     time.Duration // delay before the request is processed
 	Early     bool          // send 413 before the body is read, and then close the connection
-	Linger    bool          // with Early: discard all bytes that arrive after the FIN
+	Linger    bool          // if Early is set: discard all bytes that arrive after the FIN
 	Take      []Step        // replaces the whole response
 	Hold      bool          // whether to occupy a slot and never respond
-	Pages     bool          // if no path is given, affect pages instead of inference
+	Pages     bool          // if the fault has no path, it affects pages instead of inference
 	AwaitIdle bool          // answer pages only while no request runs
 	Wedge     time.Duration // how long the whole engine stalls after this request
 
@@ -31,15 +31,17 @@ type Effects struct {
 	Filler               int    // size of additional header lines at the end of the head, in bytes
 	OneFiller            bool   // put the filler in one line
 	Framing              Framing
-	Long                 int // number of bytes by which LongLength exceeds the length
-	DripHead, DripBody   time.Duration
-	Gzip                 bool
-	Surplus              string
-	Second               time.Duration // a second response follows within this time; 0 means no second response
-	Quit                 string        // keepalive-close: now, next or next-reset
-	QuitDelay            time.Duration
-	Piece                int // maximum size of a piece of the body; 0 means no limit
-	PieceGap             time.Duration
+	// number of bytes by which the Content-Length of LongLength is too large
+	Long               int
+	DripHead, DripBody time.Duration
+	Gzip               bool
+	Surplus            string
+	// a second response follows after at most this time; 0 means no second response
+	Second    time.Duration
+	Quit      string // keepalive-close: now, next or next-reset
+	QuitDelay time.Duration
+	Piece     int // maximum size of a piece of the body; 0 means no limit
+	PieceGap  time.Duration
 
 	// Fields that affect the body of an unstreamed response.
 	Plain  *Step // OpBody, OpHalf or OpError, which replaces the body
@@ -51,7 +53,7 @@ type Effects struct {
 	Incidents  []Incident
 	NoDone     bool
 	NoFinish   bool
-	Ghost      bool // with NoFinish: one more chunk without model and text, as in Ollama
+	Ghost      bool // if NoFinish is set: send one more chunk without model and text, like Ollama
 	Flip       Flip
 	StreamType string // Content-Type of a stream; if empty, the engine's
 	Usage      Usage
@@ -110,8 +112,8 @@ const (
 	FlipPlain  Flip = "plain"
 )
 
-// Incident is a fault before event number At + 1 of a stream, or in the middle of an unstreamed
-// body.
+// Incident is a fault that occurs before event number At + 1 of a stream, or in the middle of an
+// unstreamed body.
 type Incident struct {
 	At         int
 	StreamOnly bool
@@ -129,7 +131,7 @@ type Step struct {
 	For    time.Duration
 }
 
-// Message returns the error text, which is Text or, if that is empty, the text for Status.
+// Message returns the error text. If Text is empty, this is the usual text for Status.
 func (s *Step) Message() string { return cmp.Or(s.Text, StatusText(s.Status)) }
 
 // Op is the action of a Step.
@@ -137,25 +139,33 @@ type Op string
 
 // Actions of a Step. Some actions end the response.
 const (
-	OpSend      Op = "send"       // write Text to the socket without framing; ends the response
-	OpFlush     Op = "flush"      // send the buffered bytes
-	OpWait      Op = "wait"       // wait for the duration For
-	OpReset     Op = "reset"      // RST; ends the response
-	OpClose     Op = "close"      // FIN; ends the response
-	OpHang      Op = "hang"       // hang until the client leaves, and send a comment every For if For is not 0; ends the response
-	OpForget    Op = "forget"     // free the request's slot
-	OpWork      Op = "work"       // generate tokens for the duration For without sending them
-	OpReply     Op = "reply"      // a complete response with Status, Type ("json" means the engine's) and Text; {url} in Lines is replaced
-	OpError     Op = "error"      // the engine's error with Status, Text and Type; if Text is empty, the usual message
+	OpSend  Op = "send"  // write Text to the socket without framing; ends the response
+	OpFlush Op = "flush" // send the buffered bytes
+	OpWait  Op = "wait"  // wait for the duration For
+	OpReset Op = "reset" // RST; ends the response
+	OpClose Op = "close" // FIN; ends the response
+	// hang until the client leaves; if For is not 0, send a comment at this interval; ends the
+	// response
+	OpHang   Op = "hang"
+	OpForget Op = "forget" // free the request's slot
+	OpWork   Op = "work"   // generate tokens for the duration For without sending them
+	// a complete response with Status, Type ("json": the engine's type for JSON) and Text; {url} in
+	// Lines is replaced
+	OpReply Op = "reply"
+	// an error in the engine's format with Status, Text and Type; if Text is empty, the usual
+	// message for Status
+	OpError     Op = "error"
 	OpPage      Op = "page"       // an HTML page with Status that contains a host name
 	OpHalf      Op = "half"       // the first half of the body
 	OpNoContent Op = "no-content" // 204
-	OpHead      Op = "head"       // the head of a JSON response of unknown length
+	OpHead      Op = "head"       // the head of a JSON response whose length is unknown
 	OpBody      Op = "body"       // Text as part of the body
-	OpRepeat    Op = "repeat"     // Text N times in the framing of the body, until the client leaves; ends the response
-	OpBomb      Op = "bomb"       // N megabytes of zeros, compressed
-	OpEvent     Op = "event"      // Text as an event, N times or once
-	OpContent   Op = "content"    // an event with N letters of content
-	OpStreamEnd Op = "stream-end" // an error event, then [DONE] if N is 1 (0: no; negative: like the engine)
-	OpFinish    Op = "finish"     // the regular end of the response
+	// Text N times, framed like the body, until the client leaves; ends the response
+	OpRepeat  Op = "repeat"
+	OpBomb    Op = "bomb"    // N megabytes of zeros, compressed
+	OpEvent   Op = "event"   // Text as an event, N times or once
+	OpContent Op = "content" // an event with N letters of content
+	// an error event, followed by [DONE] if N is 1 (0: no [DONE]; negative: as in the engine)
+	OpStreamEnd Op = "stream-end"
+	OpFinish    Op = "finish" // the regular end of the response
 )

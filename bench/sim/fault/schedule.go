@@ -13,7 +13,7 @@ import (
 type Fault struct {
 	// Spec is NAME[=VALUE][;param=value…]. Specs can be joined with "+": "cut-after=3",
 	// "status=503;retry-after=2", "crlf+no-done". Names returns the valid names. Every fault
-	// accepts the parameter delay=DURATION, a wait before the fault.
+	// accepts the parameter delay=DURATION, which delays the fault.
 	Spec string `json:"fault"`
 	// Count is the number of affected requests (or connections, for refuse and noread). 0 means
 	// all.
@@ -75,8 +75,8 @@ func (s *Schedule) ForConnection() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// ForRequest returns the fault for a request, or nil if there is none. work is true for inference
-// requests.
+// ForRequest returns the fault for a request, or nil if there is none. work must be true for
+// inference requests.
 func (s *Schedule) ForRequest(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

@@ -72,7 +72,8 @@ func (e *Effects) applyRow(r *row, given map[string]string) error {
 	return nil
 }
 
-// values returns the values of a row's parameters and of the other names that the row may use.
+// values returns the values of a row's parameters, and of the other names that its effects may
+// refer to.
 func (r *row) values(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
@@ -100,7 +101,7 @@ func (r *row) values(given map[string]string) (map[string]string, error) {
 	return values, nil
 }
 
-// add sets the given members. Incidents and header lines are appended to the existing ones.
+// add sets the given members. Incidents and header lines are appended to those already present.
 func (e *Effects) add(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {
@@ -124,8 +125,8 @@ func (e *Effects) add(members map[string]json.RawMessage) error {
 
 var placeholder = regexp.MustCompile(`\$[a-z0-9-]+`)
 
-// substituteParams replaces $name with the value of the parameter name, and $5ms with the number of
-// nanoseconds.
+// substituteParams replaces each $name with the value of the parameter of that name, and durations
+// such as $5ms with the number of nanoseconds.
 func substituteParams(members string, values map[string]string) []byte {
 	return placeholder.ReplaceAllFunc([]byte(members), func(name []byte) []byte {
 		if v, known := values[string(name[1:])]; known {

@@ -17,7 +17,7 @@ type row struct {
 	effects           []effect
 }
 
-// param is a parameter, or the value after the fault's name.
+// param is a parameter of a fault, or the value that follows the fault's name.
 type param struct {
 	name, def string
 	needed    bool
@@ -42,9 +42,9 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faultsText string
 
-// table returns all faults in the order in which --faults lists them. First come connections and
-// times, the head, framing and unstreamed bodies, and interruptions of a response. Then come the
-// many forms of a stream, legal or illegal.
+// table returns all faults in the order in which --faults lists them. The faults of connections and
+// times come first, followed by those of the head, of framing and of unstreamed bodies, and by
+// interruptions of a response. The many forms of a stream, legal or illegal, come last.
 var table = sync.OnceValue(func() (rows []row) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faultsText, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
@@ -72,8 +72,8 @@ var (
 )
 
 // parseParam parses the usage of one parameter, such as ";gap=100ms". The default determines which
-// values the parameter accepts. A parameter without a default is a flag, and a default in capitals
-// names the kind of value.
+// values the parameter accepts. A parameter without a default is a flag. A default in capital
+// letters names the kind of value.
 func parseParam(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
 	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: parseText}

@@ -42,7 +42,7 @@ func HTMLPage(code int) string {
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
-// ForgedReply returns a complete response that belongs to no request.
+// ForgedReply returns a complete response that does not belong to any request.
 func ForgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"` + ForgedText + `"},"finish_reason":"stop"}],` +
@@ -51,8 +51,8 @@ func ForgedReply() []byte {
 		len(body), body)
 }
 
-// FillerLines returns header lines with a total size of Filler bytes. Each line has 1 KB, unless
-// OneFiller is set, which demands a single line.
+// FillerLines returns header lines with a total size of Filler bytes. Each line has 1 KB. If
+// OneFiller is set, there is only a single line.
 func (e *Effects) FillerLines() (lines string) {
 	size := 1000
 	if e.OneFiller {

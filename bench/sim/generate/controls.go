@@ -25,9 +25,10 @@ type Controls struct {
 	Text      *string `json:"text"`       // text of the response
 	Echo      bool    `json:"echo"`       // repeat the last user message
 	Speak     bool    `json:"speak"`      // make no tool call even if tools are offered
-	Secret    bool    `json:"secret"`     // think of a number, and later repeat it from the history's reasoning
-	Finish    string  `json:"finish"`
-	Err       error   `json:"-"` // error found in a header
+	// think of a number, and later repeat the number found in the reasoning in the history
+	Secret bool   `json:"secret"`
+	Finish string `json:"finish"`
+	Err    error  `json:"-"` // error found in a header
 
 	setFaults         func(*fault.Effects) // sets the faults of the exchange
 	faultsSetByHeader bool                 // a header has set faults, so the body cannot override them
@@ -43,8 +44,8 @@ func (m *Millis) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// NewControls returns controls in which nothing is set. The function arm sets the faults of the
-// exchange.
+// NewControls returns controls in which nothing is set. The function arm is called to set the
+// faults of the exchange.
 func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, setFaults: arm}
 }
@@ -80,7 +81,7 @@ func (k *Controls) Header(name, value string) {
 	}
 }
 
-// body parses the "sim" member of a body, or the JSON marked in a message.
+// body parses the "sim" member of a body, or the JSON that is marked in a message.
 func (k *Controls) body(text []byte) error {
 	k.Fault = ""
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -105,7 +106,7 @@ func markedControls(text string) string {
 	return s
 }
 
-// setFaultSpec arms a fault demanded by the request.
+// setFaultSpec sets the fault that the request demands.
 func (k *Controls) setFaultSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

@@ -26,8 +26,8 @@ type Plan struct {
 }
 
 // Plan plans one choice of the response, which has at most limit tokens. If the final assistant
-// message contains the start of the response in the plan's own words, the plan continues after that
-// start, as real models do.
+// message contains the start of the planned text, the plan continues after that start, as real
+// models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.partialAnswer != "" {
 		whole := limit + len(q.memory.partialAnswer) // a token has at least one byte
@@ -38,8 +38,8 @@ func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	return d.limitTokens(d.planAnswer(q, q.Prompt.FullHash(), choice, limit), limit)
 }
 
-// skipPrefix removes said from the start of the plan, because it was already said. It returns false if
-// the plan starts with a different text.
+// skipPrefix removes said, which the assistant has already said, from the start of the plan. It
+// returns false if the plan starts with a different text.
 func (s *Plan) skipPrefix(said string) bool {
 	s.reasoningLeft, s.Left = 0, s.wordsLeft+len(s.fixedPieces)
 	for said != "" {
@@ -111,7 +111,7 @@ func textPieces(ws []textgen.Word) []profile.Piece {
 	return ps
 }
 
-// callPieces returns the pieces of tool calls in the order in which they are sent.
+// callPieces returns the pieces of the tool calls in the order in which they are sent.
 func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
 	if d.Profile.WholeTools || d.Faults.WholeCalls {

@@ -10,8 +10,9 @@ import (
 
 // decodePriority reads the request's priority in the queue. vLLM serves lower numbers first, and
 // uses 0 for a request without a priority. SGLang serves higher numbers first, and requests without
-// a priority last. If its queue is not ordered, a simulated vLLM refuses priorities, as vLLM's
-// first engine does. The current vLLM ignores them, but this would hide mistakes of the edge.
+// a priority last. If the queue is not ordered by priority, a simulated vLLM refuses priorities, as
+// the V0 engine of vLLM does. The current vLLM ignores them, but that would hide mistakes in the
+// edge.
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull

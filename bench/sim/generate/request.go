@@ -13,8 +13,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Request contains the values that the simulator reads from a text generation request. It does not
-// point into the body.
+// Request contains the values that the simulator reads from a text generation request. It contains
+// no references to the body.
 type Request struct {
 	Model  string
 	Stream bool
@@ -43,24 +43,25 @@ type Request struct {
 // memory contains the model's thoughts and the facts that the model finds in the history.
 type memory struct {
 	partialAnswer string         // start of the response, taken from a final assistant message
-	sum           uint64         // hash of the prompt without begun
+	sum           uint64         // hash of the prompt without partialAnswer
 	toolUsed      bool           // the history contains a tool result
 	secret        string         // the number found in the reasoning in the history
-	thoughts      []textgen.Word // thoughts that replace generated ones
+	thoughts      []textgen.Word // thoughts that replace generated thoughts
 }
 
-// Decoder decodes requests as one particular engine does.
+// Decoder decodes requests like one particular engine.
 type Decoder struct {
 	Profile        *profile.Profile
 	Faults         *fault.Effects
 	Controls       *Controls
 	Seed           uint64
-	StrictSystem   bool     // refuse a system message that is not the first message
-	AlternateRoles bool     // refuse consecutive messages of the same role
-	Efforts        []string // reasoning_effort values that the model's template accepts; any if empty
-	Priorities     bool     // the queue is ordered by priority
-	Served         func(asked string) (name string, ok bool)
-	NextID         func() uint64
+	StrictSystem   bool // refuse a system message that is not the first message
+	AlternateRoles bool // refuse consecutive messages of the same role
+	// reasoning_effort values that the model's template accepts; if empty, any value
+	Efforts    []string
+	Priorities bool // the queue is ordered by priority
+	Served     func(asked string) (name string, ok bool)
+	NextID     func() uint64
 }
 
 // Parse checks and parses a body strictly. The value is valid until the parser is returned to its
@@ -153,7 +154,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins is the start of the sentence that contains the number.
+// secretBegins is the start of the sentence that contains the secret number.
 const secretBegins = "The number is "
 
 // addReasoning adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -472,7 +473,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 			switch one.Type() {
 			case fastjson.TypeString:
 				q.Prompt.Add(one.GetStringBytes())
-			case fastjson.TypeNumber: // one token of a prompt
+			case fastjson.TypeNumber: // a token of the prompt
 				q.Prompt.AddString(strconv.Itoa(one.GetInt()))
 				q.Prompt.Bytes -= len(strconv.Itoa(one.GetInt()))
 				q.Prompt.Extra++

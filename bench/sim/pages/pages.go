@@ -129,15 +129,17 @@ func (s *Set) render(section string, about any) []byte {
 // State contains the state of an engine that its pages show.
 type State struct {
 	*profile.Profile
-	Variant    bool     // the engine is a variant of its family's engine
-	Models     []string // served names
-	Model      string   // the first served name, or empty
-	First, Sim string   // model name in responses to requests without a model, and to requests for "sim"
-	Name       string   // name of the model to show
+	Variant bool     // the engine is a variant of its family's engine
+	Models  []string // served names
+	Model   string   // the first served name, or empty
+	// First is the model name in responses to requests without a model; Sim is that in responses to
+	// requests for "sim"
+	First, Sim string
+	Name       string // name of the model to show
 	Loaded     func(model string) bool
 	Parent     func(model string) string // returns the base model of an adapter, or empty
 
-	Adapters     bool   // there are adapters
+	Adapters     bool   // the engine serves adapters
 	UsedAdapters string // adapters in use, separated by commas
 	Sick         bool
 	Asleep       bool
@@ -185,7 +187,7 @@ func (s *State) Line(name string, v any) string {
 	return ""
 }
 
-// Time returns the time the given number of seconds from now.
+// Time returns the time that is the given number of seconds from now.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
 }
@@ -208,7 +210,7 @@ func (s *State) Digest() string {
 	return ""
 }
 
-// Work returns the path for the engine's first kind of work.
+// Work returns the path for the engine's main kind of work.
 func (s *State) Work() string {
 	if s.Does("transcriptions") {
 		return "/v1/audio/transcriptions"

@@ -56,8 +56,8 @@ var (
 	member = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
-// TestMembers checks that every name after a dot in a page is a field or a method, even in branches
-// that TestPages does not reach.
+// TestMembers checks that every name that follows a dot in a page template is a field or a method,
+// even in branches that TestPages does not reach.
 func TestMembers(t *testing.T) {
 	members := map[string]bool{}
 	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {

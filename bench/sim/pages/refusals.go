@@ -31,7 +31,7 @@ func (s *Set) ErrorReply(a profile.APIError) profile.Reply {
 			ctype = profile.OllamaContentType
 		}
 	case "tgi":
-		if a.Unread { // the message comes from the HTTP library
+		if a.Unread { // TGI's HTTP library writes this message
 			return s.p.PlainText(a.Status, "Failed to parse the request body as JSON: "+a.Message)
 		}
 		if a.Status == 400 && a.Param != "" {

@@ -16,7 +16,8 @@ type APIError struct {
 	Param   string
 	Extra   string // additional members, as `,"name":value`
 	Bare    bool   // plain text without type and code, as LM Studio returns errors from its model runner
-	Unread  bool   // the body is not a JSON object; engines with typed requests have separate messages for this
+	// the body is not a JSON object, for which engines with typed requests have separate messages
+	Unread bool
 }
 
 // InvalidParam returns the error for an invalid parameter.
@@ -46,8 +47,8 @@ type Reply struct {
 	Body   []byte
 }
 
-// OllamaContentType is the Content-Type that Ollama uses for its pages, and for errors about bodies that
-// it cannot read. Its responses under /v1 have no charset.
+// OllamaContentType is the Content-Type that Ollama uses for its pages, and for the error about a
+// body that it cannot read. Its responses under /v1 have no charset.
 const OllamaContentType = "application/json; charset=utf-8"
 
 // PlainText returns a plain text reply.

@@ -12,7 +12,7 @@ const (
 	PieceCall  // start of a call: name and id
 	PieceArgs  // fragment of the arguments of a call
 	PieceWhole // a complete call with all its arguments
-	PieceName  // later piece of the name of a call
+	PieceName  // further piece of the name of a call
 )
 
 // Piece is one token.

@@ -18,59 +18,62 @@ import (
 type Profile struct {
 	Name   string
 	Plays  string   // description of the engine and its special features
-	Family string   // engine whose chunks, checks and errors this engine shares
-	Work   string   // kinds of work as in routes, separated by spaces; all if empty
+	Family string   // name of the engine whose chunks, checks and errors this engine shares
+	Work   string   // kinds of work, as in inferenceKinds, separated by spaces; if empty, all
 	Models []string // models served by default; "sim" if nil
 	Slots  int      // default number of slots; defaultSlots if 0
 
-	Server      string // Server header
-	Dated       bool   // sends the Date header
-	Lower       bool   // header names are in lower case, as in uvicorn and hyper
-	Headers     string // additional header lines in every response
-	SSEHeaders  string // additional header lines in streams
-	JSONType    string
-	SSEType     string
-	TextType    string         // Content-Type of plain text pages and errors
-	NoSpace     bool           // no space after "data:"
-	Reasoning   string         // member for reasoning text
-	HeadFirst   bool           // sends the head of a stream as soon as the slot is free, before the first token
-	Roles       roleMode       // which chunks of a stream contain the role
-	Loads       bool           // loads a model on its first request
-	Joins       bool           // the role and the first token share a chunk, and so do the last events
-	ErrorDone   bool           // sends [DONE] after an error event
-	ErrorEvent  string         // name of an error event
-	WholeTools  bool           // sends a whole tool call in one delta
-	Latest      bool           // model names may omit ":latest"
-	OneChoice   bool           // ignores n
-	FirstTool   bool           // ignores tool_choice
-	NamedTool   namedTool      // how a tool_choice that names a tool is treated
-	Formats     string         // response_format: "" accepts all, "schemas" refuses json_object, "value" expects schemas in the member value
-	NullContent nullContent    // how a message without content is treated
-	Efforts     []string       // accepted reasoning_effort values; any if empty
-	FullInBand  bool           // answers a stream with 200 and an error event if the queue is full
-	LongInBand  bool           // answers a stream with 200 and an error event if the prompt is too long
-	Typed       bool           // refuses a Content-Type other than JSON
-	Overrun     bool           // accepts a prompt that leaves too little room for max_tokens, and truncates the response
-	Local       bool           // on loopback, refuses a Host or Origin that is not local
-	Auth        string         // paths that require the key: "v1", "work", "all" or ""
-	Unknown     unknownModel   // how an unknown model is treated
-	Ping        time.Duration  // time between comments in a silent stream
-	Idle        time.Duration  // idle timeout of connections; 0 means no timeout
-	PerConn     int            // maximum number of requests per connection; 0 means no limit
-	ErrorClose  bool           // closes the connection after an error
-	FullError   APIError       // error if the queue is full
-	NoModel     APIError       // error for an unknown model; %s is replaced with the model's name
-	Kinds       map[int]string // error types by status; 4 is the default below 500, and 5 from 500 on
-	Health      time.Duration  // how long /health takes
-	CallID      IDForm
-	AnswerID    IDForm
-	NoPage      FixedReply           // reply for an unknown path; if empty, an error in the usual form
-	NoMethod    FixedReply           // reply for an unsupported method; if empty, FastAPI's
-	NoKey       FixedReply           // reply for a missing key; if empty, an error in the usual form
-	Extra       string               // members after the model in every chunk and response; %s is replaced with the model's name
-	RoleDelta   string               // delta that opens a choice
-	EndDelta    string               // delta sent with finish_reason
-	Around      map[string][2]string // JSON before and after the member of a token: text, thought or call
+	Server     string // Server header
+	Dated      bool   // sends the Date header
+	Lower      bool   // header names are in lower case, as in uvicorn and hyper
+	Headers    string // additional header lines in every response
+	SSEHeaders string // additional header lines in streams
+	JSONType   string
+	SSEType    string
+	TextType   string    // Content-Type of plain text pages and errors
+	NoSpace    bool      // no space after "data:"
+	Reasoning  string    // member for reasoning text
+	HeadFirst  bool      // sends the head of a stream as soon as the slot is free, before the first token
+	Roles      roleMode  // which chunks of a stream contain the role
+	Loads      bool      // loads a model on its first request
+	Joins      bool      // the role and the first token share a chunk, and so do the last events
+	ErrorDone  bool      // sends [DONE] after an error event
+	ErrorEvent string    // name of an error event
+	WholeTools bool      // sends a whole tool call in one delta
+	Latest     bool      // model names may omit ":latest"
+	OneChoice  bool      // ignores n
+	FirstTool  bool      // ignores tool_choice
+	NamedTool  namedTool // how a tool_choice that names a tool is treated
+	// response_format: "" accepts all, "schemas" refuses json_object, "value" expects the schema in
+	// the member "value"
+	Formats     string
+	NullContent nullContent   // how a message without content is treated
+	Efforts     []string      // accepted reasoning_effort values; if empty, any
+	FullInBand  bool          // answers a stream with 200 and an error event if the queue is full
+	LongInBand  bool          // answers a stream with 200 and an error event if the prompt is too long
+	Typed       bool          // refuses a Content-Type other than JSON
+	Overrun     bool          // accepts a prompt that leaves too little room for max_tokens, and truncates the response
+	Local       bool          // on loopback, refuses a Host or Origin that is not local
+	Auth        string        // paths that require the key: "v1", "work", "all" or ""
+	Unknown     unknownModel  // how an unknown model is treated
+	Ping        time.Duration // time between comments in a silent stream
+	Idle        time.Duration // idle timeout of connections; 0 means no timeout
+	PerConn     int           // maximum number of requests per connection; 0 means no limit
+	ErrorClose  bool          // closes the connection after an error
+	FullError   APIError      // error if the queue is full
+	NoModel     APIError      // error for an unknown model; %s is replaced with the model's name
+	// error types by status; 4 is the default for statuses below 500, and 5 for 500 and above
+	Kinds     map[int]string
+	Health    time.Duration // how long /health takes
+	CallID    IDForm
+	AnswerID  IDForm
+	NoPage    FixedReply           // reply for an unknown path; if empty, an error in the usual form
+	NoMethod  FixedReply           // reply for an unsupported method; if empty, FastAPI's
+	NoKey     FixedReply           // reply for a missing key; if empty, an error in the usual form
+	Extra     string               // members after the model in every chunk and response; %s is replaced with the model's name
+	RoleDelta string               // delta that opens a choice
+	EndDelta  string               // delta sent with finish_reason
+	Around    map[string][2]string // JSON before and after the member of a token: text, thought or call
 }
 
 // FixedReply is a reply that is always the same, except for the method %m and the path %p.
@@ -144,8 +147,9 @@ func parseEnum(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm describes the format of ids. An id consists of either 32 hex digits that look random, or a
-// prefix and a number from a range.
+// IDForm describes the format of ids. Form is a fixed id or a format with one value. If Numbers is
+// not 0, the value is one of Numbers numbers that start with From. Otherwise, it is 32 hex digits
+// that look random.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
@@ -175,8 +179,8 @@ func (p *Profile) Is(names string) bool {
 //go:embed engines.json
 var engines []byte
 
-// ByName contains all profiles by name. A variant is an engine in a different mode. It differs
-// little from the engine named by its member Of, and shares that engine's family.
+// ByName contains all profiles by name. A variant is an engine in a different mode. The member Of
+// names the engine, whose family the variant shares.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	must(json.Unmarshal(engines, &rows))

@@ -30,7 +30,7 @@ func (l *LoadedModels) Has(name string) bool {
 	return slices.Contains(l.names, name)
 }
 
-// Loads returns the number of times that a model was loaded.
+// Loads returns how many times models have been loaded.
 func (l *LoadedModels) Loads() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +60,8 @@ func (l *LoadedModels) Load(name string) bool {
 	return true
 }
 
-// BeginUse registers a request that uses a model. The request ends when done is called. If the model is
-// unloaded earlier, cut is called to abort the request.
+// BeginUse registers a request that uses a model. The caller must call done when the request ends.
+// If the model is unloaded before that, cut is called to abort the request.
 func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
 	u := &user{name, cut}
 	l.mu.Lock()
@@ -77,7 +77,7 @@ func (l *LoadedModels) BeginUse(name string, cut func()) (done func()) {
 	}
 }
 
-// Used returns those of the named models that running requests use.
+// Used returns the models in names that running requests are using.
 func (l *LoadedModels) Used(names []string) (used []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

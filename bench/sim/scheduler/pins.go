@@ -30,7 +30,8 @@ func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	return fresh
 }
 
-// Drop removes a holder from the blocks. It returns how many of the blocks then have no holder.
+// Drop removes a holder from the blocks. It returns how many of the blocks have no holder
+// afterwards.
 func (p *Pins) Drop(blocks []uint64) (free int) {
 	for _, b := range blocks {
 		if p.holders[b]--; p.holders[b] == 0 {

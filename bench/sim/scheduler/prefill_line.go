@@ -11,8 +11,8 @@ type PrefillQueue struct {
 	freeAt time.Time // when all reserved prompts will have been read
 }
 
-// Reserve appends a prompt that takes d to the line. It returns when the prompt will have been
-// read.
+// Reserve appends a prompt to the queue. Reading it takes d. Reserve returns the time at which the
+// prompt will have been read.
 func (r *PrefillQueue) Reserve(now time.Time, d time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

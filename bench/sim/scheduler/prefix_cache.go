@@ -2,14 +2,16 @@ package scheduler
 
 import "sync"
 
-// PrefixCache contains the blocks of the prompts that were read. Like real engines, it evicts the
+// PrefixCache contains the blocks of prompts that have been read. Like real engines, it evicts the
 // least recently used blocks. Within a prompt, it evicts the last blocks before the first ones. The
 // usage list links positions within one slice, so a full cache does not allocate.
 type PrefixCache struct {
-	mu                          sync.Mutex
-	max                         int // maximum number of blocks; 0 disables the cache
-	indexByBlock                map[uint64]int32
-	entries                     []cachedBlock // uses[0] is the head of the list: next is the newest block, before the oldest
+	mu           sync.Mutex
+	max          int // maximum number of blocks; 0 disables the cache
+	indexByBlock map[uint64]int32
+	// entries[0] is the head of the list; its next is the newest block, and its before is the
+	// oldest
+	entries                     []cachedBlock
 	lookedUpTokens, foundTokens int64
 }
 
@@ -45,8 +47,8 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	return n
 }
 
-// CachedTokens returns how many tokens at the start of a prompt are cached. Unlike Lookup, it neither
-// counts a lookup nor renews the blocks.
+// CachedTokens returns how many tokens at the start of a prompt are cached. Unlike Lookup, it
+// neither counts as a lookup nor marks the blocks as recently used.
 func (c *PrefixCache) CachedTokens(blocks []uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +66,7 @@ func (c *PrefixCache) cachedBlocks(blocks []uint64) int {
 	return n
 }
 
-// Insert stores blocks as the most recently used ones.
+// Insert stores blocks and marks them as most recently used.
 func (c *PrefixCache) Insert(blocks []uint64) {
 	if c.max == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPrefixCacheForgetsTheLeastRecentlyUsed checks that the cache has the same contents as a plain
-// list.
+// TestPrefixCacheForgetsTheLeastRecentlyUsed checks that the cache has the same contents as a
+// simple list-based implementation.
 func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 	const room = 40
 	c := NewPrefixCache(room * BlockTokens)

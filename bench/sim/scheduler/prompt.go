@@ -15,8 +15,8 @@ const (
 	MessageTokens = 3 // tokens that a chat template adds to each message
 )
 
-// Prompt is the digest of the text of a request: its length, a hash that determines the response,
-// and the chained hashes of its full blocks. It does not contain the text.
+// Prompt is a digest of the text in a request: its length, a hash that determines the response, and
+// the chained hashes of its full blocks. It does not contain the text.
 type Prompt struct {
 	Hash   uint64
 	Bytes  int
@@ -58,7 +58,8 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// AddImage appends an image. The image's bytes change the hash, but do not make the prompt longer.
+// AddImage appends an image. The bytes of the image change the hash, but do not make the prompt
+// longer.
 func (p *Prompt) AddImage(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte

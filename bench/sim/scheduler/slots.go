@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Errors for requests that get no slot.
+// Errors that Enter and Requeue return if a request gets no slot.
 var (
 	ErrFull = errors.New("queue is full")
 	ErrGone = errors.New("client has left")
@@ -16,7 +16,7 @@ var (
 
 // Slots assigns the slots of the running batch, and the room in the engine's cache. The lowest
 // priority number is served first, and requests of equal priority are served in the order of
-// arrival. Slots depends on neither time nor sockets.
+// arrival. Slots does not depend on time or sockets.
 type Slots struct {
 	mu           sync.Mutex
 	limit, queue int // a negative queue has no limit
@@ -36,8 +36,8 @@ type waiter struct {
 	priority int
 }
 
-// SlotHolder is a request that holds a slot. Its owner calls Grow for generated tokens, and finally
-// calls Leave once.
+// SlotHolder is a request that holds a slot. Its owner calls Grow for generated tokens, and calls
+// Leave exactly once at the end.
 type SlotHolder struct {
 	blocks  []uint64 // blocks of the prompt, which other requests may share
 	own     int      // number of tokens outside blocks
@@ -52,11 +52,11 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 // tokens (0: no limit).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits until there is a slot, and room for need tokens. Other requests may share the given
-// blocks. Requests with a lower priority number are served first. Enter borrows the slice blocks
-// until Leave. If the queue is full, it immediately returns ErrFull. If gone is closed first, it
-// returns ErrGone. If it returns no error, the caller must call Leave with the SlotHolder exactly
-// once.
+// Enter waits until there is a slot, and room for need tokens. The given blocks, which other
+// requests may share, are part of these tokens. Requests with a lower priority number are served
+// first. Enter borrows the slice blocks until Leave. If the queue is full, it immediately returns
+// ErrFull. If gone is closed first, it returns ErrGone. If the error is nil, the caller must call
+// Leave with the SlotHolder exactly once.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -108,12 +108,12 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted { // the slot was granted while the client left
+	if w.granted { // the slot was granted at the moment when the client left
 		s.removeHolder(w.holder)
 	} else {
 		s.waiting.Remove(at)
 	}
-	s.grant() // the head of the queue may have blocked the other waiters
+	s.grant() // this waiter may have blocked others at the head of the queue
 	return ErrGone
 }
 
@@ -126,8 +126,9 @@ func (s *Slots) Leave(t *SlotHolder) {
 }
 
 // Grow adds tokens that a running request has generated. If the tokens of all requests exceed the
-// room, the youngest request is preempted. It notices this at its next token and calls Requeue. It
-// must then read its prompt again, as in vLLM. A request that runs alone is never preempted.
+// room, the youngest request is preempted. When its next token is due, it notices this and calls
+// Requeue. It must then read its prompt again, as in vLLM. A request that runs alone is never
+// preempted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
@@ -156,7 +157,7 @@ func (s *Slots) removeHolder(t *SlotHolder) {
 	s.holders.Remove(t.place)
 }
 
-// grant gives free slots to the head of the queue. No request overtakes another.
+// grant gives free slots to the requests at the head of the queue. No request overtakes another.
 func (s *Slots) grant() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*waiter)

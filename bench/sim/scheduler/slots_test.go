@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSlotsAreOrdered checks that preempted requests go first. After them, the lowest priority
-// number goes first and, among equal numbers, the earliest request.
+// TestSlotsAreOrdered checks that preempted requests are served first. Other requests are served in
+// the order of their priority numbers, lowest first, and then in the order of arrival.
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
@@ -44,8 +44,8 @@ func TestSlotsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestSharedBlocksTakeRoomOnce checks that requests with the same prefix run together even if there
-// is no room for the sum of their tokens.
+// TestSharedBlocksTakeRoomOnce checks that requests with a common prefix run concurrently even if
+// there is no room for the sum of their tokens.
 func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(10, -1, 10*BlockTokens)
@@ -66,7 +66,7 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 		if used, _ := s.Capacity(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
 			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
 		}
-		c := enter([]uint64{11, 12, 13}) // without shared blocks, there would be no room
+		c := enter([]uint64{11, 12, 13}) // if blocks were not shared, there would be no room
 		if len(c) != 0 {
 			t.Fatal("a request runs for which there is no room")
 		}

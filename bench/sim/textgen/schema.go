@@ -140,7 +140,8 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 			delete(required, string(k))
 		})
 	}
-	for _, r := range s.GetArray("required") { // members that are required but not described
+	// members that are required but not listed in properties
+	for _, r := range s.GetArray("required") {
 		if name := string(r.GetStringBytes()); required[name] {
 			member(name, nil)
 		}

@@ -24,8 +24,8 @@ const (
 	stateCount
 )
 
-// chain maps each state to its words and to the states that may follow. A state that is more likely
-// is listed more than once. A few words contain characters that careless code mishandles: umlauts,
+// chain maps each state to its words and to the states that may follow. More likely states are
+// listed more than once. A few words contain characters that careless code mishandles: umlauts,
 // three- and four-byte characters, quotes, a backslash.
 var chain = [stateCount]struct {
 	words []Word
@@ -82,8 +82,8 @@ type Generator struct {
 	nextStart wordStart
 }
 
-// wordStart describes what the next word starts: a text, a paragraph, a sentence, or none of these. It
-// determines the case of the first letter, and whether a space precedes the word.
+// wordStart describes what the next word starts: a text, a paragraph, a sentence, or none of them.
+// This determines the case of the first letter and whether a space precedes the word.
 type wordStart uint8
 
 const (

@@ -2,7 +2,7 @@
 // events.
 //
 // JSON is written member by member rather than marshalled. Engines differ in the order of members
-// and in which members they omit. The simulator must reproduce both to the byte.
+// and in the members that they omit. The simulator must reproduce their JSON byte for byte.
 //
 // The zero EventFormat is the usual format of events. Many other formats are equally legal but
 // break careless readers: CRLF, comments, or data on more than one line. Faults select these

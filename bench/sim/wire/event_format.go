@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// EventFormat is the format in which events are written. Every engine uses the zero value. The
-// other formats are also legal.
+// EventFormat is the format in which events are written. Every engine uses the zero value. All
+// other formats are legal, too.
 type EventFormat struct {
 	EOL       string // "\r\n" or "\r"; "\n" if empty
 	NoSpace   bool   // no space after the colon
@@ -19,7 +19,8 @@ type EventFormat struct {
 	OpenEnd   bool   // no blank line after the last event
 }
 
-// Append appends the n-th event, counting from 1. An event whose name is empty has no event line.
+// Append appends event number n, counting from 1. If the name is empty, the event has no event
+// line.
 func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte {
 	if *f == (EventFormat{}) {
 		if name != "" {

@@ -1,5 +1,5 @@
 // Package acmeca is a certificate authority with an ACME directory (RFC 8555) for tests. It can
-// simulate failures. It imports no other package of the program, so tests in any package can use
+// simulate failures. It imports no other package of this module, so tests in any package can use
 // it.
 package acmeca
 
@@ -33,7 +33,7 @@ import (
 // DialFunc connects to port "80" or "443" of a domain, as a client on the internet would.
 type DialFunc func(ctx context.Context, domain, port string) (net.Conn, error)
 
-// Options configures a CA.
+// Options contains the settings of a CA.
 type Options struct {
 	Life  time.Duration // lifetime of certificates; default: 90 days
 	Reach DialFunc
@@ -44,7 +44,8 @@ type Options struct {
 	Binding []byte
 }
 
-// Mishaps are the failures to simulate. Each simulated failure decrements its count.
+// Mishaps are the failures to simulate. If a failure has a count, each simulated failure decrements
+// the count.
 type Mishaps struct {
 	BadNonces   int           // number of requests whose nonce is rejected
 	RateLimited int           // number of orders to reject
@@ -139,7 +140,7 @@ func Start(t testing.TB, o Options) *CA {
 	return ca
 }
 
-// Directory returns the URL of the authority's directory.
+// Directory returns the URL of the authority's ACME directory.
 func (c *CA) Directory() string { return c.base + "/directory" }
 
 // Pool returns a certificate pool that trusts the authority.
@@ -211,7 +212,7 @@ func newProblem(status int, kind, text string) error {
 }
 
 type request struct {
-	account string // URL of the account; empty if the request is signed by a key alone
+	account string // URL of the account; empty if the request contains the public key instead
 	key     *jose.JSONWebKey
 	url     string
 	body    []byte

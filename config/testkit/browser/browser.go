@@ -1,7 +1,7 @@
 // Package browser opens pages in a headless Chromium, for tests that need a browser.
 //
 // On a machine without a browser, such tests are skipped with a message. If CI is set in the
-// environment, they fail instead, so that a pipeline cannot skip them unnoticed.
+// environment, the tests fail instead, so that a pipeline cannot skip them unnoticed.
 package browser
 
 import (
@@ -56,7 +56,7 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Cleanup(stopBrowser)
 	tab, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	// runs before the folder is removed, and waits for the process
+	// runs before the profile folder is removed, and waits for the process to exit
 	t.Cleanup(func() { _ = chromedp.Cancel(tab) })
 	scheme := "light"
 	if dark {

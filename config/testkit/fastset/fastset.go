@@ -1,5 +1,5 @@
 // Package fastset skips long tests in `go test -short ./...`. The remaining tests are fast enough
-// to run for every change. It imports no other package of the program, so tests in any package can
+// to run for every change. It imports no other package of this module, so tests in any package can
 // use it.
 package fastset
 
@@ -12,8 +12,8 @@ import (
 // .ci/run and on build machines.
 func IsShort() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// SkipIfShort skips a long test if On returns true. The skip message includes what, which describes
-// the untested behaviour.
+// SkipIfShort skips a long test if IsShort returns true. what describes the untested behaviour in
+// the skip message.
 func SkipIfShort(t testing.TB, what string) {
 	t.Helper()
 	if IsShort() {

@@ -1,5 +1,5 @@
 // Package golden compares test results with committed files. With -update, it rewrites the files.
-// It imports no other package of the program, so tests in any package can use it.
+// It imports no other package of this module, so tests in any package can use it.
 package golden
 
 import (
@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
-// Updating reports whether -update is set. Use it for files that File cannot compare.
+// Updating reports whether -update is set. Use it for files that CompareFile cannot compare.
 func Updating() bool { return *update }
 
 // CompareFile fails the test if the contents of the file differ from got. The file's folder must exist.
@@ -41,7 +41,7 @@ func CompareFile(t *testing.T, name string, got []byte) {
 }
 
 // Archives runs f in a subtest for each archive in a folder. f reads the input sections and sets
-// the output sections, and the result must equal the file.
+// the output sections. The resulting archive must equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range ReadArchives(t, folder) {

@@ -1,6 +1,6 @@
 // Package kubeapi is a Kubernetes API server for tests. It serves paged lists of pods and
-// InferencePools, and watches with bookmarks. Tests can make it misbehave. .ci/apiserver compares
-// it with a real API server.
+// InferencePools, and watches with bookmarks. Tests can make the server misbehave. .ci/apiserver
+// compares it with a real API server.
 package kubeapi
 
 import (
@@ -41,7 +41,7 @@ type Server struct {
 	changed     chan struct{} // closed at every change
 	version     int
 	compacted   int                          // version up to which events were dropped
-	objects     map[string]map[string]Object // by collection and name
+	objects     map[string]map[string]Object // keyed by collection and name
 	events      []event
 	token       string
 	unavailable bool                                          // whether to close connections without a response
@@ -58,8 +58,9 @@ type event struct {
 	gone       bool
 }
 
-// watchType returns the type of the event for a watch with selectors: DELETED if the object stops
-// matching, ADDED if it starts matching, and "" if the watch does not see the event.
+// watchType returns the type under which a watch with selectors sees the event. The type is DELETED
+// if the object stops matching, and ADDED if it starts matching. If the watch does not see the
+// event, watchType returns "".
 func (e *event) watchType(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
@@ -115,7 +116,7 @@ func (s *Server) RotateToken(token string, write bool) {
 	}
 }
 
-// Pod returns a ready pod. marks are labels such as app=vllm and annotations such as
+// Pod returns a ready pod. marks contains labels such as app=vllm, and annotations such as
 // penstock/weight=2.
 func Pod(name, uid, ip string, marks ...string) Object {
 	labels, annotations := Object{"app": "vllm"}, Object{}
@@ -225,8 +226,8 @@ func (s *Server) SetUnavailable(away bool) {
 	}
 }
 
-// SetHandler sets a handler that is called first. If the handler returns true, it has responded. A nil
-// f removes the handler.
+// SetHandler sets a handler that is called before the server handles a request. If the handler
+// returns true, it has responded. A nil f removes the handler.
 func (s *Server) SetHandler(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,8 +280,8 @@ func status(code int, reason string) Object {
 	}
 }
 
-// list responds with one page. Its continue token contains the next position and the version of the
-// list.
+// list responds with one page. The continue token in the page contains the next position and the
+// version of the list.
 func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +326,7 @@ func matches(o Object, q url.Values) bool {
 	return true
 }
 
-// watch sends the events after a version.
+// watch sends the events that follow the requested version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	version, _ := strconv.Atoi(q.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))

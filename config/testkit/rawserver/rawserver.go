@@ -1,5 +1,6 @@
 // Package rawserver is a server on loopback that simulates an engine. Tests script its responses
-// byte by byte. It imports no other package of the program, so tests in any package can use it.
+// byte by byte. The package imports no other package of this module, so tests in any package can
+// use it.
 package rawserver
 
 import (
@@ -124,7 +125,7 @@ func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 // Send writes s.
 func (p *Peer) Send(s string) { _, _ = io.WriteString(p.Conn, s) }
 
-// ResetOnClose makes Close send a reset.
+// ResetOnClose makes Close send an RST.
 func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
 
 // ReadToEnd reads until the client closes the connection.

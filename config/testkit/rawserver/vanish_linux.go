@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropPackets makes the server's host disappear for this connection. The kernel drops incoming packets
-// before TCP sees them, so nothing is acknowledged and the connection is not reset.
+// DropPackets simulates that the server's host has disappeared for this connection. The kernel
+// drops incoming packets before TCP sees them, so nothing is acknowledged and the connection is not
+// reset.
 func (p *Peer) DropPackets() { DropAll(p.T, p.TCP) }
 
-// DropAll makes the kernel drop all packets for a socket. If the socket is a listener, new connects
-// then time out, while existing connections continue.
+// DropAll makes the kernel drop all packets for a socket. If the socket is a listener, connection
+// attempts then time out, while existing connections continue.
 func DropAll(t *testing.T, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -29,7 +30,7 @@ func DropAll(t *testing.T, of syscall.Conn) {
 	}
 }
 
-// RestorePackets reverses Vanish.
+// RestorePackets reverses DropPackets.
 func (p *Peer) RestorePackets() {
 	if raw, err := p.TCP.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })

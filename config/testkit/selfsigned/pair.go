@@ -1,4 +1,4 @@
-// Package selfsigned creates certificates for tests. It imports no other package of the program, so
+// Package selfsigned creates certificates for tests. It imports no other package of this module, so
 // tests in any package can use it.
 package selfsigned
 
@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// Pair returns a self-signed certificate for name and 127.0.0.1 with its key, both in PEM. It is
-// valid between from and to. A client can trust it by adding it to its certificate pool.
+// Pair returns a self-signed certificate for name and 127.0.0.1, and its key, both in PEM. The
+// certificate is valid between from and to. A client that adds it to its certificate pool trusts
+// it.
 func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
