@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// troubleshooting is the troubleshooting document for operators, organized by symptom and by alert.
+// troubleshooting is the operators' troubleshooting document, organized by symptom and by alert.
 //
 //go:embed troubleshooting.md
 var troubleshooting string
@@ -43,5 +43,6 @@ func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	respondWithETag(ctx, d.contentType, d.etag, d.body)
 }
 
-// AlertInstructions maps the names of the alerts in .deploy/alerts.yaml to instructions for the operator.
+// AlertInstructions maps the names of the alerts in .deploy/alerts.yaml to instructions for the
+// operator.
 func AlertInstructions() map[string]string { return status.AlertInstructions(troubleshooting) }

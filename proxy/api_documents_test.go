@@ -13,7 +13,7 @@ import (
 )
 
 // TestDocumentNamesEveryEndpoint checks that the document describes every endpoint. A test in
-// proxy/e2e checks that it describes no others.
+// proxy/e2e checks that it describes no other endpoints.
 func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage

@@ -21,8 +21,8 @@ import (
 // Catalog requests and health checks are not calls: they require no lease and have no access log
 // line.
 
-// listModels handles GET /v1/models. It requires a key only if the configuration does. If the request
-// has a valid key, the list contains only the key's models. A wrong key is rejected.
+// listModels handles GET /v1/models. It requires a key only if the configuration requires one. If
+// the request has a valid key, the list contains only the key's models. A wrong key is rejected.
 func (p *publicAPI) listModels(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -64,7 +64,8 @@ func wantsMessagesDialect(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
 
-// respondCatalogError responds to a catalog request with an error, in the dialect of the requested list.
+// respondCatalogError responds to a catalog request with an error, in the dialect of the requested
+// list.
 func (p *publicAPI) respondCatalogError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
 	if wantsMessagesDialect(ctx) {
@@ -137,7 +138,7 @@ func (p *publicAPI) respondCatalogPage(ctx *fasthttp.RequestCtx, key *auth.Key, 
 	}
 	h := &ctx.Response.Header
 	endpoint.SetCommonHeaders(h, endpoint.AppendRequestID(nil))
-	// Even the public list needs Vary, because a cache must not serve it to a key that has a
+	// Even the public list needs Vary, because a cache must not serve it for a key that has a
 	// different list, or to a client that uses another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
@@ -148,8 +149,8 @@ func (p *publicAPI) respondCatalogPage(ctx *fasthttp.RequestCtx, key *auth.Key, 
 	respondWithETag(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondWithETag responds with the body, or with 304 if the client already has it. The body is
-// shared, not copied.
+// respondWithETag responds with the body, or with 304 if the client already has this version. The
+// body is shared, not copied.
 func respondWithETag(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
 	if etagMatches(ctx.Request.Header.Peek("If-None-Match"), etag) {

@@ -40,7 +40,7 @@ func TestWarnOfCertificate(t *testing.T) {
 }
 
 // TestReloadWarnsOfFiles checks that a reload, and a dry run with another file's text, return the
-// same warnings about named files as `penstock check`.
+// same warnings about the files that a configuration names as `penstock check`.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	selfsigned.WritePair(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))

@@ -22,8 +22,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// tlsCertificates contains the certificates and their sources. The fields of a listener without TLS are
-// nil.
+// tlsCertificates contains the certificates and their sources. The fields of a listener without TLS
+// are nil.
 type tlsCertificates struct {
 	adminCertificate  *listen.Certificate
 	publicCertificate *listen.Certificate
@@ -31,8 +31,8 @@ type tlsCertificates struct {
 	challengeServer   *acme.ChallengeServer // nil if tls.acme.http is not set
 }
 
-// loadCertificates loads the configured certificates, or the certificates that an earlier process has
-// obtained.
+// loadCertificates loads the configured certificates, or the certificates that an earlier process
+// has obtained.
 func loadCertificates(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s tlsCertificates, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
 		s.adminCertificate = new(listen.Certificate)

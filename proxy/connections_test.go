@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestConnectionsToldOnce checks that a connection limit that exceeds the descriptor limit is
-// logged only when it changes, rather than at every reload.
+// TestConnectionsToldOnce checks that if the descriptor limit lowers the connection limit, this is
+// logged only when the limit changes, rather than at every reload.
 func TestConnectionsToldOnce(t *testing.T) {
 	core, seen := observer.New(zapcore.WarnLevel)
 	log, c := zap.New(core), config.Defaults()

@@ -3,10 +3,11 @@
 //
 // # The path of a request
 //
-// Package listen accepts a connection and watches its framing. publicAPI rejects a head that two
-// parsers could read differently. If it can reject a request regardless of the body, it does so
-// before the body is sent (precheck.go). It passes all other requests to their routes. Package call
-// handles calls to generation endpoints (package endpoint), from the key check to the last byte.
+// Package listen accepts a connection and watches its framing. publicAPI rejects a request head
+// that two parsers could interpret differently. If it can reject a request regardless of the body,
+// it does so before the body is sent (precheck.go). It passes all other requests to their routes.
+// Package call handles calls to generation endpoints (package endpoint), from the key check to the
+// last byte.
 //
 //	call       one request: gate, loop, relay
 //	  attempt    one attempt of a call: a lease, an exchange, the reading of the reply

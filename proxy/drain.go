@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/request/call"
 )
 
-// drain shuts the public side down in steps:
+// drain shuts down the public side in steps:
 //
 //   - /-/ready responds with 503, and responses ask clients to close their connections.
 //   - The listener continues to accept for timeouts.linger, so that load balancers notice the
@@ -17,11 +17,11 @@ import (
 //     is running.
 //   - The listener stops accepting, idle connections close, and running calls have timeouts.drain
 //     to finish.
-//   - Calls that are still running end with an error, and have errorFlushTime to send it.
+//   - Calls that are still running end with an error, and have errorFlushTime to send the error.
 //   - The remaining connections are closed. Their clients have sent only part of a head, do not
 //     send the body, or do not read the response.
 //
-// Options.Hurry ends every wait except hurriedFlushTime.
+// Options.Hurry ends every wait, except that calls have hurriedFlushTime to send their errors.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.shutdown
 	e.log.Info("draining", zap.Int64("calls", end.runningCalls()))

@@ -62,8 +62,8 @@ type Edge struct {
 	shutdown        *shutdownState
 	fleet           *fleet.Fleet // nil if the edge does not share state with other edges
 	signer          *sign.Signer // signs messages to other edges; nil if they are unsigned
-	// board shows this edge's work to the other edges of a fleet. It is nil if the edge does not
-	// share state.
+	// board exchanges load and facts with the other edges of a fleet. It is nil if the edge does
+	// not share state.
 	board       *board.Board
 	ledger      *ledger.Ledger // nil if no ledger is configured
 	keyLimits   *limit.Keys
@@ -79,8 +79,8 @@ type Edge struct {
 // maxRetiredKeys is the maximum number of removed keys whose limit state is retained.
 const maxRetiredKeys = 1024
 
-// New creates an edge that serves o.Config, and starts probing the upstreams. The edge does not
-// accept connections before Serve.
+// New creates an edge that serves o.Config, and starts probing the upstreams. The edge accepts no
+// connections until Serve is called.
 func New(o Options) (*Edge, error) {
 	c := o.Config
 	if exposed := c.CheckOpenPorts(o.addresses()).Err(); exposed != nil {
@@ -246,7 +246,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	return o
 }
 
-// adminOptions returns the components that the operator monitors and controls.
+// adminOptions returns the components that operators monitor and control.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
@@ -308,7 +308,7 @@ func (e *Edge) serveAdmin() {
 	}
 }
 
-// historyInterval is the interval of tick.
+// historyInterval is the time between two updates by recordHistory.
 const historyInterval = time.Second
 
 // recordHistory updates the histories of the upstreams and of the status page until ctx ends.
@@ -342,15 +342,16 @@ func warnInvalidCertificate(log *zap.Logger, setting string, c *listen.Certifica
 	}
 }
 
-// minEvictionIdleTime is how long a connection must have been idle before it may be closed to make room for
-// another one. If this time were shorter, a busy client could send its next request just as the
-// connection is closed.
+// minEvictionIdleTime is how long a connection must have been idle before it may be closed to make
+// room for another connection. If this time were shorter, a busy client could send its next request
+// just as the connection is closed.
 const minEvictionIdleTime = time.Second
 
 type connectionLimit struct{ configured, affordable int }
 
-// effectiveLimit returns the configured number of connections, or a lower number if the descriptor limit
-// requires it. A lower number is logged when it changes. of must not be called concurrently.
+// effectiveLimit returns the configured number of connections, or a lower number if the descriptor
+// limit requires it. A lower number is logged when it changes. effectiveLimit must not be called
+// concurrently.
 func (b *connectionLimit) effectiveLimit(c *config.File, log *zap.Logger) int {
 	next := connectionLimit{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

@@ -18,12 +18,12 @@ const (
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// shutdownState is the state of an edge's shutdown. The operator's second signal (hurry) shortens the
-// shutdown. Only the draining goroutine may call the methods that wait. Any goroutine may read the
-// atomic fields.
+// shutdownState is the state of an edge's shutdown. The operator's second signal (hurry) shortens
+// the shutdown. Only the draining goroutine may call the methods that wait. Any goroutine may read
+// the atomic fields.
 type shutdownState struct {
 	draining         atomic.Bool
-	interruptedCalls atomic.Int64 // calls that were running when hurry ended a wait
+	interruptedCalls atomic.Int64 // number of calls that were running when hurry ended a wait
 
 	log          *zap.Logger
 	guard        *guard.Guard
@@ -37,7 +37,7 @@ func newShutdownState(o *Options, calls func() int64) *shutdownState {
 }
 
 // waitOrHurry waits until done returns true, until d has passed, or until the second signal. It
-// returns the last result of done. If the second signal ends a wait for the first time, waitOrHurry
+// returns the last result of done. The first time the second signal ends a wait, waitOrHurry
 // records how many calls were running.
 func (e *shutdownState) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := pollUntil(d, e.hurry, done)
@@ -55,8 +55,8 @@ func (e *shutdownState) waitOrHurry(d time.Duration, done func() bool) bool {
 	return all
 }
 
-// shutdownContext returns a context that expires after errorFlushTime or, if there is a second
-// signal, hurriedFlushTime after this signal.
+// shutdownContext returns a context that expires after errorFlushTime. After a second signal, the
+// context expires hurriedFlushTime after that signal.
 func (e *shutdownState) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {
@@ -73,11 +73,11 @@ func (e *shutdownState) shutdownContext() (context.Context, context.CancelFunc) 
 	return limit, cancel
 }
 
-// drainPollInterval is the interval at which a drain checks whether it is done.
+// drainPollInterval is how often a drain checks whether a wait is over.
 const drainPollInterval = 5 * time.Millisecond
 
-// pollUntil waits until done returns true, until d has passed, or until hurry is closed. It returns the
-// last result of done.
+// pollUntil waits until done returns true, until d has passed, or until hurry is closed. It returns
+// the last result of done.
 func pollUntil(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()

@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// nonLoopbackListener is a loopback listener whose address looks reachable from other machines.
+// nonLoopbackListener is a loopback listener that reports an address reachable from other machines.
 type nonLoopbackListener struct {
 	net.Listener
 	fakeAddr net.Addr

@@ -54,7 +54,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 }
 
 // storeOptions returns the options for the store. If sentinels are configured, it omits the server
-// name for TLS, so that each connection verifies the name that it dials.
+// name for TLS, so that each connection verifies the name that it has dialed.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -80,8 +80,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newStoreKeys returns nil if the configuration has no keys in the store. If there is a local
-// copy, the keys are valid from the first snapshot on.
+// newStoreKeys returns nil if the configuration does not use keys from the store. If there is a
+// local copy, the keys are valid from the first snapshot on.
 func newStoreKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -147,7 +147,7 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccountFactory returns a function that creates the fleet-wide counter for the slots of an upstream.
+// slotAccountFactory returns a function that creates the fleet-wide slot counter for an upstream.
 // It returns nil if the edge does not share state.
 func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
@@ -160,7 +160,7 @@ func slotAccountFactory(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Up
 }
 
 // joinFleet maintains the edge's membership in its fleet until leave is called. leave returns the
-// edge's share of the limits to the fleet.
+// amounts granted to the edge to the fleet's store.
 func (e *Edge) joinFleet() (leave func()) {
 	if e.fleet == nil {
 		return func() {}

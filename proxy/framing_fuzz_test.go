@@ -21,7 +21,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// seenRequest is a request as read by a server.
+// seenRequest is a request as a server has read it.
 type seenRequest struct{ method, target, body string }
 
 // witness records the requests that a server has read, by client address.
@@ -187,7 +187,7 @@ func FuzzFraming(f *testing.F) {
 		}
 		from, answers := sendRaw(t, other, text)
 		reference, cut := theirs.take(from)
-		refused := answers > len(reference) // rejected because of the head, so the server stopped reading
+		refused := answers > len(reference) // the server rejected the head, and stopped reading
 		for len(mine) > 0 {
 			i := slices.Index(reference, mine[0])
 			if i < 0 {
@@ -206,8 +206,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// mayNetHTTPReject reports whether net/http may reject a request that the edge accepts: net/http parses the
-// target and rejects unknown expectations.
+// mayNetHTTPReject reports whether net/http may reject a request that the edge accepts: net/http
+// parses the target and rejects unknown expectations.
 func mayNetHTTPReject(s seenRequest, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
@@ -222,7 +222,7 @@ func sendRaw(t *testing.T, addr string, text []byte) (from string, answers int) 
 		t.Skip("no port is free: ", err)
 	}
 	defer c.Close()
-	_ = c.(*net.TCPConn).SetLinger(0) // so that no port stays in TIME_WAIT
+	_ = c.(*net.TCPConn).SetLinger(0) // prevents ports from staying in TIME_WAIT
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	_, _ = c.Write(text) // the server may have closed the connection
 	_ = c.(*net.TCPConn).CloseWrite()
@@ -238,8 +238,8 @@ func sendRaw(t *testing.T, addr string, text []byte) (from string, answers int) 
 	return c.LocalAddr().String(), answers
 }
 
-// witnessedEdge returns the address of an edge with one endpoint, which handles requests only up to
-// their bodies.
+// witnessedEdge returns the address of an edge with one endpoint. The endpoint only reads the
+// request bodies.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
 	p := &publicAPI{services: e.services, draining: e.shutdown.draining.Load}

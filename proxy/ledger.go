@@ -37,8 +37,8 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usageFromRows returns a function that computes the usage of keys on the current day and in the current
-// month from rows.
+// usageFromRows returns a function that computes the usage of keys on the current day and in the
+// current month from the given rows.
 func usageFromRows(rows []observe.UsageRow) limit.UsageFunc {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
@@ -58,7 +58,7 @@ func usageFromRows(rows []observe.UsageRow) limit.UsageFunc {
 
 // newFleetBudget returns the fleet-wide budget of a key or a group. If the edge has a ledger, its
 // name in the budget survives a restart. While the edge is still following another process's
-// ledger, it has no name yet and reports only the usage that it has counted itself.
+// ledger, the edge has no name yet and reports only the usage that it has counted itself.
 func newFleetBudget(e *Edge, id string, by func(limit.UsageFunc) limit.UsageFunc) limit.Budget {
 	name, usage := e.ledger.EdgeID(), e.services.Calls.Usage
 	if name != "" {

@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestLookListsNothing checks that the edge's periodic work costs the same for many keys as for
-// one, because only open pages need lists.
+// TestLookListsNothing checks that the edge's periodic check costs the same for many keys as for
+// one key, because only open pages need lists.
 func TestLookListsNothing(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {

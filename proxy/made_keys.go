@@ -17,7 +17,8 @@ func openRuntimeKeys(e *Edge) (*runkeys.File, error) {
 	return runkeys.OpenFile(runkeys.FileOptions{Path: path, Use: e.reloads.UseSharedKeys, Log: e.log})
 }
 
-// runtimeKeyStore returns the store for keys that operators create, or nil if no store is configured.
+// runtimeKeyStore returns the store for keys that operators create, or nil if no store is
+// configured.
 func runtimeKeyStore(e *Edge) runkeys.Store {
 	switch {
 	case e.runtimeKeys != nil:
@@ -28,8 +29,8 @@ func runtimeKeyStore(e *Edge) runkeys.Store {
 	return nil
 }
 
-// followRuntimeKeys follows the file until leave is called. After that, another edge may write the
-// file.
+// followRuntimeKeys follows the file until leave is called. After leave has returned, another edge
+// may write the file.
 func followRuntimeKeys(e *Edge) (leave func()) {
 	if e.runtimeKeys == nil {
 		return func() {}

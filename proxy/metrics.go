@@ -112,8 +112,8 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 		metrics.WriteProcessMetrics, metrics.WriteFDMetrics)
 }
 
-// writeComputedMetrics writes the metrics that are computed for each request. They come from the running
-// configuration, so a removed model leaves no series behind.
+// writeComputedMetrics writes the metrics that are computed for each request. They come from the
+// running configuration, so a removed model leaves no series behind.
 func (e *Edge) writeComputedMetrics(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())

@@ -28,7 +28,7 @@ type Options struct {
 	// Hurry shortens a running drain when it is closed. It may be nil.
 	Hurry <-chan struct{}
 	// Direct is called at the start of a drain. It reports whether clients reach the edge without a
-	// load balancer. If so, the wait of timeouts.linger ends once no call is running. If Direct is
+	// load balancer. If so, the wait for timeouts.linger ends once no call is running. If Direct is
 	// nil, the edge assumes that a load balancer may route to it.
 	Direct func() bool
 	// Certificate makes the public listener use TLS. It may be nil.
@@ -39,7 +39,7 @@ type Options struct {
 	// authority. Both may be nil.
 	ACME       *acme.Manager
 	Challenges *acme.ChallengeServer
-	LogDropped func() uint64 // returns how many lines the log's sink has lost; may be nil
+	LogDropped func() uint64 // returns how many lines the log sink has lost; may be nil
 	// Lookup resolves the host names of upstreams that use `resolve`. If it is nil, the system's
 	// resolver is used.
 	Lookup func(ctx context.Context, host string) ([]string, error)

@@ -25,8 +25,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// panickingEdge returns an edge that serves a configuration from a file, its guard, and the name of the
-// file.
+// panickingEdge returns an edge that serves a configuration from a file, its guard, and the name of
+// the file.
 func panickingEdge(t *testing.T) (e *Edge, g *guard.Guard, file string) {
 	t.Helper()
 	listen := func() net.Listener {
@@ -133,7 +133,7 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals checks that, after a panic, SIGQUIT still ends the process and the next
+// TestPanicOfSignals checks that after a panic, SIGQUIT still ends the process, and the next
 // termination signal is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
@@ -168,8 +168,8 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 }
 
-// TestPanicUnderTLS checks that a panic in a TLS stream ends only that stream. fasthttp writes
-// these streams.
+// TestPanicUnderTLS checks that a panic in a TLS stream ends only that stream. fasthttp writes the
+// streams on TLS connections.
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

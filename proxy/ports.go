@@ -14,7 +14,7 @@ import (
 
 type listeners struct {
 	listen.InheritedSockets
-	inherited         bool         // a service manager owns the public listener
+	inherited         bool         // whether a service manager owns the public listener's socket
 	challengeListener net.Listener // nil if tls.acme.http is not set
 }
 
@@ -54,13 +54,13 @@ func openListeners(f *config.File, public, admin listen.PortOptions) (listeners,
 func (p *listeners) close() {
 	for _, ln := range []net.Listener{p.Public, p.Admin, p.challengeListener} {
 		if ln != nil {
-			_ = ln.Close() // the server has already closed a listener that it served
+			_ = ln.Close() // fails if the server has already closed the listener
 		}
 	}
 }
 
-// explainListenError explains why the address of a setting could not be opened. For common reasons, it adds
-// a remedy.
+// explainListenError explains why the address of a setting could not be opened. For common reasons,
+// it adds a remedy.
 func explainListenError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)

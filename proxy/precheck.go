@@ -27,8 +27,8 @@ import (
 // A body of at most precheckMinBytes bytes nearly always arrives in the same packet as its head.
 const precheckMinBytes = 8 << 10
 
-// lastKeys saves precheck the hash of a key that it has checked recently. The connection, which
-// caches its key, is not known here.
+// lastKeys caches the hashes of keys that precheck has checked recently. precheck does not know the
+// connection, which has its own cache.
 var lastKeys = sync.Pool{New: func() any { return new(auth.LastKey) }}
 
 // headReceived checks a request with a body. If the request will be rejected regardless of the
@@ -44,8 +44,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.StripAnnouncedHeader(h)
 		return conf
 	}
-	// This limits the wait for the body's first byte. After that, package body applies its
-	// timeouts.
+	// This timeout limits the wait for the body's first byte. Package body applies its timeouts to
+	// the remaining body.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckMinBytes && p.precheck(h, int64(n)) != nil {
 		body.DropAnnouncedBody(h)
@@ -66,7 +66,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	// The client's certificate is not known here. The handler will check it.
+	// The client's certificate is not known here, so the handler will check it.
 	if !snap.Keys.TakesCertificates() {
 		last := lastKeys.Get().(*auth.LastKey)
 		var err error

@@ -31,7 +31,8 @@ type publicAPI struct {
 	draining   func() bool
 }
 
-// writeBufferBytes is enough for a small response or event. Every open stream has a buffer of this size.
+// writeBufferBytes is the size of the write buffer that every open stream has. It is enough for a
+// small response or event.
 const writeBufferBytes = 2 << 10
 
 func (p *publicAPI) newServer(c *config.File) *fasthttp.Server {
@@ -43,14 +44,14 @@ func (p *publicAPI) newServer(c *config.File) *fasthttp.Server {
 	// limits.
 	s.MaxRequestBodySize = 1
 	s.WriteBufferSize = writeBufferBytes
-	s.Concurrency = math.MaxInt32 // the listener has its own limit, which reloads can change
+	s.Concurrency = math.MaxInt32 // the listener has a separate limit, which reloads can change
 	s.ReduceMemoryUsage = true
 	s.LazyRequestTime = true // calls read the clock themselves
 	return s
 }
 
-// withRequestChecks rejects a head that two parsers could read differently, and limits the effect of a
-// panic to one request.
+// withRequestChecks rejects a request head that two parsers could interpret differently, and limits
+// the effect of a panic to one request.
 func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer p.services.Guard.Catch(guard.Handler, func() {
@@ -120,8 +121,8 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetCanonical(headerClientID, id)
 }
 
-// hasUnreadChunkedBody reports whether a request has a chunked body that no endpoint will read to the
-// end.
+// hasUnreadChunkedBody reports whether a request has a chunked body that no endpoint will read to
+// the end.
 func hasUnreadChunkedBody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	if h.ContentLength() != -1 {
@@ -132,7 +133,7 @@ func hasUnreadChunkedBody(ctx *fasthttp.RequestCtx) bool {
 }
 
 // withoutAuth wraps handlers that ignore credentials in headers. It rejects a credential in the
-// query string, so that the client learns that the credential may be in a proxy's log.
+// query string, to tell the client that the credential may be in a proxy's log.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -144,8 +145,8 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	}
 }
 
-// handleHeadError responds to a request whose head could not be parsed, or that ended before the first
-// byte of the body. After the response, the connection is closed.
+// handleHeadError responds to a request whose head could not be parsed, or that ended before the
+// first byte of the body. After the response, the connection is closed.
 func (p *publicAPI) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")

@@ -18,7 +18,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	calls := make([]fasthttp.RequestHandler, len(endpoint.All))
 	for i, ep := range endpoint.All {
 		calls[i] = p.services.Handler(ep)
-		r.POST(ep.Path, calls[i]) // for the methods that the path accepts
+		r.POST(ep.Path, calls[i]) // makes the router list the methods that the path accepts
 	}
 	get := func(path string, h fasthttp.RequestHandler) {
 		r.GET(path, h)
@@ -81,7 +81,7 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 }
 
 // methodNotAllowed responds with 405 and the Allow header that the router has set. It also handles
-// a GET that requests a WebSocket, because this GET has no separate route.
+// a GET that requests a WebSocket, because such a GET has no separate route.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.IsResponsesUpgrade(ctx) {
 		ctx.Response.Header.Del("Allow")

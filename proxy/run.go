@@ -32,7 +32,7 @@ type RunOptions struct {
 	// Load reads the configuration again for a reload. It is nil if the configuration does not come
 	// from a file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration without applying it, to report what the configuration would
+	// Parse parses a configuration without applying it, to report what the configuration would
 	// change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports with SO_REUSEPORT, so that a second process may listen on them.
@@ -54,19 +54,20 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	return how
 }
 
-// bothOnLoopback reports whether the listeners are reachable only from this machine. admin may be nil.
+// bothOnLoopback reports whether the listeners are reachable only from this machine. admin may be
+// nil.
 func bothOnLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// LoadConfig reads a configuration, the files that it names, and the start of its ledger. If any problem
-// is more than a warning, the returned file is nil.
+// LoadConfig reads a configuration, the files that it names, and the start of its ledger. If a
+// problem is more than a warning, the returned file is nil.
 func LoadConfig(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.KnownEngines(), checkFiles)
 }
 
-// ParseConfig is like Load, but reads a configuration's text. Relative paths are relative to the folder
-// of name.
+// ParseConfig is like LoadConfig, but parses a configuration's text. Relative paths are relative to
+// the folder of name.
 func ParseConfig(name string, src []byte) (*config.File, config.Problems) {
 	return config.ParseValid(name, src, engine.KnownEngines(), checkFiles)
 }
@@ -78,8 +79,9 @@ func checkFiles(f *config.File) config.Problems {
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// ConfigReloader returns a function that reads the file again for a reload. The function does not check
-// the files that the configuration names, because the components that use these files check them.
+// ConfigReloader returns a function that reads the file again for a reload. For the files that the
+// configuration names, the function only returns warnings, because the components that use these
+// files check them.
 func ConfigReloader(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
 		f, problems := config.LoadForReload(name, engine.KnownEngines())
@@ -87,9 +89,9 @@ func ConfigReloader(name string) func() (*config.File, config.Problems) {
 	}
 }
 
-// withFileWarnings adds the warnings about the files that a configuration names. A damaged file of
-// made keys is also a warning, because a running edge keeps the keys that it read last. f may be
-// nil.
+// withFileWarnings adds the warnings about the files that a configuration names. A damaged file
+// with keys created at run time is also only a warning, because a running edge keeps using the keys
+// that it read last. f may be nil.
 func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
 	if f == nil {
 		return problems
@@ -104,8 +106,8 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 	return problems
 }
 
-// SiblingConfigParser returns a function that reads a configuration's text as if it were in the folder of
-// the file name. called is the name that problems use for the text.
+// SiblingConfigParser returns a function that parses a configuration's text as if it were a file in
+// the folder of the file name. called is the name that problems use for the text.
 func SiblingConfigParser(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
@@ -132,7 +134,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the edge must keep running if the process that reads its log exits
 	sink := observe.NewLogSink(os.Stderr, end.guard)
-	defer sink.Close() //nolint:errcheck // it has no error to give
+	defer sink.Close() //nolint:errcheck // it never returns an error
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
 		return err

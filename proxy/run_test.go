@@ -55,8 +55,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside checks that problems in a configuration sent for checking refer to it by the name
-// that the sender gave.
+// TestParseBeside checks that problems in a configuration sent for checking use the name given by
+// the sender.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {
@@ -74,8 +74,8 @@ func TestParseBeside(t *testing.T) {
 	}
 }
 
-// TestDamagedMadeKeys checks that a damaged file of made keys is an error before a start, and a
-// warning while an edge runs.
+// TestDamagedMadeKeys checks that a damaged file with keys created at run time is an error before
+// the edge starts, and a warning while it is running.
 func TestDamagedMadeKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

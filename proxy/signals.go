@@ -25,7 +25,7 @@ type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard        *guard.Guard // the process's guard; created here, because Shutdown needs it first
+	guard        *guard.Guard // the process's guard; created here, because Shutdown is the first to need it
 	signals      chan os.Signal
 	quitSignals  chan os.Signal
 	stopped      chan struct{}
@@ -40,7 +40,7 @@ func (s *Shutdown) interruptedFromTerminal() bool {
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// HandleSignals handles the signals until Stop. exit must end the process immediately.
+// HandleSignals handles the signals until Stop is called. exit must end the process immediately.
 func HandleSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
@@ -72,7 +72,7 @@ func HandleSignals(exit func(code int)) *Shutdown {
 			second, ok = s.nextSignal(s.signals)
 		}
 		if ok {
-			signal.Stop(s.signals) // from now on, a signal has the system's default effect
+			signal.Stop(s.signals) // from now on, signals have their default effect
 			s.secondSignal.Store(&second)
 			close(hurry)
 		}
@@ -108,8 +108,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err returns an *InterruptedError if a second signal has ended calls. cut is the number of these
-// calls.
+// Err returns an *InterruptedError if a second signal has ended calls. cut is the number of calls
+// that it has ended.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.secondSignal.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}

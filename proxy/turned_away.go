@@ -7,14 +7,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients have no access log line, so the edge reports how many there were.
+// The access log has no lines for rejected clients, so the edge reports their number.
 const (
 	rejectionRecentTime  = time.Minute // how long the verdict mentions rejected clients
 	rejectionLogInterval = time.Minute // minimum time between two log lines
 )
 
-// rejectionMonitor reports connections that were rejected because of a connection limit. It is safe for
-// concurrent use.
+// rejectionMonitor reports connections that were rejected because of a connection limit. It is safe
+// for concurrent use.
 type rejectionMonitor struct {
 	mu            sync.Mutex
 	lastCount     uint64 // number of rejections at the last check
@@ -23,8 +23,8 @@ type rejectionMonitor struct {
 	lastLogTime   time.Time
 }
 
-// logNewRejections logs new rejections, at most once a minute. rejected is the number of rejections since the
-// edge started.
+// logNewRejections logs new rejections, at most once a minute. rejected is the number of rejections
+// since the edge started.
 func (t *rejectionMonitor) logNewRejections(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

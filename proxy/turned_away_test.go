@@ -19,7 +19,7 @@ func TestTurnedAway(t *testing.T) {
 		rejected uint64
 		recent   bool
 		lines    int
-		number   uint64 // number of rejections in the last log line
+		number   uint64 // number of rejections reported by the last log line
 	}{
 		{0, 0, false, 0, 0},
 		{time.Second, 3, true, 1, 3},

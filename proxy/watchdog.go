@@ -18,7 +18,7 @@ import (
 // after each response. The service manager therefore restarts a process that is running but does
 // not respond to clients.
 func (e *Edge) startWatchdog(ctx context.Context) (stop func()) {
-	interval := listen.WatchdogInterval() / 2 // half, as sd_watchdog_enabled(3) recommends
+	interval := listen.WatchdogInterval() / 2 // half the timeout, as recommended by sd_watchdog_enabled(3)
 	if interval <= 0 {
 		return func() {}
 	}
@@ -42,8 +42,9 @@ func (e *Edge) startWatchdog(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// listenerResponds reports whether a listener responds in time to a request on a new connection. Before the
-// request, it sends the bytes that header returns for the connection's local address.
+// listenerResponds reports whether a listener responds to a request on a new connection within the
+// given time. Before the request, it sends the bytes that header returns for the connection's local
+// address.
 func listenerResponds(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
 	scheme := "http"
 	if secure {

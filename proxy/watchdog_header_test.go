@@ -34,7 +34,8 @@ func TestWatchdogBehindProxies(t *testing.T) {
 	}
 }
 
-// unixAddrListener is a Unix socket listener whose address has the same form as in the configuration.
+// unixAddrListener is a Unix socket listener whose address has the same format as in the
+// configuration.
 type unixAddrListener struct{ net.Listener }
 
 func (l unixAddrListener) Addr() net.Addr {

@@ -1,5 +1,5 @@
 // Package build provides the version of the running program. It imports no package of ours, because
-// the edge, its metrics, the commands and the load tester all use it.
+// the edge, its metrics, the commands and the load tester all use this package.
 //
 // # Design
 //

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// version is set by the linker; see the package's documentation.
+// version is set by the linker; see the package documentation.
 var version string
 
 // sourceVersion is the version of the sources, without the "v" of tags.
@@ -20,8 +20,9 @@ var sourceVersion string
 // SourceVersion is the version of the sources, such as 0.1.0.
 func SourceVersion() string { return strings.TrimSpace(sourceVersion) }
 
-// Version returns the version that the linker set, or else the one that the toolchain recorded for
-// a tag. Without either, the program was built from a commit between versions.
+// Version returns the version set by the linker. If there is none, it returns the version that the
+// toolchain recorded for a tag. If there is no tag either, the program was built from a commit
+// between versions.
 func Version() string {
 	if version != "" {
 		return version
@@ -37,8 +38,8 @@ var recorded = sync.OnceValue(func() string {
 	return versionName(by, Revision())
 })
 
-// versionName returns the recorded version of a tag, or the version of a development build. Without a tag
-// the toolchain records v0.0.0 with a time and the commit.
+// versionName returns the recorded version of a tag, or the version of a development build. If
+// there is no tag, the toolchain records v0.0.0 with a time and the commit.
 func versionName(recorded, revision string) string {
 	if strings.HasPrefix(recorded, "v") && !strings.HasPrefix(recorded, "v0.0.0-") {
 		return recorded
@@ -72,13 +73,13 @@ type Description struct {
 	Platform string `json:"platform"` // such as linux/amd64
 }
 
-// Describe returns the content of Line as separate fields.
+// Describe returns the content of VersionLine as separate fields.
 func Describe() Description {
 	return Description{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// VersionLine returns the version, the revision, the toolchain, and the system for which the program was
-// built.
+// VersionLine returns the version, the revision, the toolchain, and the system for which the
+// program was built.
 func VersionLine() string {
 	d := Describe()
 	words := []string{d.Version, d.Revision, d.Go, d.Platform}

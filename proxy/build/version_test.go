@@ -21,7 +21,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestOneNumber: the changes, the manifests and the chart have the version of the sources.
+// TestOneNumber checks that the changelog, the manifests and the chart have the version of the
+// sources.
 func TestOneNumber(t *testing.T) {
 	number := regexp.QuoteMeta(SourceVersion())
 	for _, c := range []struct{ file, line string }{

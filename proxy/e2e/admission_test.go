@@ -22,7 +22,7 @@ import (
 )
 
 // These tests cover rows 85 and 88 and the invariants of admission: limits are exact, all outputs
-// report the same numbers, and calls do not leak slots or tokens, however they end.
+// report the same numbers, and calls do not leak slots or tokens, regardless of how they end.
 
 // catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
@@ -74,8 +74,8 @@ func (p *penstock) hold(n int, body string) (release func()) {
 const endlessStream = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
 // TestOneLedger sends calls from 1,000 clients to a model with 4 slots. The engine must never
-// receive a fifth request, and refusals, catalog and metrics must report the same numbers. The test
-// is not parallel, because it needs the whole machine.
+// process a fifth request at the same time, and refusals, catalog and metrics must report the same
+// numbers. The test is not parallel, because it needs the whole machine.
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
@@ -218,8 +218,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 }
 
-// TestQueue checks that the depth and the wait are limited, and that a free slot is used
-// immediately.
+// TestQueue checks that the waiting time and the depth of the queue are limited, and that a waiting
+// call gets a slot once one is free.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("served", func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestQueue(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		// The call uses the first engine, whichever engine was used last.
+		// The call uses the first engine, regardless of which engine was used last.
 		release := p.hold(1, p.Chat(endlessStream))
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
@@ -273,12 +273,13 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueNoticesRoom checks that a waiting call is served as soon as a slot is available for any
-// reason, not only when a slot is released.
+// TestQueueNoticesRoom checks that a waiting call is served as soon as a slot becomes available for
+// any reason, not only because a call has released it.
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
-	// waiting starts s with a failing second engine, a full first engine, and a waiting call.
+	// waiting starts an edge whose first engine is full and whose second engine fails. A call is
+	// waiting.
 	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
@@ -321,7 +322,9 @@ func TestQueueNoticesRoom(t *testing.T) {
 		p := start(t, s)
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // the generation probe also fails
 		t.Cleanup(p.hold(1, p.Chat(endlessStream)))
-		for range 5 { // each call fails at this engine, immediately or as a trial, and then waits for the other one
+		// each call fails at this engine, immediately or as a trial, and then waits for the other
+		// engine
+		for range 5 {
 			go p.Post(chatPath, p.Chat(""))
 		}
 		// If a waiting call is a trial, it may end with the second failure.
@@ -368,8 +371,8 @@ func TestQueueNoticesRoom(t *testing.T) {
 	})
 }
 
-// TestTokensSettleOnDisconnect checks that the tokens that a key's limit reserves for a call are
-// released when the client disconnects.
+// TestTokensSettleOnDisconnect checks that the tokens reserved for a call are released from the
+// key's limit when the client disconnects.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
@@ -385,11 +388,11 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 }
 
 // TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
-// is charged for the expected work, because the engine has done work.
+// is charged for the expected work, because the engine has already done work.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
-	abandoned := func(more string) { // only work that has reached the engine is charged
+	abandoned := func(more string) { // only a call that has reached the engine is charged
 		t.Helper()
 		ctx, cancel := context.WithCancel(context.Background())
 		gone := make(chan struct{})
@@ -419,8 +422,8 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
-// TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end,
-// the rig checks that the edge is idle and that every call has one access line.
+// TestFault88_AbortsInEveryPhase disconnects clients at random times in every phase. At the end of
+// the test, the rig checks that the edge is idle and that every call has one access line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -532,8 +535,8 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// TestFramingIsNotObservable checks that the client receives the same bytes, however the engine's
-// bytes are split.
+// TestFramingIsNotObservable checks that the client receives the same bytes, regardless of how the
+// engine's bytes are split.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, control := range map[string]string{

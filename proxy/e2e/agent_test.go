@@ -65,7 +65,8 @@ func TestAgentWebSocket(t *testing.T) {
 }
 
 // TestAgentEndsBySignal checks that a signal ends the command at any time. Shells make background
-// programs ignore interrupts, and child programs inherit an ignored signal, but not a handler.
+// programs ignore interrupts. Child processes inherit that a signal is ignored, but do not inherit
+// handlers.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

@@ -87,7 +87,7 @@ func (p *penstock) upload(path string, parts ...formPart) *rig.Reply {
 	return p.Post(path, body, contentType)
 }
 
-// uploadHTTP10 is like upload for an HTTP/1.0 client.
+// uploadHTTP10 is like upload, but for an HTTP/1.0 client.
 func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	p.T.Helper()
 	body, contentType := form(parts...)

@@ -69,8 +69,8 @@ func readBatchOutput(t *testing.T, out string) (status map[string]int) {
 	return status
 }
 
-// TestBatch checks that a batch fills an edge without a queue, and waits after refusals. A second
-// start must send nothing.
+// TestBatch checks that a batch uses all slots of an edge without a queue, and waits after
+// refusals. If the batch is started again, it must send nothing.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
@@ -88,9 +88,9 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchLineErrors checks that the error for a line is in the line's answer, and that the batch
-// waits while the engine is down. A wrong key or an invalid input must end the batch before its
-// first call.
+// TestBatchLineErrors checks that the error for a line is in the answer to that line, and that the
+// batch waits while the engine is down. A wrong key or an invalid input must end the batch before
+// its first call.
 func TestBatchLineErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Retry: "attempts: 1"})
@@ -146,8 +146,8 @@ func TestBatchLineErrors(t *testing.T) {
 	}
 }
 
-// TestBatchAtTheWrongAddress checks that a batch that does not find the endpoint ends without
-// writing an answer.
+// TestBatchAtTheWrongAddress checks that a batch ends without writing an answer if the server does
+// not have the endpoint.
 func TestBatchAtTheWrongAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCostlyMembers checks that members that cause a lot of work for an engine are limited on every
-// endpoint, and that the error names the limit.
+// TestCostlyMembers checks that members that cause a lot of work for an engine are limited at every
+// endpoint, and that the error states the limit.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recordingEngine(), Limits: "request_body: 8MiB"})
@@ -77,8 +77,8 @@ func TestCostlyMembers(t *testing.T) {
 }
 
 // TestUnfinishedBodies checks that a key's unfinished bodies use at most half of the memory for
-// bodies, so that other keys' bodies fit. If no other key needs memory, or if there is only one
-// body, all of the memory may be used.
+// bodies, so that the bodies of other keys fit. If no other key needs memory, or if there is only
+// one body, a key may use all of the memory.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()

@@ -25,8 +25,9 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 
 const failingFault = `"sim":{"fault":"status=500"}`
 
-// TestOneClientLeavesTheEngineToOthers checks that other clients are served, whatever the engine
-// answers to one client. After each failure, the edge must probe whether the engine still works.
+// TestOneClientLeavesTheEngineToOthers checks that other clients are served, regardless of what the
+// engine answers to one client. After each failure, the edge must probe whether the engine still
+// works.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -77,7 +78,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 }
 
 // TestOneClientWithoutKeys repeats TestOneClientLeavesTheEngineToOthers without keys. Clients
-// cannot be distinguished, so the engine's answers decide.
+// cannot be distinguished, so only the engine's answers matter.
 func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "auth: none"})
@@ -130,9 +131,9 @@ func TestEngineThatFailsEverything(t *testing.T) {
 
 const notFound = "status=404;message=no"
 
-// TestEngineThatFindsNothing checks that an engine that answers every call with a 404 without a
-// reason fails no call that another engine can answer, and gets few of them. If it is the only
-// engine, it is taken out of service, and the status says where to look.
+// TestEngineThatFindsNothing checks an engine that answers every call with a 404 without a reason.
+// Calls that another engine can answer must not fail, and the faulty engine must get few of them.
+// If it is the only engine, it must be taken out of service, and the status must say where to look.
 func TestEngineThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("beside another", func(t *testing.T) {
@@ -164,8 +165,8 @@ func TestEngineThatFindsNothing(t *testing.T) {
 	})
 }
 
-// TestRequestsThatNoEngineFinds checks that requests that get a 404 at every engine take none of
-// them out, even if they come from several keys.
+// TestRequestsThatNoEngineFinds checks that requests that get a 404 from every engine do not take
+// any engine out of service, even if more than one key sends them.
 func TestRequestsThatNoEngineFinds(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes})
@@ -189,7 +190,7 @@ func TestRequestsThatNoEngineFinds(t *testing.T) {
 
 // TestHalfOpenIsNotOneClients checks that, if a client's call fails as a half-open breaker's trial,
 // the next trial is a probe by the edge. A recovered engine therefore serves all clients again,
-// whatever this client sends.
+// regardless of what this client sends.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -203,7 +204,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		r := p.Post(chatPath, p.Chat(failingFault))
 		return strings.Contains(r.Body, "upstream_failed")
 	})
-	// On a slow machine, the next trial may already be over.
+	// On a slow machine, the next trial may already have ended.
 	if p.Upstream("up-0").Breaker == "closed" && p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) == 0 {
 		t.Fatal("the breaker is closed after the failed trial")
 	}
@@ -215,7 +216,7 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		p.Post(chatPath, p.Chat(failingFault)) // must not reach the engine
 		return false
 	})
-	// Directly after the breaker closes, there may be one more attempt.
+	// Directly after the breaker closes, there may be one more attempt by this client.
 	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 {
 		t.Errorf("%v more calls of that client were trials", n-trials)
 	}
@@ -226,9 +227,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 }
 
 // TestKindsWithoutGenerationProbe checks model kinds without a generation probe, such as image
-// models, for which a probe would cost too much. If there are no keys, requests with different
-// bodies show whether an engine works. A repeated request, or a single client with a key, does not
-// show this.
+// models, for which a probe would cost too much. If there are no keys, different request bodies
+// show whether an engine works. A repeated request does not, and neither do the requests of a
+// single key.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// brokenAnswers are faults that make an engine start every answer and complete none.
+// brokenAnswers are faults that make an engine start every answer but complete none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
-// TestEngineThatBreaksEveryAnswer checks that an engine that breaks every answer is taken out of
+// TestEngineThatBreaksEveryAnswer checks that an engine that aborts every answer is taken out of
 // service within two seconds, because the edge's probe also fails.
 func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenTrialFails checks that an answer that breaks off counts as a failed trial, so that the
-// pause before the next trial grows.
+// TestBrokenTrialFails checks that an aborted answer counts as a failed trial, which makes the
+// pause before the next trial longer.
 func TestBrokenTrialFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {

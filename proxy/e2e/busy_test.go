@@ -14,7 +14,7 @@ import (
 )
 
 // These tests use engines whose health endpoint does not respond while they work. The engines work
-// until the test releases them, so no test depends on the machine's speed.
+// until the test releases them, so the tests do not depend on the machine's speed.
 
 // busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
@@ -67,8 +67,8 @@ func serialPainter(t *testing.T, done <-chan struct{}) string {
 	return server.URL
 }
 
-// busyEdge returns an edge with the given number of engines for a kind of work. The engines
-// complete no answer until finish is called.
+// busyEdge returns an edge with the given number of engines for a kind of work. The engines do not
+// complete any answer until finish is called.
 func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
 	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
@@ -148,7 +148,8 @@ func TestBusyEngine(t *testing.T) {
 }
 
 // TestBusyFleet checks that neither of two busy engines of a model counts as down. If there is no
-// queue, a third call must be refused with a 429, unless an idle engine can serve it.
+// queue, a third call must be refused with a 429. If there is an idle engine, the call must be
+// served.
 func TestBusyFleet(t *testing.T) {
 	fastset.SkipIfShort(t, "probes that run out of time")
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestConnectionAfterStream checks that, after a stream, the connection serves more requests or
-// announces that it closes.
+// TestConnectionAfterStream checks that, after a stream, the connection serves further requests, or
+// the response has announced that the connection closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 8s, client_idle: 8s"})

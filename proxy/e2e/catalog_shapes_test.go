@@ -89,7 +89,7 @@ func TestCatalogForMessages(t *testing.T) {
 	}
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after_id=nobody", "before_id=nobody", "after_id=qwen&limit=2"} {
 		header := []string{anthropicVersion}
-		if strings.HasPrefix(query, "after_id=qwen") { // a name that this key may not see
+		if strings.HasPrefix(query, "after_id=qwen") { // the name of a model that this key may not see
 			header = append(header, "x-api-key: "+narrow)
 			query = "after_id=llama"
 		}
@@ -102,7 +102,7 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").WantConforming("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages makes the rig expect errors in the Messages format.
+// inMessages is a way for which the rig expects errors in the Messages format.
 var inMessages = rig.Way{Dialect: "messages"}
 
 // TestCatalogPages checks that the official SDKs read the list page by page, forwards and

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBatchKeysTakeWhatIsLeft checks that calls of a key in class batch leave the model's reserve
-// free, and lose their queue position to calls of other keys.
+// free, and that calls of other keys can displace them from the queue.
 func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -46,7 +46,7 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 	calls.Wait()
 }
 
-// TestRunningCallsStay checks that a call that finds no slot is refused or waits, whatever the
+// TestRunningCallsStay checks that a call that finds no slot is refused or waits, regardless of the
 // class of the running calls. The log must name the class of a call unless it is the first class.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()

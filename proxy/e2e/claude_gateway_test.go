@@ -9,7 +9,7 @@ import (
 )
 
 // TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway. The edge must
-// accept the paths, headers, betas and members that Claude Code sends, and must not pass them on to
+// accept the paths, headers, betas and members that Claude Code sends, and must not forward them to
 // an engine. Sources: https://code.claude.com/docs/en/llm-gateway-protocol and the requests of
 // version 2.1.
 func TestClaudeCodeGateway(t *testing.T) {

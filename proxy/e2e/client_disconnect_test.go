@@ -12,7 +12,7 @@ import (
 )
 
 // These tests cover rows 33 to 36 and 38 to 40 of the fault matrix, with an edge in this process:
-// clients that disconnect, do not read, or do not send.
+// clients that disconnect, that do not read, or that do not send.
 
 // freedWithin is how long after a client's disconnect the engine may stay busy.
 var freedWithin = 100*time.Millisecond + rig.Slack
@@ -327,7 +327,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 		}
 	}
 	for range 20 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200).WantWithin(time.Second) // does not wait for the slow clients' timeouts
+		p.Post(chatPath, p.Chat("")).WantStatus(200).WantWithin(time.Second) // the call does not wait for the slow clients' timeouts
 	}
 	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

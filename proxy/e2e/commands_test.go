@@ -61,8 +61,8 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	return p.WaitOutput(pattern)
 }
 
-// TestInitToServing checks the quick start for new users: init writes a file with a key for the
-// engines, and serve uses it unchanged.
+// TestInitToServing checks the quick start for new users: init writes a file for the engines that
+// contains a new key, and serve uses this file unchanged.
 func TestInitToServing(t *testing.T) {
 	t.Parallel()
 	one := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret", TokenRate: 10})
@@ -96,7 +96,8 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.WaitTimeout, "both engines are up", func() bool { // neither accepts calls before that
+	// an engine does not get calls before that
+	rig.WaitFor(t, rig.WaitTimeout, "both engines are up", func() bool {
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -183,8 +184,8 @@ func TestServeEngine_Place(t *testing.T) {
 	t.Run("again", func(t *testing.T) { start(t, key) })
 }
 
-// TestDoctorToServing checks the path of a new user: the output of doctor is pasted into a file,
-// checked, served, changed and reloaded.
+// TestDoctorToServing checks the steps of a new user, who pastes the output of doctor into a file,
+// checks the file, serves it, changes it and reloads it.
 func TestDoctorToServing(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
@@ -226,7 +227,8 @@ func TestDoctorToServing(t *testing.T) {
 	}
 	write("    aliases: [small]\n")
 	out, _ := command(t, 0, "reload", "--admin", admin, "--token", "operator-secret")
-	if !strings.Contains(out, "aliases") && !strings.Contains(out, "unchanged") { // the watcher may have been faster
+	// the file watcher may have been faster
+	if !strings.Contains(out, "aliases") && !strings.Contains(out, "unchanged") {
 		t.Errorf("reload says %q", out)
 	}
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
@@ -238,8 +240,8 @@ func TestDoctorToServing(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 }
 
-// TestDoctorKnowsAnotherEdge checks that another edge is not detected as an engine. Otherwise an
-// edge started without a configuration would serve the other edge's models.
+// TestDoctorKnowsAnotherEdge checks that another edge is not detected as an engine. Otherwise, an
+// edge that is started without a configuration would serve the models of the other edge.
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -325,8 +327,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort checks that a command that receives the API's address, or a path, names
-// the address that it needs.
+// TestAdminAtThePublicPort checks the error of a command that is given the address of the API, or a
+// URL with a path. It must name the address that the command needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -344,7 +346,7 @@ func TestAdminAtThePublicPort(t *testing.T) {
 }
 
 // TestModeCommands checks the commands that drain an upstream, put it into maintenance and make it
-// ready again. They must require only the token.
+// ready again. They must require nothing but the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})

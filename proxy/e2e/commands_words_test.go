@@ -48,7 +48,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart checks that no library logs before main. The trace shows the order of
+// TestQuietStart checks that no library logs before main. If one does, the trace shows the order of
 // initialization.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
@@ -64,8 +64,8 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestTypingErrors checks that the program suggests a correction for an unknown command, a flag
-// without a value, and a file without its flag.
+// TestTypingErrors checks that the program suggests a correction for an unknown command, for a flag
+// without a value, and for a file that is given without its flag.
 func TestTypingErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -99,8 +99,8 @@ func TestTypingErrors(t *testing.T) {
 	}
 }
 
-// TestExplain checks that explain describes codes and settings in the same words as the references,
-// lists a group's members, and suggests a word after a typing error.
+// TestExplain checks that explain describes codes and settings in the same words as the reference
+// pages, lists a group's members, and suggests a word after a typing error.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{

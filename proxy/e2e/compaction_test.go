@@ -47,8 +47,8 @@ func continuationBody(model, blob string) string {
 }
 
 // TestCompaction checks that the model writes a summary, both for the compaction endpoint and
-// within a response. The compaction must count as an ordinary call, and any model's engine must
-// receive the summary in the next request.
+// within a response. The compaction must count as an ordinary call. With the next request, the
+// engine of any model must receive the summary.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -99,7 +99,7 @@ func TestCompaction(t *testing.T) {
 }
 
 // TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be opened causes an
-// error that names the item. The edge never omits a compaction, because a compaction replaces the
+// error that names the item. The edge must not omit a compaction, because a compaction replaces the
 // whole conversation.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 }
 
 // TestCompaction_NotServed checks that the edge refuses compactions if it has no persistent keys,
-// because they could not be opened after a restart. A strict edge must also refuse them.
+// because the compactions could not be opened after a restart. A strict edge must also refuse them.
 func TestCompaction_NotServed(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"sim","input":"x"}`

@@ -17,7 +17,8 @@ import (
 // completer simulates a shell's Tab key.
 type completer struct{ shell, script string }
 
-// These are the commands for each shell. Placeholders mark where a shell would add file names.
+// completers contains the commands for each shell. Placeholders mark where a shell would add file
+// names.
 var completers = map[string]string{
 	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
 	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
@@ -142,8 +143,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline checks completion in readline, which treats : and = as separate words,
-// and inserts only the text after these characters.
+// TestCompletion_Readline checks completion in readline, which treats : and = as separate words.
+// Completion then inserts only the text after these characters.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -171,8 +172,8 @@ func TestCompletion_Readline(t *testing.T) {
 	}
 }
 
-// TestCompletionValues checks that an edge that does not respond does not delay completion.
-// Unavailable values, and names that a shell could execute, must not be suggested.
+// TestCompletionValues checks that an edge that does not respond does not delay completion. Names
+// that a shell could execute must not be suggested.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections but never responds

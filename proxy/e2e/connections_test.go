@@ -14,7 +14,7 @@ import (
 )
 
 // TestIdleConnectionsMakeRoom checks that, at the connection limit, idle connections without a key
-// do not keep other clients out, and that a proxy's idle connections stay open.
+// do not keep other clients out, and that the idle connections of a proxy stay open.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64

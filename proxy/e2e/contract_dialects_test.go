@@ -20,12 +20,12 @@ type member struct {
 	good, wrong []string // valid and invalid values
 	// passed are valid values that the simulated engine does not accept in this member.
 	passed []string
-	// unsaid are values that are rejected for reasons that a schema cannot express.
+	// unsaid are invalid values that a schema cannot reject, because it cannot express the reason.
 	unsaid []string
 }
 
-// rows creates one rule for each member. base is the smallest valid request, so all its members are
-// required.
+// rows creates one rule for each member. base is the smallest valid request, so all members in it
+// are required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
 	for _, m := range members {
@@ -139,7 +139,7 @@ var transcriptionRows = []rule{
 	formRow("timestamp_granularities", []formPart{text("timestamp_granularities", "word"), text("timestamp_granularities[]", "segment")}, []formPart{text("timestamp_granularities[]", "minute")}),
 }
 
-// formRow returns the rule for a transcription field. An empty part means that the part is missing.
+// formRow returns the rule for a transcription field. An empty part stands for a missing part.
 func formRow(name string, good, wrong []formPart) rule {
 	parts := func(p formPart) []formPart {
 		var out []formPart
@@ -175,7 +175,8 @@ func formRow(name string, good, wrong []formPart) rule {
 	}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestTranscriptions_Refused"}}
 }
 
-// TestResponsesContract checks what the contract says about /responses outside the table.
+// TestResponsesContract checks the parts of the contract about /responses that are not in the
+// table.
 func TestResponsesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -209,7 +210,7 @@ func TestResponsesContract(t *testing.T) {
 	}
 }
 
-// TestMessagesContract checks what the contract says about /messages outside the table.
+// TestMessagesContract checks the parts of the contract about /messages that are not in the table.
 func TestMessagesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -235,7 +236,7 @@ func TestMessagesContract(t *testing.T) {
 	}
 }
 
-// wantOrder checks that events with these names occur, and that their first occurrences are in this
+// wantOrder checks that events with the given names occur, and that they first occur in the given
 // order.
 func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	t.Helper()
@@ -250,8 +251,8 @@ func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	}
 }
 
-// TestEffortsOfTheModel checks that an effort that the model does not list is rejected by chat and
-// lowered by the other endpoints.
+// TestEffortsOfTheModel checks requests with an effort that the model does not list. The chat
+// endpoint must reject the request, and the other endpoints must lower the effort.
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recordingEngine(), Model: "supported_reasoning_efforts: [none, low]"})

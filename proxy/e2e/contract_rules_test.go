@@ -220,7 +220,8 @@ var errorRules = []rule{
 	{line: "Errors, rule: store true and previous_response_id are rejected", tests: []string{"proxy/e2e.TestResponsesContract"}},
 }
 
-// checkErrorMember returns a check for the error of one refusal.
+// checkErrorMember returns a function that sends an invalid request and checks the error in the
+// response.
 func checkErrorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
@@ -250,8 +251,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared checks that the catalog and the edge rely on the engines'
-// reports about images if the model declares no modalities.
+// TestImagesWhereNothingIsDeclared checks that, if the model declares no modalities, the catalog
+// and the edge rely on what the engines report about images.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {
@@ -299,8 +300,8 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine checks that media are passed on, unchanged, only if the model's
-// input_modalities name them.
+// TestMediaPartsReachTheEngine checks that the edge forwards media to the engine, unchanged, only
+// if the model's input_modalities contain their kind.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

@@ -110,7 +110,7 @@ var goldenRequests = []struct{ folder, section, accepted, schema string }{
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
-// TestGolden must find all of goldenKinds. Otherwise it could pass without finding any.
+// TestGolden must find all goldenKinds. Otherwise, it could pass without finding any.
 var goldenKinds = []string{
 	"chat ChatCompletion", "chat ChatCompletionEvent",
 	"messages CountTokensRequest", "messages Message", "messages MessageEvent",

@@ -27,13 +27,14 @@ type surface struct {
 	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
 	streams bool // clients may request streams
-	local   bool // engine failures do not affect the endpoint
-	upload  bool // a form whose file may precede the model
-	drawn   bool // served by painter instead of the simulator
+	// the edge answers without an engine, so engine failures do not affect the endpoint
+	local  bool
+	upload bool // the request is a form in which the file may precede the model
+	drawn  bool // served by painter instead of the simulator
 }
 
-// asJSON returns a request function for a JSON format. In the format, %q is the model and %v is the
-// stream flag.
+// asJSON returns a request function for a JSON format. In the format, %q stands for the model and
+// %v for the stream flag.
 func asJSON(format string) func(string, bool) (string, string) {
 	return func(model string, stream bool) (string, string) {
 		if strings.Contains(format, "%v") {
@@ -307,8 +308,8 @@ func painter(t *testing.T, fault string) string {
 	return server.URL
 }
 
-// memoryStatuses fills an edge's memory for bodies, which is 1 MiB, mostly with a body that does
-// not end.
+// memoryStatuses produces the statuses of an edge without memory for bodies. It fills most of the
+// memory, which is 1 MiB, with a body that does not end.
 func memoryStatuses(t *testing.T, seen *sentStatuses) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
 	first := p.Dial()
@@ -374,7 +375,7 @@ func publicStatuses(t *testing.T, seen *sentStatuses) {
 			p.Do("GET", path, "", "Authorization: ").WantStatus(200)
 		}
 	}
-	// Answers outside all operations also have the shape of an error.
+	// Responses that do not belong to any operation also have the shape of an error.
 	for _, c := range []struct {
 		method, target string
 		status         int

@@ -20,15 +20,15 @@ import (
 // rule is one line of the contract.
 type rule struct {
 	line string // the line's position: the heading, then the row or the number
-	// good are accepted chat requests. Each is a complete body if it starts with {, and otherwise a
-	// member to add to a plain request.
+	// good are accepted chat requests. A request that starts with { is a complete body. Any other
+	// text is a member to add to a plain request.
 	good []string
 	// bad are chat requests that are rejected with a 400 and the given parameter.
 	bad []refused
 	// check tests the parts of the rule that requests alone cannot test.
 	check func(t *testing.T, p *penstock)
-	// tests are the Go tests that check the line, written as the package's folder, a dot and the
-	// name.
+	// tests are the Go tests that check the line, written as the folder of the package, a dot and
+	// the name of the test.
 	tests []string
 }
 
@@ -59,7 +59,7 @@ func TestContract(t *testing.T) {
 			if len(r.good)+len(r.bad)+len(r.tests) == 0 && r.check == nil {
 				t.Error("nothing holds this line")
 			}
-			q := *p // the same edge, but failures are reported for this line
+			q := *p // the same edge, but failures are reported in the subtest for this line
 			q.T = t
 			for _, g := range r.good {
 				q.wantAccepted(g)

@@ -94,7 +94,7 @@ func copyHookSetting(after, more string) string {
 
 const ofTester = "models: [sim], keys: [tester]"
 
-// TestCopies checks copies of calls in every dialect, including streams, calls that the engine
+// TestCopies checks the copies of calls in every dialect, including streams, calls that the engine
 // refuses, and calls that a hook rewrites. A copy must contain the bytes that the client sent and
 // received.
 func TestCopies(t *testing.T) {
@@ -347,7 +347,7 @@ func TestFault102_SinkOfCopies(t *testing.T) {
 					select {
 					case <-r.Context().Done():
 						return
-					case <-time.After(10 * time.Millisecond): // the test needs this pace
+					case <-time.After(10 * time.Millisecond): // the sink must read at this pace
 						_, _ = io.WriteString(w, ".")
 					}
 				}

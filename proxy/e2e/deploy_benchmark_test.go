@@ -13,7 +13,7 @@ import (
 
 // TestDeployBenchmark runs the edge with the configuration that is submitted to a public benchmark.
 // The configuration must be valid. The edge must answer in the dialects, for the model and with the
-// key that the benchmark definition names. Each setting must have a reason.
+// key in the benchmark definition. Each setting must have a reason.
 func TestDeployBenchmark(t *testing.T) {
 	t.Parallel()
 	var entry struct {
@@ -34,7 +34,8 @@ func TestDeployBenchmark(t *testing.T) {
 			t.Errorf("no reason for %s", name[1])
 		}
 	}
-	_, text, _ = strings.Cut(text, "\n") // removes the listener, because the rig has its own
+	// removes the setting of the listener, because the rig sets a different one
+	_, text, _ = strings.Cut(text, "\n")
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{Profile: "openai", Models: []string{entry.Model}}},
 		Config:  strings.Replace(text, `"http://127.0.0.1:8081"`, `"{{up-0}}"`, 1) + "timeouts: { linger: 0s, connect: 10s }\n",

@@ -96,7 +96,8 @@ type chartObject struct {
 	}
 }
 
-// validInPod reads the file as an edge in the pod would. The test supplies keys and a certificate.
+// validInPod reads the file as an edge in the pod would. Keys and a certificate are supplied by the
+// test.
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
@@ -123,7 +124,8 @@ func validInPod(t *testing.T, file string) *config.File {
 	return f
 }
 
-// renderChart renders the chart as Helm does, as far as the templates of the chart require.
+// renderChart renders the chart as Helm does. It supports only the features that the templates of
+// this chart use.
 func renderChart(t *testing.T, values string) (objects []chartObject) {
 	t.Helper()
 	var own, changed map[string]any

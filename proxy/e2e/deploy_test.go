@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These tests run the files of .deploy, as far as that is possible without a cluster and a
+// These tests run the files in .deploy, to the extent that this is possible without a cluster and a
 // container engine.
 
 const deployDir = "../../.deploy"
@@ -146,7 +146,7 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	// Modules within the tree must be copied before the other files of the tree.
+	// Modules in the tree must be copied before all other files in the tree.
 	ignored := deployFile(t, "Dockerfile.dockerignore")
 	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
 		copied := strings.Index(text, "COPY "+m[1]+" ")

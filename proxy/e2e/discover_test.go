@@ -55,7 +55,8 @@ func (p *penstock) waitPublished(want string) {
 	rig.WaitFor(p.T, rig.WaitTimeout, "the catalog has "+want, func() bool { return p.publishedIDs() == want })
 }
 
-// TestDiscover checks that keys with a matching pattern can call a model while an engine lists it.
+// TestDiscover checks that, while an engine lists a model, keys with a matching pattern can call
+// it.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	p := start(t, discoverySetup(""))

@@ -38,7 +38,7 @@ func TestDoctorTries(t *testing.T) {
 }
 
 // TestInitOfAnotherEdge checks that init writes all models in another edge's catalog to the
-// configuration, whatever their names.
+// configuration, regardless of their names.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -75,8 +75,8 @@ models:
 	}
 }
 
-// TestRealDoctorTries tests llama.cpp with all options for tools and reasoning, and without its
-// template.
+// TestRealDoctorTries tests llama.cpp twice: with all options for tools and reasoning, and without
+// its template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

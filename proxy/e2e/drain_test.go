@@ -90,8 +90,8 @@ func allowBalancer(t *testing.T, path string) {
 }
 
 // TestSignalAtRest checks that an edge that other machines can reach lingers after SIGTERM, and
-// that a second signal ends this wait. On loopback, the edge must exit immediately, because there
-// is no load balancer.
+// that a second signal ends the lingering. On loopback, the edge must exit immediately, because
+// there is no load balancer.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

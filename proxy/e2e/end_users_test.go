@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// endUserCanary is part of every end user's name in these tests. It may appear only in requests.
+// endUserCanary is part of every end user's name in these tests. It must not appear anywhere except
+// in requests.
 const endUserCanary = "ZQENDUSERCANARYQZ"
 
 const endUserSecret = "a-secret-for-the-hashes-of-end-users"
@@ -138,8 +139,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersOff checks that end users are not counted if no secret is configured, and that a
-// query says why. A reload must enable and disable counting.
+// TestEndUsersOff checks that end users are not counted if no secret is configured, and that the
+// response to a usage query says why. A reload must be able to enable and disable counting.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProgram(t, rig.Setup{})

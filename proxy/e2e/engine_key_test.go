@@ -14,7 +14,7 @@ import (
 // even if the engine quotes it in an error or in a stream.
 func TestEngineKeyStaysHere(t *testing.T) {
 	t.Parallel()
-	const key = "correct-horse-battery-staple" // a key that does not look like one
+	const key = "correct-horse-battery-staple" // a key that does not look like a key
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		complaint := `{"error":{"message":"not for ` + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") + ` today","code":400}}`

@@ -20,7 +20,8 @@ import (
 // These tests use every engine that the simulator imitates, without any engine settings. The edge
 // must detect the kind, load and limits from the engine's endpoints.
 
-// detectedProfiles is the detected profile, if it differs from the simulator's name for the engine.
+// detectedProfiles maps the simulator's name for an engine to the profile that the edge detects, if
+// they differ.
 var detectedProfiles = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
 // reportedFacts lists the slots, load and models that each engine reports.
@@ -75,7 +76,8 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("load = %+v, want one: %t", d.Load, want.load)
 			}
 			e.SetHealthy(false)
-			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these engines requests their models
+			// for these engines, the probe requests the list of models
+			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" {
 				t.Error("healthy although its health page says no")
 			}
 		})
@@ -144,7 +146,7 @@ func TestEngines_Text(t *testing.T) {
 }
 
 // TestEngines_Tools checks that a Messages client receives the tool calls of every engine as
-// tool_use blocks, however the engine splits, numbers and finishes them.
+// tool_use blocks, regardless of how the engine splits, numbers and finishes them.
 func TestEngines_Tools(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -163,7 +165,7 @@ func TestEngines_Tools(t *testing.T) {
 }
 
 // TestEngines_TooLong checks that the edge recognizes every engine's error for a prompt that is too
-// long, so that agents shorten the prompt and continue.
+// long, so that agents can shorten the prompt and continue.
 func TestEngines_TooLong(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -218,8 +220,8 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// TestEngines_Full checks that a call moves from a full engine to another engine, whatever the full
-// engine answers.
+// TestEngines_Full checks that a call moves from a full engine to another engine, regardless of
+// what the full engine answers.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -316,7 +318,7 @@ func TestEngines_EmptyID(t *testing.T) {
 }
 
 // TestEngines_NotNow checks that errors from llama.cpp's router while it swaps a model do not count
-// as failures. The edge must repeat the call once after a pause, or send it to another engine.
+// as failures. The edge must send the call again once after a pause, or send it to another engine.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",

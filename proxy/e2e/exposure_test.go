@@ -174,7 +174,8 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 }
 
 // TestFault96_NothingIsKept puts canaries wherever a client can put text, in valid and invalid
-// calls, and searches all output of the edge. (The rig searches every test's log for the prompt.)
+// calls, and searches all output of the edge. (In every test, the rig searches the log for the
+// prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 2s, answer: 2s, client_body: 1s"})
@@ -245,7 +246,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	}
 }
 
-// TestTwoTenants sends calls of two keys at the same time. Every prompt of a key contains a word
+// TestTwoTenants sends calls with two keys at the same time. Every prompt of a key contains a word
 // that belongs to this key, and the engine repeats the word. No answer may contain the other key's
 // word.
 func TestTwoTenants(t *testing.T) {
@@ -279,7 +280,7 @@ func TestTwoTenants(t *testing.T) {
 					t.Errorf("tenant %d was shown the other's words", tenant)
 				}
 				if r.Status != 200 {
-					if i%5 != 3 && r.Status != 503 { // resets open breakers
+					if i%5 != 3 && r.Status != 503 { // the resets may have opened the breaker
 						t.Errorf("status = %d, want 503: %s", r.Status, r.Body)
 					}
 					continue

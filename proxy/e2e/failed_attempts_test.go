@@ -116,7 +116,7 @@ func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=502"})
-	for range 2 { // round robin, so one of the two reaches the failing engine
+	for range 2 { // round robin, so one of the two calls reaches the failing engine
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		if l := lastCallLine(p); len(l.FailedAttempts) > 0 {
 			if want := (failedAttempt{"up-0", "status", 502}); l.Outcome != "ok" || l.Cause != "" || l.EngineStatus != 0 || l.FailedAttempts[0] != want {

@@ -36,7 +36,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		largeThen.Store(large.Load()) // from now on, the small calls end before the waiting large calls
+		// from now on, the waiting small calls end before the waiting large calls
+		largeThen.Store(large.Load())
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
@@ -68,8 +69,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestAgentIsServedDespiteFlood checks that, while a call of a key with one loop waits, only a few
-// calls of a key with sixteen loops are served.
+// TestAgentIsServedDespiteFlood checks that, while a call of a key with one loop is waiting, only a
+// few calls of a key with sixteen loops are served.
 func TestAgentIsServedDespiteFlood(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25

@@ -9,8 +9,8 @@ import (
 )
 
 // TestFailureWords checks the finish reasons with which an engine aborts an answer. If the client
-// has not received any bytes, the call must go to another engine. Otherwise it must end as broken.
-// All other unknown finish reasons mean a normal end.
+// has not received any bytes, the call must go to another engine. Otherwise, the call must end as
+// broken. All other unknown finish reasons count as a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
@@ -39,8 +39,8 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// TestFailureWords_BeforeDelta checks that a stream that the engine aborts before its first delta
-// goes to another engine.
+// TestFailureWords_BeforeDelta checks that, if the engine aborts a stream before the first delta,
+// the call goes to another engine.
 func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()
 	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))

@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// twoEdges starts two edges with one file, one engine and one store. If the store responds late, it
-// counts as lost, and each edge uses only its share of the slots. Tests that count slots are
-// therefore not parallel.
+// twoEdges starts two edges that share a configuration, an engine and a store. If the store
+// responds late, it counts as lost, and each edge uses only its share of the slots. Tests that
+// count slots are therefore not parallel.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
 	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
@@ -110,7 +110,8 @@ func TestFleetBoard(t *testing.T) {
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endlessStream))
-	more := b.hold(1, b.Chat(endlessStream)) // must be immediate, whatever the load board in the store contains
+	// must start immediately, regardless of what the load board in the store contains
+	more := b.hold(1, b.Chat(endlessStream))
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
@@ -126,8 +127,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine checks that an edge does not reuse its slots only for its waiting calls:
-// calls that wait at another edge must get their turn.
+// TestTurnsAtAnEngine checks that an edge does not reserve released slots for its own waiting
+// calls. Calls waiting at another edge must also get a slot.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`

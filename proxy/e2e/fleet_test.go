@@ -7,9 +7,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFleetShares checks that two edges with the same engine share its slots and the limits of a
-// key. A client that reaches only one edge must receive no more than that edge's share. The
-// catalog, the status page and the headers must show this share.
+// TestFleetShares checks that two edges with the same engine divide its slots, and the limits of a
+// key, between them. A client that reaches only one edge must receive no more than that edge's
+// share. The catalog, the status page and the headers must show this share.
 func TestFleetShares(t *testing.T) {
 	t.Parallel()
 	const key = "limits: { requests_per_minute: 11 }"

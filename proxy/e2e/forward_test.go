@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check the endpoints that pass on requests and answers and change only the model's
+// These tests check the endpoints that pass on requests and answers, changing only the model's
 // name.
 
 func TestForward(t *testing.T) {
@@ -138,9 +138,9 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersEngine is an engine that answers embeddings requests with numbers, whatever the
-// encoding_format. SGLang, LM Studio and older versions of Ollama do the same. The embedding of
-// input i has i/2 in its first dimension.
+// numbersEngine starts an engine that answers embeddings requests with numbers, even if
+// encoding_format demands base64. SGLang, LM Studio and older versions of Ollama do the same. The
+// embedding of input i has i/2 in its first dimension.
 func numbersEngine(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -235,7 +235,7 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 	}
 }
 
-// TestSomeEngines checks that a call to an endpoint that only some engines have goes to one of
+// TestSomeEngines checks that a call to an endpoint that only some engines support goes to one of
 // these engines. The catalog must list the endpoint for models with such an engine. For other
 // models, the call must receive a 404 with a reason.
 func TestSomeEngines(t *testing.T) {
@@ -372,8 +372,8 @@ func TestForward_Media(t *testing.T) {
 	}
 }
 
-// TestMessages_Steering checks that members that steer an engine are rejected even by the dialects
-// that would drop them.
+// TestMessages_Steering checks that members that steer an engine are rejected even in dialects that
+// would drop them.
 func TestMessages_Steering(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -411,7 +411,7 @@ func TestSteering_Inside(t *testing.T) {
 }
 
 // TestAllowMembers checks that members that an operator allows reach the engine in every dialect,
-// but only for the model for which they are allowed.
+// but only for the model that they are allowed for.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
 	engines := recordingEngine()
@@ -441,8 +441,8 @@ models:
 	}
 }
 
-// startBare starts an edge with the model talk and one engine. The engine lists the model and
-// answers all other requests with serve.
+// startBare starts an edge with the model talk and one engine. The engine lists the model, and
+// serve answers all other requests.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

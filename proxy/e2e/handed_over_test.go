@@ -123,8 +123,8 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls checks that a call that has no output yet moves away from a silent
-// drained engine.
+// TestDrainMovesSilentCalls checks that, if a drained engine is silent, a call that has no output
+// yet moves to another engine.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.SkipIfShort(t, "a call is silent for ten seconds")
 	t.Parallel()

@@ -101,9 +101,9 @@ func parsed(controls string) (m map[string]any) {
 	return m
 }
 
-// TestKeepaliveDoesNotCommit checks that another engine answers if the first engine fails after
-// keep-alives or after it has announced an answer. The second engine's answer must be consistent
-// with the announcement.
+// TestKeepaliveDoesNotCommit checks that another engine answers if the first engine fails after the
+// edge has sent keep-alives, or after it has announced an answer. The second engine's answer must
+// be consistent with the announcement.
 func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -151,7 +151,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 }
 
 // TestWhitespaceDoesNotCommit checks that another engine answers if the first engine fails after
-// the white space before an unstreamed answer.
+// the edge has sent white space before an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.UnstreamedWays {

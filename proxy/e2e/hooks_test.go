@@ -169,8 +169,8 @@ func TestHookDecisions(t *testing.T) {
 	}
 }
 
-// checkHook checks that a hook can refuse, route and rewrite calls to the surface. An upload must not
-// be sent to the hook. TestStatuses calls hooked, because only a hook can cause some of the
+// checkHook checks that a hook can refuse, route and rewrite calls to the surface. An upload must
+// not be sent to the hook. TestStatuses calls checkHook, because only a hook can cause some of the
 // statuses.
 func (s *surface) checkHook(t *testing.T, h *hookServer, seen *sentStatuses) {
 	p := s.start(t, rig.Setup{Top: h.setting("send: body")}, "200")
@@ -199,7 +199,7 @@ func (s *surface) checkHook(t *testing.T, h *hookServer, seen *sentStatuses) {
 	}
 }
 
-// TestHookAdmitsAnew checks that a hook's decision does not give a client more rights than its key
+// TestHookAdmitsAnew checks that a hook's decision cannot give a client more rights than its key
 // has.
 func TestHookAdmitsAnew(t *testing.T) {
 	t.Parallel()
@@ -232,7 +232,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
 	}
 	rewrite(`{"model":"sim","max_tokens":600,"messages":[{"role":"user","content":"[[sim {\"tokens\":600}]]"}]}`)
-	ask("Hi").WantStatus(200) // a key with unused tokens could send any request once
+	ask("Hi").WantStatus(200) // while a key has unused tokens, it may send one request of any size
 	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
 	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
 	h.setAnswer(`{"action":"route","model":"other"}`)
@@ -372,8 +372,8 @@ func TestHookAtASocket(t *testing.T) {
 	}
 }
 
-// TestHookClientLeaves checks that a client's disconnect ends the wait for the hook and does not
-// count as a hook failure.
+// TestHookClientLeaves checks that, if a client disconnects, the edge stops waiting for the hook,
+// and that this does not count as a hook failure.
 func TestHookClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -405,7 +405,7 @@ func TestHookClientLeaves(t *testing.T) {
 	}
 }
 
-// TestHookDrain checks that a drain ends a call that waits for a hook.
+// TestHookDrain checks that a drain ends a call that is waiting for a hook.
 func TestHookDrain(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

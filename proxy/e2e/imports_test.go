@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// allowedImports lists, for every package, the packages of this module and the other modules that the
-// package may import. A trailing "/..." means a package and all packages below it. The standard
-// library is allowed, except for the packages in never.
+// allowedImports lists, for each package, the packages of this module and of other modules that it
+// may import. A trailing "/..." means a package and all packages below it. The standard library is
+// allowed, except for the packages in never.
 var allowedImports = map[string]struct {
 	ours, modules string
 	never         string
@@ -147,7 +147,7 @@ var allowedImports = map[string]struct {
 	"proxy/e2e/realtime":    {ours: "...", modules: "..."}, // realtime sessions
 
 	// The test kits are for tests in any package. They import no package of this module, so that
-	// even the lowest packages can use them.
+	// even the lowest-level packages can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
 	"config/testkit/fastset":    {},

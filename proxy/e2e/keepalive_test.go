@@ -76,8 +76,8 @@ func TestWholeKeepalive(t *testing.T) {
 	p.Engines[0].SetFault()
 }
 
-// TestWholeKeepalive_Failure checks that an error after the white space is sent as JSON in the
-// dialect's format.
+// TestWholeKeepalive_Failure checks that an error that follows the white space is sent as JSON in
+// the dialect's format.
 func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.SkipIfShort(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 
 // TestWholeKeepalive_Never checks that there is no white space before binary and text answers,
 // because it would change them. HTTP/1.0 clients must not receive white space, because HTTP/1.0 has
-// no chunks. A quick failure must have an error status.
+// no chunks. A failure before the first white space must have an error status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -140,7 +140,8 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("answer to HTTP/1.0 = %d %.40q, want 200 without a blank", r.Status, r.Body)
 	}
-	// This edge's interval is much longer than a failure takes, even on a busy machine.
+	// The interval of this edge is much longer than the time until the failure, even on a busy
+	// machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discoveryMetrics is the prefix of the metrics that exist only if the edge follows a service or
-// pods.
+// discoveryMetrics is the prefix of the metrics that exist only if the edge discovers engines
+// through DNS or Kubernetes.
 const discoveryMetrics = "penstock_discovery_"
 
 // cluster is an edge whose engines are the pods of a simulated API server. Each pod listens on a
@@ -96,8 +96,8 @@ func TestPodsComeAndGo(t *testing.T) {
 		so := served(i)
 		rig.WaitFor(t, rig.WaitTimeout, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
-	// gone waits until the edge has learned that a pod is gone, and checks that the engine receives
-	// no more calls. After that, the test can kill the engine.
+	// gone waits until the edge has learned that a pod is gone, and checks that the pod's engine
+	// receives no more calls. After that, the test can kill the engine.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])

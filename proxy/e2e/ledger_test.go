@@ -110,9 +110,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBudget checks that a key that has exhausted its budget is refused in every dialect until the
-// next day, even after a restart. After a reload that raises the budget, the key must be admitted
-// again.
+// TestBudget checks that a key that has exhausted its budget is refused in every dialect, even
+// after a restart. After a reload that raises the budget, the key must be admitted again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProgram(t, rig.Setup{
@@ -184,7 +183,7 @@ func TestBudget(t *testing.T) {
 }
 
 // TestFleetUsage checks that the usage of a fleet is the sum over its edges. The sum must include
-// usage from before the store lost its data, and usage from while the store was down.
+// the usage before the store lost its data, and the usage while the store was down.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -269,8 +268,9 @@ func TestFleetUsage(t *testing.T) {
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }
 
-// TestFleetBudget checks that the edges of a fleet share one budget. A store that has lost its data
-// must receive the usage again, and an edge that loses the store must not start a new budget.
+// TestFleetBudget checks that the edges of a fleet share one budget. If the store has lost its
+// data, it must receive the usage again. An edge that cannot reach the store must not start with a
+// new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

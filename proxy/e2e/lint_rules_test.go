@@ -12,7 +12,7 @@ import (
 )
 
 // TestLintRules checks that each rule in .golangci.yml that names files or packages matches at
-// least one. Otherwise, rules for a moved folder would remain but match nothing.
+// least one of them. Otherwise, a rule for a directory that has moved would remain without effect.
 func TestLintRules(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

@@ -118,9 +118,9 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// comparePace sends calls to both edges in turn, four at a time. It compares the times of p with the times
-// of control, which never waits. The medians must be close, and no call may take much longer than
-// control's longest call.
+// comparePace sends calls to both edges in turn, four at a time. It compares the latencies of p
+// with those of control, whose log never blocks. The medians must be close, and no call may take
+// much longer than control's longest call.
 func comparePace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
 	var (
@@ -237,7 +237,7 @@ func TestSessionColumn(t *testing.T) {
 }
 
 // TestProxyRequestID checks that only a listed proxy may set a request id, which must consist of
-// plain characters. By default, no proxy may.
+// plain characters. By default, no proxy may set one.
 func TestProxyRequestID(t *testing.T) {
 	t.Parallel()
 	for _, trusts := range []bool{true, false} {

@@ -45,9 +45,9 @@ func (p *penstock) requestKeys(want int, token, method, path, body string) (done
 	return done, string(all)
 }
 
-// TestKeysAtRunTime checks a key that is created over HTTP. It must work immediately, obey changed
-// limits, and have two secrets during a rotation. When the key is revoked, its streams must end.
-// Neither the log nor the file may contain a secret.
+// TestKeysAtRunTime checks a key that is created over HTTP. The key must work immediately, obey
+// changed limits, and have two secrets during a rotation. When the key is revoked, its streams must
+// end. Neither the log nor the file may contain a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -252,7 +252,8 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 	}
-	obstacle := file + ".new" // a folder, because not even root can write to it as a file
+	// a folder, because not even root can write to a folder as if it were a file
+	obstacle := file + ".new"
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -277,9 +278,10 @@ func TestFault103_KeysFileUnwritable(t *testing.T) {
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
 }
 
-// TestFault104_TwoAdmins checks admins that create and change keys at the same time. If two create
-// the same key, one must receive an error that the key exists. If two revoke the same key, one must
-// receive an error that the key does not exist. No change may undo another change.
+// TestFault104_TwoAdmins checks admins that create and change keys at the same time. If two admins
+// create the same key, one of them must receive an error that the key exists. If two admins revoke
+// the same key, one of them must receive an error that the key does not exist. No change may undo
+// another change.
 func TestFault104_TwoAdmins(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }")})
@@ -323,8 +325,8 @@ func TestFault104_TwoAdmins(t *testing.T) {
 
 // TestKeyAtFourEdges checks that a key created at one of four edges, which share a file or a store,
 // becomes valid at all of them. The key must stay valid after that edge is killed and restarted.
-// While that edge is down, another edge must be able to change keys. The test log contains the
-// times.
+// While that edge is down, another edge must be able to change keys. The test logs how long each
+// step takes.
 func TestKeyAtFourEdges(t *testing.T) {
 	t.Parallel()
 	for place, setup := range map[string]rig.Setup{

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents request 32,000 tokens, whatever the context length, and give up at the first
+// Coding agents request 32,000 tokens regardless of the context length, and give up at the first
 // refusal.
 
 const (
@@ -125,9 +125,9 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_Misjudged checks that the engine's count decides if the edge underestimates a
-// prompt. The edge must send a second request, which the client must not notice and which must not
-// use the retry budget.
+// TestMaxTokens_Misjudged checks that the engine's count takes precedence if the edge
+// underestimates a prompt. The edge must send a second request. The client must not notice it, and
+// it must not use the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {

@@ -157,8 +157,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the same
-// counts, including the prompt's, as its key is charged for.
+// TestCounts_Estimated checks that, if the engine does not count tokens, the client sees the
+// counts, including the count of the prompt, that its key is charged for.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {

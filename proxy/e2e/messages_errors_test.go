@@ -163,7 +163,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// waitBreakerReset waits until the breaker no longer counts a test's faults.
+// waitBreakerReset waits until the breaker has recovered from a test's faults.
 func (p *penstock) waitBreakerReset() {
 	p.T.Helper()
 	rig.WaitFor(p.T, rig.WaitTimeout, "the engine to be trusted again", func() bool {

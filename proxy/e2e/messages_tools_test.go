@@ -120,7 +120,7 @@ func TestMessages_Images(t *testing.T) {
 	})
 }
 
-// TestMessages_ImageLimits checks that errors caused by the model's rules use the names of the
+// TestMessages_ImageLimits checks that errors about the model's rules use the member names of the
 // Messages dialect.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()

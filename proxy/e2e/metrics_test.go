@@ -25,7 +25,7 @@ var (
 )
 
 // lint returns the problems of a metrics page: wrong names, HELP and TYPE lines, suffixes or units,
-// incomplete or non-monotonic histograms, duplicates, and families that are not in one piece.
+// incomplete or non-monotonic histograms, duplicates, and families whose series are not contiguous.
 func lint(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	type family struct {
@@ -309,8 +309,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel checks that a model's idle time, which an autoscaler reads, is 0 while a call is
-// running, and grows after the call.
+// TestIdleModel checks that a model's idle time is 0 while a call is running, and grows after the
+// call. Autoscalers read this metric.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -11,8 +11,8 @@ import (
 )
 
 // TestInitFrom checks that another proxy's configuration is imported, and that the result can be
-// checked and served unchanged. Keys, names and aliases must work, and no secret from the
-// environment may be in the files or the output.
+// checked and served unchanged. Keys, names and aliases must work. The files and the output must
+// not contain secrets from the environment.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})

@@ -31,8 +31,8 @@ var (
 )
 
 // lintOpenMetrics returns violations of the OpenMetrics 1.0 text format. It checks the end mark,
-// suffixes, units and canonical bounds. Each family must have a distinct name, be in one piece, and
-// have its metadata only once and before its samples.
+// suffixes, units and canonical bounds. Each family must have a distinct name, its series must be
+// contiguous, and its metadata must occur only once and before its samples.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")

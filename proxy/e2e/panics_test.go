@@ -129,8 +129,8 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker checks that a background worker that panics loses only one round and starts
-// again.
+// TestPanicOfAWorker checks that a background worker that panics loses only one round of its work
+// and starts again.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -144,7 +144,7 @@ func TestPanicOfAWorker(t *testing.T) {
 		point, place string
 		setup        rig.Setup
 		armed        bool    // the panic is armed before the edge starts
-		provoke      provoke // makes the worker run; nil if the worker runs periodically
+		provoke      provoke // makes the worker run; nil if the worker runs periodically anyway
 		after        provoke // shows that the worker continues
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
@@ -188,7 +188,7 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.WaitIdle()
-				s := p.OpenStream(chatPath, p.Chat(endlessStream)) // the disconnect of the next client is noticed again
+				s := p.OpenStream(chatPath, p.Chat(endlessStream)) // the edge must notice when this client disconnects
 				s.Next()
 				s.Leave()
 				p.WaitIdle()
@@ -290,8 +290,8 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog checks that lines lost because of a panic in the log writer are counted, and
-// that later lines are written.
+// TestPanicOfTheLog checks that, if the log writer panics, the lost lines are counted and later
+// lines are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -321,8 +321,8 @@ func TestPanicOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSpans checks that a batch lost because of a panic in the span exporter is counted, and
-// that the next batch is sent.
+// TestPanicOfSpans checks that, if the span exporter panics, the lost batch is counted and the next
+// batch is sent.
 func TestPanicOfSpans(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

@@ -45,7 +45,7 @@ func (p *penstock) lastPriority() (path, number string) {
 }
 
 // TestEngineGetsPriorities checks that the engine receives the class of a call in every dialect, as
-// a number in the order that the engine uses.
+// a number that fits the order in which the engine serves priorities.
 func TestEngineGetsPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
@@ -128,8 +128,9 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutPriorities checks that the edge sends no priorities by default. If it sends
-// them, an engine started without the flag rejects calls of later classes.
+// TestEngineWithoutPriorities checks that the edge sends no priorities by default. If it is
+// configured to send them, an engine that was started without the flag rejects calls of later
+// classes.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the real program like an operator at a terminal or a supervisor.
+// These tests use the real program like an operator at a terminal, or like a supervisor.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -212,7 +212,7 @@ func TestSecondSignal(t *testing.T) {
 }
 
 // TestSecondSignalIsSoon checks that connected clients do not delay the exit after a second signal.
-// Only the best attempt counts, because the machine may be busy.
+// Because the machine may be busy, only the best attempt counts.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

@@ -79,7 +79,7 @@ models:
 	}
 }
 
-// TestPromptCacheWithoutSalt checks that it is logged only once that an engine cannot separate
+// TestPromptCacheWithoutSalt checks that the edge logs only once that an engine cannot separate
 // cached prompts.
 func TestPromptCacheWithoutSalt(t *testing.T) {
 	t.Parallel()

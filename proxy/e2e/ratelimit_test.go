@@ -111,7 +111,8 @@ func TestBracketedModelNames(t *testing.T) {
 	})
 	for name, status := range map[string]int{
 		"sim[1m]": 200, "gpt[1m]": 200, "claude-x[1m]": 200, "beta[x]": 200, "sim[thinking]": 200, "sim[12345678]": 200,
-		"other[1m]": 403, // the exact name takes precedence, but the key may not use this model
+		// a model with the exact name takes precedence, but the key may not use it
+		"other[1m]": 403,
 		"other":     404, "sim[]": 404, "sim[1M]": 404, "sim[123456789]": 404, "sim[1m][1m]": 404, "sim[1m": 404, "sim1m]": 404, "[1m]": 404, "sim[1m] ": 404, "unknown[1m]": 404,
 	} {
 		r := p.Post(chatPath, `{"model":"`+name+`","messages":[{"role":"user","content":"a"}]}`).WantStatus(status)

@@ -133,7 +133,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 			}
 		}
 	}
-	// outage runs one outage: fail makes the engine fail, and mend restores it.
+	// outage runs one outage. fail makes the engine fail, and mend restores it.
 	outage := func(what string, fail, mend func()) {
 		t.Helper()
 		failed := time.Now()
@@ -158,8 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of the engine's slots can lose one request. It can lose a second one after the first
-		// failure, until the engine is marked down.
+		// Each of the engine's slots can lose one request and, after that failure but before the
+		// engine is marked down, a second request.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

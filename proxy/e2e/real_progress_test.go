@@ -88,8 +88,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 }
 
 // TestRealLongPrefill makes an engine read a prompt as long as its context, which takes a minute or
-// more without output. Another engine, the simulator, holds a tool call back for 100 s. Both must
-// stay in service, even though other engines could answer the calls.
+// more without output. Another engine, which is simulated, holds back a tool call for 100 s. Both
+// must stay in service, even though other engines could answer the calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

@@ -102,7 +102,7 @@ func (c *turnRecorder) edge(path string, body object) object {
 	return answer
 }
 
-// flush fills the engine's cache slot with another prompt.
+// flush fills the engine's cache slot with a different prompt.
 func (c *turnRecorder) flush() {
 	c.direct(chatPath, object{"model": "markov", "max_tokens": 4, "messages": []any{object{"role": "user", "content": strings.Repeat("Something else altogether, to fill the slot. ", 20)}}})
 }
@@ -116,8 +116,8 @@ func (c *turnRecorder) prompt() string {
 	return text
 }
 
-// chat runs the two turns on chat with the function ask. Unless name is empty, it sends the first
-// turn's reasoning back in the member with that name.
+// chat runs the two turns on the chat endpoint, sending requests with the function ask. Unless name
+// is empty, it sends the first turn's reasoning back in the member with that name.
 func (c *turnRecorder) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -185,8 +185,9 @@ func (c *turnRecorder) responses(sealed bool) object {
 }
 
 // TestRealReasoningInPlace checks llama.cpp with the model's template in every dialect. The first
-// turn's reasoning must be at the same position in the prompt as for a direct client. The number of
-// cached tokens in the second prompt must also be the same.
+// turn's reasoning must be at the same position in the prompt as if the client called the engine
+// directly. The number of cached tokens in the second prompt must also be the same as for such a
+// client.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turnRecorder{t: t}
 	// The model's template shows only the last message's reasoning. Other templates show the

@@ -39,8 +39,8 @@ var resumeDialects = []struct {
 	}},
 }
 
-// readEvent processes an event of any dialect. It reports whether the event contains text, and fails the
-// test for an error.
+// readEvent processes an event of any dialect. It reports whether the event contains text. If the
+// event is an error, it fails the test.
 func (a *receivedPart) readEvent(t *testing.T, data string) (brings bool) {
 	t.Helper()
 	type usage struct {

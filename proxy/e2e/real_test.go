@@ -171,8 +171,8 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	})
 }
 
-// startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
-// methods work.
+// startReal runs the program with the given configuration lines for upstreams and models. Only
+// those methods of the result that send HTTP requests work.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.StartProgram(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -182,7 +182,8 @@ func startReal(t *testing.T, upstreams int, lines string) *penstock {
 }
 
 // realPatience is how long a test waits for an edge to notice that a real engine is frozen, or has
-// recovered. A frozen engine is marked down after 17 s: several of its probes must fail.
+// recovered. A frozen engine is marked down only after 17 s, because more than one of its probes
+// must fail.
 const realPatience = 30 * time.Second
 
 // realUp returns how many upstreams are up. It pauses first, because its callers poll in a loop.
@@ -368,7 +369,7 @@ func TestRealLeave(t *testing.T) {
 			if more != "" {
 				<-first
 			}
-			time.Sleep(500 * time.Millisecond) // long enough to be in the middle of the answer
+			time.Sleep(500 * time.Millisecond) // long enough for the answer to be in progress
 			if n := e.processing(); n != 1 {
 				t.Fatalf("%d slots are processing before the client leaves, want 1", n)
 			}

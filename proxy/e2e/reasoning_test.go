@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// In these conversations, the model thinks of a number, uses a tool, and tells the number. In the
-// second turn, the simulator knows the number only if it receives the first turn's reasoning in the
-// member that the simulated engine reads.
+// In these conversations, the model thinks of a number, uses a tool, and then says the number. In
+// the second turn, the simulator knows the number only if it receives the first turn's reasoning in
+// the member that the simulated engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -236,9 +236,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys checks that sealed reasoning can be opened after a rotation as long as its
-// sealing key is configured, and only for the same caller and model. If reasoning cannot be opened,
-// it must be omitted and counted, and must not cause an error.
+// TestReasoning_Keys checks that, after a key rotation, sealed reasoning can be opened as long as
+// its sealing key is configured, and only for the same caller and model. If reasoning cannot be
+// opened, it must be omitted and counted, and must not cause an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

@@ -36,9 +36,10 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 	return bodies
 }
 
-// TestEffort_RefusedByTemplate checks the template of Qwen 3.8, which accepts low, medium and
-// xhigh, with a request from Claude Code for high. The edge must repeat the request without the
-// effort, must not count the rejection as an engine failure, and must not send this effort again.
+// TestEffort_RefusedByTemplate sends a request for the effort high, as Claude Code does, to the
+// template of Qwen 3.8, which accepts only low, medium and xhigh. The edge must repeat the request
+// without the effort, must not count the rejection as an engine failure, and must not send this
+// effort again.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -187,8 +188,8 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 	}
 }
 
-// TestForms checks that a named tool, no tools, JSON mode and a message without content have the
-// same effect at every engine.
+// TestForms checks that naming a tool, forbidding tools, JSON mode and a message without content
+// have the same effect at every engine.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents sends random calls for three models to an engine that keeps one model in memory,
-// and aborts the calls to a model that it unloads. No call may be lost, and at most one in four
-// calls may load a model.
+// TestResidents sends random calls for three models to an engine that keeps only one model in
+// memory. If the engine unloads a model, it aborts the calls to this model. No call may be lost,
+// and at most one in four calls may load a model.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"

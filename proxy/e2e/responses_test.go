@@ -39,7 +39,8 @@ func respond(control string) responses.ResponseNewParams {
 	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
 }
 
-// requestAnswer requests an answer, streamed or not. It checks the order of events in a stream.
+// requestAnswer requests an answer, streamed or unstreamed. In a stream, it checks the order of
+// events.
 func requestAnswer(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
 	t.Helper()
 	if !streamed {
@@ -246,7 +247,8 @@ func TestResponses_Incomplete(t *testing.T) {
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("answer = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
-		if got = requestAnswer(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // the request has no limit
+		// the request does not set a limit
+		if got = requestAnswer(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("answer without a limit = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
 		got = requestAnswer(t, &client, streamed, respond(`"finish":"content_filter"`))
@@ -256,8 +258,8 @@ func TestResponses_Incomplete(t *testing.T) {
 	})
 }
 
-// TestResponses_Assembled checks that an engine whose plain requests cannot be cancelled receives a
-// stream request, and that the client receives an unstreamed answer.
+// TestResponses_Assembled checks that the edge requests a stream from an engine whose unstreamed
+// requests cannot be cancelled. The client must still receive an unstreamed answer.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `

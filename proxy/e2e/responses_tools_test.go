@@ -69,8 +69,8 @@ func TestResponses_Tools(t *testing.T) {
 	}
 }
 
-// TestResponses_ClientTools checks that the engine receives a tool in a namespace and a custom tool
-// as functions. The client must receive and send these tool calls in the client's form.
+// TestResponses_ClientTools checks that the engine receives a namespaced tool and a custom tool as
+// functions. The client must receive and send calls of these tools in its own form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recordingEngine()})

@@ -18,7 +18,7 @@ import (
 )
 
 // These tests check zero retention. They send a word to every endpoint, under every fault, at every
-// log level and during a reload. After that, no output of the edge may contain the word, except its
+// log level and during a reload. Afterwards, no output of the edge may contain the word, except
 // messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks that a
 // panic's value is not shown.)
 
@@ -108,7 +108,8 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retentionWord+`\" does not exist`, "") // the client may get the word back
+		// the client may receive its own word
+		see = strings.ReplaceAll(see, `The model \"`+retentionWord+`\" does not exist`, "")
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -136,7 +137,7 @@ func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 			b.WriteString(r.Body)
 		}
 		for name, values := range r.Header {
-			if name == "X-Client-Request-Id" { // the client's id, which the edge returns to the client
+			if name == "X-Client-Request-Id" { // the edge returns the client's id to the client
 				continue
 			}
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
@@ -175,7 +176,8 @@ func (p *penstock) callWithFaults(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.WaitTimeout, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	see(p.Post(chatPath, rig.ChatBody(retentionWord, "")))                                                          // again, because refusals in the meantime may have displaced these calls
+	// send them again, because refusals in the meantime may have displaced these calls
+	see(p.Post(chatPath, rig.ChatBody(retentionWord, "")))
 	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endlessStream), rig.Canary, retentionWord, 1)) // the client leaves before the end
 	s.Next()
 	s.Leave()

@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow checks that an engine that accepts a request and then breaks the
-// connection is never reported as "unreachable".
+// TestUnreachableSaysHow checks that an engine is not reported as "unreachable" if it accepts a
+// request and then breaks the connection.
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -124,7 +124,7 @@ func TestRetryTable(t *testing.T) {
 }
 
 // TestRetryFindsNoRoom checks that the client receives the first failure if the other engine is
-// full or down, or the retry budget is exhausted.
+// full or down, or if the retry budget is exhausted.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -176,8 +176,8 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestRetryTakesANewConnection checks that a retry is not lost on a keep-alive connection that has
-// just died.
+// TestRetryTakesANewConnection checks that a retry uses a new connection, because a keep-alive
+// connection may have just died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {

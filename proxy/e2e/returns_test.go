@@ -12,7 +12,7 @@ import (
 )
 
 // TestReturningEngineGetsCalls checks that, after recovering, one of two equal engines receives its
-// share of the calls again, both with one client and with eight.
+// share of the calls again, with one client and with eight clients.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.SkipIfShort(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {

@@ -36,15 +36,16 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns the number of started lookups, of running lookups, and the maximum number that ran
-// at the same time.
+// state returns the number of lookups that were started, the number that are running, and the
+// maximum number that ran at the same time.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, r.running, r.peak
 }
 
-// unresolvableUpstreams returns upstreams whose names must be resolved, and a model at them.
+// unresolvableUpstreams returns upstreams whose names must be resolved, and a model that they
+// serve.
 func unresolvableUpstreams(n int) (upstreams, models string) {
 	var names []string
 	for i := range n {
@@ -110,8 +111,8 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	}
 }
 
-// TestKeysOfARefusedReload checks that only the keys in a rejected file take effect, and that the
-// status, the response, the log and the metrics report this.
+// TestKeysOfARefusedReload checks that, if a file is rejected, only its keys take effect. The
+// status, the response, the log and the metrics must report this.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -205,8 +206,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing checks that a right to a model in a rejected file does not apply
-// to the running model of the same name.
+// TestRefusedReloadGrantsNothing checks that a right that a rejected file grants to a model does
+// not apply to the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

@@ -62,7 +62,7 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "both speeds are known", func() bool {
 		var all sync.WaitGroup
-		for range 12 { // ten are needed until calls follow the speeds
+		for range 12 { // the edge needs ten measurements before it routes by speed
 			all.Go(call)
 		}
 		all.Wait()
@@ -81,9 +81,9 @@ func TestSpeedIsLearned(t *testing.T) {
 }
 
 // TestLeastLoadedFollowsSpeed checks that, under saturation and without configured weights, every
-// engine does as much work as its speed allows. It measures a closed loop until the engines' shares
-// of the work are significant. Delays on a busy machine do not matter, because an answer takes a
-// second or more.
+// engine does as much work as its speed allows. It measures a closed loop until each engine's share
+// of the work is statistically significant. Delays on a busy machine do not matter, because an
+// answer takes a second or more.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.SkipIfShort(t, "load that follows speed")
 	t.Parallel()
@@ -93,8 +93,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// The sizes differ, because otherwise slots of an engine that fill at the same time would
-	// always become free at the same time.
+	// The answers have different sizes. Otherwise, slots of an engine that are filled at the same
+	// time would always become free at the same time.
 	stop := p.runClients(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
@@ -166,7 +166,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 					return all
 				}
 				// Wait for a number of requests rather than only for a time, because the test
-				// checks the share of requests, whatever the machine's speed.
+				// checks shares of requests, which must not depend on the speed of the machine.
 				for end := time.Now().Add(4 * rig.WaitTimeout); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
@@ -184,8 +184,9 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 
 // TestLeastLoadedKeepsCachesWarm checks the cache hit rate of conversations whose prompts grow turn
 // by turn. The cache of each engine has space for its share of the conversations plus a third. With
-// round robin, one in four turns reaches the engine that has cached its conversation. Even perfect
-// choices get only a 92 % hit rate, because no cache contains the text that a turn adds.
+// round robin, only one in four turns reaches the engine that has cached the conversation. Even
+// with perfect choices, the hit rate is only 92 %, because no cache contains the text that a turn
+// adds.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -248,8 +249,8 @@ func filler(id, n int) string {
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }
 
-// TestSessionHasAHome checks that new edges without shared state send all calls of a session to the
-// same engine, and distribute sessions over the engines.
+// TestSessionHasAHome checks that edges that have just started and share no state send all calls of
+// a session to the same engine. Different sessions must be distributed over the engines.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}

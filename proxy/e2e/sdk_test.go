@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The client in these tests is the official SDK. Other clients can read any answer that the SDK can
-// read.
+// The client in these tests is the official SDK. If the SDK can read an answer, other clients can
+// also read it.
 
 // sdk returns a client that does not retry.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
@@ -161,7 +161,8 @@ func TestSDK_Tools(t *testing.T) {
 				s := client.Chat.Completions.NewStreaming(context.Background(), params, more...)
 				for s.Next() {
 					for _, choice := range s.Current().Choices {
-						for _, piece := range choice.Delta.ToolCalls { // not all clients concatenate names
+						// not all clients concatenate the pieces of a name
+						for _, piece := range choice.Delta.ToolCalls {
 							if name := piece.Function.Name; name != "" && name != "get_weather" {
 								t.Errorf("a piece of the name: %q", name)
 							}
@@ -375,8 +376,8 @@ func TestSDK_Cancel(t *testing.T) {
 	}
 }
 
-// TestSDK_RetriesByRetryAfter checks that the SDK obeys the edge's Retry-After and succeeds at the
-// second attempt.
+// TestSDK_RetriesByRetryAfter checks that the SDK honours the edge's Retry-After and succeeds on
+// the second attempt.
 func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

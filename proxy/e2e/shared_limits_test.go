@@ -69,7 +69,7 @@ func TestSharedLimits(t *testing.T) {
 }
 
 // TestStoreLost checks that, while the store is down, no call fails or waits for the store, and
-// that the edge obeys fleet.lost.
+// that the edges behave as fleet.lost demands.
 func TestStoreLost(t *testing.T) {
 	t.Parallel()
 	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {

@@ -19,8 +19,8 @@ import (
 // Some Responses clients end a turn if they receive no event for a while, for example Codex after
 // stream_idle_timeout_ms. These clients do not count comments as events.
 
-// slowEngine sends the pieces of a stream. Before each piece, it waits until the test makes it
-// continue. While it waits, it is silent or repeats engine events that clients do not see.
+// slowEngine sends a stream piece by piece. Before each piece, it waits until the test lets it
+// continue. While it is waiting, it is silent or repeats engine events that do not reach clients.
 type slowEngine struct {
 	*httptest.Server
 	proceed chan struct{}
@@ -115,7 +115,7 @@ func TestResponses_Silence(t *testing.T) {
 						piece, alive = piece+1, 0
 						select {
 						case engine.proceed <- struct{}{}:
-						case <-ctx.Done(): // the engine's answer has ended
+						case <-ctx.Done(): // the engine's answer is complete
 						}
 					}
 				}
@@ -130,8 +130,8 @@ func TestResponses_Silence(t *testing.T) {
 	}
 }
 
-// TestResponses_SilenceInQueue checks that a call that waits for a slot receives events before it
-// reaches an engine.
+// TestResponses_SilenceInQueue checks that a client whose call is waiting for a slot receives
+// events before the call reaches an engine.
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})

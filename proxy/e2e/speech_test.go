@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check speech: formats, engines that break off or send something other than speech,
-// old clients, and clients that disconnect.
+// These tests check speech: formats, engines that abort an answer or send something other than
+// speech, old clients, and clients that disconnect.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -118,15 +118,16 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// TestSpeech_EventsBroken checks that a failure before the first audio causes an error status, and
-// that a later failure causes an error event.
+// TestSpeech_EventsBroken checks that a failure before the first audio byte causes an error status,
+// and that a later failure causes an error event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
 		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503,
 	} {
-		for _, engine := range []string{"sim", "openai"} { // an engine with events and an engine without
+		// an engine that supports events and an engine that does not
+		for _, engine := range []string{"sim", "openai"} {
 			p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: strings.ReplaceAll(audioConfig, "engine: sim,", "engine: "+engine+",")})
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			r := p.Post(speech, `{"model":"voice","input":"`+strings.Repeat("word ", 50)+`","response_format":"pcm","stream_format":"sse"}`)
@@ -142,7 +143,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 }
 
 // TestSpeech_OldClientEvents checks that even HTTP/1.0 clients can recognize a complete answer,
-// because the events have an end mark. If the audio breaks off, such a client must receive a 502.
+// because the events have an end mark. If the engine aborts the audio, such a client must receive a
+// 502.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -180,7 +182,8 @@ func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
 	for fault, status := range map[string]int{
-		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200, // the audio breaks off after the first bytes
+		// the engine aborts the audio after the first bytes
+		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503, "invalid-json": 200,
 	} {
 		p := startAudio(t)

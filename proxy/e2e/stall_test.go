@@ -18,8 +18,8 @@ import (
 // stallTime is the maximum time until a stall is detected: 15 s, plus some time for a busy machine.
 const stallTime = 15*time.Second + rig.TimingTolerance
 
-// stallRig starts two engines. The test can make the first engine stall. A call on each engine has
-// already shown that it makes progress.
+// stallRig starts two engines. The test can make the first engine stall. A call at each engine has
+// already shown the edge that the engine reports progress.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
@@ -122,9 +122,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking checks that engines that work silently stay in service, even for longer than
-// the timeouts for engines that make no progress. If PENSTOCK_FULL=1 is set, they are silent for
-// 150 s and 100 s.
+// TestSilentAndWorking checks that engines that work silently stay in service, even if they are
+// silent for longer than the timeouts for engines that make no progress. If PENSTOCK_FULL=1 is set,
+// they are silent for 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {

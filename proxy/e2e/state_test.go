@@ -78,7 +78,7 @@ func (p *penstock) state() (s state, text string) {
 	return s, string(b)
 }
 
-// targetReason returns the reason that the page shows for the target at an upstream.
+// targetReason returns the reason that the page shows for the target at the given upstream.
 func (s *state) targetReason(label string) string {
 	for _, t := range s.Models[0].Targets {
 		if t.Upstream == label {
@@ -211,9 +211,9 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	rig.WaitFor(t, rig.WaitTimeout, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
-// TestGhosts checks an engine that continues to work for clients that have disconnected, and
-// therefore has fewer free slots. The state page and the metrics must show this, and calls must not
-// queue in the engine. Once the work has ended, the slots must be free again.
+// TestGhosts checks an engine that continues to work for disconnected clients, and therefore has
+// fewer free slots. The state page and the metrics must show this, and calls must not queue in the
+// engine. Once the work has ended, the slots must be free again.
 func TestGhosts(t *testing.T) {
 	fastset.SkipIfShort(t, "requests that an engine has forgotten")
 	t.Parallel()

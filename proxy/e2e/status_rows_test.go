@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStatusRows checks that the state shows the requested number of rows of each list, and the
-// total.
+// TestStatusRows checks that the state page shows the requested number of rows in each list, and
+// the total number of rows.
 func TestStatusRows(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}})

@@ -80,8 +80,8 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 }
 
-// TestAdminRequests checks that HEAD works wherever GET does, that the case of authentication
-// schemes does not matter, and that operators' errors do not count as API errors.
+// TestAdminRequests checks that HEAD works wherever GET works, that authentication schemes are
+// case-insensitive, and that errors in operators' requests do not count as API errors.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})

@@ -20,10 +20,10 @@ func startFreezable(t *testing.T) (url string, engine *rig.Process) {
 	return engine.WaitOutput(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
-// TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
-// If it is the only engine, it must be down within a minute after its last response, and its calls
-// must end. If another engine works, new calls must go to that engine, and the stopped engine's
-// calls must move there after half a minute of silence.
+// TestStoppedEngine suspends an engine's process. The kernel still accepts connections for it. If
+// the suspended engine is the only engine, it must be down within a minute after its last response,
+// and its calls must end. If another engine is working, new calls must go to that engine, and the
+// calls of the suspended engine must move there after half a minute of silence.
 func TestStoppedEngine(t *testing.T) {
 	fastset.SkipIfShort(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
@@ -64,7 +64,8 @@ func TestStoppedEngine(t *testing.T) {
 			// fails.
 			failed := 0
 			for range 2 {
-				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // the stream has already received its 200
+				// the stream's status, 200, has already been sent
+				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") {
 					failed++
 				} else {
 					r.WantStatus(200)

@@ -88,9 +88,9 @@ func TestKeysInTheStore(t *testing.T) {
 	}
 }
 
-// TestStartWithoutTheStore checks that an edge that needs the keys in the store is not ready before
+// TestStartWithoutTheStore checks that an edge that needs the keys in the store is not ready until
 // it has read them. Until then, calls with these keys must receive a 503 and a Retry-After. An edge
-// that has a copy of the keys must start without the store.
+// that has a copy of the keys must be able to start without the store.
 func TestStartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

@@ -209,7 +209,8 @@ func TestTokensShareLimits(t *testing.T) {
 }
 
 // TestKeyMetrics checks that metrics show a key's calls, tokens, refusals and running calls. Calls
-// with a token must count for the template key, and calls without a key must have the id "-".
+// with a token must count for the key that is the token's template. Calls without a key must have
+// the id "-".
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -254,7 +255,7 @@ func TestKeyMetrics(t *testing.T) {
 
 // TestIssuerRotatesItsKeys checks that the first token signed with a new key makes the edge fetch
 // this key. Tokens signed with a withdrawn key must be refused and, if on_revoke is abort, their
-// streams must end. A dead issuer must have no effect.
+// streams must end. An issuer that does not respond must have no effect.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -84,8 +84,8 @@ func (p *penstock) wantTopExit(d *topSession) {
 	}
 }
 
-// TestTop checks that, in a terminal, the program shows how calls change, responds to keystrokes,
-// adapts to the window size, and restores the terminal.
+// TestTop checks that, in a terminal, the program shows calls as they change, responds to
+// keystrokes, adapts to the window size, and restores the terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -98,7 +98,7 @@ func TestTop(t *testing.T) {
 	p.waitShown(d, "1/1", "1 in flight")
 	d.TypeKeys("3")
 	p.waitShown(d, "[3 Calls", "streaming")
-	d.Resize(40, 10) // the kernel sends the program a signal
+	d.Resize(40, 10) // the kernel sends a signal to the program
 	rig.WaitFor(t, rig.WaitTimeout, "a frame of the new size, whole", func() bool {
 		v := d.View()
 		text := strings.Join(v.Lines, "\n")

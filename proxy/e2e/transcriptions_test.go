@@ -141,8 +141,8 @@ func TestTranscriptions_Refused(t *testing.T) {
 }
 
 // TestTranscriptions_Streamed checks that an upload larger than the window is streamed. The engine
-// must receive every byte of the file, in a form written by the edge, and fields after the file
-// must still apply.
+// must receive every byte of the file, in a form that the edge writes. Fields that follow the file
+// must still take effect.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -215,8 +215,8 @@ func longSound() []byte {
 }
 
 // TestTranscriptions_Whole checks that the edge creates the stream if the engine does not stream
-// even though its profile says so. If the edge cannot create the stream, this must not count as an
-// engine failure.
+// even though its profile says so. It must not count as an engine failure if the edge cannot create
+// the stream.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -113,7 +113,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 
 	p.Signal(syscall.SIGKILL)
 	<-p.Done
-	first := launch() // finds the socket files of a process that has exited
+	first := launch() // the socket files of the exited process still exist
 	rig.WaitFor(t, rig.WaitTimeout, "a chat is answered after the restart", func() bool { return served("sim") })
 
 	stream := func() *http.Response {

@@ -12,8 +12,8 @@ import (
 
 // These tests check uploads that are buffered, streamed, retried, refused early, or abandoned.
 
-// TestTranscriptions_LeaseAfterWindow checks that a call acquires a lease only once the window is
-// full or the body has ended.
+// TestTranscriptions_LeaseAfterWindow checks that a call acquires a lease only once the upload has
+// filled the window or the body has ended.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -55,7 +55,8 @@ func TestTranscriptions_Memory(t *testing.T) {
 func TestTranscriptions_SlowClient(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "client_body: 20s", "client_body: 1s", 1)})
-	for _, sent := range []int{100, 300 << 10} { // the engine fails within the window, and during streaming
+	// the engine fails while the edge still buffers the upload, or while the edge streams it
+	for _, sent := range []int{100, 300 << 10} {
 		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))
 		_ = c.Send(p.RequestHead("POST", transcriptions, contentType, fmt.Sprintf("Content-Length: %d", len(body))) + body[:sent])

@@ -19,7 +19,7 @@ const (
 )
 
 // TestWaitingStreamIsKeptAlive checks that, in each dialect, the answer follows the keep-alives,
-// and that the dialect's SDK can read both.
+// and that the dialect's SDK can read keep-alives and answer.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -55,8 +55,8 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamEnds checks that a wait that fails after keep-alives ends with an error in the
-// dialect.
+// TestWaitingStreamEnds checks that, if the wait fails after keep-alives have been sent, the stream
+// ends with an error in its dialect.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})

@@ -50,8 +50,8 @@ func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *wakeScript
 	return start(t, more), s
 }
 
-// TestWakeOneForMany checks that calls that find no engine wait in their queue, that a single
-// request starts the engine, and that all calls are served after that.
+// TestWakeOneForMany checks that calls that find no engine wait in their queue, that a single wake
+// request starts the engine, and that all calls are then served.
 func TestWakeOneForMany(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -79,7 +79,7 @@ func TestWakeOneForMany(t *testing.T) {
 }
 
 // TestWakeWithoutQueue checks that, if there is no queue, a call starts the engine for later calls
-// and is refused with the expected duration of the start.
+// and is refused with a Retry-After that is the expected start time of the engine.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})

@@ -24,7 +24,7 @@ type account struct {
 
 	messageNumber        uint64
 	birth                string  // birth id of the account in the store, from the last answer
-	inFlight, nextFlight *flight // the message in flight, and the message that will follow it
+	inFlight, nextFlight *flight // the message in flight, and the message to be sent after it
 	lastSent             time.Duration
 	reservationsLost     bool // whether the store may have lost the reservations of running calls
 	lastAnswer           time.Duration
@@ -45,15 +45,15 @@ func (a *account) TakeRequest(l config.KeyLimits, now time.Time) limit.Decision 
 	return a.takeAmounts(limitAmounts(l), amounts{requestCell: 1}, now)
 }
 
-// RefundRequest reverts the last successful Take. The store may have counted that request already, so
-// RefundRequest makes the key's next request free instead.
+// RefundRequest reverts the last successful TakeRequest. The store may have counted that request
+// already, so RefundRequest makes the key's next request free instead.
 func (a *account) RefundRequest() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keyCells.refundRequest()
 }
 
-// takeRefund reports whether a request is free because an earlier one was given back.
+// takeRefund reports whether a request is free because an earlier request was refunded.
 func (a *account) takeRefund(l amounts, at time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,8 +78,8 @@ func (a *account) Settle(held, used int64) {
 	a.settle(amounts{tokenCell: held, slotCell: 1}, amounts{tokenCell: used})
 }
 
-// Charge charges tokens that a running call used in addition to those that it has reserved. It
-// takes the usage at other edges from the store's last answer.
+// Charge charges tokens that a running call used in addition to those that it has reserved. Usage
+// at other edges is known from the store's last answer.
 func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,13 +90,13 @@ func (a *account) Charge(used int64, _ time.Time) limit.Decision {
 	return a.keyCells.overLimitRefusal(tokenCell)
 }
 
-// isFailOpen reports whether no limit applies, because this edge works without the store and fleet.lost
-// is open. The caller must hold mu.
+// isFailOpen reports whether no limit applies, because this edge works without the store and
+// fleet.lost is open. The caller must hold mu.
 func (a *account) isFailOpen() bool {
 	return a.edgeState.lostPolicy == config.LostOpen && (a.keyCells.isOffline || !a.edgeState.store.Available())
 }
 
-// settle charges what a call has used instead of what it had reserved.
+// settle replaces the amounts reserved for a call by the amounts that the call has used.
 func (a *account) settle(held, used amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,8 +112,8 @@ func (a *account) settleLocked(held, used amounts) {
 	a.queueReport()
 }
 
-// takeAmounts takes either all amounts that a call needs, or none. If this edge has too little, take waits
-// for the store.
+// takeAmounts takes either all amounts that a call needs, or none. If this edge has too little,
+// takeAmounts waits for the store.
 func (a *account) takeAmounts(l amounts, n amounts, at time.Time) limit.Decision {
 	now := a.edgeState.sinceEpoch(at)
 	a.mu.Lock()
@@ -138,8 +138,8 @@ func (a *account) takeAmounts(l amounts, n amounts, at time.Time) limit.Decision
 // granted.
 const fenceMargin = 2 * time.Second
 
-// hasWaitedBefore reports whether Take has already waited for the store without success for this call.
-// A call must not wait twice. The caller must hold mu.
+// hasWaitedBefore reports whether the call has already waited for the store in TakeRequest, without
+// success. A call must not wait twice. The caller must hold mu.
 func (a *account) hasWaitedBefore(n amounts) bool {
 	if !a.keyCells.isOffline || n[slotCell] == 0 || a.failedRequests == 0 {
 		return false
@@ -151,9 +151,9 @@ func (a *account) hasWaitedBefore(n amounts) bool {
 // exhaustedAnswerTTL is how long an edge trusts an answer which says that nothing is free.
 const exhaustedAnswerTTL = 25 * time.Millisecond
 
-// takeGranted takes the needed amounts from those granted to this edge. If the store has just answered
-// that nothing is free, takeGranted rejects the call. ok is false if only the store can decide. The
-// caller must hold mu.
+// takeGranted takes the needed amounts from those granted to this edge. If the store has just
+// answered that nothing is free, takeGranted rejects the call. ok is false if only the store can
+// decide. The caller must hold mu.
 func (a *account) takeGranted(n amounts, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.keyCells
 	if u.isOffline || a.turns != nil && a.turns.hasWaiting() { // it may be another edge's turn
@@ -164,10 +164,10 @@ func (a *account) takeGranted(n amounts, now time.Duration) (d limit.Decision, o
 		u.reserve(n)
 		return allowedDecision, true
 	}
-	// Other edges may return amounts to the store, so the edge trusts an answer only for the time
-	// patience. It does not trust the answer while a message is in flight, because the message may
-	// return amounts. It never trusts an answer about slots, because a slot may become free at any
-	// time.
+	// Other edges may return amounts to the store, so the edge trusts an answer only for
+	// exhaustedAnswerTTL. It does not trust the answer while a message is in flight, because the
+	// message may return amounts. It never trusts an answer about slots, because a slot may become
+	// free at any time.
 	known := a.inFlight == nil && now-a.lastAnswer < exhaustedAnswerTTL
 	if c := &u.cells[lacking]; known && c.kind != kindSlot && c.hasAnswer && u.missingAmount(lacking, n, now) > 0 {
 		return u.refusal(lacking, n, now), true

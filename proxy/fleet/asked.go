@@ -17,11 +17,11 @@ var (
 // type push. In RESP2, they are arrays that arrive after a subscription.
 type replyMatcher struct {
 	mu                       sync.Mutex
-	commandCount, replyCount uint64         // number of commands, and number of replies
+	commandCount, replyCount uint64         // commands sent, replies received
 	subscriptions            []subscription // subscriptions that have not been confirmed yet
 	pendingChannels          int
 	arrays                   []arrayReply // commands whose array reply has not arrived yet
-	// sentHello3: HELLO 3 was sent; resp2: a subscription was made in RESP2.
+	// sentHello3: HELLO 3 was sent; subscribedInRESP2: a subscription was made in RESP2.
 	sentHello3, subscribedInRESP2 bool
 }
 
@@ -63,7 +63,7 @@ func (a *replyMatcher) countReply(f *replyParser) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	word := f.memberPrefix(0)
-	// confirms and ends are true if the message confirms a subscription or an unsubscription.
+	// confirms: the message confirms a subscription; ends: it confirms an unsubscription.
 	confirms, ends := false, false
 	push := f.topType == '>' || a.subscribedInRESP2 && strings.IndexByte("*~%", f.topType) >= 0 && f.memberCount > 0 && word != "pong"
 	if push && f.memberCount > 1 {

@@ -27,8 +27,8 @@ const (
 	unsubscribedPush = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
-// exchange contains the client's commands, the store's output, and the error for the last byte of
-// that output.
+// exchange contains the client's commands, the store's output, and the error expected at the last
+// byte of that output.
 type exchange struct {
 	sent, comes string
 	want        error
@@ -64,8 +64,8 @@ var exchanges = map[string]exchange{
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
 }
 
-// TestAsked checks that an unsolicited reply is rejected, and that messages which the store may
-// push are accepted.
+// TestAsked checks that boundedConn rejects unsolicited replies and accepts messages that the store
+// may push.
 func TestAsked(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
@@ -125,8 +125,8 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 	}
 }
 
-// connectToStore connects an edge to a store. A panic in the client would happen on the client's goroutine
-// and end the process, so the test passes if the process survives.
+// connectToStore connects a client to a store that sends the given output. If the client panicked,
+// its goroutine would end the process, so the test passes if the process survives.
 func connectToStore(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
@@ -177,8 +177,9 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store send the given reply to a command, in place of the right one. If to is
-// empty, the next reply to any command is replaced. A push is sent in addition to the right reply.
+// surviveReply makes the store replace its reply to the command to with the given reply. If to is
+// empty, the store replaces its next reply to any command. A push is sent in addition to the
+// correct reply.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -212,8 +213,8 @@ func waitReconnect(t *testing.T, r *remoteStore, after string) {
 	}
 }
 
-// TestReplyLeftOut checks that the edge closes a connection on which the store skipped a reply.
-// Otherwise, each later command would get the reply to the command before it.
+// TestReplyLeftOut checks that the edge closes a connection after the store has skipped a reply on
+// it. Otherwise, each later command would get the reply to the command before it.
 func TestReplyLeftOut(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

@@ -13,7 +13,8 @@ import (
 )
 
 // BenchmarkTake measures the admission of a call in two cases: the edge already has the needed
-// amounts, or it must ask the store. The store is the twin, which answers immediately.
+// amounts ("held"), or it must ask the store ("drawn"). The store is a scriptModel, which answers
+// immediately.
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -32,8 +33,8 @@ func BenchmarkTake(b *testing.B) {
 }
 
 // BenchmarkScript measures the account script in a real store that is otherwise idle. Four edges
-// send messages without pausing. After a pause of a few milliseconds, any script takes several
-// times as long, because the processor caches are cold.
+// send messages without pausing, because after a pause of a few milliseconds, the processor caches
+// are cold and any script takes several times as long.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

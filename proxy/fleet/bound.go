@@ -13,7 +13,7 @@ import (
 const (
 	maxBulk = 8 << 20  // bytes of one string
 	maxLine = 64 << 10 // bytes of one line
-	// Maximum number of elements in all arrays of a reply; a map entry counts as two.
+	// Maximum total number of elements in a reply's arrays; a map entry counts as two elements.
 	maxElements = 1 << 18
 	maxReply    = 64 << 20 // bytes of one reply
 	maxNesting  = 16
@@ -93,7 +93,7 @@ type replyParser struct {
 	lineBytes       int
 	announcedNumber int // number that the current line announces
 	isNegative      bool
-	isStreamed      bool // whether the line announces '?', so that elements follow until an end marker
+	isStreamed      bool // whether the line announces '?', which means that elements follow until an end marker
 	sawCR           bool
 	bytesLeft       int
 	parents         [maxNesting]aggregate
@@ -105,15 +105,15 @@ type replyParser struct {
 	onReply     func(*replyParser) error
 	topType     byte
 	memberCount int
-	keptMembers int      // number of elements whose first bytes are stored in word
+	keptMembers int      // number of elements whose first bytes are stored in prefix
 	prefix      [48]byte // first bytes of a string, or of the first elements of an array
 	prefixLen   int
 	memberEnds  [3]int
-	spaceCount  int // number of spaces in a string, or in the last stored element
+	spaceCount  int // number of spaces in the string, or in the last element stored in prefix
 }
 
-// memberPrefix returns the first bytes of a stored element. If the reply is a string, member 0 is that
-// string.
+// memberPrefix returns the first bytes of a stored element. If the reply is a string, member 0 is
+// that string.
 func (f *replyParser) memberPrefix(n int) string {
 	switch {
 	case f.memberCount == 0 && n == 0:
@@ -141,20 +141,21 @@ const (
 )
 
 type aggregate struct {
-	elementsLeft int  // number of elements that remain, or streaming
+	elementsLeft int  // number of elements still to come, or streaming
 	hasPairs     bool // whether the aggregate is a map or an attribute
-	// Whether it is an attribute, which describes the value after it and is not itself a value.
+	// Whether the aggregate is an attribute: it describes the value after it and is not a value
+	// itself.
 	isAttribute bool
 	hasOddCount bool // whether the number of elements so far is odd; used only if streaming
 }
 
 const streamedLength = -1
 
-// parse parses p, and returns how many of its bytes are valid. The error describes the first invalid
-// byte.
+// parse parses p, and returns how many of its bytes are valid. The error describes the first
+// invalid byte.
 func (f *replyParser) parse(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.nextPart == partString { // string has checked that the length does not exceed maxReply
+		if f.nextPart == partString { // the string's length has already been checked against maxReply
 			n := min(f.bytesLeft, len(p)-i)
 			f.storePrefix(p[i : i+n])
 			f.bytesLeft -= n
@@ -257,7 +258,8 @@ func (f *replyParser) parseText(b byte) error {
 	return nil
 }
 
-// storePrefix stores bytes of a string in word. A string longer than word cannot match a known name.
+// storePrefix stores the first bytes of a string in prefix. A string longer than prefix cannot
+// match a known name.
 func (f *replyParser) storePrefix(p []byte) {
 	if f.nestingDepth > 1 || f.memberCount >= f.keptMembers {
 		return

@@ -98,8 +98,8 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// TestBadReplies checks that the valid bytes before an invalid byte are accepted, and that no later
-// byte is.
+// TestBadReplies checks that the bytes before an invalid byte are accepted, and that the bytes
+// after it are not.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {

@@ -35,7 +35,7 @@ type keyBudget struct {
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
-	// Budgets of previous periods, for calls that started during those periods.
+	// Budgets for the periods before the current ones, for calls that started in those periods.
 	previous [limit.Periods]*periodBudget
 }
 
@@ -44,7 +44,7 @@ type periodBudget struct {
 	account      *account
 
 	mu    sync.Mutex
-	spent money.Amount // exact spend at this edge; the account counts in millionths
+	spent money.Amount // exact spend at this edge; the account only counts whole millionths
 }
 
 // NewBudget returns the fleet-wide budget of a key. used returns the usage at this edge. edge is
@@ -58,8 +58,8 @@ func newKeyBudget(t *edgeState, id, edge string, used limit.UsageFunc) *keyBudge
 	return &keyBudget{edgeState: t, id: id, edgeID: edge, used: used}
 }
 
-// currentPeriod returns the budget for the period that contains now. A new periodBudget starts with this
-// edge's usage in the period so far.
+// currentPeriod returns the budget for the period that contains now. A new periodBudget starts with
+// this edge's usage in the period so far.
 func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodNumber(period, now)
 	b.mu.Lock()
@@ -85,8 +85,8 @@ func (b *keyBudget) currentPeriod(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// periodByNumber returns the budget for the period with the given number, or nil if that period ended too
-// long ago.
+// periodByNumber returns the budget for the period with the given number, or nil if that period
+// ended too long ago.
 func (b *keyBudget) periodByNumber(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,9 +134,9 @@ func (b *keyBudget) ReserveUsage(l *config.KeyLimits, expected limit.Cost, now t
 	return held, allowedDecision
 }
 
-// reportAccounts makes the accounts report to the store: that of the period with the index from, and those of
-// all longer periods. A rejected call has not used these accounts, but a new process may still have
-// to report the usage of the previous process.
+// reportAccounts makes the account for the period with index from report to the store, and the
+// accounts for all longer periods. A rejected call has not used these accounts, but a new process
+// may still have to report the usage of the previous process.
 func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.PeriodBudget(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -149,8 +149,8 @@ func (b *keyBudget) reportAccounts(l *config.KeyLimits, from int, now time.Time)
 	}
 }
 
-// cappedCost returns the amount that a call reserves. It is the expected cost, or the entire budget if
-// that is less.
+// cappedCost returns the amount that a call reserves: the expected cost c, or the entire budget if
+// the budget is smaller.
 func cappedCost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -165,8 +165,8 @@ func cappedCost(c, budget limit.Cost) limit.Cost {
 //
 //   - the usage of the entire fleet, as far as this edge knows;
 //   - whether the call would be admitted if all running calls ended without using anything (Freed);
-//   - if this edge may grant only a share of the remaining budget, the share (Part) and the
-//     duration of the restriction (Wait).
+//   - if this edge may grant only a share of the remaining budget, the share (Part), and how long
+//     this restriction lasts (Wait).
 func (a *account) budgetRefusal(limits, n amounts) limit.BudgetRefusal {
 	a.mu.Lock()
 	defer a.mu.Unlock()

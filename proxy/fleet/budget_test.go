@@ -39,7 +39,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unreportedUsage returns the part of the edge's usage and reservations that the edge has not reported.
+// unreportedUsage returns the usage and reservations that the edge has not reported to the store.
 func (e *budgetEdge) unreportedUsage(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -55,8 +55,8 @@ func (e *budgetEdge) unreportedUsage(told *twinEdge) (c limit.Cost) {
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
 // makes the store lose all data. At the end, the account in the store must equal the usage of all
 // edges. A call may be admitted only if it fits into the budget in addition to the used and
-// reserved amounts. One excess is allowed: when an edge's lease expires, the edge's unreported
-// usage and reservations may exceed the budget.
+// reserved amounts. There is one exception: when an edge's lease expires, the budget may be
+// exceeded by the usage and reservations that this edge has not reported.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -93,7 +93,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			case 1:
 				w.lines[i].hearLate()
 			case 2:
-				// A start takes time, so that no two processes start in the same microsecond.
+				// No two processes may start in the same microsecond.
 				w.tick(time.Millisecond)
 				w.startBudget(string(rune('a'+i)), e, i)
 			case 3, 4, 5:
@@ -172,7 +172,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 }
 
 // TestRefusedDayTellsMonth checks that an edge that starts with an exhausted daily budget still
-// reports its usage in the month.
+// reports its usage for the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
@@ -188,8 +188,8 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// TestOpenBudget checks that a budget ends no running call while the store is lost and fleet.lost is
-// open.
+// TestOpenBudget checks that a budget ends no running call while the store is lost and fleet.lost
+// is open.
 func TestOpenBudget(t *testing.T) {
 	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false, config.LostClosed: false} {
 		w := newWorld(1, config.KeyLimits{}, lost)
@@ -231,7 +231,7 @@ func TestForgottenBudget(t *testing.T) {
 		}
 		w.advance(time.Second)
 	}
-	for i := range edges { // each edge has asked since the last report
+	for i := range edges { // every edge asks the store after the last reports
 		call(i, 20)
 	}
 	w.advance(time.Second)
@@ -254,8 +254,8 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget checks rejections after the store has lost its data. A rejection must
-// contain the edge's share of the remaining budget, and the time until the call can be admitted.
+// TestPartOfForgottenBudget checks that after the store has lost its data, a rejection contains the
+// edge's share of the remaining budget and the time until the call can be admitted.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)

@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// slowLine is a line that simultaneous calls can use. Its store takes a millisecond per answer.
+// slowLine is a simulatedStore that can be used by simultaneous calls. It answers after a
+// millisecond.
 type slowLine struct {
 	*simulatedStore
 	mu    sync.Mutex
@@ -40,7 +41,7 @@ func TestBurst(t *testing.T) {
 		limits   config.KeyLimits
 		estimate int64
 		most     int
-		idle     time.Duration // idle time after which the key's limits are fully available again
+		idle     time.Duration // idle time before the burst, after which the key's limits are fully available again
 	}{
 		"requests": {config.KeyLimits{RequestsPerMinute: 600}, 0, 600, time.Minute},
 		"tokens":   {config.KeyLimits{TokensPerMinute: 20_000}, 500, 40, 30 * time.Second},
@@ -91,15 +92,15 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 	}
 }
 
-// waitingCall is a call that waits for a message, or that has not continued yet after the message.
+// waitingCall is a call that is waiting for a message, or that has not continued yet after the
+// answer.
 type waitingCall struct {
 	flight *flight
 	needs  amounts
 	own    amounts
 }
 
-// interleaved runs the calls, messages and reports of an edge in arbitrary orders that the locks
-// permit.
+// interleaved runs an edge's calls, messages and reports in any order that the locks permit.
 type interleaved struct {
 	*rapid.T
 	*account

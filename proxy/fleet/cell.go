@@ -29,38 +29,37 @@ type cell struct {
 	reservedAmount int64
 	charged        int64 // amount charged since the process started
 	acked          int64 // part of charged that was reported in the last answered message
-	refunds        int64 // number of requests given back; as many later requests are free
+	refunds        int64 // number of refunded requests; the same number of later requests is free
 
 	// The fields below come from the last answer. The edge updates them as debts decrease over
-	// time. Before the first answer, debt and own are what this edge has charged.
+	// time. Before the first answer, fleetDebt and ownDebt are what this edge has charged.
 	answeredAt time.Duration
 	hasAnswer  bool // whether there has been an answer
 	// Amount that is neither reserved nor owed by any edge; negative if the edges exceed the limit.
 	fleetFree float64
 	fleetDebt float64 // charges of all edges that still count
-	ownDebt   float64 // part of debt caused by this edge
+	ownDebt   float64 // part of fleetDebt caused by this edge
 
-	// The fields below apply while the store is lost. alone is the amount that this edge may use
-	// without the store, as computed at the time offlineAt. If grace is true, this edge admits one
-	// call of any size.
+	// The fields below apply while the store is lost. offlineAmount is the amount that this edge
+	// may use without the store, computed at the time offlineAt. If graceCall is true, this edge
+	// admits one call of any size.
 	offlineAmount float64
 	offlineAt     time.Duration
 	graceCall     bool
-	storeDebt     float64 // debt known to the store, which decreases first
-	// Unreported usage that has expired while the store was lost, so the store does not have to
-	// count it.
+	storeDebt     float64 // debt known to the store, which decreases before unreported usage does
+	// Unreported usage that expired while the store was lost. The store must not count it.
 	expiredUnreported float64
 
 	// After a loss of data, other edges may have reserved or used amounts that the store does not
-	// know. Until the time doubtful, this edge therefore takes at most:
+	// know. Until doubtEnd, this edge therefore takes at most:
 	//
 	//   - for slots, its share;
-	//   - for a budget, the amount in part;
-	//   - for a rate, the amount in part and its share of the amount that becomes free over time.
-	doubtStart       time.Duration // start of this period
-	doubtEnd         time.Duration // end of this period
+	//   - for a budget, doubtShare;
+	//   - for a rate, doubtShare plus its share of the amount that becomes free over time.
+	doubtStart       time.Duration // start of the period of doubt
+	doubtEnd         time.Duration // end of the period of doubt
 	doubtShare       float64
-	doubtLimitsSlots bool // whether part also limits slots
+	doubtLimitsSlots bool // whether doubtShare also limits slots
 }
 
 // cellKind determines what happens to an amount after a call has used it.
@@ -70,7 +69,8 @@ const (
 	kindSlot   cellKind = iota // the amount becomes free when the call ends
 	kindRate                   // the amount is charged, and the charge decreases by limit per minute
 	kindBudget                 // the amount stays charged until the period ends
-	// Used only in messages, if calls at this edge wait for a slot and edges take turns.
+	// Used only in messages: like kindSlot, but calls at this edge are waiting and the edges take
+	// turns.
 	kindTurn
 )
 
@@ -109,8 +109,9 @@ func (c *cell) prefetchTarget(edges int) int64 {
 
 func (c *cell) isFarFromLimit() bool { return c.hasAnswer && c.fleetFree > float64(c.limit)/2 }
 
-// spareKeepTime returns how long after the last call an edge keeps its spare amount. The time is shorter if
-// less than half of the limit is free, because other edges may be waiting for the amount.
+// spareKeepTime returns how long after the last call an edge keeps its spare amount. The time is
+// shorter if less than half of the limit is free, because other edges may be waiting for the
+// amount.
 func (c *cell) spareKeepTime() time.Duration {
 	if c.isFarFromLimit() {
 		return farKeepTime
@@ -123,8 +124,8 @@ const (
 	nearKeepTime = 4 * time.Second
 )
 
-// decayDebt reduces the debt by what has become free since the last call. Before the first answer,
-// free is unknown.
+// decayDebt reduces the debt by the amount that has become free since its last call. Before the
+// first answer, fleetFree is unknown.
 func (c *cell) decayDebt(now time.Duration) {
 	passed := (now - c.answeredAt).Seconds()
 	if c.answeredAt = now; c.kind != kindRate || passed <= 0 {
@@ -139,12 +140,12 @@ func (c *cell) decayDebt(now time.Duration) {
 	}
 }
 
-// cappedNeed returns the amount that a call takes. A call that needs more than the limit takes the entire
-// limit.
+// cappedNeed returns the amount that a call takes. A call that needs more than the limit takes the
+// entire limit.
 func (c *cell) cappedNeed(n int64) int64 { return min(n, c.limit) }
 
-// reserve reserves n for a call. The amount comes from c.alone while the store is lost, and from
-// c.spare otherwise.
+// reserve reserves n for a call. The amount comes from c.offlineAmount while the store is lost, and
+// from c.spare otherwise.
 func (c *cell) reserve(n int64, lost bool) {
 	c.reservedAmount += n
 	c.graceCall = c.graceCall && n == 0
@@ -162,8 +163,8 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.returnAmount(held-used, lost)
 }
 
-// returnAmount makes n available again. If free is negative, the edges exceed the limit, and n first
-// reduces the excess.
+// returnAmount makes n available again. If c.fleetFree is negative, the edges exceed the limit, and
+// n first reduces the excess.
 func (c *cell) returnAmount(n int64, lost bool) {
 	c.doubtShare += float64(n)
 	switch {
@@ -188,8 +189,8 @@ func (c *cell) knownCharge() int64 { return c.acked + int64(c.expiredUnreported)
 func (c *cell) unreservedSpare() int64 { return c.spare - c.setAside }
 
 // buildReport returns what a message says about the cell. If spare exceeds target, it returns the
-// excess. Until the answer arrives, the edge uses only the amount in least, because the store may
-// receive the message even if the answer is lost.
+// excess. Until the answer arrives, the edge uses only minHeld, because the store may receive the
+// message even if the answer is lost.
 func (c *cell) buildReport(target, wanted int64) cellReport {
 	c.spare = min(c.spare, c.setAside+max(target, 0))
 	least, own := c.reservedAmount+max(c.spare, 0), c.ownDebt
@@ -212,10 +213,10 @@ func (c *cell) applyGrant(said cellReport, g grant, now time.Duration) {
 	c.ownDebt = min(c.ownDebt, c.fleetDebt)
 }
 
-// beginDoubt starts the period after a loss of data in which the store may not know what other edges
-// have reserved. During this period, this edge may use its spare amount, and its share of the
+// beginDoubt starts the period after a loss of data in which the store may not know what other
+// edges have reserved. During this period, this edge may use its spare amount, and its share of the
 // amount that was free at the last answer. If it was working without the store, it may instead use
-// what remains of c.alone.
+// the remainder of c.offlineAmount.
 func (c *cell) beginDoubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.fleetFree, 0)/float64(edges)
 	if alone {
@@ -227,10 +228,10 @@ func (c *cell) beginDoubt(alone bool, now time.Duration, edges int) {
 	c.doubtShare, c.doubtStart, c.doubtEnd = part, now, now+leaseTime
 }
 
-// beginReturnDoubt starts the period after the store's return in which other edges may still have to
-// report their usage. If alone is true, this edge was working without the store, and continues with
-// the remainder of its share. Otherwise, it gets its share of the amount that is free according to
-// the answer.
+// beginReturnDoubt starts the period after the store's return in which other edges may still have
+// to report their usage. If alone is true, this edge was working without the store, and continues
+// with the remainder of c.offlineAmount. Otherwise, it gets its share of the amount that is free
+// according to the answer.
 func (c *cell) beginReturnDoubt(alone bool, now time.Duration, edges int) {
 	part := max(c.fleetFree+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -239,12 +240,12 @@ func (c *cell) beginReturnDoubt(alone bool, now time.Duration, edges int) {
 	c.doubtShare, c.doubtStart, c.doubtEnd, c.doubtLimitsSlots = part, now, now+returnDoubtTime, false
 }
 
-// returnDoubtTime is how long an edge waits for the other edges to reach the store again, after its
-// first answered heartbeat.
+// returnDoubtTime is how long an edge waits, after its first answered heartbeat, for the other
+// edges to reach the store again.
 const returnDoubtTime = 2 * heartbeatInterval
 
-// isWithheld reports whether this edge must not take n even though the store would grant it, because
-// other edges may have reserved or used it.
+// isWithheld reports whether this edge must not take n even though the store would grant it. Other
+// edges may have reserved or used that amount.
 func (c *cell) isWithheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtEnd:
@@ -258,11 +259,12 @@ func (c *cell) isWithheld(n int64, now time.Duration, edges int) bool {
 	return c.doubtShare < float64(n)
 }
 
-// storeKnownDebt returns the debt known to the store at the last answer, minus the decrease since then.
+// storeKnownDebt returns the debt known to the store at the last answer, minus the decrease since
+// then.
 func (c *cell) storeKnownDebt() float64 { return max(0, c.fleetDebt-float64(c.charged-c.acked)) }
 
-// goOffline starts a period without the store. The edge continues with its spare amount and with its
-// share of the free amount. If the last answer is not fresh, the edge may admit one call of any
+// goOffline starts a period without the store. The edge continues with its spare amount and with
+// its share of the free amount. If the last answer is not fresh, the edge may admit one call of any
 // size. It also gets its share of the rate for the time since the last answer, up to a minute.
 func (c *cell) goOffline(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.offlineAmount, c.offlineAt, c.graceCall, c.storeDebt = float64(c.spare), now, !fresh, c.storeKnownDebt()
@@ -281,10 +283,10 @@ func (c *cell) goOffline(now time.Duration, fresh bool, silence time.Duration, e
 	c.spare = 0
 }
 
-// accrueOffline adds the amount that becomes free over time while the store is lost. Each edge gets its
-// share of the rate, up to its share of the limit. In its next reports, the edge subtracts this
-// amount from its usage (forgone), because otherwise the same amount would expire a second time in
-// the store.
+// accrueOffline adds the amount that becomes free over time while the store is lost. Each edge gets
+// its share of the rate, up to its share of the limit. Usage that expires in this way must not
+// expire a second time in the store, so the edge subtracts it from its next reports
+// (expiredUnreported).
 func (c *cell) accrueOffline(now time.Duration, edges int) {
 	passed := (now - c.offlineAt).Seconds()
 	c.offlineAt = now

@@ -56,10 +56,10 @@ func TestClockSetForward(t *testing.T) {
 	for held, free := range map[int]int{20: 0, 10: 10} {
 		w := newWorld(2, limits, config.LostDivide)
 		w.end(0, w.fill(0, limits, 1, 1))
-		w.end(1, w.fill(1, limits, 1, held)) // both edges know the account
+		w.end(1, w.fill(1, limits, 1, held)) // both edges have used the account
 		w.fill(1, limits, 1, held)
 		w.advance(time.Second)
-		w.fill(0, limits, 1, 1) // the last answer tells the edge what is free
+		w.fill(0, limits, 1, 1) // the last answer contains the free amount
 		before := 0
 		if free > 0 {
 			before = 1

@@ -13,8 +13,8 @@
 // admits more than a single edge with the entire limit would, even if messages are late, lost or
 // repeated. If an edge has been granted too little, it asks the store (account.askStore). One
 // message serves all waiting calls of a key, and each call waits for at most fleet.store.timeout.
-// An edge prefetches a little more than it uses, so that calls rarely wait (cell.target). It
-// returns the excess a few seconds after the last call.
+// An edge prefetches a little more than it uses, so that calls rarely wait (cell.prefetchTarget).
+// It returns the excess a few seconds after the last call.
 //
 // A repeated or lost message does no harm:
 //
@@ -57,10 +57,10 @@
 // A breaker opens after three calls have timed out, or three messages have received no answer.
 // While it is open, no call waits for the store, and the edge sends only heartbeats: one
 // immediately, and then one per second. After the first failure, only as many calls wait as are
-// needed to open the breaker. Calls that came before it wait for their own timeout: until then, the
-// store may be healthy, and a decision without it could admit or reject a call wrongly. The breaker
-// closes only when a heartbeat is answered within fleet.store.timeout, because if the store is
-// slower than that, calls would time out again.
+// needed to open the breaker. Calls that arrived before the first failure wait for their full
+// timeout: the store may be healthy until then, and a decision without the store could admit or
+// reject a call wrongly. The breaker closes only when a heartbeat is answered within
+// fleet.store.timeout, because if the store is slower than that, calls would time out again.
 //
 // While the breaker is open, fleet.lost determines what an edge does:
 //
@@ -69,11 +69,11 @@
 //   - divide: the edge continues with its share of each limit.
 //
 // With divide, an edge starts with the amounts granted to it, and with its share of the amount that
-// was free at the last answer. After that, it earns its share of the rate (cell.leave, cell.earn).
-// When the store answers again, the edge reports its usage during the outage, and how much of that
-// usage no longer counts. Not all edges reach the store again at the same moment, and some may not
-// have reported their usage yet. For two seconds, each edge therefore takes no more than its share
-// of a key's limit.
+// was free at the last answer. After that, it earns its share of the rate (cell.goOffline,
+// cell.accrueOffline). When the store answers again, the edge reports its usage during the outage,
+// and how much of that usage no longer counts. Not all edges reach the store again at the same
+// moment, and some may not have reported their usage yet. For two seconds, each edge therefore
+// takes no more than its share of a key's limit.
 //
 // If a value in an account is not a finite number, the account starts at zero, as if the store had
 // lost it. Otherwise, the script would grant every request, because every comparison with NaN is
@@ -83,7 +83,7 @@
 // its charges that still count. For a budget, it also reports the last known sum over all edges,
 // which counts until they report again. The store no longer knows the amounts granted to the edges.
 // For the duration of a lease, an edge therefore takes no more than its share of the slots and of
-// the remaining budget (cell.doubt).
+// the remaining budget (cell.beginDoubt).
 //
 // Accounts use only the store's clock, never that of an edge. If the store's clock is set forward,
 // the leases of live edges expire early. For the duration of a lease, each edge therefore takes no
@@ -92,13 +92,13 @@
 // Edges do not trust the store's replies. If a reply is malformed or announces more data than any
 // valid reply contains, the edge closes the connection before memory is allocated for the reply
 // (bound.go). It also closes the connection after an unsolicited reply, or after a sentinel message
-// that has fewer words than the client reads (asked.go). Either would make the client panic.
+// that has fewer words than the client reads (asked.go). The client would panic in both cases.
 //
 // If the store skips a reply, each later command on the connection gets the reply to the command
 // before it. The edge therefore opens a new client after three consecutive failed heartbeats. If
 // the failures continue, it opens another client after 6, 12 and 24 more failed heartbeats, and
-// then after every 30. On a new connection and after a failure, the edge first asks the store for
-// its ROLE. A replica counts as lost even if it accepts writes.
+// then after every 30 failed heartbeats. On a new connection and after a failure, the edge first
+// asks the store for its ROLE. A replica counts as lost even if it accepts writes.
 //
 // # Signatures
 //

@@ -39,12 +39,12 @@ type Fleet struct {
 	signer         *sign.Signer
 	storeTime      storeReading
 	birth          string      // birth of the store's data, from the last heartbeat
-	heartbeatLost  bool        // whether the last heartbeat got no answer, or the breaker has not closed since
+	heartbeatLost  bool        // whether the last heartbeat was not answered, or the breaker is still open
 	ignoredMembers atomic.Bool // whether the last heartbeat returned members that this edge ignored
 
 	client       *atomic.Pointer[valkey.Client]
 	members      atomic.Pointer[[]Member]
-	loggedUp     atomic.Bool // state of the store that was last logged
+	loggedUp     atomic.Bool // whether the store was last logged as available
 	stateLogged  atomic.Bool
 	storeRefuses atomic.Bool
 	storeLate    atomic.Bool
@@ -55,18 +55,17 @@ type Fleet struct {
 
 	hasSlotAccounts atomic.Bool
 
-	// edgesBeforeLoss is the number of edges before the store lost its data. It is used until
-	// edgesBeforeLossUntil.
+	// Number of edges before the store lost its data, used until edgesBeforeLossUntil.
 	edgesBeforeLoss      int64
 	edgesBeforeLossUntil time.Duration
 
 	mu            sync.Mutex
 	queuedReports map[*account]struct{}
-	wake          chan struct{} // receives a value when reporting must change
+	wake          chan struct{} // receives a value when a report may be due
 	heartbeatNow  chan struct{} // requests a heartbeat
 }
 
-// New returns a Fleet. The store counts as lost until Heartbeats has reached it.
+// New returns a Fleet. The store counts as lost until RunHeartbeats has reached it.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refusalLog.log = o.Log
@@ -93,8 +92,8 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// NewAccount returns the account of a key. It must be called only once per key, because two accounts
-// for the same key would compete for its limits.
+// NewAccount returns the account of a key. It must be called only once per key, because two
+// accounts for the same key would compete for its limits.
 func (f *Fleet) NewAccount(id string) limit.Account { return newAccount(&f.edgeState, "k:"+id) }
 
 // SetExpectedEdges sets the expected number of edges. 0 means unknown.
@@ -112,8 +111,8 @@ func (f *Fleet) Client() (valkey.Client, error) {
 	return nil, errUnreached
 }
 
-// Close closes the connections to the store. Heartbeats and Reports must have returned before Close
-// is called.
+// Close closes the connections to the store. RunHeartbeats and RunReports must have returned before
+// Close is called.
 func (f *Fleet) Close() { f.edgeState.store.Close() }
 
 func (f *Fleet) registerMetrics(set *metrics.Set) {

@@ -10,7 +10,7 @@ import (
 
 // flight is a message together with the calls that wait for its answer. The granted amount is set
 // aside for these calls until each of them has taken its share or given it up. Until then, no
-// report returns the amount, and no later call takes it.
+// report returns the amount to the store, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error   // set before done is closed
@@ -42,8 +42,8 @@ func (a *account) askStore(n amounts, now time.Duration) limit.Decision {
 	return a.finishWait(f, n, own, now+waited)
 }
 
-// joinNextFlight adds a call to those waiting for the next message. The first of these calls sends the
-// message.
+// joinNextFlight adds a call to those waiting for the next message. The first of these calls sends
+// the message.
 func (a *account) joinNextFlight(own amounts) (f *flight, leads bool) {
 	if leads = a.nextFlight == nil; leads {
 		a.nextFlight = newFlight()
@@ -54,8 +54,8 @@ func (a *account) joinNextFlight(own amounts) (f *flight, leads bool) {
 	return a.nextFlight, leads
 }
 
-// finishWait ends the wait of a call. The call either takes its share of the grant or gives it up. The
-// caller must hold mu.
+// finishWait ends the wait of a call. The call either takes its share of the grant or gives it up.
+// The caller must hold mu.
 func (a *account) finishWait(f *flight, n, own amounts, now time.Duration) limit.Decision {
 	answered := f.hasAnswer()
 	if answered {
@@ -95,9 +95,9 @@ func (a *account) waitFlight(ctx context.Context, f *flight) {
 	}
 }
 
-// sendWhenIdle sends the message of a flight once the previous message has been answered or has failed. If
-// it could not send the message, it returns false. The caller must hold mu, which is released
-// during the wait.
+// sendWhenIdle sends the message of a flight once the previous message has been answered or has
+// failed. If it could not send the message, it returns false. The caller must hold mu, which is
+// released during the wait.
 func (a *account) sendWhenIdle(ctx context.Context, f *flight) bool {
 	for a.inFlight != nil && ctx.Err() == nil {
 		a.waitFlight(ctx, a.inFlight)
@@ -112,8 +112,8 @@ func (a *account) sendWhenIdle(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// exchangeMessage exchanges a message with the store. The caller must hold mu, which is released while the
-// message is in flight.
+// exchangeMessage exchanges a message with the store. The caller must hold mu, which is released
+// while the message is in flight.
 func (a *account) exchangeMessage(ctx context.Context, f *flight) {
 	a.inFlight = f
 	a.lastSent = a.edgeState.now()
@@ -128,8 +128,8 @@ func (a *account) exchangeMessage(ctx context.Context, f *flight) {
 // errNotSent is the error after a panic that prevented a message from being sent.
 var errNotSent = errors.New("the message was not sent")
 
-// buildMessage builds the next message. Until the answer arrives, the edge uses only the amounts that
-// the message does not return. The caller must hold mu and must have set flying.
+// buildMessage builds the next message. Until the answer arrives, the edge uses only the amounts
+// that the message does not return. The caller must hold mu and must have set inFlight.
 func (a *account) buildMessage(now time.Duration) message {
 	a.messageNumber++
 	m := message{edge: a.edgeID, number: a.messageNumber, birth: a.birth}
@@ -149,19 +149,19 @@ func (a *account) buildMessage(now time.Duration) message {
 	return m
 }
 
-// idleAccountTTL is how long the store keeps an account after its last message. It keeps the account of a
-// budget longer.
+// idleAccountTTL is how long the store keeps an account after the account's last message. Budget
+// accounts are kept longer.
 const idleAccountTTL = 10 * time.Minute
 
-// storeLostAccount reports whether the birth id in an answer shows that the store has lost the account. If
-// the account had no messages for the time idleAccountTTL, it has only expired, and no call has reserved
-// amounts from it. The caller must hold mu.
+// storeLostAccount reports whether the birth id in an answer shows that the store has lost the
+// account. If the account had no messages for idleAccountTTL, it has only expired, and no call has
+// reserved amounts from it. The caller must hold mu.
 func (a *account) storeLostAccount(now time.Duration, birth string) bool {
 	kept := now-a.lastAnswer < idleAccountTTL || a.keyCells.cells[tokenCell].kind == kindBudget
 	return kept && a.birth != "" && a.birth != birth
 }
 
-// handleAnswer ends the flight of a message with its answer. The caller must hold mu.
+// handleAnswer ends the flight of a message with its answer or error. The caller must hold mu.
 func (a *account) handleAnswer(m *message, r reply, err error) {
 	f := a.inFlight
 	if err != nil {

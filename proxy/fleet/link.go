@@ -42,7 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream. The store trims the stream to about most entries.
+// Append adds an entry to a stream. The store trims the stream to approximately most entries.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -83,8 +83,8 @@ type Slots struct{ account *account }
 
 // NewSlots returns the Slots for an upstream. It must be called only once per upstream, because two
 // accounts for the same upstream would compete for its slots. waited reports whether calls at this
-// edge are waiting for a slot. wake makes one of these calls try again. Neither function may block
-// on the account.
+// edge are waiting for a slot. wake makes one of these calls try again. Neither function may wait
+// for the account's lock.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.hasSlotAccounts.Store(true)
 	a := newAccount(&f.edgeState, "u:"+upstream)
@@ -92,7 +92,7 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// AcquireSlot acquires a slot. If the fleet has no slot left, Take returns false.
+// AcquireSlot acquires a slot. If the fleet has no free slot, AcquireSlot returns false.
 func (s *Slots) AcquireSlot(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK

@@ -11,8 +11,9 @@ import (
 	"penstock/config"
 )
 
-// TestStream checks that a stream can be read from any entry on, and that it is trimmed to about
-// the requested length. Reading the stream must return nothing before the first entry is added.
+// TestStream checks that a stream can be read starting after any entry, and that it is trimmed to
+// about the requested length. Reading the stream must return nothing before the first entry is
+// added.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}
@@ -58,8 +59,8 @@ func TestStream(t *testing.T) {
 }
 
 // TestSlots checks that the fleet never uses more slots than an upstream has. The slots of a dead
-// edge must become free after its lease has expired, and while the store is lost, each edge must
-// use its share.
+// edge must become free once its lease has expired. While the store is lost, each edge must use
+// only its share.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
 	waited, wake := func() bool { return false }, func() {}

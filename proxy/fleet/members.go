@@ -22,7 +22,7 @@ type Member struct {
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// The fields below are zero if the entry was sent by an edge with an older version.
+	// The fields below are zero if the entry was sent by an edge running an older version.
 	Generation uint64 `json:"generation,omitempty"`
 	// Number of calls that have ended since the process started.
 	Calls   uint64 `json:"calls,omitempty"`
@@ -37,7 +37,7 @@ type Member struct {
 const maxMembers = 256
 
 // storeReading is the time on the store's clock at the last heartbeat. Only the goroutine that runs
-// Heartbeats uses it.
+// RunHeartbeats uses it.
 type storeReading struct {
 	storeMillis int64 // in milliseconds; 0 if no heartbeat has been answered yet
 	takenAt     time.Duration
@@ -93,7 +93,7 @@ func (f *Fleet) sendHeartbeat(ctx context.Context) {
 		f.storeTime = storeReading{int64(a.storeMicros / 1000), now}
 		f.edgeState.lastHeartbeat.Store(int64(now))
 		f.setMembers(a.entries)
-		// The store has also lost the entries of the other edges. These edges will announce
+		// The store has also lost the entries of the other edges. The other edges will announce
 		// themselves again.
 		if !a.edgeKnown && before > 0 {
 			f.edgesBeforeLoss, f.edgesBeforeLossUntil = before, now+leaseTime
@@ -157,8 +157,8 @@ func (f *Fleet) logStoreState(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// setMembers records the live edges. It validates each entry, because it may have been written by another
-// program or by an edge with a different version.
+// setMembers records the live edges. It validates each entry, because it may have been written by
+// another program or by an edge with a different version.
 func (f *Fleet) setMembers(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), maxMembers)), 0
 	seen := map[string]bool{}
@@ -187,8 +187,8 @@ func (f *Fleet) setMembers(all []string) {
 	f.edgeState.seenEdges.Store(int64(len(members)))
 }
 
-// isValidMember reports whether a member's entry is valid, which means that an edge of the fleet has
-// signed it and it has not expired.
+// isValidMember reports whether a member's entry is valid, which means that an edge of the fleet
+// has signed it and it has not expired.
 func (f *Fleet) isValidMember(m *Member, said string) bool {
 	if f.signer.IsSigned(sign.Member, m.ID, said) {
 		return m.Expires >= f.storeTime.storeMillis

@@ -66,9 +66,9 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestBirth checks that the store's birth stays the same until the store loses its data, also if
-// edges of older versions, whose script treats it as a member, run beside this one. It must not
-// count as a member.
+// TestBirth checks that the store's birth id stays the same until the store loses its data. This
+// must also be true while edges with older versions are running, whose script treats the birth id
+// as a member. The birth id must not count as a member.
 func TestBirth(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -125,7 +125,7 @@ func TestMembersAreBounded(t *testing.T) {
 
 type births struct {
 	*simulatedStore
-	birth string // of the next answer; empty if it is lost
+	birth string // birth id in the next answer; empty if the answer is lost
 }
 
 func (b *births) Heartbeat(context.Context, string, string) (heartbeatReply, error) {
@@ -136,10 +136,10 @@ func (b *births) Heartbeat(context.Context, string, string) (heartbeatReply, err
 	return heartbeatReply{edgeKnown: true, birth: b.birth}, nil
 }
 
-// TestForgotten checks when all usage is sent to the store again: once after the store has lost its
-// data, even if the answer to the first heartbeat after the loss was lost, but not after each lost
-// answer. The usage of two days is sent again after each period without an answer, even if it was
-// only one heartbeat, or if only calls got no answer.
+// TestForgotten checks when usage is sent to the store again. All usage is sent once after the
+// store has lost its data, even if the answer to the first heartbeat after the loss was lost, but
+// not after every lost answer. The usage of the last two days is sent again after each period
+// without answers, even if only one heartbeat or only calls were not answered.
 func TestForgotten(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f, s := w.edges[0], &births{simulatedStore: w.lines[0]}

@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// admissionModel records everything that the fleet has admitted: the debt, the reserved amounts and the
-// running calls.
+// admissionModel records everything that the fleet has admitted: the debt, the reserved amounts,
+// and the running calls.
 type admissionModel struct {
 	*rapid.T
 	*world
@@ -20,14 +20,14 @@ type admissionModel struct {
 	calls  []runningCall
 	beyond [cellCount]float64 // amounts granted before the store lost its data
 
-	held, running int64 // amounts of calls whose edge has a valid lease
+	held, running int64 // reserved tokens and number of the calls at edges with a valid lease
 }
 
 type runningCall struct {
 	edge int
 	held int64
-	// Whether the edge's lease has expired. The reserved amount then counts as used, and the slot
-	// is free.
+	// Whether the edge's lease has expired: the reserved amount counts as used, and the slot is
+	// free.
 	freed bool
 }
 
@@ -107,8 +107,8 @@ func (e *admissionModel) used() [cellCount]float64 {
 	return all
 }
 
-// checkStoreKnows fails the test if the store does not know all usage, because it would then grant some
-// amounts twice.
+// checkStoreKnows fails the test if the store does not know all usage, because it would then grant
+// some amounts twice.
 func (e *admissionModel) checkStoreKnows() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
@@ -126,7 +126,7 @@ func (e *admissionModel) checkStoreKnows() {
 func (e *admissionModel) loseStoreData() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
-		if c.freed { // the edge has reported the call again since then
+		if c.freed { // the edge has reported the call again after its lease expired
 			e.beyond[tokenCell] += float64(c.held)
 			e.beyond[slotCell]++
 		}
@@ -144,7 +144,7 @@ func (e *admissionModel) expireLease(id string) {
 	}
 }
 
-// meanwhile lets other events happen while an answer to edge i is in flight.
+// meanwhile simulates other events while an answer to edge i is in flight.
 func (e *admissionModel) meanwhile(i int) {
 	l := e.lines[i]
 	was := l.meanwhile
@@ -161,7 +161,7 @@ func (e *admissionModel) meanwhile(i int) {
 
 // TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls at
 // different edges, and kills edges. The fleet must never admit more requests, tokens or
-// simultaneous calls than a single edge with the entire limit would. Two excesses are allowed:
+// simultaneous calls than a single edge with the entire limit would. There are two exceptions:
 // calls that continue after their edge's lease has expired, and amounts that the store granted
 // before it lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {

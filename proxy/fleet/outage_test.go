@@ -66,13 +66,13 @@ func TestOutage(t *testing.T) {
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
-		// all: the first edge also has calls while the store is lost; forgets: the store loses its
+		// all: the first edge also gets calls while the store is lost; forgets: the store loses its
 		// data.
 		all, forgets := n&1 == 0, n&2 == 2
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.LostDivide)
 		owed, admitted := 0.0, 0
-		quarter := func(from, to int) (n int) { // a quarter of a second of calls at these edges
+		quarter := func(from, to int) (n int) { // a sends a quarter of a second's calls to these edges
 			for range 12 {
 				w.advance(20 * time.Millisecond)
 				owed = max(0, owed-perMinute/60.*0.02)
@@ -149,8 +149,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks that calls that started or ended while the store was lost leave no reserved
-// amounts behind.
+// TestReturn checks that no amounts stay reserved for calls that started or ended while the store
+// was lost.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -187,9 +187,9 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// TestUnheardAnswer checks usage that was reported to the store in a message whose answer was lost.
-// This usage expires in the store over time. An edge that works without the store must not let it
-// expire a second time.
+// TestUnheardAnswer checks the handling of usage that reached the store although the store's answer
+// was lost. This usage expires in the store over time. An edge that is working without the store
+// must not let the same usage expire a second time.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -214,8 +214,8 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill starts calls at an edge until a call is rejected or most calls have started. Each call
-// acquires a slot and some tokens. fill returns the number of calls that it started.
+// fill starts up to most calls at an edge, until a call is rejected. Each call acquires a slot and
+// the given tokens. fill returns the number of calls that it started.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
 		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
@@ -264,7 +264,7 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestForgetfulStore checks that after the store has lost all data, each edge keeps to its share
+// TestForgetfulStore checks that after the store has lost all data, each edge uses only its share,
 // and the fleet does not exceed its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
@@ -285,8 +285,8 @@ func TestForgetfulStore(t *testing.T) {
 	}
 }
 
-// TestSlotsMove checks that when a call ends, its slot is immediately free at every edge. While the
-// store is lost, no edge may use more than its share.
+// TestSlotsMove checks that when a call ends, every edge can immediately acquire its slot. While
+// the store is lost, no edge may use more than its share.
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
 	w := newWorld(3, limits, config.LostDivide)
@@ -337,7 +337,7 @@ func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
 	fill := func(i int) int { return w.fill(i, limits, 1, 99) }
-	w.end(0, fill(0)) // both edges know the account
+	w.end(0, fill(0)) // both edges have used the account
 	for range 2 {
 		if _, d := w.keys[1].Reserve(limits, 1, w.now); !d.OK {
 			t.Fatalf("Reserve of the other edge = %+v, want OK", d)
@@ -382,8 +382,8 @@ func TestForgottenOnce(t *testing.T) {
 	}
 }
 
-// TestWaitsOnce checks that a call that waited without success in Take does not wait again in
-// Reserve. The next call must wait again.
+// TestWaitsOnce checks that a call that waited without success in TakeRequest does not wait again
+// in Reserve. The next call must wait.
 func TestWaitsOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostOpen)
@@ -407,9 +407,9 @@ func TestWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestLostFromTheStart checks a new key if the store has never been reached. The edge starts with a
-// small amount, which grows at its share of the rate. After a minute, it must have its entire share
-// of the key's per-minute limits.
+// TestLostFromTheStart checks how much of a new key's limits an edge may use if it has never
+// reached the store. The amount starts small and grows at the edge's share of the rate. After a
+// minute, the edge must have its entire share of the per-minute limits.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}

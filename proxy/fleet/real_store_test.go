@@ -42,7 +42,7 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with the arguments that args returns for the port. If
+// newRealProgram starts redis-server with the arguments that args returns for a free port. If
 // redis-server is not installed, the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
@@ -76,8 +76,8 @@ func (s *realStore) start() {
 	}
 }
 
-// startListening starts the program, and reports whether it listens. The program exits if its port or the
-// port of its cluster bus is in use.
+// startListening starts the program, and reports whether it listens. The program exits if its port
+// or the port of its cluster bus is in use.
 func (s *realStore) startListening() bool {
 	s.t.Helper()
 	s.output.Reset()
@@ -143,11 +143,11 @@ type realEdges struct {
 	keys     []*account
 	admitted atomic.Int64
 	refused  atomic.Int64
-	longest  atomic.Int64 // longest time that a call has waited for a decision
+	longest  atomic.Int64 // nanoseconds; the longest time that a call has waited for a decision
 }
 
-// generousTimeout is a timeout that no answer exceeds even on a busy machine. If an edge stopped
-// waiting, it would use its share in addition to what the other edges use.
+// generousTimeout is so long that every answer arrives in time even on a busy machine. An edge that
+// stopped waiting would use its share in addition to what the other edges use.
 const generousTimeout = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -211,8 +211,8 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	callers.Wait()
 }
 
-// TestRealStore checks that the fleet does not exceed its limit on a real store. The store's
-// scripts are flushed, its clients are killed, and it is restarted without data.
+// TestRealStore checks that the fleet does not exceed its limit with a real store, even if the
+// store's scripts are flushed, its clients are killed, and it is restarted without data.
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
@@ -224,7 +224,7 @@ func TestRealStore(t *testing.T) {
 	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret"})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	most := func(share float64) int64 { // one edge's limit plus a fraction of a minute's limit
+	most := func(share float64) int64 { // one edge's limit since began, plus this fraction of a minute's limit
 		return int64(600 + time.Since(began).Seconds()*10 + share*600)
 	}
 	step := func(what string, share float64) {
@@ -403,7 +403,7 @@ func TestRealStoreFailsOver(t *testing.T) {
 	follow(old, next)
 	waitUntil(t, "the store is lost", func() bool { f.sendHeartbeat(t.Context()); return !f.Available() })
 	old.command("CONFIG SET replica-read-only no")
-	for range 4 * initialRedialAfter { // the address still leads to the old primary
+	for range 4 * initialRedialAfter { // the address still points to the old primary
 		f.sendHeartbeat(t.Context())
 	}
 	if f.Available() || !f.State().StoreRefuses {

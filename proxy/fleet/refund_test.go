@@ -15,9 +15,8 @@ func (w *world) takeAll(edge int) (n int) {
 	return n
 }
 
-// TestGiveBack checks that a request that is given back does not count at the edge that admitted
-// it, both with and without the store. A request that no longer counts must not be given back a
-// second time.
+// TestGiveBack checks that a refunded request does not count at the edge that admitted it, both
+// with and without the store. A request that no longer counts must not be refunded.
 func TestGiveBack(t *testing.T) {
 	const perMinute = 20
 	limits := config.KeyLimits{RequestsPerMinute: perMinute}
@@ -30,7 +29,7 @@ func TestGiveBack(t *testing.T) {
 		}
 	}
 	w := newWorld(2, limits, config.LostClosed)
-	giveBack(w, perMinute+5) // every request uses the refund of the one before
+	giveBack(w, perMinute+5) // every request uses the refund of the previous request
 	if n := w.takeAll(0); n != perMinute {
 		t.Errorf("%d of %d are left", n, perMinute)
 	}
@@ -55,7 +54,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("%d of %d are left two minutes later", n, perMinute)
 	}
 
-	cut := func() *world { // returns a world in which each edge works with its share
+	cut := func() *world { // returns a world in which each edge uses its share
 		w := newWorld(2, limits, "")
 		w.keys[0].TakeRequest(limits, w.now)
 		w.advance(time.Second)
@@ -70,8 +69,8 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestChargeWithoutStore checks that a charge ends a running call while the store is lost, except if
-// fleet.lost is open.
+// TestChargeWithoutStore checks that a charge ends a running call while the store is lost, except
+// if fleet.lost is open.
 func TestChargeWithoutStore(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 100}
 	for lost, want := range map[string]bool{config.LostOpen: true, config.LostDivide: false} {
@@ -95,8 +94,8 @@ func TestChargeWithoutStore(t *testing.T) {
 	}
 }
 
-// TestGiveBack_NoLimit checks that no request is given back if there is no limit, and that a limit
-// added later is exact.
+// TestGiveBack_NoLimit checks that no request is refunded if there is no limit, and that a limit
+// added later is enforced exactly.
 func TestGiveBack_NoLimit(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
 	for range 5 {
@@ -130,7 +129,7 @@ func TestCharge(t *testing.T) {
 	}
 	charge(0, 30, true)
 	charge(1, 30, true)
-	charge(0, 60, true) // the store has not reported the other edge's charges yet
+	charge(0, 60, true) // edge 0 has not received the other edge's charges from the store yet
 	charge(0, 1, false)
 	charge(1, 1, true)
 	charge(1, 1, false)
@@ -142,7 +141,7 @@ func TestCharge(t *testing.T) {
 	charge(0, 1, true)
 	charge(1, 150, false)
 	limits.TokensPerMinute = 0
-	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // simulates a call after a reload
+	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // simulates a call after a reload changed the limits
 		t.Fatalf("Reserve without a limit = %+v, want OK", d)
 	}
 	charge(1, 1, true)

@@ -14,9 +14,8 @@ import (
 // and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalCode returns the code of an error by which the store rejects a single request. For any other
-// error, it returns "". The store is still usable after a rejection. After any other error, it is
-// not.
+// refusalCode returns the code of an error with which the store rejects a single request. After
+// such an error, the store is still usable. For any other error, refusalCode returns "".
 func refusalCode(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -36,8 +35,8 @@ func refusalCode(err error) string {
 	return ""
 }
 
-// noCommandCode is the code used here if the store does not have a command. The store sends no code for
-// this error.
+// noCommandCode is the code that refusalCode returns if the store does not know a command. The
+// store itself sends no code for this error.
 const noCommandCode = "NOCOMMAND"
 
 // isUnknownCommand reports whether an error says that a command is unknown. The text is "unknown
@@ -50,8 +49,8 @@ func isUnknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// heartbeatRefusalCode returns the code of an error by which the store rejects a heartbeat and would reject
-// any other message. For any other error, it returns "".
+// heartbeatRefusalCode returns the code of an error with which the store rejects a heartbeat and
+// would reject any other message. For any other error, it returns "".
 func heartbeatRefusalCode(err error) string {
 	if code := refusalCode(err); code != "" {
 		return code
@@ -67,7 +66,7 @@ func heartbeatRefusalCode(err error) string {
 	return ""
 }
 
-// rejectionRemedies maps error codes by which a store rejects all messages to remedies.
+// rejectionRemedies maps the error codes with which a store rejects all messages to remedies.
 var rejectionRemedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",

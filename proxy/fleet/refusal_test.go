@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownCommand checks that the error for an unknown command does not count as a rejection
-// that concerns only one key.
+// TestUnknownCommand checks that the error for an unknown command is recognized, because it does
+// not concern only one key.
 func TestUnknownCommand(t *testing.T) {
 	for text, want := range map[string]bool{
 		"unknown command 'EVALSHA', with args beginning with: 'a' ":   true,

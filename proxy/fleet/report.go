@@ -6,17 +6,19 @@ import (
 )
 
 // These constants determine when an edge reports its usage to the store. If less than half of the
-// limit is free, it reports earlier, because other edges may be waiting for the remaining amount.
+// limit is free, the edge reports earlier, because other edges may be waiting for the remaining
+// amount.
 const (
 	farReportDelay  = 500 * time.Millisecond
 	nearReportDelay = 50 * time.Millisecond
 	// After this time, a report renews the lease of amounts reserved by calls.
 	renewLeaseAfter   = 4 * time.Second
 	reportInterval    = 50 * time.Millisecond
-	maxReportsPerTick = 100 // maximum number of reports per tick, which allows 2,000 per second
+	maxReportsPerTick = 100 // maximum number of reports per tick; allows 2,000 reports per second
 )
 
-// queueReport queues the account if it has something to report. The caller must hold the account's mu.
+// queueReport queues the account if it has something to report. The caller must hold the account's
+// mu.
 func (a *account) queueReport() {
 	at, something := a.nextReportTime()
 	if something && (!a.reportQueued || at <= a.edgeState.now()) {
@@ -35,8 +37,8 @@ func (f *Fleet) queueAccount(a *account) {
 	}
 }
 
-// nextReportTime returns when the account must report its usage, return amounts, or renew its lease. If
-// the account has nothing to report, something is false. The caller must hold mu.
+// nextReportTime returns when the account must report its usage, return amounts, or renew its
+// lease. If the account has nothing to report, something is false. The caller must hold mu.
 func (a *account) nextReportTime() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -77,8 +79,8 @@ func (a *account) nextReportTime() (at time.Duration, something bool) {
 	return at, something
 }
 
-// resendReservations makes every account report the amounts reserved by its calls, because the store has lost
-// them.
+// resendReservations makes every account report again which amounts its calls have reserved,
+// because the store has lost these amounts.
 func (f *Fleet) resendReservations() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
@@ -126,7 +128,7 @@ func (f *Fleet) queuedAccounts() []*account {
 }
 
 func (f *Fleet) dequeueAccount(a *account) {
-	a.mu.Lock() // locked before f.mu, as in account.queue
+	a.mu.Lock() // locked before f.mu, as in account.queueReport
 	defer a.mu.Unlock()
 	if !a.reportQueued {
 		f.mu.Lock()
@@ -164,7 +166,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.reportQueued = false
 		return false, false
-	case now < at || a.inFlight != nil || a.nextFlight != nil: // a call reports instead
+	case now < at || a.inFlight != nil || a.nextFlight != nil: // a call's message contains the report
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.edgeState.timeout)

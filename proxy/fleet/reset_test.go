@@ -14,13 +14,13 @@ import (
 	"penstock/config"
 )
 
-// resettingProxy forwards connections to a store and resets some of them, as a load balancer, or a
-// cluster node during a failover, does.
+// resettingProxy forwards connections to a store and resets some of them, like a load balancer, or
+// like a cluster node during a failover.
 type resettingProxy struct {
 	net.Listener
 	store string
-	armed atomic.Int32 // number of account messages that will still be reset
-	// Whether the store still receives the message, so that only its answer is lost.
+	armed atomic.Int32 // number of account messages whose connection will still be reset
+	// Whether the store receives the message before the reset, so that only the answer is lost.
 	after bool
 	done  atomic.Int32
 	conns sync.WaitGroup
@@ -103,10 +103,10 @@ func containsAccount(p []byte) bool {
 	return false
 }
 
-// TestReset checks that a call does not lose its answer if a connection is reset. The message must
+// TestReset checks that a call still gets its answer if the connection is reset. The message must
 // be sent once more, and the account must count it only once, even if the store had received the
-// first attempt. The breaker must stay closed. If the second attempt is lost too, both must count
-// as one failure.
+// first attempt. The breaker must stay closed. If the second attempt also fails, both attempts must
+// count as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

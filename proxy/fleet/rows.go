@@ -14,7 +14,7 @@ import (
 )
 
 // For each day, the store has a hash of usage rows. A row is a field of the hash that belongs to a
-// key, a model and an edge. It contains the edge's sum for that day, so writing it twice does no
+// key, a model and an edge. It contains the edge's sum for that day, so writing a row twice does no
 // harm. A reader adds up the rows of all edges.
 //
 // A second hash contains rows per end user instead of per model. The usage of end users is also
@@ -25,8 +25,8 @@ const usageTTL = 70 * 24 * time.Hour
 
 const maxBatchRows = 500
 
-// UsageExchange sends this edge's usage to the store, and reads the usage of all edges. Its methods may be
-// called by multiple goroutines.
+// UsageExchange sends this edge's usage to the store, and reads the usage of all edges. Its methods
+// may be called by multiple goroutines.
 type UsageExchange struct {
 	remote      *remoteStore
 	usage       *observe.Usage
@@ -35,14 +35,14 @@ type UsageExchange struct {
 
 	mu           sync.Mutex
 	edgeName     string
-	resentLosses lossCounts                            // when rows were last sent again
+	resentLosses lossCounts                            // loss counts when rows were last sent again
 	pending      map[rowsKey]map[string]observe.Amount // keyed by hash and field
 }
 
 // lossCounts counts the events after which the store may lack rows that it has accepted.
 type lossCounts struct {
 	dataLosses   int64 // the store has lost all its data
-	storeReturns int64 // the store was lost; a replica in its place may lack the last rows
+	storeReturns int64 // the store was lost; a replica that replaced it may lack the last rows
 }
 
 type rowsKey struct {
@@ -50,8 +50,9 @@ type rowsKey struct {
 	perUser bool
 }
 
-// NewUsageExchange returns the Rows of a fleet. If the store loses its data, Rows sends all rows of usage
-// again. If the store was only lost for a while, Rows sends those of the last two days again.
+// NewUsageExchange returns the UsageExchange of a fleet. If the store loses its data, the
+// UsageExchange sends all rows of usage again. If the store was only lost for a while, it sends the
+// rows of the last two days again.
 func NewUsageExchange(f *Fleet, usage *observe.Usage) *UsageExchange {
 	r, _ := f.edgeState.store.(*remoteStore)
 	return &UsageExchange{
@@ -87,7 +88,7 @@ func (r *UsageExchange) addPending(row *observe.UsageRow) {
 	r.pending[of][fieldName(row.Key, name, r.edgeName)] = row.Amount
 }
 
-// resendAll makes rows pending again that the store may have lost.
+// resendAll makes all rows that the store may have lost pending again.
 func (r *UsageExchange) resendAll(today int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +172,8 @@ func (r *UsageExchange) takeBatch() (of rowsKey, rows map[string]observe.Amount)
 	return of, nil
 }
 
-// restorePending makes rows pending again, except those for which a newer version is already pending.
+// restorePending makes rows pending again, except those for which a newer version is already
+// pending.
 func (r *UsageExchange) restorePending(of rowsKey, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRowsAtOnce checks that rows are written to the store immediately after they are counted. Any
-// delay would add to the second that passes between two counts.
+// delay would be added to the second between two counts.
 func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())
@@ -25,7 +25,7 @@ func TestRowsAtOnce(t *testing.T) {
 	defer stop()
 	running.Go(func() { rows.Run(ctx) })
 	day := observe.DayOf(time.Now())
-	best := time.Hour // the shortest delay counts, because a busy machine adds to it
+	best := time.Hour // the shortest delay, because a busy machine makes delays longer
 	for calls := range uint64(5) {
 		row := observe.UsageRow{Key: "team", Model: "sim", Day: day}
 		row.Calls = calls + 1
@@ -35,7 +35,7 @@ func TestRowsAtOnce(t *testing.T) {
 			read, err := rows.Read(t.Context(), time.Now(), false)
 			return err == nil && len(read) == 1 && read[0].Calls == row.Calls
 		})
-		if calls > 0 { // the first call may precede a count
+		if calls > 0 { // the first rows may be added before a count
 			best = min(best, time.Since(began))
 		}
 	}
@@ -44,8 +44,9 @@ func TestRowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRowsAgain checks which rows are sent again after the store has lost its data, and after it was
-// only lost for a while. Rows of earlier days have reached every replica by then.
+// TestRowsAgain checks which rows are sent again after the store has lost its data, and after the
+// store was only lost for a while. In the second case, every replica already has the rows of
+// earlier days.
 func TestRowsAgain(t *testing.T) {
 	const today = 20_000
 	var usage observe.Usage

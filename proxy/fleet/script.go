@@ -19,9 +19,9 @@ var accountSource string
 
 var accountScript = valkey.NewLuaScript(accountSource)
 
-// leaseTime is how long the store keeps the amounts granted to an edge after the edge's last message.
-// The slots of a killed edge must be usable again within ten seconds. The other edges need the
-// tenth second to request these slots.
+// leaseTime is how long the store keeps the amounts granted to an edge after the edge's last
+// message. The slots of a killed edge must be usable again within ten seconds, and the other edges
+// need one second to request these slots.
 const leaseTime = 9 * time.Second
 
 type message struct {
@@ -31,7 +31,7 @@ type message struct {
 	parts  [cellCount]cellReport
 }
 
-// args returns the arguments for the script. Message numbers count up from began. If the message is
+// args returns the arguments for the script. Message numbers start at began. If the message is
 // repeated (repetition is 1), it has a higher number than the first attempt, so the store accepts
 // it.
 func (m *message) args(began, repetition uint64) []string {

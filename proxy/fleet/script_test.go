@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScript checks that the script and the twin give the same answers to arbitrary messages.
+// TestScript checks that the script and scriptModel give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
@@ -39,7 +39,7 @@ func TestScript(t *testing.T) {
 			<-words
 		}
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
-		births := map[string]string{"": ""} // maps birth ids in the script to those in the twin
+		births := map[string]string{"": ""} // maps birth ids in the script to those in scriptModel
 		charged := map[string]int64{}
 		kinds := [cellCount]cellKind{kindRate, kindRate, kindSlot}
 		if rapid.Bool().Draw(t, "a budget") {
@@ -75,7 +75,7 @@ func TestScript(t *testing.T) {
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.laterNumber != 2*want.laterNumber+1 { // each message has a second number for its repetition
+			if err != nil && got.laterNumber != 2*want.laterNumber+1 { // each message has two numbers, the second one for its repetition
 				t.Fatalf("message %d is later, the twin: %d", (got.laterNumber-1)/2, want.laterNumber)
 			}
 			if err == nil {

@@ -41,7 +41,7 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	ctx, kill := context.WithCancel(context.Background())
 	e.kill = func() {
 		e.dead.Store(true)
-		e.fleet.Close() // closed before the reports end, so that no amounts are returned
+		e.fleet.Close() // closed before RunReports ends, so that it cannot return amounts
 		kill()
 		e.ended.Wait()
 	}
@@ -84,7 +84,7 @@ func TestSoakFleet(t *testing.T) {
 					most.Store(max(most.Load(), running.Add(1)))
 					time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // no secret
 					running.Add(-1)
-					if e.dead.Load() { // the calls ended together with the edge
+					if e.dead.Load() { // the edge's calls ended when it was killed
 						continue
 					}
 					e.key.Settle(held, 50)
@@ -129,7 +129,7 @@ func TestSoakFleet(t *testing.T) {
 		}
 		more, d := last.key.Reserve(limits, 1, time.Now())
 		if d.OK {
-			helds = append(helds, more) // the lease of a dead edge may just have expired
+			helds = append(helds, more) // the lease of a dead edge may have just expired
 		}
 		for _, held := range helds {
 			last.key.Settle(held, 1)
@@ -141,8 +141,8 @@ func TestSoakFleet(t *testing.T) {
 	})
 	waitUntil(t, "the store holds nothing", func() bool {
 		all := strings.Fields(store.command("HGET ps:{k:a} all"))
-		// The fields are $n, the time, the first lease, and then debt, held and limit for requests,
-		// tokens and slots.
+		// The fields are $n, the time, the first lease, and then debt, held and limit for each of
+		// requests, tokens and slots.
 		return len(all) >= 12 && all[10] == "0"
 	})
 	t.Logf("%d calls, %d edges killed, at most %d of %d slots in use; %s", admitted.Load(), killed.Load(), most.Load(), slotsOfKey, fmt.Sprint(*soakFor))

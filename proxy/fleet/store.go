@@ -24,13 +24,13 @@ type store interface {
 	Available() bool
 	// CountMissed counts a call that waited for another call's message without success.
 	CountMissed()
-	// ConsecutiveFailures returns the number of consecutive failures, which are unanswered messages and calls
-	// that waited without success.
+	// ConsecutiveFailures returns the number of consecutive failures, A failure is an unanswered
+	// message, or a call that waited without success.
 	ConsecutiveFailures() int
 	// Heartbeat announces this edge. If the error is errLate, it still returns the answer.
 	Heartbeat(ctx context.Context, edge, said string) (heartbeatReply, error)
-	// EvictionPolicy returns the store's maxmemory-policy. If the user may not read it, Eviction returns
-	// "".
+	// EvictionPolicy returns the store's maxmemory-policy. If the user may not read it,
+	// EvictionPolicy returns "".
 	EvictionPolicy(ctx context.Context) string
 	Close()
 }
@@ -92,17 +92,17 @@ type remoteStore struct {
 	failures      atomic.Int32
 	refusalLog    refusalLog
 	onBreakerOpen func() // called when the breaker opens
-	// lateAfter is the duration after which an answer is too late for calls. 0 means unknown.
+	// lateAfter is the duration after which an answer is too late for calls; 0 means unknown.
 	lateAfter time.Duration
 
-	// Only the goroutine that runs Heartbeats uses the fields below.
+	// Only the goroutine that runs RunHeartbeats uses the fields below.
 	failedHeartbeats int
 	// Number of failed heartbeats after which the client is replaced.
 	redialAfter int
-	// Whether the store has reported since the last failure that it is a primary.
+	// Whether the store has reported that it is a primary since the last failure.
 	isPrimary bool
 
-	// Number from which message numbers count up; 0 if no heartbeat has been answered yet.
+	// Number at which message numbers start; 0 if no heartbeat has been answered yet.
 	firstNumber atomic.Uint64
 }
 
@@ -150,7 +150,7 @@ func (r *remoteStore) Exchange(ctx context.Context, id string, m *message) (repl
 		answer, err = parseReply(accountScript.Exec(ctx, *c, key, m.args(first, 1)))
 	}
 	r.countOutcome(id, began, err)
-	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process started
+	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
 		r.firstNumber.CompareAndSwap(first, max(first, answer.laterNumber+maxLateMessages))
 	}
 	return answer, err
@@ -163,13 +163,13 @@ func isReset(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// maxLateMessages is the maximum number of messages from a process that may reach the store after the
-// process has exited.
+// maxLateMessages is the maximum number of messages from a process that may reach the store after
+// the process has exited.
 const maxLateMessages = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message counts as answered,
 // because it reached the store. A rejection is only logged, because it concerns a single key. A
-// late answer does not count as a success, because calls would not have waited for it.
+// late answer does not count as a success, because calls would have timed out before it.
 func (r *remoteStore) countOutcome(key string, began time.Time, err error) {
 	if code := refusalCode(err); code != "" {
 		r.refusalLog.logRefusal(key, code, err)
@@ -184,7 +184,8 @@ func (r *remoteStore) isLate(began time.Time) bool {
 	return r.lateAfter > 0 && time.Since(began) > r.lateAfter
 }
 
-// recordOutcome records the outcome of a command for the breaker. Only a heartbeat closes the breaker.
+// recordOutcome records the outcome of a command for the breaker. Only a heartbeat closes the
+// breaker.
 func (r *remoteStore) recordOutcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		if r.Available() {
@@ -226,7 +227,7 @@ func (r *remoteStore) Heartbeat(ctx context.Context, edge, said string) (a heart
 	return a, err
 }
 
-// errLate is the error for a heartbeat whose answer took longer than the timeout of calls.
+// errLate is the error for a heartbeat whose answer took longer than the timeout for calls.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 func (r *remoteStore) announce(ctx context.Context, edge, said string) (heartbeatReply, error) {
@@ -282,8 +283,9 @@ func (r *remoteStore) checkPrimary(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is replaced after initialRedialAfter consecutive failed heartbeats. If heartbeats still fail,
-// the number of failures before the next replacement doubles each time, up to maxRedialAfter.
+// The client is replaced after initialRedialAfter consecutive failed heartbeats. If heartbeats
+// still fail, the number of failures before the next replacement doubles each time, up to
+// maxRedialAfter.
 const (
 	initialRedialAfter = 3
 	maxRedialAfter     = 30
@@ -291,8 +293,8 @@ const (
 
 // redial replaces the client after redialAfter consecutive failed heartbeats. The old connection
 // may lead to a store that has become a replica or has lost its primary, while the address already
-// leads to another store. There is another reason: if a store skips a reply, each later command on
-// that connection gets the reply to the command before it.
+// leads to another store. Replacing the client also helps if a store has skipped a reply: each
+// later command on that connection would get the reply to the command before it.
 func (r *remoteStore) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failedHeartbeats, r.redialAfter = 0, initialRedialAfter

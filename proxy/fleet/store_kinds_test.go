@@ -24,8 +24,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestRealStoreSentinel checks that the edges switch to a replica that a sentinel promotes after
-// the primary was killed, and that the replica's data still counts.
+// TestRealStoreSentinel checks that the edges switch to a replica promoted by a sentinel after the
+// primary was killed, and that the replica's data still count.
 func TestRealStoreSentinel(t *testing.T) {
 	t.Parallel()
 	primary := newRealStore(t)
@@ -91,7 +91,7 @@ func TestRealStoreCluster(t *testing.T) {
 	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that every node has accounts
+	for _, id := range []string{"b", "c", "d", "e"} { // with these keys and "a", every node has accounts
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.edgeState, id).TakeRequest(limits, time.Now()); !d.OK {
 				t.Errorf("key %s: Take = %+v, want OK", id, d)
@@ -122,7 +122,7 @@ func TestRealStoreCluster(t *testing.T) {
 	}
 }
 
-// moveSlot moves a key's hash slot to another node, as when an operator adds a node.
+// moveSlot moves a key's hash slot to another node, as an operator does after adding a node.
 func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	t.Helper()
 	slot := strings.Trim(s.command("CLUSTER KEYSLOT "+key), ":\r\n")
@@ -148,8 +148,8 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	}
 }
 
-// TestRealStoreTLS checks a store that accepts only TLS, requires a client certificate, and has
-// users.
+// TestRealStoreTLS checks that edges can use a store that accepts only TLS, requires a client
+// certificate, and has users.
 func TestRealStoreTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,8 +213,8 @@ func aclFile(t *testing.T) string {
 	return name
 }
 
-// TestRealStorePaused checks that only a few calls wait longer than the timeout while the store
-// blocks all clients, and that the limit still applies.
+// TestRealStorePaused checks that while the store blocks all clients, only a few calls wait longer
+// than the timeout, and the limit still applies.
 func TestRealStorePaused(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)

@@ -120,8 +120,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestRefusedEdge checks that a store whose user lacks permissions is not reported as silent, and
-// that the log names the permissions.
+// TestRefusedEdge checks that if the store's user lacks permissions, the log names them instead of
+// reporting that the store does not answer.
 func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -149,7 +149,8 @@ func TestRefusedEdge(t *testing.T) {
 }
 
 // TestLateStore checks that a store that answers too late for calls counts as lost until it answers
-// a heartbeat in time. Until then, the members must be known, and the log must name the remedy.
+// a heartbeat in time. Until then, the edge must still know the members, and the log must name the
+// remedy.
 func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// edgeState are shared by all accounts of an edge.
+// edgeState is the state shared by all accounts of an edge.
 type edgeState struct {
 	edgeID        string // id unique to each process, so message numbers start from 1
 	epoch         time.Time
@@ -18,8 +18,8 @@ type edgeState struct {
 	metrics       fleetMetrics
 	expectedEdges atomic.Int64 // expected number of edges; 0 if unknown
 	seenEdges     atomic.Int64
-	waitingCalls  atomic.Int64 // number of calls that wait for the store
-	storeReturned atomic.Int64 // when the store answered again; 0 if it was never lost
+	waitingCalls  atomic.Int64 // number of calls that are waiting for the store
+	storeReturned atomic.Int64 // when the store last answered again; 0 if it was never lost
 	lastHeartbeat atomic.Int64 // when a heartbeat was last answered
 	reportAccount func(*account)
 
@@ -30,9 +30,10 @@ func (t *edgeState) now() time.Duration { return t.sinceEpoch(t.clock()) }
 
 func (t *edgeState) sinceEpoch(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
-// shouldOpenBreaker reports whether a request has failed and enough calls wait to open the breaker. More
-// calls would wait without success. Before the first failure, only the store decides: it may be
-// healthy and a little late, and other edges may use what was free at the last answer.
+// shouldOpenBreaker reports whether a request has failed and enough calls are waiting to open the
+// breaker. Further calls would wait without success. Before the first failure, only the store
+// decides: it may be healthy and a little late, and other edges may have used what was free at the
+// last answer.
 func shouldOpenBreaker(misses, waiting int) bool {
 	return misses > 0 && misses+waiting >= failuresToOpen
 }
@@ -41,8 +42,9 @@ func (t *edgeState) sinceHeartbeat(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns how many edges share the limits while the store is lost. It is the expected number
-// or the last known number, whichever is larger. If both are unknown, it is config.AssumedEdges.
+// edges returns how many edges share the limits while the store is lost. It returns the expected
+// number or the last seen number, whichever is larger. If both are unknown, it returns
+// config.AssumedEdges.
 func (t *edgeState) edges() int {
 	if t.edgesUnknown() {
 		return config.AssumedEdges

@@ -8,19 +8,19 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns lets edges take turns if their calls wait for a slot of the same account. The store
-// reserves a free slot for the first edge in the order, and notifies that edge. If an edge has
-// received a slot and waits for another, it moves to the end of the order. Therefore, an edge that
-// frees many slots cannot keep all of them for its queue.
+// turns lets edges take turns if their calls are waiting for slots of the same account. The store
+// reserves a free slot for the first edge in the order, and notifies that edge. An edge that has
+// received a slot and is waiting for another moves to the end of the order. An edge that frees many
+// slots therefore cannot keep all of them for its queue.
 type turns struct {
 	hasWaiting      func() bool
 	wake            func() // makes one of this edge's waiting calls try again
 	reportedWaiting bool   // whether the last message reported waiting calls
 }
 
-// askInterval is how often an edge with waiting calls asks again. If the store's notification is lost,
-// a free slot stays unused for no longer than this. Asking also keeps the edge's turn, which would
-// end after a second without a message.
+// askInterval is how often an edge with waiting calls asks again. If the store's notification is
+// lost, a free slot stays unused for no longer than this. Each request also preserves the edge's
+// turn, which would end after a second without a message.
 const askInterval = 50 * time.Millisecond
 
 func (t *turns) setReportKind(p *cellReport) {
@@ -39,8 +39,8 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.prefetchTarget(a.edgeState.edges())
 }
 
-// ReceiveTurns receives notifications from the store until ctx is done. When it is this edge's turn, a
-// waiting call tries again.
+// ReceiveTurns receives notifications from the store until ctx is done. When it is this edge's
+// turn, a waiting call tries again.
 func ReceiveTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
@@ -60,8 +60,8 @@ func ReceiveTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// handleTurn handles a notification, which names an account and the edge whose turn it is. If no call
-// at this edge is waiting any more, the next report passes the turn to the next edge.
+// handleTurn handles a notification, which names an account and the edge whose turn it is. If no
+// call at this edge is waiting any more, the edge's next report passes the turn to the next edge.
 func handleTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.edgeState.edgeID {
@@ -88,5 +88,5 @@ func takeTurn(a *account) {
 		a.turns.wake()
 		return
 	}
-	a.lastSent = min(a.lastSent, a.edgeState.now()-askInterval) // makes a report due immediately
+	a.lastSent = min(a.lastSent, a.edgeState.now()-askInterval) // makes the account's report due immediately
 }

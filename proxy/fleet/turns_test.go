@@ -18,7 +18,7 @@ type queue struct {
 	running int
 	awake   bool // whether a waiting call must try
 	dead    bool
-	// Number of slots that other edges have acquired since the first waiting call started to wait.
+	// Number of slots that other edges have acquired since the first waiting call began to wait.
 	overtaken int
 }
 
@@ -46,8 +46,8 @@ func newHall(t fataler, edges, limit int) *turnSimulation {
 	return h
 }
 
-// arrive adds a call at an edge. Like Call.acquire, the call either acquires a slot or waits in
-// the queue.
+// arrive adds a call at an edge. As in production, the call either acquires a slot or waits in the
+// queue.
 func (h *turnSimulation) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
@@ -85,8 +85,7 @@ func (h *turnSimulation) take(i int) bool {
 	return true
 }
 
-// settle runs everything that is due immediately: reports, published turns, and attempts by waiting
-// calls.
+// settle runs everything that is due now: reports, published turns, and attempts by waiting calls.
 func (h *turnSimulation) settle() {
 	for range 1000 {
 		h.advance(0)
@@ -122,8 +121,8 @@ func (h *turnSimulation) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// checkFairness fails the test if other edges have overtaken an edge's calls for too long. It also fails the
-// test if a slot is free while a call is waiting.
+// checkFairness fails the test if other edges have overtaken an edge's calls too often, or if a
+// slot is free while a call is waiting.
 func (h *turnSimulation) checkFairness(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -175,7 +174,7 @@ func TestTurns(t *testing.T) {
 			}
 			h.checkFairness(lost == 0)
 		}
-		for range 3 { // each edge that missed a notification asks the store
+		for range 3 { // edges that missed a notification ask the store
 			h.advance(askInterval)
 			h.settle()
 		}
@@ -189,8 +188,8 @@ func TestTurns(t *testing.T) {
 }
 
 // TestTurnsOfABusyEdge checks that an edge whose queue is never empty does not block other edges.
-// If it has all slots, it must pass slots to the waiting edges in turn, no matter how many calls it
-// has in its queue.
+// If that edge has all slots, it must pass them to the waiting edges in turn, no matter how long
+// its queue is.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {

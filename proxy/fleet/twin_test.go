@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// scriptModel is the account script in Go. Property tests use the twin because it is a thousand times
-// faster than the script. TestScript compares the two.
+// scriptModel is the account script in Go. Property tests use the model because it is a thousand
+// times faster than the script. TestScript compares the two.
 type scriptModel struct {
 	now      int64 // in milliseconds
 	births   int64
@@ -30,7 +30,7 @@ type twinAccount struct {
 	turns    []twinTurn
 }
 
-// twinTurn is the position of an edge with calls that wait for a slot.
+// twinTurn is the turn of an edge whose calls are waiting for a slot.
 type twinTurn struct {
 	edge string
 	till int64
@@ -163,9 +163,9 @@ func (t *scriptModel) answer(id string, m *message) (r reply, err error) {
 type simulatedStore struct {
 	twin  *scriptModel
 	cut   bool   // whether the edge knows that the store is lost
-	began uint64 // number from which message numbers count up
+	began uint64 // number at which message numbers start
 
-	// lose: the next message is lost; mute: the answer to it is lost.
+	// lose: the next message is lost; mute: the answer to the next message is lost.
 	lose, mute func() bool
 	late       []func() // messages that will arrive a second time
 	repeat     func() bool
@@ -243,7 +243,7 @@ func (a *twinAccount) wait(edge string, p *cellReport, granted int64, ahead int,
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + leaseTime.Milliseconds()/10})
 }
 
-// fairWant returns how many free slots an edge may claim if other edges are also waiting for slots.
+// fairWant returns how many slots an edge may claim while other edges are also waiting for slots.
 func (p *cellReport) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != kindSlot && p.kind != kindTurn || others == 0 {
 		return p.wanted

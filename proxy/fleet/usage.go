@@ -19,8 +19,8 @@ var limitNames = [cellCount]string{limit.RequestsPerMinute, limit.TokensPerMinut
 
 var allowedDecision = limit.Decision{OK: true}
 
-// applyLimits applies limits changed by a reload. It returns amounts that were granted under the old
-// limits.
+// applyLimits applies limits changed by a reload. It returns amounts that were granted under the
+// old limits.
 func (u *keyCells) applyLimits(l amounts) {
 	if l == u.limits {
 		return
@@ -49,8 +49,8 @@ func (u *keyCells) fenceUnused(silence time.Duration) {
 	}
 }
 
-// firstLacking returns the first cell that has too little for a call at this edge, or -1. The call may
-// use amounts set aside for waiting calls only if drawn is true. The caller must hold mu.
+// firstLacking returns the first cell that has too little for a call at this edge, or -1. The call
+// may use amounts set aside for waiting calls only if drawn is true. The caller must hold mu.
 func (u *keyCells) firstLacking(n amounts, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -68,8 +68,8 @@ func (u *keyCells) firstLacking(n amounts, drawn bool, now time.Duration, edges 
 	return -1
 }
 
-// cappedNeeds returns the amounts that a call takes from each cell. A call that needs more than a limit
-// takes the entire limit.
+// cappedNeeds returns the amounts that a call takes from each cell. A call that needs more than a
+// limit takes the entire limit.
 func (u *keyCells) cappedNeeds(n amounts) amounts {
 	for i := range n {
 		n[i] = u.cells[i].cappedNeed(n[i])
@@ -83,7 +83,7 @@ func (u *keyCells) setAside(n amounts) {
 	}
 }
 
-// releaseSetAside reverts await for one call that takes its share or gives it up.
+// releaseSetAside reverts setAside for one call, which takes its share or gives it up.
 func (u *keyCells) releaseSetAside(n amounts) {
 	for i := range u.cells {
 		u.cells[i].setAside -= n[i]
@@ -100,7 +100,7 @@ func (u *keyCells) reserve(n amounts) {
 		}
 		c.reserve(taken, u.isOffline)
 	}
-	// A request counts as used once it is taken.
+	// A request counts as used as soon as it is taken.
 	u.cells[requestCell].settle(n[requestCell], n[requestCell], u.isOffline)
 }
 
@@ -120,8 +120,8 @@ func (u *keyCells) refundRequest() {
 	}
 }
 
-// useRefund uses up one of the requests that were given back. It first caps their number at the debt,
-// because a request that no longer counts must not be refunded.
+// useRefund uses up one refunded request. It first caps the number of refunds at the debt, because
+// a request that no longer counts must not be refunded.
 func (u *keyCells) useRefund(now time.Duration) bool {
 	c := &u.cells[requestCell]
 	c.decayDebt(now)
@@ -133,7 +133,7 @@ func (u *keyCells) useRefund(now time.Duration) bool {
 	return true
 }
 
-// missingAmount returns the difference between what a call needs from a cell and what the fleet has free.
+// missingAmount returns how much a call needs from a cell beyond what is free.
 func (u *keyCells) missingAmount(i int, n amounts, now time.Duration) float64 {
 	c := &u.cells[i]
 	c.decayDebt(now)
@@ -168,7 +168,8 @@ func (u *keyCells) settle(held, used amounts) {
 	}
 }
 
-// goOffline makes this edge work without the store. silence is the time since the store's last answer.
+// goOffline makes this edge work without the store. silence is the time since the store's last
+// answer.
 func (u *keyCells) goOffline(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.isOffline = true
 	for i := range u.cells {
@@ -192,9 +193,9 @@ func (u *keyCells) offlineRefusal(n amounts, edges int) limit.Decision {
 	return allowedDecision
 }
 
-// accrueOffline adds the amount that becomes free over time to every cell while the store is lost. With
-// LostClosed, this edge gets no share, because it admits no calls and other edges may have used
-// everything.
+// accrueOffline adds the amount that becomes free over time to every cell while the store is lost.
+// With LostClosed, this edge gets no share, because it admits no calls and other edges may have
+// used everything.
 func (u *keyCells) accrueOffline(now time.Duration, t *edgeState) {
 	if !u.isOffline || t.lostPolicy == config.LostClosed {
 		return

@@ -23,8 +23,8 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 }
 
 // TestWaitsInVain checks a store that hangs. Three calls at an edge, with the same key or different
-// keys, must wait until their timeout. After that, the breaker must be open, and the next request
-// to the store must follow immediately.
+// keys, must wait until their timeout. After that, the breaker must be open, and the edge must send
+// its next request to the store immediately.
 func TestWaitsInVain(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWaitsInVain(t *testing.T) {
 	}
 }
 
-// TestEnoughWait checks when a call does not wait for the store.
+// TestEnoughWait checks when a call is decided without waiting for the store.
 func TestEnoughWait(t *testing.T) {
 	for _, c := range []struct {
 		misses, waiting int
@@ -91,7 +91,7 @@ func TestEnoughWait(t *testing.T) {
 	}
 }
 
-// lateLine is a line whose store answers later.
+// lateLine is a slowLine that answers later.
 type lateLine struct {
 	*slowLine
 	after time.Duration
@@ -102,9 +102,9 @@ func (s *lateLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.slowLine.Exchange(ctx, id, m)
 }
 
-// TestBurstAtSlowStore checks that all calls of a burst wait for a store that always answers just in
-// time, even if the burst is larger than this edge's share of the limit, and even if the key is
-// near its limit.
+// TestBurstAtSlowStore checks that all calls in a burst wait for a store that always answers just
+// in time. This must be true even if the burst exceeds this edge's share of the limit, and even if
+// the key is near its limit.
 func TestBurstAtSlowStore(t *testing.T) {
 	for _, before := range []int{0, 60} {
 		synctest.Test(t, func(t *testing.T) {
@@ -134,9 +134,10 @@ func TestBurstAtSlowStore(t *testing.T) {
 	}
 }
 
-// TestLateAnswer checks that calls of a key near its limits are decided by the store if it answers
-// late, but in time, for the first time. Before a request has failed, fleet.lost must have no effect
-// on any call, however many wait: the store may be healthy, and serve the other edges.
+// TestLateAnswer checks a key near its limits when the store for the first time answers late, but
+// within the timeout. The store must decide all calls. Before a request has failed, fleet.lost must
+// not affect any call, no matter how many are waiting: the store may be healthy and serve the other
+// edges.
 func TestLateAnswer(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrency: 20}
 	for _, c := range []struct {
@@ -146,7 +147,7 @@ func TestLateAnswer(t *testing.T) {
 		free  bool
 	}{
 		{config.LostClosed, 60, 6, true},
-		{config.LostDivide, 60, 10, true}, // more slots than this edge's share
+		{config.LostDivide, 60, 10, true}, // acquires more slots than this edge's share
 		{config.LostOpen, 100, 6, false},
 	} {
 		t.Run(c.lost, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestLateAnswer(t *testing.T) {
 						t.Fatalf("%s: the other edge: %+v", c.lost, d)
 					}
 				}
-				key.TakeRequest(limits, time.Now()) // learns how much is free
+				key.TakeRequest(limits, time.Now()) // the edge learns the free amount
 				time.Sleep(2 * exhaustedAnswerTTL)
 				store.after = 10 * time.Millisecond
 				var calls sync.WaitGroup

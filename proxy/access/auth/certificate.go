@@ -13,20 +13,20 @@ import (
 // certificateKeys finds the key for a client that presents a certificate instead of a credential.
 type certificateKeys struct {
 	authority  *cert.Authority
-	keys       map[string]*Key // keyed by the certificate's mark
-	ringNumber uint64          // number of this ring, for Peer.Remember
+	keys       map[string]*Key // keyed by the certificate's identity
+	ringNumber uint64          // number of this ring, for Peer.CacheValue
 }
 
 var ringCounter atomic.Uint64
 
-// certificateResult is the result of look for one client and one ring. It is cached with the Peer.
+// certificateResult is the result of lookUp for one client and one ring. It is cached in the Peer.
 type certificateResult struct {
 	key     *Key // nil if no key names the certificate
 	err     error
 	expires time.Time // when the certificate expires
 }
 
-// newCertificates returns the certificates of a configuration, or nil if no key names a
+// newCertificates returns the certificateKeys of a configuration, or nil if no key names a
 // certificate. authority contains the CA certificates in PEM.
 func newCertificates(keys []config.Key, authority []byte) (*certificateKeys, error) {
 	c := &certificateKeys{keys: map[string]*Key{}}
@@ -103,8 +103,8 @@ func (c *certificateKeys) lookUp(p *cert.Peer, now time.Time) *certificateResult
 	return &certificateResult{key: key, expires: until}
 }
 
-// mayContinue implements Ring.Holds for a key that was found by its certificate. A running call may
-// continue after the certificate has expired.
+// mayContinue implements Ring.MayContinue for a key that was found by its certificate. A running
+// call may continue after the certificate has expired.
 func (c *certificateKeys) mayContinue(found *Key, now time.Time) bool {
 	k := c.keys[found.identity]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.hashExpires[0], now) {

@@ -43,8 +43,7 @@ func hosts(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames = names }
 }
 
-// TestFindPeer checks that a certificate identifies the key that names it, if both the certificate
-// and the key are valid.
+// TestFindPeer checks that a valid certificate identifies the valid key that names it.
 func TestFindPeer(t *testing.T) {
 	off, now := false, time.Now()
 	switchedOff := keyWithSAN("off", "off.test")
@@ -176,8 +175,8 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 }
 
-// TestCertificatesEnd checks which running calls and open connections end if a reload removes their
-// certificate or key.
+// TestCertificatesEnd checks which running calls may continue, and which open connections may make
+// new calls, after a reload that removes their certificate or key.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
 	key := keyWithSAN("agent", "agent.test")

@@ -59,7 +59,7 @@ func KeyConfigYAML(
 }
 
 // plainScalarPattern matches text that YAML reads as a string without quotes. It also matches YAML
-// keywords such as null, which scalar excludes.
+// keywords such as null, which quoteScalar excludes.
 var plainScalarPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
 // quoteScalar quotes text unless YAML reads it as the same string without quotes.

@@ -10,12 +10,12 @@
 // ms, clients without a key could use up all processors.
 //
 // The ring is a map from hash to key. The duration of a map lookup may reveal something about a
-// hash, but nothing about the key. Nevertheless, the final comparison of the 32 bytes takes
-// constant time. Unknown, expired, inactive and malformed keys get the same response, so a client
-// cannot learn that a guess was once valid.
+// hash, but nothing about the key. The final comparison of the 32 bytes takes constant time anyway.
+// Unknown, expired, inactive and malformed keys get the same response, so a client cannot learn
+// that a guess was once valid.
 //
-// A key created by NewKey starts with Prefix and ends with a checksum. Secret scanners can search
-// for the prefix. A key with this prefix and a wrong checksum is rejected before the lookup.
+// A key created by NewKey starts with KeyPrefix and ends with a checksum. Secret scanners can
+// search for the prefix. A key with this prefix and a wrong checksum is rejected before the lookup.
 //
 // A credential in the query string is rejected even if a header contains a valid one, because every
 // program between the client and the edge may log request targets. A request with two different
@@ -29,12 +29,12 @@
 // token has not expired, and that its public key and template are still valid. The edge looks up
 // keys before tokens, so tokens do not slow down requests with a key.
 //
-// Instead, a client may present a certificate in the TLS handshake (package cert). A configured key
-// names the certificate. A request is rejected if its certificate and its credential belong to
-// different keys, like a request with two credentials.
+// Instead of sending a credential, a client may present a certificate in the TLS handshake (package
+// cert). A configured key names the certificate. A request is rejected if its certificate and its
+// credential belong to different keys, like a request with two credentials.
 //
-// A Credential borrows the bytes of the request. It is valid as long as the request headers are,
-// and no method of Credential returns the key. Only LastKey stores a key: until the connection
+// A Credential borrows the bytes of the request, so it is valid only as long as the request headers
+// are. No method of Credential returns the key. Only LastKey stores a key: until the connection
 // closes, it contains the last key presented on the connection and the hash of that key. Clients
 // send the same key with each request, so each connection needs to hash the key only once.
 package auth

@@ -31,10 +31,10 @@ func (h *Header) Add(value []byte) {
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
-// outlive them. Only its connection's LastKey may store it.
+// outlive them. Only the connection's LastKey may store the key.
 type Credential struct {
 	key      []byte
-	value    []byte // header value; not set if again is true
+	value    []byte // header value; not set if cached is true
 	location keyLocation
 	cached   bool     // whether the key is the connection's cached key
 	lastKey  *LastKey // may be nil
@@ -72,10 +72,10 @@ func emptyHeaderError(name, other string) *apierr.Error {
 		name, other)
 }
 
-// Extract returns the credential in a request. present is false if the request has none. The key is
-// in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present, they must
-// contain the same key (see the contract, Authentication, 1 to 3). A key consists of visible ASCII
-// characters other than the comma, which separates list elements in HTTP.
+// Extract returns the credential in a request. present is false if the request has no credential.
+// The key is in "Authorization: Bearer KEY" or in "x-api-key: KEY". If both headers are present,
+// they must contain the same key (see the contract, Authentication, 1 to 3). A key consists of
+// visible ASCII characters other than the comma, which separates list elements in HTTP.
 //
 // The error is always an *apierr.Error. It is shared and read-only. The error applies to every
 // endpoint, including public ones. The status is 400 if the query string cannot be decoded. The

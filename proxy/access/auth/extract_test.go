@@ -18,8 +18,8 @@ func headers(values ...string) (h Header) {
 	return h
 }
 
-// errorCode returns the status and code of err, which must be an API error. If err is nil, it returns
-// "".
+// errorCode returns the status and code of err, which must be an API error. If err is nil, it
+// returns "".
 func errorCode(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
@@ -115,7 +115,7 @@ func TestExtractQuery(t *testing.T) {
 		{"beta=true&x=%F0%9F%98%80+y", ""},
 		{strings.Repeat("key", 100), ""},    // too long for any of the names
 		{strings.Repeat("a[", 100), ""},     // deeply nested, but harmless
-		{"api_keyapi_keyapi_keyapi=1", ""},  // also too long once reduced
+		{"api_keyapi_keyapi_keyapi=1", ""},  // also too long after its separators are removed
 		{"x=" + own[:len(own)-1] + "~", ""}, // not in the format of NewKey
 
 		{"api_key=x", inQuery},
@@ -196,7 +196,7 @@ func TestCredentialNeverPrints(t *testing.T) {
 	}
 }
 
-// FuzzAuthorization checks the parser against a second, slower one.
+// FuzzAuthorization checks the parser against a second, slower parser.
 func FuzzAuthorization(f *testing.F) {
 	for _, s := range []string{"Bearer k", "bearer  k ", "Bearer a,b", "Basic k", "Bearer", "Bearer a b", "\tBearer\tk"} {
 		f.Add([]byte(s))

@@ -41,7 +41,7 @@ const tokenCacheSize = 4096
 // so that each signature is verified only once.
 type issuers struct {
 	byIssuer       map[string]*issuer  // keyed by the iss claim
-	configuredIDs  map[string]struct{} // ids of configured keys, which no token may get
+	configuredIDs  map[string]struct{} // ids of configured keys, which must not be assigned to tokens
 	verifiedTokens *lru.Cache[[sha256.Size]byte, *Key]
 }
 
@@ -58,8 +58,7 @@ type template struct {
 	expires      time.Time
 }
 
-// These are the errors for tokens that have a valid signature. Their text contains no part of the
-// token.
+// These are the errors for tokens with a valid signature. Their text contains no part of the token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -72,7 +71,7 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// IssuerOptions configures how callers without an API key are identified, which is by tokens or by client
+// IssuerOptions configures how callers without an API key are identified, by tokens or by client
 // certificates. Source returns the KeySet for a URL where an issuer publishes its keys. ClientCA
 // contains CA certificates in PEM.
 type IssuerOptions struct {
@@ -90,7 +89,7 @@ func (o *IssuerOptions) hasTemplate(id string) bool {
 }
 
 // newIssuers returns the issuers of a configuration, or nil if the configuration has none. keys
-// must contain the keys of all templates. No token gets an id in taken.
+// must contain the keys of all templates. The ids in taken are not assigned to tokens.
 func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -127,8 +126,8 @@ func newIssuers(o *IssuerOptions, keys []config.Key, taken map[string]struct{}) 
 	return s, nil
 }
 
-// findKey returns the key for which a token stands. sum is the token's hash. If the ring does not
-// remember the token, find verifies its signature.
+// findKey returns the Key for a token. sum is the token's hash. If the token is not cached, findKey
+// verifies its signature.
 func (s *issuers) findKey(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.LooksLikeToken(credential) {
 		return nil, errInvalid
@@ -226,9 +225,9 @@ func (s *issuers) verifyToken(credential []byte, now time.Time) (*Key, error) {
 	return nil, errNoRole
 }
 
-// verifySignature verifies the signature of a token. If the issuer may have newer keys, prove waits for those
-// keys. If the newer keys do not arrive in time, the error is a 503, because clients retry a 503
-// but not a 401.
+// verifySignature verifies the signature of a token. If the issuer may have newer keys,
+// verifySignature waits for those keys. If the newer keys do not arrive in time, the error is a
+// 503, because clients retry a 503 but not a 401.
 func (is *issuer) verifySignature(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Thumbprint, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Thumbprint, error) {
 		if set == nil {
@@ -273,14 +272,14 @@ func (t *template) matches(c jwt.Claims) bool {
 
 const maxIDBytes = 128
 
-// safePunctuation contains the punctuation characters that are safe in logs, pages, queries, paths and
-// patterns, as letters and digits are. Mail addresses, UUIDs, base64 and identity providers' ids
-// consist of these characters, letters and digits.
+// safePunctuation contains the punctuation characters that are as safe as letters and digits in
+// logs, pages, queries, paths and patterns. Mail addresses, UUIDs, base64 and identity providers'
+// ids contain no other punctuation.
 const safePunctuation = "._-@:|+/="
 
 // safeID converts a claim to an id that is safe in logs, metrics and limits. If the claim is too
-// long, contains "..", or contains characters other than letters, digits and safePunctuation, safeID
-// replaces it with a hash. Different claims get different ids.
+// long, contains "..", or contains characters other than letters, digits and safePunctuation,
+// safeID replaces it with a hash. Different claims get different ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(safePunctuation, c)

@@ -21,8 +21,8 @@ type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
 	renewed int      // number of requests for newer keys
-	suspect int      // number of requests because of wrong signatures
-	newer   *jwt.Set // what a fetch returns
+	suspect int      // number of these requests with suspect set
+	newer   *jwt.Set // the set that a fetch returns
 	pending bool     // whether the fetch has not returned yet
 }
 
@@ -145,8 +145,8 @@ func TestTokens(t *testing.T) {
 }
 
 // TestTokenEnds checks when a cached token is rejected: after it has expired, after the clock was
-// set back, and after its key, template or issuer was removed. Holds must give the same results,
-// except that it ignores the expiry of the token.
+// set back, and after its key, template or issuer was removed. MayContinue must give the same
+// results, except that it ignores the token's expiry.
 func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -214,7 +214,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		// issuer.
 		known bool
 		comes bool // whether a newer set contains the token's key
-		// pending: no newer set has arrived yet; none: no set has arrived at all.
+		// pending: the newer set has not arrived yet; none: no set has ever arrived.
 		pending, none bool
 		err           error
 		asked         int

@@ -12,12 +12,12 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key describes what a caller may use: everything that the configuration does not exclude. A Key is
-// immutable and belongs to one Ring. A call uses its Key until the call ends.
+// Key describes what a caller may use. A Key is immutable and belongs to one Ring. A call uses its
+// Key until the call ends.
 type Key struct {
 	ID string // for the log and the limits; never empty for a configured key
 	// CacheOwner is the owner whose cached prompts the key may use if each owner has a separate
-	// prompt cache. It identifies the key itself or the key's cache group.
+	// prompt cache. CacheOwner identifies either the key or the key's cache group.
 	CacheOwner string
 	// Template is the configured key whose rights and limits a token has. For an API key, it is
 	// nil.
@@ -44,7 +44,7 @@ type Key struct {
 	peer     *cert.Peer // client whose certificate identified the key, or nil
 	identity string
 
-	withheld map[string]struct{} // models that the key may not use yet; see Withhold
+	withheld map[string]struct{} // models that the key may not use yet; see WithholdModels
 }
 
 type token struct {
@@ -77,8 +77,8 @@ func newConfiguredKey(c *config.Key) *Key {
 	return k
 }
 
-// cacheGroup returns the group with which a key shares cached prompts. If there is none, it returns
-// "".
+// cacheGroup returns the group with which a key shares cached prompts, or "" if the key has no
+// group.
 func cacheGroup(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""
@@ -86,8 +86,8 @@ func cacheGroup(c *config.Key) string {
 	return "group " + c.CacheGroup
 }
 
-// AllowsModel reports whether the key may use the model with the given canonical id. A key lists model
-// ids, or prefixes of model ids that end with a star. A nil key may not use any model.
+// AllowsModel reports whether the key may use the model with the given canonical id. A key lists
+// model ids, or prefixes of model ids that end with a star. A nil key may not use any model.
 func (k *Key) AllowsModel(model string) bool {
 	if k == nil {
 		return false

@@ -23,8 +23,8 @@ const (
 	hashPrefix  = "sha256:"
 )
 
-// NewKey creates a key from Prefix, 256 random bits and a checksum. hash is the key's hash for the
-// configuration. NewKey fails only if the random source fails.
+// NewKey creates a key from KeyPrefix, 256 random bits and a checksum. hash is the key's hash for
+// the configuration. NewKey fails only if the random source fails.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -69,7 +69,7 @@ func Guessable(plain string) bool {
 }
 
 // CheckKey returns an error for a key that can never be used because a header cannot contain it, or
-// because it has Prefix but a wrong checksum.
+// because it starts with KeyPrefix but has a wrong checksum.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -82,8 +82,8 @@ func CheckKey(plain string) error {
 	return nil
 }
 
-// HasValidChecksum reports whether plain has the format of a key created by NewKey and a valid checksum. It
-// does not look up the key.
+// HasValidChecksum reports whether plain has the format of a key created by NewKey and a valid
+// checksum. HasValidChecksum does not look up the key.
 func HasValidChecksum(plain string) bool { return hasValidChecksum([]byte(plain)) }
 
 func hasValidChecksum(key []byte) bool {

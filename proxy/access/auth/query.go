@@ -55,7 +55,7 @@ const (
 	pairBroken
 )
 
-// maxName is the maximum number of bytes stored of a reduced name. It exceeds the length of every
+// maxName is the maximum number of bytes that reducedName stores. It exceeds the length of every
 // name in credentialNames.
 const maxName = 24
 
@@ -136,7 +136,7 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reducedName is the beginning of a name, with only its letters and digits, in lower case.
+// reducedName contains the beginning of a name: only its letters and digits, in lower case.
 type reducedName struct {
 	buf        [maxName]byte
 	n          int
@@ -164,7 +164,8 @@ func (r *reducedName) isCredential() bool {
 	return ok
 }
 
-// keyMatcher detects whether a text is a key in the format of NewKey. It stores at most keyLen bytes.
+// keyMatcher detects whether a text is a key in the format of NewKey. It stores at most keyLen
+// bytes.
 type keyMatcher struct {
 	buf [keyLen]byte
 	n   int
@@ -178,7 +179,7 @@ func (k *keyMatcher) add(b byte) {
 }
 
 func (k *keyMatcher) isKey() bool {
-	// The argument of checksum escapes to the heap, so only a text that starts with Prefix is
-	// copied.
+	// The argument of hasValidChecksum escapes to the heap, so the text is copied only if it starts
+	// with KeyPrefix.
 	return k.n == keyLen && string(k.buf[:len(KeyPrefix)]) == KeyPrefix && hasValidChecksum(bytes.Clone(k.buf[:]))
 }

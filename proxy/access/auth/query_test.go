@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 			value, err2 := url.QueryUnescape(rawValue)
 			if err != nil || err2 != nil {
 				broken = true
-				continue // a malformed name may be reduced to anything, so both results are correct
+				continue // a malformed name may decode to anything, so both results are correct
 			}
 			found = found || isCredentialName(name) || HasValidChecksum(value) || HasValidChecksum(name)
 		}

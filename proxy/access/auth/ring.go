@@ -101,7 +101,7 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	default:
 		sum = sha256.Sum256(c.key)
 	}
-	e := r.byHash[sum] // an unknown key is compared with zeros, so that it takes the same time
+	e := r.byHash[sum] // an unknown key is compared with zeros, so its lookup takes the same time
 	if !equalConstantTime(e.sum[:], sum[:]) || e.key == nil {
 		if r.issuers != nil {
 			if key, err := r.issuers.findKey(c.key, sum, now); !errors.Is(err, errInvalid) {
@@ -122,9 +122,9 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 // TakesCertificates reports whether at least one key names a certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindCertificateKey returns the Key that names the client's certificate, or nil if no key names it. The
-// error is the same 401 as in Find, or ErrConflict if two keys name the certificate. p may be nil.
-// FindCertificateKey allocates only for the first request on a connection under this ring.
+// FindCertificateKey returns the Key that names the client's certificate, or nil if no key names
+// it. The error is the same 401 as in Find, or ErrConflict if two keys name the certificate. p may
+// be nil. FindCertificateKey allocates only for the first request on a connection under this ring.
 func (r *Ring) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
@@ -132,8 +132,8 @@ func (r *Ring) FindCertificateKey(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.findKey(p, now)
 }
 
-// MayContinue reports whether running calls made with a Key may continue under this ring. The Key may
-// come from another ring. A reload calls Holds for each running stream.
+// MayContinue reports whether running calls made with a Key may continue under this ring. The Key
+// may come from another ring. A reload calls MayContinue for each running stream.
 //
 //   - An API key must exist, be active, and still have the hash by which it was found. At least one
 //     of its hashes must not have expired. If a hash is removed, the calls admitted with that hash

@@ -89,7 +89,7 @@ func TestFind(t *testing.T) {
 		{plain: own[:len(own)-1]},
 		{plain: own + "x"},
 		{plain: KeyPrefix},
-		{plain: KeyPrefix + "mine"}, // Prefix without a valid checksum
+		{plain: KeyPrefix + "mine"}, // KeyPrefix without a valid checksum
 	} {
 		at := c.at
 		if at.IsZero() {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender describes the connection that a request came from. The zero Sender is valid.
+// Sender describes the connection over which a request arrived. The zero Sender is valid.
 type Sender struct {
 	Peer *cert.Peer // nil if the client has not presented a certificate
 	Last *LastKey   // nil if keys are not cached
@@ -42,8 +42,9 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// matchRequest returns the credential in a request if it is the cached key. The comparison takes constant
-// time, because a proxy may send requests from different clients over one connection. l may be nil.
+// matchRequest returns the credential in a request if it is the cached key. The comparison takes
+// constant time, because a proxy may send requests from different clients over one connection. l
+// may be nil.
 func (l *LastKey) matchRequest(r *Request) (c Credential, ok bool) {
 	if l == nil || l.location == inNone {
 		return c, false
@@ -58,8 +59,8 @@ func (l *LastKey) matchRequest(r *Request) (c Credential, ok bool) {
 	return Credential{key: l.key, lastKey: l, cached: true}, true
 }
 
-// equalConstantTime reports whether two values are equal. Its duration depends only on their lengths. It is
-// faster than crypto/subtle, which compares one byte at a time.
+// equalConstantTime reports whether two values are equal. Its duration depends only on their
+// lengths. It is faster than crypto/subtle, which compares one byte at a time.
 func equalConstantTime(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false

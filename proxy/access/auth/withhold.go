@@ -2,11 +2,11 @@ package auth
 
 import "iter"
 
-// WithholdModels removes rights that the keys in r did not have in the previous ring: rights to the given
-// models, and tiers. A reload calls Withhold if the keys in a file take effect before the models in
-// that file, or without them. A model or tier in the file may differ from the running model or tier
-// with the same name. If the file removes rights or keys, the removal takes effect immediately.
-// Withhold must be called before r is shared.
+// WithholdModels removes rights that the keys in r did not have in the previous ring: rights to the
+// given models, and tiers. A reload calls WithholdModels if only the keys in a file take effect, or
+// if they take effect before the models in that file. A model or tier in the file may differ from
+// the running model or tier with the same name. If the file removes rights or keys, the removal
+// takes effect immediately. WithholdModels must be called before r is shared.
 func (r *Ring) WithholdModels(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.allKeys() {
@@ -14,7 +14,7 @@ func (r *Ring) WithholdModels(models []string, before *Ring) {
 	}
 	for k := range r.allKeys() {
 		if len(models) > 0 {
-			// In the new file, the number of the tier may mean other deployments.
+			// In the new file, the same tier number may stand for other deployments.
 			k.Tiers &= keyTiers(old[k.ID])
 		}
 		for _, m := range models {

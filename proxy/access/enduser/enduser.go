@@ -28,7 +28,7 @@ import (
 // MaxID is the maximum length of an end user's id in bytes. The APIs allow 64 to 256.
 const MaxID = 512
 
-// Hasher computes the hashes of end users for one configuration. A Namer may be used by multiple
+// Hasher computes the hashes of end users for one configuration. A Hasher may be used by multiple
 // goroutines.
 type Hasher struct {
 	header     string
@@ -42,7 +42,7 @@ type idReader struct {
 	sumBuf [sha256.Size]byte
 }
 
-// New returns the Namer for a configuration, or nil if end users are not configured.
+// New returns the Hasher for a configuration, or nil if end users are not configured.
 func New(c *config.EndUsers) *Hasher {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -57,14 +57,14 @@ func New(c *config.EndUsers) *Hasher {
 // returns "".
 func (n *Hasher) Header() string { return n.header }
 
-// HashRequest returns the hash of the end user named in a request. If no end user is named, it returns zero.
-// Besides the header, only a JSON body can name the end user.
+// HashRequest returns the hash of the end user named in a request, or zero if the request names no
+// end user. Only the header or a JSON body can name the end user.
 func (n *Hasher) HashRequest(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
 	r := n.readerPool.Get().(*idReader)
 	defer n.readerPool.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy may have added a header, so the right one is unknown
+		case len(lines) > 1: // a proxy may have added one of these headers, and the edge cannot tell which
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.hashID(lines[0])
@@ -83,11 +83,11 @@ func (r *idReader) hashID(id []byte) (name observe.EndUser) {
 	return name
 }
 
-// idMembers and metadataMembers list the body members that name an end user in any of the dialects, in
-// order of preference.
+// idMembers and metadataMembers list the body members that name an end user in any of the dialects,
+// in order of preference.
 var idMembers, metadataMembers = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
 
-// findID returns the id in a body, or nil. The id is valid until find is called again.
+// findID returns the id in a body, or nil. The id is valid until findID is called again.
 func (r *idReader) findID(body []byte) []byte {
 	defer r.doc.Reset()
 	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {

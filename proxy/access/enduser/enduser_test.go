@@ -16,7 +16,7 @@ import (
 
 const secret = "a-secret-of-enough-characters-for-it"
 
-// hashOf computes: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
+// hashOf computes the same hash as: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
 func hashOf(id string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id))
@@ -97,7 +97,7 @@ func TestSecretsDiffer(t *testing.T) {
 	}
 }
 
-// TestAllocs checks that Of does not allocate once the pool has readers.
+// TestAllocs checks that HashRequest does not allocate once the pool contains a reader.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector empties pools")

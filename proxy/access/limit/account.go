@@ -8,11 +8,11 @@ import (
 
 // Account counts the usage of one key, or one group, across all edges of a fleet. The limits apply
 // to the fleet and may change with each call. Its methods may be called by multiple goroutines.
-// Take and Reserve may block.
+// TakeRequest and Reserve may block.
 type Account interface {
 	// TakeRequest charges one request against the key's requests per minute.
 	TakeRequest(l config.KeyLimits, now time.Time) Decision
-	// RefundRequest reverts the last successful Take.
+	// RefundRequest reverts the last successful TakeRequest.
 	RefundRequest()
 	// Reserve acquires a slot of the key's concurrency limit and reserves the estimated tokens of
 	// the call. The caller must pass held to Settle.

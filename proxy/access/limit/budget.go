@@ -30,7 +30,7 @@ type Budget interface {
 	Settle(held BudgetReservation, used Cost, now time.Time)
 	// Used returns the known usage in a period, excluding the reservations of running calls.
 	Used(period int, now time.Time) Cost
-	// Open reports whether the usage in a period must not end running calls.
+	// Open reports whether running calls may continue regardless of the usage in a period.
 	Open(period int, now time.Time) bool
 }
 
@@ -124,8 +124,8 @@ func (b *localBudget) fitsWhenIdle(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !exceedsSpend(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// exceedsTokens reports whether a call exceeds a budget. If nothing is used or reserved, over admits even a
-// call that needs more than the entire budget.
+// exceedsTokens reports whether a call exceeds a budget. If nothing is used or reserved, even a
+// call that needs more than the entire budget does not exceed it.
 func exceedsTokens(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -168,7 +168,7 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 // BudgetRefusal describes why a budget rejects a call.
 type BudgetRefusal struct {
 	Budget, Used, Expected Cost
-	// Whether the missing amount is reserved by running calls, which may not use it.
+	// Whether the missing amount is only reserved by running calls, which may not use it.
 	Freed bool
 
 	// Parted is true if this edge may grant only Part of the remaining budget, because it does not
@@ -178,8 +178,8 @@ type BudgetRefusal struct {
 	Wait   time.Duration
 }
 
-// RefusalDecision returns the Decision for a call that a budget rejects. spend is true for a budget of
-// money, and false for a budget of tokens.
+// RefusalDecision returns the Decision for a call that a budget rejects. spend is true for a budget
+// of money, and false for a budget of tokens.
 func RefusalDecision(period int, spend bool, r BudgetRefusal, now time.Time) Decision {
 	_, renews := PeriodNumber(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}

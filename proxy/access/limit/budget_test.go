@@ -124,8 +124,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins checks that a budget starts with the usage so far. This must hold even if a
-// reload added the budget, or removed it and added it again.
+// TestBudgetBegins checks that a budget starts with the usage so far, even if a reload added the
+// budget, or removed the budget and added it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}

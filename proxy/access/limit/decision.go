@@ -16,8 +16,8 @@ const (
 // Decision is the result of checking a limit.
 type Decision struct {
 	OK        bool
-	LimitName string // name of the limit that rejects; empty if OK is true
-	// Group whose limit rejects. If empty, the key's limit rejects.
+	LimitName string // name of the limit that rejects the call; empty if OK is true
+	// Group whose limit rejects the call. If empty, the key's limit rejects it.
 	Group string
 	// Unavailable is true if the fleet's store cannot be reached and the configuration rejects
 	// calls in this case.
@@ -37,13 +37,13 @@ type Quota struct {
 	// Part is the part of Remaining that this edge may grant. If empty, it may grant all of
 	// Remaining.
 	Part string
-	// Whether running calls have reserved the missing amount and may not use it.
+	// Whether the missing amount is only reserved by running calls, which may not use it.
 	Held   bool
 	Renews time.Time
 }
 
 var allowed = Decision{OK: true}
 
-// concurrencyRetry is the Retry-After for a call that must wait until another call ends. When that
-// will be is unknown.
+// concurrencyRetry is the Retry-After for a call that must wait until another call ends, which may
+// be at any time.
 const concurrencyRetry = time.Second

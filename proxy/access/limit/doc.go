@@ -1,5 +1,5 @@
 // Package limit enforces limits on keys, bodies, retries and guesses. It only counts and decides.
-// It does no I/O, and gets the time as an argument.
+// It does no I/O, and its functions get the current time as an argument.
 //
 // The limits are:
 //
@@ -24,9 +24,9 @@
 // it ends, and is then charged for the tokens that it used. Charges decrease over time, but
 // reservations do not. The obvious alternative is to charge the estimate at the start and refund
 // the difference at the end. A single timestamp cannot implement this correctly, because the
-// charged estimate already decreases during a long call. The refund then grants either the same
-// tokens twice or nothing, in which case the limit would apply to estimates. Reservations and
-// charges change together, under the key's mutex.
+// charged estimate already decreases during a long call. The refund would then either grant the
+// same tokens twice or have no effect, and in the second case the limit would apply to estimates.
+// Reservations and charges change together, under the key's mutex.
 //
 // A call whose estimate exceeds the limit reserves the entire limit. It is admitted once no other
 // call of its key is running. At its end, it is charged in full, so the next call must wait.

@@ -55,8 +55,8 @@ func TestGroupTakes(t *testing.T) {
 }
 
 // TestGroupReserves checks calls made with a key in a group. If the group rejects a call, nothing
-// must stay reserved from the key. When a call ends, it must release what it has reserved from both
-// the key and the group.
+// may stay reserved from the key. When a call ends, it must release its reservations from both the
+// key and the group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -140,7 +140,7 @@ func TestGroupOfTokens(t *testing.T) {
 	}
 }
 
-// accounts counts the requests per account. Each account may make one request.
+// accounts counts the requests per account. Each account admits one request.
 type accounts map[string]int
 
 type oneRequestAccount struct {
@@ -225,7 +225,7 @@ func TestChargeOpen(t *testing.T) {
 }
 
 // TestGroupOfAFleet checks that the fleet counts a group in a separate account, under an id that no
-// key can have. If the group rejects a request, the key must get the request back.
+// key can have. If the group rejects a request, the request must be refunded to the key.
 func TestGroupOfAFleet(t *testing.T) {
 	now, counted := time.Now(), accounts{}
 	keys := NewKeys(8, now)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// GuessLimiter limits how many times an address may guess a secret. An address has guessBurst tries, and
-// gets another one every guessEvery. While an address has no tries left, the caller must not check
-// the secrets that it sends. The secrets are too long to be guessed anyway. The limit makes guesses
-// cheap for the edge and visible to operators. The zero value is ready for use, and may be used by
-// multiple goroutines.
+// GuessLimiter limits how many times an address may guess a secret. An address has guessBurst
+// tries, and gets another try every guessEvery. While an address has no tries left, the caller must
+// not check the secrets that the address sends. The secrets are too long to be guessed anyway. The
+// purpose of the limit is to make guesses cheap for the edge and visible to operators. The zero
+// value is ready for use, and may be used by multiple goroutines.
 type GuessLimiter struct {
 	mu        sync.Mutex
 	triesLeft map[netip.Addr]tryBalance
@@ -26,8 +26,8 @@ const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
 	// maxGuessers is the maximum number of addresses in the table. When the table is full, a new
-	// address replaces all addresses that have regained all their tries. If there are none, it
-	// replaces an arbitrary address.
+	// address replaces all addresses that have regained all their tries. If no address has regained
+	// all its tries, the new address replaces an arbitrary one.
 	maxGuessers = 4096
 )
 
@@ -43,8 +43,8 @@ func guesserAddr(a netip.Addr) netip.Addr {
 	return a
 }
 
-// WaitTime returns how long an address must wait before its next try. If no wait is needed, it returns
-// 0.
+// WaitTime returns how long an address must wait before its next try. If no wait is needed, it
+// returns 0.
 func (g *GuessLimiter) WaitTime(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

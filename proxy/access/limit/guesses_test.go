@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGuesses checks that an address has guessBurst guesses and gets another one every guessEvery,
-// no matter when it makes its guesses. Other addresses must not be affected.
+// TestGuesses checks that an address has guessBurst guesses and gets another guess every
+// guessEvery, no matter when it makes its guesses. Other addresses must not be affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g GuessLimiter

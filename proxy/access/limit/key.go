@@ -24,8 +24,8 @@ type keyState struct {
 	memberIDs atomic.Pointer[[]string] // ids of the group's keys; nil for a key
 }
 
-// aggregateUsage returns a Used that reports the usage of this key or group. The usage of a group is the
-// sum of the usage of its keys.
+// aggregateUsage returns a UsageFunc for this key or group. The usage of a group is the sum of its
+// keys' usage.
 func (s *keyState) aggregateUsage(of UsageFunc) UsageFunc {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.memberIDs.Load()
@@ -61,11 +61,12 @@ func textsOf(l *config.KeyLimits) limitTexts {
 	return limitTexts{strconv.Itoa(l.RequestsPerMinute), strconv.Itoa(l.TokensPerMinute)}
 }
 
-// sinceEpoch converts now to the clock of keyState. In production, both times have a monotonic clock
-// reading, so a step of the wall clock has no effect.
+// sinceEpoch converts now to the clock of keyState. In production, both times have a monotonic
+// clock reading, so a step of the wall clock has no effect.
 func (k *Key) sinceEpoch(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
-// IncompleteBodyCounter returns the counter of bytes in the key's request bodies that are being read.
+// IncompleteBodyCounter returns the counter of bytes in the key's request bodies that are being
+// read.
 func (k *Key) IncompleteBodyCounter() *atomic.Int64 { return &k.state.readingBytes }
 
 // ReplyByteCounter returns the counter of bytes in engine responses to the key's calls.
@@ -74,9 +75,9 @@ func (k *Key) ReplyByteCounter() *atomic.Int64 { return &k.state.replyBytes }
 // ConversationByteCounter returns the counter of bytes in the key's WebSocket conversations.
 func (k *Key) ConversationByteCounter() *atomic.Int64 { return &k.state.conversationBytes }
 
-// StartWaiting counts a WebSocket message that waits to become a call, or rejects it. A key may have as
-// many waiting messages as it may have concurrent calls. More messages would only use memory until
-// they are rejected. StopWaiting ends the wait.
+// StartWaiting counts a WebSocket message that waits to become a call, or rejects it. A key may
+// have as many waiting messages as it may have concurrent calls. More messages would only use
+// memory until they are rejected. StopWaiting must be called after the wait.
 func (k *Key) StartWaiting() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waitingMessages.Add(1); limit != 0 && n > limit {
@@ -86,11 +87,11 @@ func (k *Key) StartWaiting() Decision {
 	return allowed
 }
 
-// StopWaiting ends a wait that Wait allowed.
+// StopWaiting ends a wait that StartWaiting allowed.
 func (k *Key) StopWaiting() { k.state.waitingMessages.Add(-1) }
 
-// TakeRequest charges one request against the requests per minute of the key and its group. If either
-// rejects the request, neither is charged.
+// TakeRequest charges one request against the requests per minute of the key and its group. If
+// either rejects the request, neither is charged.
 func (k *Key) TakeRequest(now time.Time) Decision {
 	d := k.takeRequest(now)
 	if !d.OK || k.group == nil {

@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("Reserve of 5000 after settling with 1000 = %+v, want OK", d)
 	}
-	// After Cancel, only these 1000 tokens are charged. This charge decreases by 100 tokens per
+	// After Cancel, only these 1000 tokens are charged. The charge decreases by 100 tokens per
 	// second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {

@@ -25,8 +25,8 @@ type Keys struct {
 }
 
 // NewKeys returns an empty Keys. Its clock starts at now, and later calls must not pass an earlier
-// time. retired is the maximum number of removed keys whose usage is kept. A key that is removed
-// and added again therefore does not start with a full minute.
+// time. retired is the maximum number of removed keys whose usage is kept, so that a key that is
+// removed and added again does not start with an unused minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -81,12 +81,12 @@ func (k *Keys) TokenKey(id string, from *config.Key, bound BoundKeys) *Key {
 // SetAccounts makes the fleet's accounts count the usage of keys. It must be called before Bind.
 func (k *Keys) SetAccounts(account func(id string) Account) { k.newAccount = account }
 
-// SetInitialUsage makes new budgets start from the usage that used returns. It must be called before
-// Bind.
+// SetInitialUsage makes new budgets start from the usage that used returns. It must be called
+// before Bind.
 func (k *Keys) SetInitialUsage(used UsageFunc) { k.initialUsage = used }
 
-// BudgetFunc returns the fleet-wide budget of a key or group. by converts a Used for keys into a
-// Used for this key or group.
+// BudgetFunc returns the fleet-wide budget of a key or group. by converts a UsageFunc for keys into
+// a UsageFunc for this key or group.
 type BudgetFunc func(id string, by func(UsageFunc) UsageFunc) Budget
 
 // SetSharedBudgets makes fleet-wide budgets count the usage of keys. It must be called before Bind.
@@ -95,9 +95,10 @@ func (k *Keys) SetSharedBudgets(budget BudgetFunc) { k.newBudget = budget }
 // BoundKeys contains the Keys of one configuration, keyed by id. It does not change after Bind.
 type BoundKeys map[string]*Key
 
-// Bind combines the keys in a configuration with their existing state. Calls under an earlier Bound
-// use the limits of that Bound, but share the state. If the fleet has no accounts, each key gets
-// its share of the fleet's limits. The result may be discarded if the configuration is not used.
+// Bind combines the keys in a configuration with their existing state. Calls under an earlier
+// BoundKeys use the limits of that BoundKeys, but share the state. If the fleet has no accounts,
+// each key gets its share of the fleet's limits. The result may be discarded if the configuration
+// is not used.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) BoundKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,8 +165,8 @@ func (k *Keys) keyBudget(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// AddUsage adds usage that was counted outside these budgets to the local budgets. It may also be called
-// after Bind.
+// AddUsage adds usage that was counted outside these budgets to the local budgets. It may also be
+// called after Bind.
 func (k *Keys) AddUsage(used UsageFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,12 +20,12 @@ func (k *Key) HasRateLimit() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.HasRateLimit()
 }
 
-// Group returns the key's group as a Key, and the name of the group. If the key is in no group, of
-// is nil.
+// Group returns the key's group as a Key, and the name of the group. If the key belongs to no
+// group, of is nil.
 func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
 // RequestsLeft returns the level of requests per minute for the key or its group, whichever has
-// fewer remaining. ok is false if neither has this limit.
+// fewer requests remaining. ok is false if neither the key nor the group has this limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	l, ok := k.RequestLevel(now)
 	if k.group == nil {
@@ -71,20 +71,21 @@ func (k *Key) RequestLevel(now time.Time) (Level, bool) {
 	}
 	used := max(k.state.requests.tat.Load()-k.sinceEpoch(now), 0)
 	l := Level{Limit: limit, Text: k.texts.requests, Remaining: limit, Reset: time.Duration(used)}
-	if one := costNanos(1, limit); one > 0 { // cost rounds down, so all requests cost the same
+	if one := costNanos(1, limit); one > 0 { // costNanos rounds down, so all requests have the same cost
 		l.Remaining = min(max(window-used, 0)/one, limit)
 	}
 	return l, true
 }
 
-// TokenLevel returns the level of tokens per minute, or false if the key has no such limit. Reserved
-// tokens count as used.
+// TokenLevel returns the level of tokens per minute, or false if the key has no such limit.
+// Reserved tokens count as used.
 func (k *Key) TokenLevel(now time.Time) (Level, bool) {
 	return k.tokenLevelAfter(&reservedPart{}, 0, now)
 }
 
-// tokenLevelAfter returns the level of Tokens as if the call with the reservation h had ended and used
-// the given number of tokens. If the key has an Account, tokenLevelAfter returns the current level.
+// tokenLevelAfter returns the level of tokens per minute as if the call with the reservation h had
+// ended and used the given number of tokens. If the key has an Account, tokenLevelAfter returns the
+// current level.
 func (k *Key) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -104,7 +105,7 @@ func (k *Key) tokenLevelAfter(h *reservedPart, used int64, now time.Time) (Level
 
 // affordableUnits returns how many units cost no more than c, which is at most window.
 func affordableUnits(c, limit int64) int64 {
-	// cost rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
+	// costNanos rounds n×window/limit down, so n fits if n×window < (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
 	if rest == 0 {

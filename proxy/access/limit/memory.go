@@ -11,16 +11,16 @@ import (
 // called by multiple goroutines.
 //
 // A released buffer may occupy memory until the next garbage collection, and the collector lets
-// garbage grow to the size of the live heap. Large buffers are therefore released with Discard, and
-// count as used until the next collection. If Reserve needs their memory, it runs a collection. If
-// the garbage amounts to at least 1/16 of the limit, Reserve collects immediately; otherwise, at
-// most once a second.
+// garbage grow to the size of the live heap. Large buffers are therefore released with
+// ReleaseGarbage, and count as used until the next collection. If Reserve needs their memory, it
+// runs a collection. If the garbage amounts to at least 1/16 of the limit, Reserve collects
+// immediately; otherwise, at most once a second.
 type Memory struct {
 	limit          atomic.Int64
 	used           atomic.Int64 // includes garbage
 	garbage        atomic.Int64
 	collectMu      sync.Mutex
-	lastCollection time.Time // end of the last collection; guarded by collecting
+	lastCollection time.Time // end of the last collection; guarded by collectMu
 	collect        func()
 }
 
@@ -36,7 +36,7 @@ func NewMemory(limit int64) *Memory {
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
 // Reserve reserves n bytes. If that would exceed the limit, it returns false. The caller must
-// return the bytes with Release or Discard.
+// return the bytes with Release or ReleaseGarbage.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
@@ -45,8 +45,8 @@ const (
 	// largeGarbageDivisor is the fraction of the limit (1/16) above which garbage is collected
 	// immediately.
 	largeGarbageDivisor = 16
-	// collectEvery is the minimum time between collections if there is less garbage than that. It
-	// prevents a nearly full budget from causing a collection for every buffer.
+	// collectEvery is the minimum time between collections if there is less garbage than this
+	// fraction. It prevents a nearly full budget from causing a collection for every buffer.
 	collectEvery = time.Second
 )
 

@@ -47,8 +47,9 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// TestMemoryGarbage checks that garbage counts as used until it is collected. A large amount must
-// be collected when its memory is needed; a small amount, at most once a second.
+// TestMemoryGarbage checks that garbage counts as used until it is collected. When memory is
+// needed, a large amount of garbage must be collected immediately, and a small amount at most once
+// a second.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(1600)

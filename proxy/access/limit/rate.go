@@ -13,9 +13,9 @@ const window = int64(time.Minute)
 // maxCost is the maximum cost of one charge, even if an engine reports more usage.
 const maxCost = int64(24 * time.Hour)
 
-// costNanos returns the cost of n units in nanoseconds, for a limit per minute. It rounds down, so that
-// as many units as the limit allows always fit into a window. The rounding error is less than a
-// nanosecond per charge.
+// costNanos returns the cost of n units in nanoseconds, for a limit per minute. It rounds down, so
+// that the number of units allowed by the limit always fits into a window. The rounding error is
+// less than a nanosecond per charge.
 func costNanos(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
@@ -33,7 +33,7 @@ func costNanos(n, limit int64) int64 {
 type gcra struct{ tat atomic.Int64 }
 
 // admit consumes one unit under a per-minute limit and returns 0. If no unit is available, it
-// returns the exact time until a unit is.
+// returns the exact time until one is available.
 func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := costNanos(1, limit)
 	for {

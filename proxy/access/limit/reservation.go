@@ -45,9 +45,9 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	return true
 }
 
-// Charge charges part of the usage of a running call. Settle later charges the remainder. Charge
-// returns a refusal once the key or its group has exceeded a limit of tokens or money. It must not
-// run concurrently with Settle.
+// Charge charges part of the usage of a running call. Settle charges the remaining usage later.
+// Charge returns a refusal once the key or its group has exceeded a limit of tokens or money. It
+// must not run concurrently with Settle.
 func (r *Reservation) Charge(used Cost, now time.Time) Decision {
 	if r.state.Load() != reservationHeld {
 		return allowed

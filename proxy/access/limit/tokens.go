@@ -2,7 +2,7 @@ package limit
 
 import "sync"
 
-// tokenAccount counts a key's tokens. It converts tokens to nanoseconds (see cost).
+// tokenAccount counts a key's tokens. It converts tokens to nanoseconds (see costNanos).
 type tokenAccount struct {
 	mu       sync.Mutex
 	tat      int64 // theoretical arrival time, when the effect of all charges ends
@@ -10,7 +10,7 @@ type tokenAccount struct {
 }
 
 // reserve reserves c, which is at most window, and returns 0. If the limit does not allow this now,
-// hold returns how long to wait. The wait assumes that the running calls end now and use exactly
+// reserve returns how long to wait. The wait assumes that the running calls end now and use exactly
 // their estimates.
 func (t *tokenAccount) reserve(now, c int64) (wait int64) {
 	t.mu.Lock()
@@ -29,8 +29,8 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.reserved
 }
 
-// excessWait returns the time until the charges fit into a window. It is positive only if they currently
-// exceed a window.
+// excessWait returns the time until the charges fit into a window. It is positive only if they
+// currently exceed a window.
 func (t *tokenAccount) excessWait(now int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -33,8 +33,8 @@ func (m *MistakeError) Error() string {
 // placeholderHash takes the place of the hash while the members of a request are checked.
 var placeholderHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// NewEntry returns the entry for a new key. body contains the members sent by the operator. The error is
-// a *MistakeError.
+// NewEntry returns the entry for a new key. body contains the members sent by the operator. The
+// error is a *MistakeError.
 func NewEntry(body []byte, hash string) (entry string, err error) {
 	members, err := parseMembers(body)
 	if err != nil {
@@ -51,8 +51,8 @@ func NewEntry(body []byte, hash string) (entry string, err error) {
 	return encode(members)
 }
 
-// ChangeEntry returns a changed entry. Each member of patch replaces the member with the same name in
-// the entry. null removes the member. Members of limits are replaced individually (RFC 7396). If
+// ChangeEntry returns a changed entry. Each member of patch replaces the member with the same name
+// in the entry. null removes the member. Members of limits are replaced individually (RFC 7396). If
 // the patch is invalid, the error is a *MistakeError.
 func ChangeEntry(entry string, patch []byte) (string, error) {
 	change, err := parseMembers(patch)
@@ -89,8 +89,8 @@ func ChangeEntry(entry string, patch []byte) (string, error) {
 	return encode(members)
 }
 
-// RotateEntry returns the entry with an additional hash. The previous hashes expire at the time until.
-// Rotate removes hashes that have already expired.
+// RotateEntry returns the entry with an additional hash. The previous hashes expire at the time
+// until. RotateEntry removes hashes that have already expired.
 func RotateEntry(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -132,8 +132,8 @@ func parseMembers(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// validate applies the rules for a keys_file, and rejects duplicate members. If body has no id, check
-// uses the given id.
+// validate applies the rules for a keys_file, and rejects duplicate members. If body has no id,
+// validate uses the given id.
 func validate(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -156,7 +156,7 @@ func validate(body []byte, id string) error {
 	return err
 }
 
-// dropNulls removes members that are null, because null means the same as a missing member.
+// dropNulls removes members with the value null, which means the same as a missing member.
 func dropNulls(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }

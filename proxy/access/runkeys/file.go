@@ -46,8 +46,8 @@ type entry struct {
 	key      config.Key
 }
 
-// OpenFile reads the file and passes its keys to Use. It succeeds even if the file does not exist. The
-// error states what an operator must do.
+// OpenFile reads the file and passes its keys to FileOptions.Use. It succeeds even if the file does
+// not exist. The error states what an operator must do.
 func OpenFile(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
@@ -68,7 +68,8 @@ func OpenFile(o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// Check reports whether Open can read the file. A file that does not exist is no error.
+// Check returns an error if OpenFile could not read the file. It is not an error if the file does
+// not exist.
 func Check(path string) error {
 	f := &File{opts: FileOptions{Path: path, Use: func([]config.Key) {}}}
 	return f.readEntries()
@@ -83,7 +84,7 @@ func (f *File) Run(ctx context.Context) {
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.reload, Interval: watchInterval,
 	}
 	w.Prime()
-	f.reload() // the file may have changed since Open returned
+	f.reload() // the file may have changed since OpenFile returned
 	w.Run(ctx)
 }
 
@@ -232,8 +233,8 @@ func (f *File) replaceFile(text []byte) error {
 	return nil
 }
 
-// acquireLock makes this edge the writer. If another edge is the writer, acquireLock returns ErrReadOnly.
-// It also checks that the folder is writable.
+// acquireLock makes this edge the writer. If another edge is the writer, acquireLock returns
+// ErrReadOnly. It also checks that the folder is writable.
 func (f *File) acquireLock() error {
 	if f.lock != nil {
 		return nil

@@ -99,7 +99,7 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // same effect as a kill, because nothing is written at exit
+	u.Close() // same effect as killing the edge, which writes nothing when it exits
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)
@@ -223,7 +223,7 @@ func TestUnwritable(t *testing.T) {
 	if err := u.add("kept"); err != nil {
 		t.Fatal(err)
 	}
-	// The obstacle is a folder, because even root cannot write a file at its path.
+	// The obstacle is a folder, because even root cannot open a folder for writing.
 	obstacle := path + ".new"
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)

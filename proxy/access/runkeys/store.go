@@ -17,6 +17,6 @@ type Store interface {
 	EffectNotice() string
 }
 
-// ErrReadOnly means that this edge cannot write the file, because another edge is the writer or
-// because an operator must fix the file. The error that wraps ErrReadOnly states the reason.
+// ErrReadOnly means that this edge cannot write the file, either because another edge is the writer
+// or because an operator must fix the file. The wrapping error states the reason.
 var ErrReadOnly = errors.New("this edge does not write it")

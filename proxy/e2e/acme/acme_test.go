@@ -19,11 +19,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// portMap maps the domains' ports to an edge. A port has an address only after the edge has
-// started.
+// portMap maps the ports of the domains to addresses of an edge. A port has an address only after
+// the edge has started.
 type portMap struct {
 	mu    sync.Mutex
-	ports map[string]string // from a port ("443") to its address
+	ports map[string]string // maps a port ("443") to the address of the edge
 }
 
 func (n *portMap) mapPort(port, to string) {
@@ -35,8 +35,8 @@ func (n *portMap) mapPort(port, to string) {
 	n.ports[port] = to
 }
 
-// dialMapped connects to a port. It waits until the port is mapped, because the authority may connect
-// before the test knows the edge's address.
+// dialMapped connects to the address that a port is mapped to. It waits until the port is mapped,
+// because the authority may connect before the test knows the edge's address.
 func (n *portMap) dialMapped(ctx context.Context, _, port string) (net.Conn, error) {
 	for {
 		n.mu.Lock()
@@ -57,8 +57,8 @@ func settings(ca *acmeca.CA, domains, more string) string {
 	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
 }
 
-// handshakeState returns the state of a TLS handshake for a name. The client trusts the certificate
-// authority.
+// handshakeState performs a TLS handshake for a server name, and returns its state. The client
+// trusts the certificate authority.
 func handshakeState(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.WaitTimeout}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
 	if err != nil {
@@ -75,7 +75,7 @@ func waitCertificate(t *testing.T, ca *acmeca.CA, addr, name string) (serial str
 	return waitCertificateWithin(t, rig.WaitTimeout, ca, addr, name)
 }
 
-// waitCertificateWithin is served with a time limit.
+// waitCertificateWithin is like waitCertificate, but has a different time limit.
 func waitCertificateWithin(t *testing.T, limit time.Duration, ca *acmeca.CA, addr, name string) (serial string) {
 	t.Helper()
 	rig.WaitFor(t, limit, name+" has a certificate", func() bool {
@@ -102,7 +102,7 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 
 // TestByTLS checks that an edge without a certificate starts, logs that the certificate is missing,
 // and obtains one through its public port. A restarted edge must use the same certificate. A reload
-// must change the domains while a stream runs.
+// must be able to change the domains while a stream is running.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
 	var world portMap

@@ -139,15 +139,15 @@ func TestFleetEdgeKilled(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)
 	world.mapPort("443", b.Addr)
-	// Within the lease of the lock that the killed edge held, and 60 s.
+	// The lease of the killed edge's lock must expire first. A minute is enough for that.
 	waitCertificateWithin(t, time.Minute, ca, b.Addr, "a.test")
 	if accounts, orders, issued := ca.Count(); accounts != 1 || orders > 2 || issued != 1 {
 		t.Errorf("%s, want one account, at most two orders and one certificate", ca)
 	}
 }
 
-// TestFleetStoreLost checks that an edge that cannot reach the store orders no certificate and logs
-// the reason, and that it serves certificates from its folder.
+// TestFleetStoreLost checks that an edge that cannot reach the store does not order a certificate
+// and logs the reason. It must serve the certificates in its folder.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world portMap

@@ -33,8 +33,8 @@ var mayHaveNetwork = sync.OnceValue(func() bool {
 	return cmd.Run() == nil
 })
 
-// raiseLoopback brings up the loopback of a new network. In the machine's network, it has no
-// effect.
+// raiseLoopback brings up the loopback interface in a new network. In the machine's network, it has
+// no effect.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {

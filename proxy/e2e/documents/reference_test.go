@@ -224,8 +224,8 @@ var states = map[string]string{
 	"refused":           "A call was refused before an engine was asked.",
 }
 
-// stateSources lists the places in the sources that contain the words for states, and the pattern
-// that matches a word.
+// stateSources lists the places in the sources that contain words for states, each with the pattern
+// that matches such a word.
 var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/operate/status/badge.go", "func (u *Upstream) Badge(", `Badge\{"([^"]+)"`},
 	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
@@ -235,8 +235,8 @@ var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/telemetry/observe/record.go", "// The phases of a call.", `Phase += "(\w+)"`},
 }
 
-// wordTable returns a table of words. It fails the test for words without a meaning and meanings
-// without a word.
+// wordTable returns a table of words. It fails the test if a word has no meaning, or if a meaning
+// has no word.
 func wordTable(t *testing.T, what string, words []string, meanings map[string]string) string {
 	t.Helper()
 	for name := range meanings {
@@ -256,8 +256,8 @@ func wordTable(t *testing.T, what string, words []string, meanings map[string]st
 	return b.String()
 }
 
-// eventNames returns the names of events in the sources: literals, and names composed of a state, a
-// level or a change of a key.
+// eventNames returns the names of events in the sources. A name is a literal, or is composed of a
+// prefix and a state, a level or a kind of key change.
 func eventNames(t *testing.T) (names []string) {
 	t.Helper()
 	made := map[string][2]string{ // the file that contains the second part, and the pattern of that part
@@ -537,7 +537,7 @@ var (
 )
 
 // wantFormat checks that a command that prints results has --format json, that its help describes
-// the JSON, and that no other flag selects JSON.
+// the JSON, and that no other flag selects JSON output.
 func wantFormat(t *testing.T, name, help string) {
 	t.Helper()
 	if jsonFlag.MatchString(help) {

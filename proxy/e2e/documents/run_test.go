@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// scriptVariable is the environment variable that makes this program, as a child of the tests, run
-// a script.
+// scriptVariable is the environment variable that makes this program run a script if it is a child
+// process of the tests.
 const scriptVariable = "PENSTOCK_DOCUMENT_SCRIPT"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 
 // TestRun runs the run blocks of every document in one shell, in a folder with the layout of the
 // repository's top folder. If possible, each document has a separate network, so that the printed
-// ports are free. Documents for clients continue from the first blocks of README.md.
+// ports are free. The scripts of documents for clients start with the first blocks of README.md.
 func TestRun(t *testing.T) {
 	fastset.SkipIfShort(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {

@@ -75,7 +75,8 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 }
 
 // zeroMeans matches text that explains the value 0 of a setting. If a description explains 0 and
-// the schema has no default, the default is 0, because the schema does not record a default of 0.
+// the schema has no default, the default is 0, because the schema does not contain defaults that
+// are 0.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences matches every valid description. A description must not start with a Go name, such as
@@ -100,7 +101,7 @@ func kinds(s *schema) (words []string) {
 		return words
 	}
 	switch types := fmt.Sprint(s.Type); {
-	case strings.HasPrefix(s.Pattern, `\$`), s.Const != nil: // a variable, or a duration's 0
+	case strings.HasPrefix(s.Pattern, `\$`), s.Const != nil: // a variable, or the duration 0
 	case strings.Contains(s.Pattern, "ns|us"):
 		add("duration")
 	case strings.Contains(s.Pattern, "KMGT"):

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShow checks that show blocks can be parsed, if this machine has a parser for their language.
-// The test log names the languages without a parser.
+// TestShow checks that show blocks can be parsed, if a parser for their language is installed. The
+// test log names the languages for which there is none.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {

@@ -141,7 +141,8 @@ func TestFault58_BadModel(t *testing.T) {
 			t.Errorf("a client's word is a label: %s", name)
 		}
 	}
-	if after := len(e.Metrics()); after > before+20 { // these refusals may add series for their dialects and codes
+	// these refusals may add metric series for their dialects and codes
+	if after := len(e.Metrics()); after > before+20 {
 		t.Errorf("%d series became %d", before, after)
 	}
 	e.WantServedAtMost(t, 0)

@@ -32,8 +32,8 @@ func (e *edge) certificateShown() string {
 }
 
 // TestFault74_CertificateRotated checks that a new certificate is used for new connections while
-// old connections stay open. An invalid certificate must have no effect and be reported with its
-// file.
+// old connections stay open. An invalid certificate must have no effect, and must be reported with
+// its file name.
 func TestFault74_CertificateRotated(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)
@@ -69,7 +69,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	noError(t, err)
 	defer kept.Close()
-	// As in a renewal, the two files change one after the other.
+	// As in a renewal, one file changes shortly after the other.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)

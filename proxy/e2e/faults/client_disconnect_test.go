@@ -53,9 +53,9 @@ func (e *edge) wantFreed(phase string) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault39_LeavesInMidBody checks that a client that disconnects before the end of its body
-// counts as disconnected, rather than its request as malformed. A client that has only closed its
-// sending side must still receive the error.
+// TestFault39_LeavesInMidBody checks that, if a client disconnects before the end of its body, the
+// client counts as disconnected and the request does not count as malformed. A client that has only
+// closed its sending side must still receive the error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -85,7 +85,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.Body("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
 				} {
 					if c.body == "" && bye.name == "RST" {
-						continue // the test cannot see when the edge has read the head
+						continue // the test cannot know when the edge has read the head
 					}
 					t.Run(strings.Join([]string{bye.name, c.w.String(), c.name}, "/"), func(t *testing.T) {
 						before, lines := aborts(c.phase), len(e.AccessLines())
@@ -196,8 +196,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// TestFault36_StopsReading checks that the edge reads from an engine only as far as its client
-// reads, and closes both connections after the write timeout.
+// TestFault36_StopsReading checks that the edge reads an engine's answer only as fast as the client
+// does. If the client stops reading, the edge must close both connections after the write timeout.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
@@ -264,7 +264,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	}
 	due := 0
 	for due <= 0 {
-		time.Sleep(10 * time.Millisecond) // the test needs this pace
+		time.Sleep(10 * time.Millisecond) // the client must read at this pace
 		due = int(time.Since(s.begun).Seconds()*float64(s.rate)) - s.read
 	}
 	n, err := s.from.Read(p[:min(len(p), due)])

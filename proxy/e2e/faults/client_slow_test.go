@@ -28,7 +28,7 @@ var endpoints = []rig.Way{
 	{Dialect: "chat", Path: "/v1/completions", Stream: false},
 }
 
-// wantClosed waits until the edge closes the connection, with a 408 or silently.
+// wantClosed waits until the edge closes the connection, with or without a 408.
 func wantClosed(c *rig.Raw, limit time.Duration) {
 	c.T.Helper()
 	rest, ok := c.Closed(limit)
@@ -189,7 +189,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients checks that two hundred clients that stall in these phases do not
+// TestFault40_ManySlowClients checks that two hundred clients that stall in various phases do not
 // affect other clients.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,8 @@ func TestFault40_ManySlowClients(t *testing.T) {
 	}
 	for _, w := range rig.TextWays {
 		for range 5 {
-			e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second) // does not wait for the slow clients' timeouts
+			// the call does not wait for the slow clients' timeouts
+			e.Ask(w, "").WantStatus(200).WantWithin(2 * time.Second)
 		}
 	}
 	rig.WaitFor(t, 2*rig.WaitTimeout, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })

@@ -14,7 +14,8 @@ import (
 
 // These tests cover rows 52 to 55: invalid credentials.
 
-// unauthorized sends header lines instead of the key and expects a 401 with the code.
+// unauthorized sends the given header lines instead of the key, and expects a 401 with the given
+// code.
 func (e *edge) unauthorized(t *testing.T, target, code string, lines ...string) {
 	t.Helper()
 	body := e.Chat("")

@@ -12,8 +12,8 @@
 //	e.wantSent(1)                                // how many requests the engine has received
 //
 // inWays runs a row in different ways (rig.Way), each with a separate program. If a row has many
-// variants, each variant uses only one way. An engine is either the simulator (bench/sim) in the
-// test's process, or a fakeEngine: a scripted listener for faults that the simulator cannot
+// variants, each variant is tested in only one way. An engine is either the simulator (bench/sim)
+// in the test's process, or a fakeEngine: a scripted listener for faults that the simulator cannot
 // produce. If the program is built with the race detector (go test -race), a race fails the test
 // through the program's exit code.
 //

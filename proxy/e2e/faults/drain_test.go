@@ -24,7 +24,8 @@ import (
 // These tests check how the program exits, and how the next process starts.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
-// admitted call may break. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
+// admitted call may break. If PENSTOCK_FULL=1 is set, each row is run with twenty drains instead of
+// three.
 func TestFault78_Drain(t *testing.T) {
 	t.Parallel()
 	for name, timeouts := range map[string]string{
@@ -188,8 +189,8 @@ func sharePort(e *edge) (run func() *rig.Process) {
 }
 
 // TestUpgradeKeepsBudgets checks that a process that replaces another process starts with the old
-// process's budgets and usage, even while the old process drains. It must also count later usage of
-// the old process.
+// process's budgets and usage, even while the old process drains. It must also count the usage of
+// the old process during the drain.
 func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
@@ -217,7 +218,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	rig.WaitFor(t, rig.WaitTimeout, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
-	time.Sleep(time.Second) // covers the old process's linger, and the connections queued at its socket
+	// long enough for the old process to linger and to accept the connections queued at its socket
+	time.Sleep(time.Second)
 	for range 3 {
 		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
@@ -287,8 +289,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 }
 
 // TestSharedAdminPort checks two edges that share an admin port. Each response must name its
-// process, and a command must warn that it reached only one of them. Once one edge has exited, the
-// warning must disappear.
+// process, and a command must warn that it has reached only one of the edges. Once one edge has
+// exited, there must be no warning.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -331,7 +333,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// serviceManager simulates a service manager: it owns the sockets, and receives the program's
+// serviceManager simulates a service manager. It owns the sockets, and receives the program's
 // notifications.
 type serviceManager struct {
 	t      *testing.T
@@ -470,8 +472,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_RequestUnderWay checks that a client that is sending its request when the signal
-// arrives is served.
+// TestFault78_RequestUnderWay checks that a client is served if it is sending its request when the
+// signal arrives.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

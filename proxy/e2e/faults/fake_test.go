@@ -27,7 +27,7 @@ type fakeEngine struct {
 	closed int // number of calls whose connection the edge has closed
 }
 
-// fakeCall is one request on a connection to a fake engine, read to the end of its body.
+// fakeCall is one request on a connection to a fake engine, whose body has been read completely.
 type fakeCall struct {
 	net.Conn
 	in     *bufio.Reader
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// startFakeEngine starts a fake engine. script answers one request. It returns once the connection can be used
-// for the next request, or has been closed.
+// startFakeEngine starts a fake engine. script answers one request. It must return only when the
+// connection is closed or ready for the next request.
 func startFakeEngine(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}

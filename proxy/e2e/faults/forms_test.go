@@ -95,8 +95,8 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelAfterTheFile checks that a file before the model's name is buffered in memory,
-// within the limit for bodies.
+// TestFault62_ModelAfterTheFile checks that a file that precedes the model's name is buffered in
+// memory, within the memory limit for bodies.
 func TestFault62_ModelAfterTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
@@ -114,7 +114,7 @@ func TestFault62_ModelAfterTheFile(t *testing.T) {
 	if n := e.served(); n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
-	// A temporary file would be in the temporary directory, or deleted but still open.
+	// A temporary file would be in the temporary directory, or would be deleted but still open.
 	rig.WaitFor(t, rig.WaitTimeout, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.WantPeak(100 << 20)
 }

@@ -112,7 +112,7 @@ func TestFault41_ExpectWithoutBody(t *testing.T) {
 }
 
 // TestFault42_Pipelining checks that pipelined requests are answered in order or not at all, and
-// that the edge does not mistake their bytes for a disconnect.
+// that the edge does not mistake the additional bytes for a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.TextWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -182,8 +182,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	}
 }
 
-// ambiguousRequests returns requests whose end is ambiguous. If a request is in legal, the edge may serve
-// both that request and the request after it.
+// ambiguousRequests returns requests whose end is ambiguous. If legal contains a request, the edge
+// may serve both this request and the request after it.
 func (e *edge) ambiguousRequests(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
@@ -270,8 +270,8 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths checks that a head with two lengths is rejected, however much of the body
-// is in the same segment.
+// TestFault44_TwoLengths checks that a head with two lengths is rejected, regardless of how much of
+// the body is in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -391,7 +391,7 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.RequestBytes(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.exchangeRaw(t, e.RequestHead("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// Sending no answer is also correct, because a client that has closed its sending side
+		// It is also correct not to answer, because a client that has closed its sending side
 		// counts as disconnected.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers, want at most 1:\n%.1000s", n, all)

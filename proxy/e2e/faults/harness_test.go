@@ -17,7 +17,7 @@ func start(t testing.TB, s rig.Setup) *edge {
 	return &edge{rig.StartProgram(t, s)}
 }
 
-// startSecure is like start, with TLS if secure is true. The returned function connects to the
+// startSecure is like start, but uses TLS if secure is true. The returned function connects to the
 // edge.
 func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
 	t.Helper()

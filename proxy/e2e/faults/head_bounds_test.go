@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 43 and 46, for the start and the end of a head: bytes before the first
-// line, and the exact size.
+// These tests cover rows 43 and 46. They check bytes before the first line of a head, and the exact
+// size limit of a head.
 
 const headLimit = 2048
 
@@ -32,18 +32,18 @@ var sendVariants = map[string]func(c *rig.Raw, text string){
 			n := min(len(text), 700)
 			_ = c.Send(text[:n])
 			text = text[n:]
-			time.Sleep(5 * time.Millisecond) // the test needs this gap
+			time.Sleep(5 * time.Millisecond) // the pieces must arrive separately
 		}
 	},
 	"but its last byte": func(c *rig.Raw, text string) {
 		_ = c.Send(text[:headLimit-1])
-		time.Sleep(5 * time.Millisecond) // the test needs this gap
+		time.Sleep(5 * time.Millisecond) // the pieces must arrive separately
 		_ = c.Send(text[headLimit-1:])
 	},
 }
 
-// TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, however it is
-// split. A head with one more byte must be rejected in the endpoint's dialect.
+// TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, regardless of
+// how it is split. A head with one more byte must be rejected in the endpoint's dialect.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -84,7 +84,7 @@ func TestFault43_ExactHeads(t *testing.T) {
 }
 
 // TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. A line end
-// other than CR LF must be rejected immediately, as at any other position.
+// other than CR LF must be rejected immediately, like at any other position.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

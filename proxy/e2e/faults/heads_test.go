@@ -82,8 +82,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantServedAtMost(t, 0) })
 }
 
-// TestFault46_BareLineEnds checks that a head whose lines end with LF or CR alone is rejected
-// before the header timeout. A body may contain these line ends.
+// TestFault46_BareLineEnds checks that a head whose lines end with only LF or CR is rejected before
+// the header timeout expires. A body may contain such line ends.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -203,7 +203,8 @@ func TestFault48_Methods(t *testing.T) {
 			_ = c.Send(text)
 			r := c.Reply("GET")
 			options := strings.HasPrefix(text, "OPTIONS")
-			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser rejects this target first
+			// the parser rejects the target of TRACE first
+			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) {
 				t.Errorf("status = %d, want %d: %s", r.Status, want, r.Body)
 			}
 			if r.Status != 400 && r.Header.Get("Allow") == "" {

@@ -60,8 +60,8 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	}
 }
 
-// TestFault76_LogIsFull checks that a log that is full, blocked or closed loses lines, but affects
-// neither requests nor the exit of the program.
+// TestFault76_LogIsFull checks that a full, blocked or closed log loses lines, but does not affect
+// requests or the exit of the program.
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
@@ -173,7 +173,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		t.Errorf("none of %d clients inside is served", len(pending))
 	}
 	used, looked := e.CPUTime(), time.Now()
-	time.Sleep(500 * time.Millisecond) // long enough to reveal a busy loop
+	time.Sleep(500 * time.Millisecond) // long enough to reveal whether the edge is in a busy loop
 	if used = e.CPUTime() - used; used > time.Since(looked)*3/5 {
 		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
@@ -237,8 +237,8 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Untidy = false
 }
 
-// TestFault81_TwoEdges checks that each edge has separate limits: two edges in front of one engine
-// admit twice as many calls. The engine's 429 must be passed on.
+// TestFault81_TwoEdges checks that edges do not share limits, so that two edges in front of one
+// engine admit twice as many calls. The engine's 429 must be passed on.
 func TestFault81_TwoEdges(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 2"})
@@ -362,8 +362,8 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 			if n := e.Descriptors(); n >= 90 {
 				t.Errorf("%d descriptors, want fewer than 90", n)
 			}
-			// Unread bytes may be a request, so there may briefly be no connection that the edge
-			// can close.
+			// The edge does not close a connection with unread bytes, which may be a request. There
+			// may therefore briefly be no connection that it can close.
 			rig.WaitFor(t, rig.WaitTimeout, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
 			for range 5 { // each call needs a client connection and a connection to the engine
 				if status, err := sendForStatus(e.Dial(), e.RequestBytes(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {

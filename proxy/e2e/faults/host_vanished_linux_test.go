@@ -15,9 +15,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// vanishing is a fake engine on a host that can disappear. From then on, the kernel drops all
-// packets for the engine's sockets. Packets are not acknowledged, and connections are neither
-// refused nor reset.
+// vanishing is a fake engine on a host that can disappear. Once it has disappeared, the kernel
+// drops all packets for the engine's sockets. Packets are not acknowledged, and connections are
+// neither refused nor reset.
 type vanishing struct {
 	*fakeEngine
 	ln *net.TCPListener
@@ -67,10 +67,9 @@ func dropSocketPackets(t testing.TB, of syscall.Conn) {
 	}
 }
 
-// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. If
-// a stream's client has already received content, the stream must end in time. Every other call
-// must be answered by another engine, even after keep-alives, and even if the retry budget is
-// exhausted.
+// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. A
+// stream whose client has already received content must end in time. Every other call must be
+// answered by another engine, even after keep-alives, and even if the retry budget is exhausted.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
@@ -109,7 +108,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 		}()
 	}
 	asked := 0
-	for range 2 * each { // round robin: half of them go to each engine
+	for range 2 * each { // round robin: each engine gets half of the calls
 		ask("shown", rig.ChatStream, "show-some")
 		ask("stream", rig.MessagesStream, rig.Prompt)
 		ask("whole", rig.Chat, rig.Prompt)
@@ -117,7 +116,8 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 	}
 	there := 0
 	rig.WaitFor(t, rig.WaitTimeout, "the calls are at the engines", func() bool { there, _ = v.callCounts(); return there+len(results) == asked })
-	time.Sleep(1500 * time.Millisecond) // the streams are committed, with keep-alives
+	// long enough for the edge to commit the streams and send keep-alives
+	time.Sleep(1500 * time.Millisecond)
 	v.vanish()
 	begun := time.Now()
 	broken := 0

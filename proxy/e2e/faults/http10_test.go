@@ -45,9 +45,9 @@ func TestFault50_HTTP10(t *testing.T) {
 	c.Close()
 }
 
-// TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. An
-// HTTP/1.0 client interprets any close as the end, so a broken stream must end with an error in the
-// stream's dialect.
+// TestFault50_HTTP10Streams checks that a stream is not chunked and ends when the connection
+// closes. An HTTP/1.0 client interprets any close as the end, so a broken stream must end with an
+// error in the stream's dialect.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 					}
 					first, _ := c.In.Peek(c.In.Buffered())
 					head, _, _ := strings.Cut(string(first), "\r\n\r\n")
-					r := c.Reply("POST") // reads to the end of the connection
+					r := c.Reply("POST") // reads until the connection is closed
 					if !strings.Contains(head, "\r\nConnection: close") || strings.Contains(head, "Transfer-Encoding") ||
 						strings.Contains(head, "Content-Length") || strings.Contains(r.Body, "\r\n") {
 						t.Errorf("head %s, or chunks in %.200q", head, r.Body)

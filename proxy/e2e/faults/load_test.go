@@ -87,7 +87,8 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 			e.T.Errorf("%d probe requests until the first answer", n)
 		}
 	})
-	t.Run("slow start", func(t *testing.T) { // a recovered engine does not receive all calls immediately
+	// a recovered engine must not receive all calls immediately
+	t.Run("slow start", func(t *testing.T) {
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
 		e.stopEngine(0)
@@ -127,7 +128,7 @@ func TestFault81_TwoProxies(t *testing.T) {
 }
 
 // TestFault82_SlowUnderLoad checks that a slow engine receives fewer calls but stays in service,
-// and that an engine whose calls time out is taken out of service.
+// and that an engine is taken out of service if its calls time out.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.TextWays {
@@ -369,9 +370,9 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 	return served, refusals
 }
 
-// TestFault90_RequestThatKills sends a request that crashes engines. However often the client
-// repeats the request, it must not take down more than two engines at a time. Other requests must
-// be served. Once an engine has recovered, the edge must send the request again.
+// TestFault90_RequestThatKills sends a request that crashes engines. Even if the client repeats the
+// request many times, it must not take down more than two engines at a time. Other requests must be
+// served. Once an engine has recovered, the edge must send the request again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.TextWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestMain runs the rows in parallel. If -short is set, it runs no tests, and "go test" reports
-// that there were no tests.
+// TestMain runs the rows in parallel. If -short is set, it runs no tests and prints a message that
+// says so.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if fastset.IsShort() {

@@ -10,7 +10,8 @@ import (
 )
 
 // TestOwnBodyLimits checks that the lower of two body limits (the configuration's and the key's)
-// applies. A larger body must be rejected in the endpoint's dialect before it has been received.
+// applies. A larger body must be rejected in the endpoint's dialect before the whole body has been
+// received.
 func TestOwnBodyLimits(t *testing.T) {
 	t.Parallel()
 	const wide = "a-key-without-limits-of-its-own"
@@ -34,7 +35,8 @@ models:
 		return w.Body(model, strings.Repeat("x", length-empty), "")
 	}
 	for _, w := range rig.TextWays {
-		for _, n := range []int{4097, 60_000} { // below and above the number of bytes that are read first
+		// smaller and larger than the number of bytes that the edge reads first
+		for _, n := range []int{4097, 60_000} {
 			c := p.Dial()
 			_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", n)) + "{")
 			c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
@@ -47,7 +49,7 @@ models:
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 		c = p.Dial()
 		_ = c.Send(p.RequestHead("POST", w.Path, "Content-Type: application/json", "Transfer-Encoding: chunked"))
-		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // without the end of the body
+		_ = c.Sendf("1010\r\n%s\r\n", of(w, "sim", 0x1010)) // the end of the body is not sent
 		c.Reply("POST").WantRefused(w, rig.BodyTooLarge)
 
 		p.Post(w.Path, of(w, "sim", 4096)).WantStatus(200)

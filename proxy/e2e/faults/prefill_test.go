@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault87_LongPrefills sends a thousand long prompts to engines that stay silent after that. As
-// many calls as fit must be answered completely, and the others must be refused immediately. No
-// engine may count as stalled, and memory must be limited. If PENSTOCK_FULL is not set, the test
-// sends sixty prompts with less memory.
+// TestFault87_LongPrefills sends a thousand long prompts to engines that are silent while they read
+// a prompt. As many calls as fit must be answered completely, and the others must be refused
+// immediately. No engine may count as stalled, and memory must be limited. If PENSTOCK_FULL is not
+// set, the test sends only sixty prompts, and the edge has less memory.
 func TestFault87_LongPrefills(t *testing.T) {
 	prompts, limit, silence := 60, "80MiB", "15s"
 	if os.Getenv("PENSTOCK_FULL") != "" {

@@ -16,12 +16,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 26 for a single engine that was started without a flag and therefore
-// refuses requests that the model's other engines answer.
+// These tests cover row 26, for an engine that was started without a flag. It therefore refuses
+// requests that the model's other engines answer.
 
 const chatPath = "/v1/chat/completions"
 
-// refuser is a proxy that refuses some requests to a simulated engine.
+// refuser is a proxy in front of a simulated engine that refuses some requests.
 type refuser struct {
 	url      string
 	refused  atomic.Int64 // number of refused requests
@@ -175,8 +175,8 @@ func TestFault26_AllRefuseAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineLacksTheEndpoint checks that requests for a path that one engine lacks soon
-// go only to the other engines, and that other paths are not affected.
+// TestFault26_OneEngineLacksTheEndpoint checks that requests for a path that one engine lacks are
+// soon sent only to the other engines, and that other paths are not affected.
 func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	t.Parallel()
 	for status, answer := range map[int]string{404: `{"detail":"Not Found"}`, 405: `{"detail":"Method Not Allowed"}`} {
@@ -218,9 +218,9 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	}
 }
 
-// TestFault26_TheLastEngineIsAsked checks that, if there is no other engine, calls go to the engine
-// that lacks the feature, because the engine's refusal says more than "no engine". Once the engine
-// may have been restarted, the edge must try the feature again.
+// TestFault26_TheLastEngineIsAsked checks that calls still go to the engine that lacks the feature
+// if it is the only one left. Its refusal tells the client more than an error saying that no engine
+// is available. Once the engine may have been restarted, the edge must try the feature again.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

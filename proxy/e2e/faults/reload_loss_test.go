@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check that reloads never lose requests, however the file is replaced. If
+// These tests check that reloads never lose requests, regardless of how the file is replaced. If
 // PENSTOCK_FULL=1 is set, they run fifty reloads at intervals of a second, and a minute of reloads
 // without a pause.
 
@@ -109,7 +109,7 @@ var replacements = map[string]func(t testing.TB, r *rewritingEdge, text string){
 	},
 	"in place": func(t testing.TB, r *rewritingEdge, text string) {
 		noError(t, os.WriteFile(r.Path, []byte(text), 0o600))
-	}, // writes into the same file, as for a bind mount
+	}, // writes to the same file, as with a bind mount
 	"SIGHUP": func(_ testing.TB, r *rewritingEdge, text string) {
 		r.Write(filepath.Base(r.Path), text)
 		r.Signal(syscall.SIGHUP)
@@ -201,8 +201,8 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing checks that hundreds of reloads leak neither goroutines nor descriptors
-// nor memory.
+// TestReloadsLeakNothing checks that hundreds of reloads do not leak goroutines, descriptors or
+// memory.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
@@ -219,7 +219,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
 		rig.WaitFor(t, rig.WaitTimeout, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
-		for range looks { // takes the lowest heap size, because uncollected garbage is not a leak
+		for range looks { // use the lowest heap size, because uncollected garbage is not a leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])
@@ -245,8 +245,8 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
-// TestReloadLarge checks that a reload of 1,000 keys and 200 upstreams hardly delays requests,
-// compared with the time before the reload.
+// TestReloadLarge checks that requests are hardly slower during a reload of 1,000 keys and 200
+// upstreams than before it.
 func TestReloadLarge(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]

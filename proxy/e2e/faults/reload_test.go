@@ -187,7 +187,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 		noError(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
-	slow := time.Since(begun) > 500*time.Millisecond // the watcher may have seen the file twice
+	// the watcher may have seen two incomplete states of the file
+	slow := time.Since(begun) > 500*time.Millisecond
 	reports := func() float64 { return e.Metric("penstock_reloads_total", `result="bad"`) }
 	rig.WaitFor(t, rig.WaitTimeout, "the torn file is reported", func() bool { return reports() > 0 })
 	if slow {
@@ -205,8 +206,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 }
 
 // TestFault68_Unchanged checks that a file without a relevant difference is reported as unchanged
-// and does not create a new version. An edit followed by a signal for the same edit must cause only
-// one reload.
+// and does not create a new version. If an edit is followed by a signal, there must be only one
+// reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -294,12 +295,14 @@ func TestReloadCapacity(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.WaitTimeout, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
 	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
-	rig.WaitFor(t, rig.WaitTimeout, "it is applied", func() bool { return fresh() == 200 }) // the reload is reported before it is applied
+	// the command returns before the reload is applied
+	rig.WaitFor(t, rig.WaitTimeout, "it is applied", func() bool { return fresh() == 200 })
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
 // TestReloadLeavesNoModelWithoutSlots checks that a reload does not leave a serving model without
-// slots, unless the operator forces it. The file watch and SIGHUP must not be able to force it.
+// slots, unless the operator forces the reload. The file watch and SIGHUP must not be able to force
+// it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // a port that was free may now belong to another test
@@ -315,7 +318,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e := start(t, rig.Setup{Untidy: true})
 			version := e.Status().Version
 			change(e)
-			refused := func() { // checks every way to reload without force
+			refused := func() { // requests a reload without force in every possible way
 				t.Helper()
 				if v := e.Status().Version; v != version {
 					t.Fatalf("version %d is in use", v)

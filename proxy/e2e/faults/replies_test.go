@@ -17,7 +17,7 @@ import (
 // These tests cover row 87 for bytes from engines: memory for them is limited, as it is for bytes
 // from clients.
 
-// others are models whose answers the edge passes on.
+// others contains models whose answers the edge passes on unchanged.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
 // memoryLimitEnv sets a memory limit of 4 GiB. 1 % of it is 41 MiB.
@@ -58,7 +58,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // close to the memory limit for all calls in total
+			e.fault("padded=1000000") // in total, these answers nearly reach the memory limit
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -113,7 +113,8 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // under the race detector, the error body arrives after the edge's timeout
+	// under the race detector, error bodies for more clients would arrive after the edge's timeout
+	if raced.On {
 		clients = 6
 	}
 	for i := range clients {
@@ -129,7 +130,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 }
 
 // TestFault87_RepliesNotRead checks that answers for clients that do not read use no more memory
-// than the limit, and that the engines have to wait.
+// than the limit, and that the engines have to wait until the clients read.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),

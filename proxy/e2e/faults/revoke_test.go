@@ -64,8 +64,8 @@ func TestFault70_KeyRevoked(t *testing.T) {
 					return status == 401 || status == 403
 				})
 			}
-			// The change takes a second on an idle machine. Other parts of this test add to the
-			// measured time.
+			// On an idle machine, the change takes effect within a second. Other parts of this test
+			// add to the measured time.
 			if took := written.Elapsed(); took > 5*time.Second+written.MachineDelay() {
 				t.Errorf("the change took %v to count", took)
 			} else {
@@ -120,8 +120,8 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
-// TestFault70_LastKeyRevoked checks that a keys_file without keys can revoke even the last key, and
-// that a truncated file is ignored.
+// TestFault70_LastKeyRevoked checks that even the last key can be revoked by a keys_file that
+// states that there are no keys. A truncated file must be ignored.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

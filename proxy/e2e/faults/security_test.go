@@ -301,9 +301,9 @@ func TestSecurity7_InsecureIsReported(t *testing.T) {
 	}
 }
 
-// TestSecurity8_AllLimited checks that every limit has a default, and that neither zero nor a
-// negative number disables a limit. If first_event or idle is zero, the limit depends on the
-// engine's progress, up to a maximum: see TestSilenceHasACeiling in package attempt.
+// TestSecurity8_AllLimited checks that every limit has a default, and that no limit can be disabled
+// with zero or a negative number. If first_event or idle is zero, the limit depends on the engine's
+// progress, up to a maximum: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_AllLimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -363,9 +363,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if its origin
-// is listed. In this case, the header must name this origin rather than *. If * is listed, the
-// header must be *. Credentials must never be allowed.
+// TestFault93_CrossOrigin covers row 93 and rule 10. A page may read a response only if the page's
+// origin is listed. The header must then name this origin rather than *, unless * itself is listed.
+// Credentials must never be allowed.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
@@ -411,7 +411,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	}
 }
 
-// TestSecurity12_FuzzTargets checks that all code that must be fuzzed has a target with a seed
+// TestSecurity12_FuzzTargets checks that all code that must be fuzzed has a fuzz target with a seed
 // corpus.
 func TestSecurity12_FuzzTargets(t *testing.T) {
 	t.Parallel()

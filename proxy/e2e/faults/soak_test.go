@@ -104,7 +104,7 @@ func TestSoak(t *testing.T) {
 	rig.WantNoLeak(t, "the log", string(text), e.Key)
 }
 
-// soak is the state that the clients, engines and operator of TestSoak share.
+// soak is the state that the clients, engines and the operator in TestSoak share.
 type soak struct {
 	e       *edge
 	done    chan struct{}
@@ -154,7 +154,7 @@ func (s *soak) operate(length time.Duration) {
 	}
 }
 
-// spoil gives an engine one fault after another, with healthy periods in between.
+// spoil injects one fault after another into an engine, with healthy periods in between.
 func (s *soak) spoil(engine *sim.Engine) {
 	faults := []sim.Fault{
 		{Spec: "refuse", Path: "*"},
@@ -230,7 +230,8 @@ func (s *soak) client() {
 	}
 }
 
-// ask sends a request. It reads the answer, or disconnects after the duration leave.
+// ask sends a request. It reads the answer or, if leave is positive, disconnects after that
+// duration.
 func (s *soak) ask(what string, leave time.Duration, path, body string, header ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 )
 
 // splitPieces returns the pieces of text that the engine streams in the call with the given number.
-// Every tenth piece is larger than a read buffer, so that one read returns its end together with
-// the pieces after it.
+// Every tenth piece is larger than a read buffer, so that a single read returns the end of this
+// piece together with the following pieces.
 func splitPieces(call int) (all []string) {
 	for i := range 150 {
 		piece := fmt.Sprintf("%d:%d ", call, i)
@@ -27,8 +27,8 @@ func splitPieces(call int) (all []string) {
 }
 
 // TestSplitStreams checks that simultaneous streams stay separate and complete if the engine's
-// events and chunks are split at any byte. An incomplete event must be retained until its remaining
-// bytes have arrived.
+// events and chunks are split at arbitrary bytes. An incomplete event must be retained until its
+// remaining bytes have arrived.
 func TestSplitStreams(t *testing.T) {
 	t.Parallel()
 	engine := startFakeEngine(t, func(c *fakeCall) {

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStoppedEdge checks that an edge that was suspended for longer than its timeouts passes on
-// answers that reached its sockets in the meantime.
+// TestStoppedEdge suspends an edge for longer than its timeouts. It checks that the edge then
+// passes on the answers that reached its sockets in the meantime.
 func TestStoppedEdge(t *testing.T) {
 	t.Parallel()
 	const answer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -37,7 +37,7 @@ func TestStoppedEdge(t *testing.T) {
 		}
 	}))
 	engine.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateIdle { // the kernel has received the answer
+		if s == http.StateIdle { // the kernel of the edge has received the answer
 			answered.Store(true)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // bytes. These bytes must be followed by an error in the dialect, and the call must not be sent
 // again.
 
-// broken causes a fault in a stream of every dialect. It checks what the client and the engines
-// receive, the log and the metrics.
+// broken injects a fault into a stream of every dialect. It checks what the client and the engines
+// receive, and it checks the log and the metrics.
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
@@ -81,7 +81,8 @@ func TestFault14_NoDone(t *testing.T) {
 					c.head("text/event-stream", -1)
 					for _, data := range streamAnswer {
 						c.chunk("data: " + data + "\n\n")
-						time.Sleep(50 * time.Millisecond) // each event arrives while the edge waits for it
+						// each event arrives while the edge is waiting for it
+						time.Sleep(50 * time.Millisecond)
 					}
 					c.waitClosed()
 				})
@@ -90,7 +91,8 @@ func TestFault14_NoDone(t *testing.T) {
 				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				// The edge waits two seconds for usage and [DONE], and not until it would check a silent engine.
+				// The edge waits two seconds for usage and [DONE], which is less than the time
+				// until it would check a silent engine.
 				if r.Took >= progress.WaitingAfter {
 					t.Errorf("took %v", r.Took)
 				}
@@ -133,7 +135,8 @@ func TestFault16_Silence(t *testing.T) {
 			e.fault("stall-after=3;ping=100ms")
 			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
 			s.Next()
-			time.Sleep(7 * time.Second) // more than twice the idle limit, without any effect
+			// more than twice the idle limit, which must not have any effect
+			time.Sleep(7 * time.Second)
 			if n := e.Engines[0].Stats().Running; n != 1 {
 				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}

@@ -85,7 +85,8 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client sends requests repeatedly, either on one connection or each on a new connection.
+// client sends requests repeatedly. It sends them all on one connection or, if keep is false, each
+// on a new connection.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -141,8 +142,8 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	})
 }
 
-// answer reads one answer and checks that it is complete. last is true if the connection ends with
-// the answer.
+// answer reads one answer and checks that it is complete. last is true if the connection cannot be
+// used after the answer.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {

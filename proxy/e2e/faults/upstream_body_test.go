@@ -75,13 +75,14 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-				// The edge passes the answer on while it is received, so it can only break off the
+				// The edge passes the answer on while receiving it, so it can only abort the
 				// answer.
 			} else if r.Status != 200 || r.Err == nil {
 				e.T.Errorf("status = %d, %v; want 200 and a cut answer", r.Status, r.Err)
 			}
 			e.wantAborted(1)
-			e.WantPeak(256 << 20) // a body may have 32 MiB, and the buffer grows by doubling
+			// a body may have 32 MiB, and the size of the buffer doubles when it grows
+			e.WantPeak(256 << 20)
 		})
 	})
 	t.Run("endless-line", func(t *testing.T) {

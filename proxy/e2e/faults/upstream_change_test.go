@@ -11,8 +11,8 @@ import (
 )
 
 // TestFault71_UpstreamRemoved checks that a removed upstream receives no new calls, finishes its
-// running calls, and is no longer probed. If the upstream is added again, it must have its old
-// state.
+// running calls, and is no longer probed. If the upstream is added again, it must still have its
+// old state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -95,7 +95,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 }
 
 // TestFault71_StateCarriesOver checks that an upstream, a key and a model with unchanged names keep
-// their state in a reload.
+// their state across a reload.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -165,8 +165,9 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered checks that calls that exceed a lowered limit finish, that no call is
-// admitted above the limit, and that the catalog never shows a negative number.
+// TestFault72_LimitLowered checks that, if a limit is lowered, calls that now exceed it still
+// finish, that no call is admitted above the limit, and that the catalog never shows a negative
+// number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})

@@ -135,7 +135,9 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.WaysForVariant(rig.WaysWithAudio, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // the edge must send the request again on a new connection, unnoticed by the client
+				// the edge must send the request again on a new connection, which the client must
+				// not notice
+				e.Ask(w, "").Text(w)
 				e.wantSent(3)
 				if l := e.LastAccessLine(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -162,7 +164,9 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.AccessLinesWhenIdle() {
 					most = max(most, l.Attempts)
 				}
-				if most != 3 { // an idle and a new connection to the failing engine, and one to the other engine
+				// an idle and a new connection to the failing engine, and a connection to the other
+				// engine
+				if most != 3 {
 					e.T.Errorf("%d attempts at most, want 3", most)
 				}
 			})
@@ -196,7 +200,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.WaysWithAudio, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantRetried(w, 8)
-		// Half of the connections are lost but the engine stays up, so clients must not notice.
+		// Half of the connections are dropped, but the engine stays up, so clients must not notice.
 		for range 5 {
 			e.Engines[0].DropConns(.5, true)
 			e.wantRetried(w, 4)

@@ -100,7 +100,7 @@ func TestFault07_Closed(t *testing.T) {
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
-		e.fault("slow-header;gap=50ms") // one byte at a time, for longer than a minute
+		e.fault("slow-header;gap=50ms") // sends one byte at a time, for longer than a minute
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.TooSlow)
 		r.WantWithin(4 * time.Second)

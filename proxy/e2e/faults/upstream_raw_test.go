@@ -149,8 +149,8 @@ func TestFault21_Neighbours(t *testing.T) {
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
 		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
-		// An error object with status 200, as sent by gateways, is an engine failure rather than an
-		// answer.
+		// Some gateways send an error object with status 200, which must count as an engine failure
+		// rather than as an answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
 	playRaw(t, rig.UnstreamedWays, list)
@@ -160,7 +160,7 @@ func streamReply(events string) string {
 	return strings.Replace(chunkedHead, "application/json", "text/event-stream", 1) + chunks(events)
 }
 
-// goodEvents returns the stream of a successful answer without the end.
+// goodEvents returns the stream of a successful answer, without its end.
 func goodEvents() string {
 	return "data: " + strings.Join(streamAnswer, "\n\ndata: ") + "\n\n"
 }

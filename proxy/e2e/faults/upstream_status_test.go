@@ -108,7 +108,8 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // long enough that no probe notices the fault
+		// the interval is long enough that no probe notices the fault
+		inWays(t, rig.WaysWithAudio, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) {
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)

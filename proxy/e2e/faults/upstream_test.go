@@ -7,7 +7,8 @@ import (
 
 // This file contains helpers for the rows about engines.
 
-// roundRobinPolicy makes two engines receive calls alternately, so that the faulty engine receives some.
+// roundRobinPolicy makes two engines receive calls alternately, so that the faulty engine receives
+// some calls.
 const roundRobinPolicy = "policy: round_robin"
 
 func (e *edge) fault(spec string) {
@@ -22,8 +23,8 @@ func (e *edge) stopEngine(i int) {
 	e.Engines[i].DropConns(1, false)
 }
 
-// sent returns how many requests all engines have read. It does not count the edge's generation
-// probes.
+// sent returns how many requests the engines have read in total. It does not count the edge's
+// generation probes.
 func (e *edge) sent() int64 {
 	n := int64(0)
 	for _, engine := range e.Engines {
@@ -54,7 +55,7 @@ func (e *edge) wantAborted(want int64) {
 }
 
 // wantRefusedOnce checks that a request is refused as expected, without a second attempt, and that
-// the log shows the same.
+// the log shows the same refusal.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -80,8 +81,8 @@ func (e *edge) wantResult(result string, want float64) {
 }
 
 // wantRetried checks that n requests are answered even though one engine fails. Each request may
-// fail at only one engine. That engine may receive the request twice, the first time on a dead
-// keep-alive connection.
+// fail at only one engine. That engine may receive the request twice if the first attempt was on a
+// dead keep-alive connection.
 func (e *edge) wantRetried(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {

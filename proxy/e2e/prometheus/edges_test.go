@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges consists of two edges of a fleet and one edge of another fleet. One of the first two edges
+// edges consists of two edges in a fleet and one edge in another fleet. One of the first two edges
 // uses TLS on both listeners. The ACME authority of the third edge does not respond.
 type edges struct {
 	t   *testing.T
@@ -100,7 +100,8 @@ func (e *edges) traffic() {
 				call, cancel := context.WithCancel(ctx)
 				if res, err := p.TryOpenResponse(call, "POST", path, body, header...); err == nil {
 					some := make([]byte, 512)
-					_, err := res.Body.Read(some) // if the answer is longer, the client disconnects
+					// if the answer is longer, the client disconnects before its end
+					_, err := res.Body.Read(some)
 					for err == nil && !strings.Contains(body, "100000") {
 						_, err = res.Body.Read(some)
 					}

@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// expectedAlerts lists the alerts whose causes exist in this test. These alerts must at least be pending.
+// expectedAlerts lists the alerts whose conditions this test creates. These alerts must at least be
+// pending.
 var expectedAlerts = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -22,8 +23,8 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 )
 
-// dashboardQueries returns the dashboard's queries (of panels and variables) as Grafana would send them for
-// one model and all edges.
+// dashboardQueries returns the queries of the dashboard's panels and variables, as Grafana would
+// send them for one model and all edges.
 func dashboardQueries(t *testing.T, model string) (queries []string) {
 	t.Helper()
 	var file struct {
@@ -123,8 +124,8 @@ func (s *server) wantSeries(queries []string) {
 	})
 }
 
-// wantEvaluated waits until Prometheus has evaluated each rule without an error, and has noticed
-// the problems in this test.
+// wantEvaluated waits until Prometheus has evaluated each rule without an error, and reports the
+// alerts for the problems in this test.
 func (s *server) wantEvaluated() {
 	s.t.Helper()
 	left := ""

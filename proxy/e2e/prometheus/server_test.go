@@ -20,7 +20,7 @@ type server struct {
 	base string
 }
 
-// startServer runs a Prometheus that scrapes the targets every second and evaluates the rules of a
+// startServer runs a Prometheus that scrapes the targets every second and evaluates the rules in a
 // file. The targets are base URLs. If Prometheus is not installed, the test is skipped. If CI is
 // set, the test fails instead.
 func startServer(t *testing.T, rules string, targets []string) *server {

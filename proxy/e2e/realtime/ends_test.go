@@ -12,8 +12,8 @@ import (
 )
 
 // TestFault98_RealtimeClientVanishes checks that the slot is freed immediately if the client closes
-// the connection or vanishes. This must be true even while the engine still has to send text and
-// the client's audio is held back.
+// the connection or vanishes. This must also be the case while the engine still has to send text
+// and the client's audio is held back.
 func TestFault98_RealtimeClientVanishes(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -58,7 +58,8 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 		"reset-after=2":  {"upstream_bad_response", "stream_broken"},
 		"stall-after=2":  {"generation_timeout", "timeout"},
 		"invalid-json=2": {"upstream_bad_response", "stream_broken"},
-		"no-choices":     {"", ""}, // the engine sends an invalid event and closes before any audio is sent
+		// the engine sends an invalid event and closes the connection before any audio is sent
+		"no-choices": {"", ""},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -91,9 +92,9 @@ func TestFault99_RealtimeEngineDies(t *testing.T) {
 	}
 }
 
-// TestFault99_RealtimeQueue checks a session that has sent no audio when its engine dies, and waits
-// for a slot at another engine. The client's audio must be held back, and transcribed once a slot
-// is free. If the client vanishes, the session must leave the queue.
+// TestFault99_RealtimeQueue checks a session that has not sent any audio when its engine dies, and
+// then waits for a slot at another engine. The client's audio must be held back, and must be
+// transcribed once a slot is free. If the client vanishes, the session must leave the queue.
 func TestFault99_RealtimeQueue(t *testing.T) {
 	t.Parallel()
 	for _, stays := range []bool{true, false} {
@@ -195,7 +196,7 @@ func TestDrain(t *testing.T) {
 	waitNoSessions(t, p)
 }
 
-// TestClocks checks that idle sessions and long sessions end on time.
+// TestClocks checks that sessions end on time if they are idle or last too long.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	for clock, reason := range map[string]string{"idle: 1s": "idle", "total: 2s": "duration"} {
@@ -216,7 +217,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that a message that is too large is rejected before it has been received.
+// TestTooLarge checks that a message that is too large is rejected before it has been received
+// completely.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("limits: { request_body: 100KB }\n"))

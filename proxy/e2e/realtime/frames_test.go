@@ -53,8 +53,8 @@ func code(t *testing.T, c *rig.Raw) int {
 }
 
 // TestFault100_RealtimeFrames checks that forbidden frames from a client end only this client's
-// session, with the correct code, with and without a model. After that, the session's slot must be
-// free.
+// session, with the correct code, with and without a model. Afterwards, the slot of the session
+// must be free.
 func TestFault100_RealtimeFrames(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
@@ -208,8 +208,8 @@ func TestAudioBehindSettings(t *testing.T) {
 	waitNoSessions(t, p)
 }
 
-// TestOrigins checks which web pages may open a session, and that the browser is told so in the
-// response to the upgrade and in refusals.
+// TestOrigins checks which web pages may open a session, and that the response to the upgrade, and
+// refusals, contain the header that tells the browser so.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("cors: { origins: [\"https://listed.example\"] }\n"))

@@ -58,7 +58,7 @@ func TestVLLM(t *testing.T) {
 	}
 }
 
-// TestSpeaches checks a session at an engine that speaks OpenAI's protocol and detects speech.
+// TestSpeaches checks a session with an engine that speaks OpenAI's protocol and detects speech.
 func TestSpeaches(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, speaches(""))
@@ -94,7 +94,8 @@ func TestSpeaches(t *testing.T) {
 	waitNoSessions(t, p)
 }
 
-// TestClear checks that the text of cleared audio is dropped if the engine does not support clear.
+// TestClear checks that, if the engine does not support clearing, the edge drops the text of
+// cleared audio.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))

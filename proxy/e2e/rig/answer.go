@@ -150,7 +150,7 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 	return e.Error
 }
 
-// IsError reports whether an event says that a stream failed.
+// IsError reports whether an event signals that a stream has failed.
 func IsError(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }

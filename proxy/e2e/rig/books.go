@@ -154,7 +154,7 @@ func (e *Edge) AccessLinesWhenIdle() []AccessLine {
 	return e.AccessLines()
 }
 
-// LastAccessLine waits like Told, and returns the last access line.
+// LastAccessLine waits like AccessLinesWhenIdle, and returns the last access line.
 func (e *Edge) LastAccessLine() AccessLine {
 	e.T.Helper()
 	all := e.AccessLinesWhenIdle()

@@ -42,14 +42,14 @@ func (e *Edge) Post(path, body string, header ...string) *Reply {
 	return e.Do("POST", path, body, header...)
 }
 
-// Get is like Post, but sends a GET without the key.
+// Get is like Post, but sends a GET request without the key.
 func (e *Edge) Get(path string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
 // Do is like Post, but for any method. The response must conform to the published document (see
-// Conforms).
+// WantConforming).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
@@ -100,7 +100,8 @@ func (e *Edge) OpenResponse(ctx context.Context, method, path, body string, head
 	return res
 }
 
-// TryOpenResponse is like Open for requests that may fail. It is safe for concurrent use.
+// TryOpenResponse is like OpenResponse, but for requests that may fail. It is safe for concurrent
+// use.
 func (e *Edge) TryOpenResponse(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -146,8 +147,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// WantWithin checks that a response took at most limit + Grace, which shows that the edge did not wait
-// for a longer, unrelated timeout.
+// WantWithin checks that a response took at most limit + TimingTolerance. The edge has then not
+// waited for a longer, unrelated timeout.
 func (r *Reply) WantWithin(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+TimingTolerance {

@@ -19,7 +19,7 @@ import (
 // This file checks responses against the published document (proxy/operate/openapi). An independent
 // JSON Schema library validates the bodies.
 
-// Contract is the published document in a parsed form for checks.
+// Contract is the published document, parsed for checks.
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
@@ -110,7 +110,8 @@ func PublishedContract(t testing.TB) *Contract {
 }
 
 // closeAnswers closes the schemas of objects that only the edge writes, so that checks find
-// undocumented members. The published schemas are open, so that clients accept later additions.
+// undocumented members. The published schemas are open, so that clients accept members that are
+// added later.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -232,8 +233,8 @@ func ErrorSchema(target string) string {
 	return "Error"
 }
 
-// earlyStatuses lists the statuses that any request may receive before it reaches an operation. The
-// document's introduction lists the same statuses.
+// earlyStatuses lists the statuses that any request may receive before the edge selects an
+// operation. The document's introduction lists the same statuses.
 var earlyStatuses = []int{400, 404, 405, 408, 431, 505}
 
 // WantConforming checks the status, headers, media type and body of a response against the document.

@@ -3,8 +3,8 @@
 //
 // An edge can run in two ways:
 //
-//	p := rig.Start(t, rig.Setup{})     // in the test process: fast; the race detector and the profiler work
-//	p := rig.Launch(t, rig.Setup{})    // the built program, with files, signals and exit codes
+//	p := rig.Start(t, rig.Setup{})         // in the test process, with race detector and profiler
+//	p := rig.StartProgram(t, rig.Setup{})  // the built program, with files, signals and exit codes
 //
 //	r := p.Post("/v1/chat/completions", p.Chat(""))   // the key is sent automatically
 //	r.WantStatus(200)
@@ -29,7 +29,7 @@
 // # A busy machine
 //
 // The tests wait most of the time and run in parallel, on machines that do other work. The rig
-// waits for conditions rather than for a fixed time. It waits for at most Patience, or longer if
+// waits for conditions rather than for a fixed time. It waits for at most WaitTimeout, or longer if
 // the machine is busy. If a test is still running shortly before its package's deadline, the rig
 // stops the test's edge, so that only this test fails. Time limits for measurements include Slack.
 package rig

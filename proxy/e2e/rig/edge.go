@@ -27,8 +27,8 @@ type Edge struct {
 	Log *Buffer
 }
 
-// Connect returns an Edge of which only the API's address and a key are known. Only methods that
-// send requests to the API work.
+// Connect returns an Edge for which only the address of the API and a key are known. Only methods
+// that send requests to the API work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
@@ -45,7 +45,8 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// writeStacksOnce ensures that the process's stacks are written only once, however many tests are late.
+// writeStacksOnce ensures that the process's stacks are written only once, even if many tests are
+// late.
 var writeStacksOnce sync.Once
 
 // endBeforeDeadline calls end shortly before the package's deadline. This makes requests that wait for the

@@ -30,8 +30,8 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// ReusableAddress returns a loopback address for a listener that stops and starts again. The port is
-// below the kernel's ephemeral range. ReusableAddress never returns the same port twice.
+// ReusableAddress returns a loopback address for a listener that a test stops and starts again. The
+// port is below the kernel's ephemeral range. ReusableAddress never returns the same port twice.
 func ReusableAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
 // lastPort starts with a random port, because other processes may also run tests.

@@ -68,7 +68,7 @@ func (p *Local) run(f *config.File) {
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
 		Load: func() (*config.File, config.Problems) {
-			next := *p.Next // each reload reads a separate File, because it may fill in values
+			next := *p.Next // each reload gets its own copy, because the reload may fill in values
 			return &next, nil
 		},
 	})

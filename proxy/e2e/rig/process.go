@@ -17,8 +17,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before a test changes it. If a test changed HOME, the build would start
-// with an empty cache.
+// ownEnv is the environment before any test changes it. If a test has changed HOME, the build would
+// otherwise start with an empty cache.
 var ownEnv = os.Environ()
 
 // built contains the folder with the program, once a test has called Binary.
@@ -80,7 +80,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // RunProgram runs the program until it exits. It must exit within three minutes.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path := Binary(t) // the build time does not count
+	path := Binary(t) // called first, so that the build time does not count
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -150,8 +150,8 @@ func (p *Process) WaitOutput(pattern string) []string {
 	return m
 }
 
-// Exits waits until the program exits, and checks the exit code. If limit is Patience, the program
-// must exit immediately. Any other limit is the duration of a drain.
+// Exits waits until the program exits, and checks the exit code. If limit is WaitTimeout, the
+// program must exit immediately. Any other limit is the duration of a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()

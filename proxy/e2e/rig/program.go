@@ -76,7 +76,7 @@ func (p *Program) run() {
 	p.waitUpstreamsUp()
 }
 
-// Adopt makes next the edge's process. The rig stops next when the test ends.
+// Adopt replaces the edge's process by next. The rig stops next when the test ends.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Restart runs the program again on the same address. The program must have exited.
@@ -119,7 +119,8 @@ func (p *Program) End() {
 			p.WaitIdle()
 			checkIdleMetrics(p.Edge)
 		}
-		p.Client.CloseIdleConnections() // because the edge waits up to a second for keep-alive connections
+		// otherwise, the edge would wait up to a second for keep-alive connections
+		p.Client.CloseIdleConnections()
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
 			p.Exits(WaitTimeout+5*time.Second, 0)

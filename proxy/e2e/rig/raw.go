@@ -22,7 +22,7 @@ type Raw struct {
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends. Its deadline
-// is three times Patience from now, because waits may take that long on a busy machine.
+// is three times WaitTimeout from now, because waits may take that long on a busy machine.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -43,17 +43,17 @@ func (c *Raw) Send(text string) error {
 	return err
 }
 
-// Sendf is like Send with a format.
+// Sendf is like Send, but formats the text.
 func (c *Raw) Sendf(format string, args ...any) error { return c.Send(fmt.Sprintf(format, args...)) }
 
-// Drip sends text one byte at a time, with the given pause. It stops if the other side closes the
-// connection.
+// Drip sends text one byte at a time, with the given pause after each byte. It stops if the other
+// side closes the connection.
 func (c *Raw) Drip(text string, gap time.Duration) {
 	for i := range text {
 		if c.Send(text[i:i+1]) != nil {
 			return
 		}
-		time.Sleep(gap) // the test needs this pace
+		time.Sleep(gap) // the bytes must arrive at this pace
 	}
 }
 

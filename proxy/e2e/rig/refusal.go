@@ -14,7 +14,8 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is an error response as defined by chat. In Messages, every engine failure is a 529.
+// Refusal is an error response as the chat dialect defines it. In Messages, every engine failure is
+// a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
@@ -35,7 +36,7 @@ var (
 	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In returns the refusal as defined by the given dialect.
+// In returns the refusal as the given dialect defines it.
 func (want Refusal) In(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"

@@ -51,7 +51,7 @@ type Setup struct {
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	Guard  *guard.Guard
 
-	// The following fields are only for Launch:
+	// The following fields are only for StartProgram:
 	//   - AdminTLS makes the admin listener use TLS ("cert: edge.pem, key: edge.key"). If it is
 	//     set, Cold and Untidy must also be set, because the rig does not trust the edge's
 	//     certificate.
@@ -59,7 +59,7 @@ type Setup struct {
 	//   - Files are written next to the configuration before the start. {{hash}} is replaced as in
 	//     Config.
 	//   - Under is a command to which the program and its arguments are appended: ["sh", "-c",
-	//     `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors.
+	//     `ulimit -n 64; exec "$@"`, "sh"] runs the program with few descriptors.
 	//   - Stderr receives the log instead of Edge.Log.
 	AdminTLS string
 	Admin    string

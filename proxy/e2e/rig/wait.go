@@ -12,16 +12,16 @@ import (
 // busy.
 const WaitTimeout = 20 * time.Second
 
-// TimingTolerance is the delay that a timed check tolerates. It is shorter than any timeout for which a
-// faulty edge would wait.
+// TimingTolerance is the delay that a timed check tolerates. It is shorter than any timeout that a
+// faulty edge might wait for.
 const TimingTolerance = 8 * time.Second
 
 // ImmediateLimit is how long an immediate action may take on an otherwise idle machine.
 const ImmediateLimit = 5 * time.Second
 
 // WaitFor polls until cond returns true, and returns how long this took. If the machine is busy,
-// WaitFor extends limit. If limit is Patience, cond must return true within ImmediateLimit, unless the
-// machine is busy.
+// WaitFor extends limit. If limit is WaitTimeout, cond must return true within ImmediateLimit,
+// unless the machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -68,21 +68,21 @@ func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 // Elapsed returns the time since the start.
 func (w StopWatch) Elapsed() time.Duration { return time.Since(w.begun) }
 
-// MachineDelay returns how much a busy machine may have delayed the measured operation. It is ten times the
-// lateness of a goroutine that only sleeps.
+// MachineDelay returns how much a busy machine may have delayed the measured operation. This is ten
+// times the total lateness of a goroutine that only sleeps.
 func (w StopWatch) MachineDelay() time.Duration {
 	return 10 * time.Duration(lateness.Load()-w.startLateness)
 }
 
-// StepDelay returns how much a busy machine may have delayed a single step, such as a request. It is ten
-// times the mean lateness.
+// StepDelay returns how much a busy machine may have delayed a single step, such as a request. This
+// is ten times the mean lateness.
 func (w StopWatch) StepDelay() time.Duration {
 	naps := max(1, (w.Elapsed()-time.Duration(lateness.Load()-w.startLateness))/nap)
 	return w.MachineDelay() / naps
 }
 
-// exceeds reports whether the time exceeds limit. If the machine is busy, it extends limit by up to
-// twice Patience.
+// exceeds reports whether the elapsed time exceeds limit. If the machine is busy, limit is extended
+// by up to twice WaitTimeout.
 func (w StopWatch) exceeds(limit time.Duration) bool {
 	return w.Elapsed() > limit+min(w.MachineDelay(), 2*WaitTimeout)
 }

@@ -40,8 +40,8 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// TextWays generate text. UnstreamedWays are unstreamed, StreamWays are streamed, and WaysWithAudio adds the
-// audio ways.
+// TextWays are all ways to generate text. UnstreamedWays and StreamWays are the unstreamed and the
+// streamed ways among them. WaysWithAudio adds the audio ways to TextWays.
 var (
 	WaysWithAudio  = append(slices.Clone(TextWays), Transcription, Speech)
 	TextWays       = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -59,7 +59,7 @@ func WaysForVariant(ways []Way, i int) []Way {
 	return []Way{ways[2*i%n], ways[(2*i+1+i/n)%n]}
 }
 
-// String returns the way's name in subtests.
+// String returns the name of the way, for use in subtest names.
 func (w Way) String() string {
 	if w.Stream {
 		return w.Dialect + "-stream"

@@ -66,7 +66,7 @@ func (l *live) stream(begun bool) (leave func()) {
 	return leave
 }
 
-// openPage opens the page as an operator who has the token. complaints returns the browser's
+// openPage opens the page like an operator who has the token. complaints returns the browser's
 // errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
 	tab = browser.Open(l.t, width, height, dark)

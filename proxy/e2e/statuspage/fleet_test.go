@@ -19,7 +19,8 @@ import (
 )
 
 // These tests use a fleet of fifty upstreams, thirty models and two hundred keys. One upstream
-// breaks its streams, another is dead, one model is full, and one key exceeds its limit.
+// aborts some of its streams, another upstream is dead, one model is full, and one key exceeds its
+// limit.
 
 const (
 	fleetUpstreams = 50
@@ -91,7 +92,7 @@ func (l *live) traffic(greedy string) {
 	for _, model := range []int{1, 2, 3, 8, 11, 21} {
 		send(300*time.Millisecond, fmt.Sprintf("model-%02d", model), `"stream":true,"sim":{"tokens":20}`)
 	}
-	for range 9 { // one more call than model-25 has slots
+	for range 9 { // one call more than model-25 has slots
 		send(50*time.Millisecond, "model-25", `"stream":true,"sim":{"tokens":2000}`)
 	}
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)

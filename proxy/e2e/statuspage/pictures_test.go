@@ -28,7 +28,7 @@ var pictures = []struct {
 }
 
 // TestPictures checks that the pictures in documents exist, are wide enough to read, and are small
-// enough to download. This command draws them again in a browser:
+// enough to download. The following command draws them again in a browser:
 //
 //	go test ./proxy/e2e/statuspage -run TestPictures -update
 func TestPictures(t *testing.T) {

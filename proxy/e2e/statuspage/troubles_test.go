@@ -30,9 +30,9 @@ type plantedFault struct {
 	send  string // members of the calls that are sent continuously; if empty, no calls are sent
 	says  string // regular expression for the page's first sentence
 	title string // regular expression for the tab's title; if empty, the title is not checked
-	todo  string // alert to which the page links; if empty, the sentence alone says what to do
+	todo  string // alert that the page links to; if empty, the sentence itself says what to do
 	log   []string
-	mend  func(l *live, p *rig.Program) // repairs the fault; nil if recovery cannot be immediate
+	mend  func(l *live, p *rig.Program) // repairs the fault; nil if recovery would take too long
 }
 
 const (
@@ -48,7 +48,7 @@ func fault(spec string, share float64) func(*live, *rig.Program) {
 	return func(l *live, _ *rig.Program) { l.Engines[0].SetFault(sim.Fault{Spec: spec, Share: share}) }
 }
 
-// vllm returns a setup with engines whose flags are in the edge's profile.
+// vllm returns a setup with engines whose profile, vllm, names the flags that they may need.
 func vllm(engines int) rig.Setup {
 	s := rig.Setup{Engines: make([]sim.Options, engines)}
 	ups, deployments := "", ""
@@ -75,7 +75,7 @@ func renew(l *live, p *rig.Program) {
 	p.Write("edge.key", key)
 }
 
-// senders is how many calls run at the same time for a fault.
+// senders is how many calls run at the same time while a fault is present.
 const senders = 4
 
 // endlessMembers requests a stream that outlasts the test.

@@ -143,9 +143,9 @@ func findConversations(p *rig.Local) (own, other int) {
 
 const endlessMembers = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull checks that calls assigned to a full arm go to the other deployments and can still
-// be distinguished. Calls assigned to the other deployments must receive a 429 if those are full,
-// even if the arm has free slots.
+// TestArmIsFull checks that calls assigned to a full arm go to the other deployments, and that the
+// log still shows which calls these are. If the other deployments are full, calls assigned to them
+// must receive a 429, even if the arm has free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := startArms(t, 1, "50%", "")[0]
@@ -300,7 +300,7 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms checks that a count_tokens request goes to an engine of the conversation's
+// TestCountsAreOfArms checks that a count_tokens request goes to an engine in the conversation's
 // arm.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()

@@ -98,8 +98,8 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// TestCanaryIsInterrupted checks that an interrupted wait compares the calls since the wait
-// started.
+// TestCanaryIsInterrupted checks that, if `penstock canary` is interrupted while it waits, it
+// compares the calls since it started.
 func TestCanaryIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)

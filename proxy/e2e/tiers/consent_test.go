@@ -81,9 +81,9 @@ var prompts = map[string]string{
 	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 }
 
-// TestConsent checks that no call of a key without consent reaches an external engine, whatever
-// happens to the in-house engines. A key with consent must receive answers from the external
-// engine. A key without consent must receive the in-house engines' error.
+// TestConsent checks that no call of a key without consent reaches an external engine, regardless
+// of what happens to the in-house engines. A key with consent must receive answers from the
+// external engine. A key without consent must receive the in-house engines' error.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

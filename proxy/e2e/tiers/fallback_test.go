@@ -13,9 +13,9 @@ import (
 
 const confinedKey = "key-that-may-use-one-model"
 
-// TestFallback checks that, in every dialect, a fallback answers under its name while the model's
-// engines are full or out. If the key may not use the fallback, it must receive the error. A call
-// that the fallback cannot answer must go to the next fallback.
+// TestFallback checks that, in every dialect, a fallback model answers, under its own name, while
+// the model's engines are full or out. If the key may not use the fallback, the client must receive
+// the error. A call that the fallback cannot answer must go to the next fallback.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

@@ -28,7 +28,7 @@ var dialectBodies = map[string]string{
 	"/v1/responses":        `"input":"a","max_output_tokens":16}`,
 }
 
-// TestHosted checks that no request member gives a client access to other models, to a more
+// TestHosted checks that no request member can give a client access to other models, to a more
 // expensive tier, or to stored data.
 func TestHosted(t *testing.T) {
 	t.Parallel()
@@ -65,8 +65,8 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech checks that speed in a speech request is passed on, because it is a number
-// rather than a tier.
+// TestHosted_Speech checks that speed in a speech request is passed on, because it is the speaking
+// rate rather than a service tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:

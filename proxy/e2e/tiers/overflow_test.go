@@ -96,9 +96,9 @@ func (p *overflowEdge) active() (n int) {
 	return n
 }
 
-// TestOverflow checks that the hosted API answers a call that finds the in-house engine full, and
-// is reported as the upstream. Once the in-house engine has a free slot, it must answer the next
-// call.
+// TestOverflow checks that a call that finds the in-house engine full is answered by the hosted
+// API, which is then reported as the upstream. Once the in-house engine has a free slot, it must
+// answer the next call.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -220,7 +220,7 @@ func TestSpareTier(t *testing.T) {
 }
 
 // TestHouseFalls stops and restarts the in-house engine under load. It checks that no client
-// notices, and that the cloud receives calls only in between.
+// notices, and that the cloud receives calls only while the in-house engine is down.
 func TestHouseFalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 64, wait: 60s }")

@@ -9,9 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetirement checks that every answer of a retiring model, the catalog and the pages show its
-// dates. The model must still be served after these dates. If another model answers instead, the
-// answer must contain only the requested model's dates.
+// TestRetirement checks that every answer from a retiring model, the catalog and the pages show the
+// model's dates. The model must still be served after these dates. If another model answers
+// instead, the answer must contain only the requested model's dates.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

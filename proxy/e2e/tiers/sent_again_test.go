@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// failingConfig contains a first engine that fails calls even though its probes succeed.
+// failingConfig is the start of a configuration. Its first engine fails calls even though its
+// probes succeed.
 const failingConfig = `timeouts: { linger: 0s }
 retry: { budget: 0% }
 keys: [{ id: tester, hash: "{{hash}}" }]

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestShadowPanics checks that a panic in a copy ends only the copy, and that all the copy's
-// resources are released.
+// TestShadowPanics checks that a panic in a copy ends only the copy, and that all resources of the
+// copy are released.
 func TestShadowPanics(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

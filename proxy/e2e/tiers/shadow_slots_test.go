@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowLeavesHalf checks that copies use less than half of an engine's slots, and no slots
-// while a call waits for the model.
+// TestShadowLeavesHalf checks that copies use less than half of an engine's slots, and that no
+// copies are made while a call is waiting for the model.
 func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -139,8 +139,9 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway checks that, if a reload removes the copy's model, a running copy
-// continues until the client disconnects, and later calls are not copied.
+// TestShadowIsReloadedAway checks what happens if a reload removes the model that receives the
+// copies. A running copy must continue until the client disconnects, and later calls must not be
+// copied.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

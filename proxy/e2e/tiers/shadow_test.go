@@ -160,8 +160,8 @@ func TestShadowEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowOutlivesItsCall checks that a slower copy continues after the answer, and that it ends
-// when the edge drains.
+// TestShadowOutlivesItsCall checks that a copy that is slower than its call continues after the
+// answer, and that it ends when the edge drains.
 func TestShadowOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -175,8 +175,8 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
-// TestShadowOutlivesItsClient checks that a slower copy continues if the client disconnects
-// directly after the complete answer.
+// TestShadowOutlivesItsClient checks that a copy that is slower than its call continues if the
+// client disconnects directly after the complete answer.
 func TestShadowOutlivesItsClient(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -200,8 +200,8 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots checks that a copy uses only a free slot and occupies it, at models with
-// and without a queue.
+// TestShadowTakesFreeSlots checks that a copy is made only if there is a free slot, and that it
+// occupies this slot. It tests models with and without a queue.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
@@ -229,8 +229,8 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 	}
 }
 
-// TestShadowFails checks that the client receives its answer and the breaker stays closed, whatever
-// the copy's engine does.
+// TestShadowFails checks that the client receives its answer and the breaker stays closed,
+// regardless of what the copy's engine does.
 func TestShadowFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {

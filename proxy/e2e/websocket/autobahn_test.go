@@ -13,7 +13,7 @@ import (
 // 7. The cases are rewritten, because the suite cannot be installed on the test machines. Where the
 // suite expects an echo, these cases expect an answer.
 
-// staysOpen means that the connection stays open.
+// staysOpen, as a close code, means that the connection stays open.
 const staysOpen = 0
 
 // control returns the payload of a close frame.
@@ -159,7 +159,8 @@ func TestAutobahn(t *testing.T) {
 					if code != row.code || heard != row.heard {
 						t.Errorf("closed by %d behind %q, want %d behind %q", code, heard, row.code, row.heard)
 					}
-					_ = c.Send(frame(fin|opClose, "")) // the edge waits for a close frame
+					// sent because the edge waits for a close frame
+					_ = c.Send(frame(fin|opClose, ""))
 					if rest, ok := c.Closed(rig.WaitTimeout); !ok || rest != "" {
 						t.Errorf("not closed behind it: %q", rest)
 					}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestCancelInATurn checks that a cancel message is rejected, because the protocol has no such
-// message, and that the turn continues to its end. Only closing the connection must stop the
+// message, and that the turn continues to its end. Nothing but closing the connection may stop the
 // engine.
 func TestCancelInATurn(t *testing.T) {
 	t.Parallel()

@@ -20,8 +20,8 @@ func (name fromUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestEndUser checks that a connection's calls count for the end user in the upgrade request's
-// header. A call whose message names an end user must count for that user.
+// TestEndUser checks that the calls on a connection count for the end user named in the header of
+// the upgrade request. A call whose message names an end user must count for that user instead.
 func TestEndUser(t *testing.T) {
 	t.Parallel()
 	const secret = "a-secret-for-the-hashes-of-end-users"

@@ -103,8 +103,8 @@ func (c *raw) wantClosed(code int) {
 
 const hello = `{"type":"response.create","model":"sim","input":"` + rig.Canary + `"}`
 
-// TestFragments checks that a message may be split into any fragments, with pings and pongs between
-// them.
+// TestFragments checks that a message may be split into arbitrary fragments, with pings and pongs
+// between the fragments.
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -224,7 +224,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // TestAnnounced checks that a message that announces a length above the limit is rejected before it
-// is received, whichever frame announces the length.
+// is received, regardless of which frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -326,7 +326,7 @@ func TestHandshakes(t *testing.T) {
 }
 
 // TestHandshakeWithBody checks that an upgrade request with a body is rejected, and that the bytes
-// after the request are read neither as frames nor as another request.
+// after the request are not read as frames or as another request.
 func TestHandshakeWithBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -366,8 +366,8 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).readUntil(`"type":"response.completed"`)
 }
 
-// TestFuzzedFrames checks that the edge serves other clients and leaks no resources, whatever
-// frames it receives.
+// TestFuzzedFrames checks that the edge serves other clients and leaks no resources, regardless of
+// the frames that it receives.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

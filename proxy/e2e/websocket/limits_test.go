@@ -31,8 +31,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Numbers checks that a refusal names the limit configured for the edge or the key,
-// without the bytes that the edge adds to a message.
+// TestLimits_Numbers checks that a refusal states the limit that is configured for the edge or the
+// key. It must not include the bytes that the edge adds to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{
@@ -159,8 +159,8 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound checks that as many calls may wait as the queue is deep, and that any further call
-// is refused.
+// TestQueueBound checks that as many calls may wait as the depth of the queue allows, and that any
+// further call is refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -197,7 +197,7 @@ func TestWaitingMessages(t *testing.T) {
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.WaitTimeout, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // a message does not count once its connection has ended
+	again := dial(t, p) // a waiting message does not count once its connection has ended
 	again.requestResponse("", "")
 	again.requestResponse("", "")
 	again.wantCompleted()
@@ -241,7 +241,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.wantCompleted()
 }
 
-// TestSlowReader checks that the engine has to wait for a client that does not read, and that the
+// TestSlowReader checks that an engine is slowed down if the client does not read, and that such a
 // client is disconnected after the write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
@@ -259,9 +259,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAKey checks that a key may have at most a quarter of limits.connections. Another
-// connection must be refused, in the same way as a request, until one of the key's connections has
-// ended.
+// TestConnectionsOfAKey checks that a key may have at most a quarter of limits.connections. Further
+// connections must be refused, with the same error as a request, until one of the key's connections
+// has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

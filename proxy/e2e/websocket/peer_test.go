@@ -94,7 +94,7 @@ func (c *peer) requestResponse(control, more string) {
 	c.send(`{"type":"response.create","model":"sim","input":%s%s}`, userInputJSON(control), more)
 }
 
-// userInputJSON returns a user's input that contains the canary.
+// userInputJSON returns the user's input, which contains the canary, as JSON.
 func userInputJSON(control string) string {
 	text := rig.Canary
 	if control != "" {
@@ -140,7 +140,7 @@ func (c *peer) answer() (last event, text string) {
 	}
 }
 
-// wantCompleted is like answer for a response that must succeed.
+// wantCompleted is like answer, but the response must succeed.
 func (c *peer) wantCompleted() (last event, text string) {
 	c.t.Helper()
 	e, text := c.answer()

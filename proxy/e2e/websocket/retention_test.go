@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetained checks that a client learns which of a connection's calls are copied, whether they
-// are answered or refused.
+// TestRetained checks that a client learns which calls on a connection are copied, both for
+// answered and for refused calls.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
@@ -47,9 +47,9 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// TestRetention sends a word wherever a WebSocket client can put text, under every fault. After
-// that, the word must not be in the log, the metrics, the page, an error or a file, and the
-// connection's memory must be freed.
+// TestRetention sends a word wherever a WebSocket client can put text, under every fault.
+// Afterwards, the log, the metrics, the page, errors and files must not contain the word, and the
+// connection's memory must be free.
 func TestRetention(t *testing.T) {
 	fastset.SkipIfShort(t, "every fault of a connection")
 	const word = "ZQWEBSOCKETCANARYQZ"

@@ -45,9 +45,9 @@ func TestCertificate(t *testing.T) {
 	rig.WaitFor(t, rig.WaitTimeout, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
 }
 
-// TestTLS checks that a TLS connection behaves like a connection without TLS, even though the HTTP
-// server keeps it. The cases are turns, a client that disconnects, an invalid frame, a message that
-// is too large, and a drain.
+// TestTLS checks that a TLS connection behaves like a connection without TLS, even though it stays
+// with the HTTP server. The cases are turns, a client that disconnects, an invalid frame, a message
+// that is too large, and a drain.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))

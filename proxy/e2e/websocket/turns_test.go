@@ -66,8 +66,8 @@ func roles(messages []map[string]any) string {
 	return strings.Join(out, " ")
 }
 
-// TestToolTurns checks that a turn may continue the last response with only the outputs of its tool
-// calls, and that the engine receives the complete conversation.
+// TestToolTurns checks that, to continue the last response, a turn may contain only the outputs of
+// that response's tool calls, and that the engine receives the complete conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept checks that a lane can continue only its last response. A response that failed, or
-// was followed by another response, must not be stored.
+// TestWhatIsKept checks that a lane can continue only its last response. A response must not be
+// stored if it has failed or if another response has followed it.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -236,8 +236,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestOneEnd checks that an answer that breaks off ends its turn with a single event, and that the
-// next turn starts with a new sequence of events.
+// TestOneEnd checks that an aborted answer ends its turn with a single event, and that the next
+// turn starts with a new sequence of events.
 func TestOneEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -275,7 +275,8 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestWarmUp checks that generate: false checks a request and stores its input without an engine.
+// TestWarmUp checks that a request with generate: false is checked and its input is stored, without
+// using an engine.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -376,7 +377,7 @@ func TestOfficialClient(t *testing.T) {
 }
 
 // TestSilence checks that, in each turn, a waiting client receives the same events as a client that
-// waits for an HTTP stream.
+// is waiting for an HTTP stream.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})

@@ -25,7 +25,7 @@ const (
 	// has not changed.
 	fullMessageInterval = time.Second
 	answerFreshTime     = 2 * time.Second // how long an answer remains valid without a newer answer
-	// Timeout of a message; if the store's timeout is longer, that applies instead.
+	// Timeout for a message, unless the store's timeout is longer.
 	messageTimeout = 200 * time.Millisecond
 	maxFacts       = 64 // maximum number of facts in one message
 )
@@ -38,8 +38,8 @@ type Link interface {
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-// Upstreams is the set of upstreams whose work the board exchanges. *upstreams.Set implements
-// Upstreams.
+// Upstreams is the set of upstreams whose load the edges share through the board. *upstreams.Set
+// implements Upstreams.
 type Upstreams interface {
 	LocalWork(dst []upstreams.LocalWork) []upstreams.LocalWork
 	SetOtherEdges(e *upstreams.OtherEdgesWork)
@@ -53,7 +53,7 @@ type Options struct {
 	Upstreams Upstreams
 	Poison    Poison
 	Signer    *sign.Signer // signs modes set by operators; nil if nothing is signed
-	// Timeout is how long calls wait for the store. A message may take at least as long.
+	// Timeout is how long calls wait for the store. A message's timeout is at least as long.
 	Timeout time.Duration
 	Log     *zap.Logger
 	Metrics *metrics.Set
@@ -65,11 +65,11 @@ type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
 	clock    func() time.Time
-	// If this edge creates the board, this seed is used to hash request bodies. Each message
-	// appends its number to the seed.
+	// Seed for hashing request bodies, used if this edge creates the board. Each message appends
+	// its number to the seed.
 	seed       string
 	wake       chan struct{}
-	lastAnswer atomic.Int64 // Unix nanoseconds of the last answer; 0 if there was none
+	lastAnswer atomic.Int64 // time of the last answer in Unix nanoseconds; 0 if there has been no answer
 	edges      atomic.Int64
 
 	// Only Run uses the fields below.
@@ -85,9 +85,9 @@ type Board struct {
 	version      string
 	pending      []fact // facts that the board has not acknowledged
 	factNumber   uint64
-	appliedModes map[string]string // last valid modes
-	// appliedTo contains the upstreams that have these modes. An upstream that was removed and
-	// returns has none.
+	appliedModes map[string]string // last valid modes, keyed by fact name
+	// Upstreams to which these modes were applied. An upstream that was removed and returns is a
+	// new one, without a mode.
 	appliedTo    map[string]*upstreams.Upstream
 	ignoredModes map[string]string // invalid modes that have already been logged
 
@@ -183,8 +183,8 @@ func (b *Board) buildMessage(text string, now time.Time) *message {
 	return m
 }
 
-// expireAnswer makes the edge stop using the board if the last answer is older than answerFreshTime. The edge then
-// uses only its share of each upstream's slots.
+// expireAnswer makes the edge stop using the board if the last answer is older than
+// answerFreshTime. The edge then uses only its share of each upstream's slots.
 func (b *Board) expireAnswer(now time.Time) {
 	b.isBusy = false
 	if now.Sub(time.Unix(0, b.lastAnswer.Load())) >= answerFreshTime {
@@ -235,8 +235,8 @@ func (b *Board) putFact(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked does the work of put. A new fact replaces a pending fact with the same name. The caller
-// must hold mu.
+// putLocked does the work of putFact. A new fact replaces a pending fact with the same name. The
+// caller must hold mu.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.factNumber++
 	next := b.pending[:0:0]
@@ -254,7 +254,8 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 
 const maxPendingFacts = 1024
 
-// adoptFacts adopts the facts in an answer, and removes pending facts that the board has acknowledged.
+// adoptFacts adopts the facts in an answer, and removes pending facts that the board has
+// acknowledged.
 func (b *Board) adoptFacts(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -285,8 +286,8 @@ func versionSeed(version string) string {
 	return seed
 }
 
-// restoreFacts sends the permanent facts again to a board that has lost all data. The caller must hold
-// mu.
+// restoreFacts sends the permanent facts again to a board that has lost all data. The caller must
+// hold mu.
 func (b *Board) restoreFacts(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

@@ -10,8 +10,8 @@
 // grows with the number of upstreams rather than with the number of edges.
 //
 // An edge subtracts its work from the sums to get the work of the other edges
-// (upstreams.Elsewhere). If an engine reports more work than all edges together, the excess comes
-// from outside the fleet.
+// (upstreams.OtherEdgesWork). If an engine reports more work than all edges together, the excess
+// comes from outside the fleet.
 //
 // An edge's view of the other edges' work is about 50 ms old. All edges see the same sums. Until
 // the next message, an edge therefore assumes that each of the other edges has sent as many new
@@ -35,9 +35,9 @@
 // There are two kinds of facts:
 //
 //   - The mode that an operator has set for an upstream. It applies until an operator sets another
-//     mode, also if the upstream is removed from an edge and returns.
-//   - A request body that has killed an engine. It expires after a minute. Bodies are hashed with a
-//     random seed that is chosen when the board is created.
+//     mode, even if the upstream is removed from an edge and returns.
+//   - A request body that has crashed an engine. It expires after a minute. Bodies are hashed with
+//     a random seed that is chosen when the board is created.
 //
 // An edge repeats a fact until the board has acknowledged it. Facts are numbered, so the board
 // applies each fact only once. If the store has lost all data, the edges send the modes again.
@@ -45,7 +45,7 @@
 // If fleet.secrets is set, the edge where an operator sets a mode signs the mode. The signature is
 // valid for a week. After a day, any edge that has the upstream signs it again (package sign). The
 // board drops a mode whose signature has expired, so modes of removed upstreams do not accumulate.
-// An upstream that no edge has had for a week may therefore return without its mode.
+// If no edge has had an upstream for a week, it may therefore return without its mode.
 //
 // Without fleet.secrets, modes of removed upstreams are kept, and apply whenever the upstream
 // returns. Each takes some 100 bytes in the store, and in the answer that follows a new fact. The

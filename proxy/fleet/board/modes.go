@@ -31,13 +31,14 @@ const (
 	modeCheckInterval = time.Hour
 )
 
-// PublishMode sends a mode to the other edges. The caller sets it at this edge afterwards, because the
-// board could otherwise set the previous mode again in between. PublishMode does not wait for the store. While the store is unreachable, the mode stays pending.
+// PublishMode sends a mode to the other edges. The caller must set the mode at this edge
+// afterwards, because otherwise the board could set the previous mode again in between. PublishMode
+// does not wait for the store. While the store is unreachable, the mode stays pending.
 func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + UpstreamKey(u.ID())
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	// The clocks of edges differ, but the time of a newer mode must be later.
+	// A newer mode must have a later time, even if the clocks of the edges differ.
 	if last, err := parseMode(b.appliedModes[name]); err == nil {
 		s.When = max(s.When, last.When+1)
 	}
@@ -47,8 +48,9 @@ func (b *Board) PublishMode(u *upstreams.Upstream, m upstreams.Mode, who string,
 	b.putFact(name, value, b.storedModeLifetime())
 }
 
-// modeLifetime returns how long the store keeps a mode that no edge signs again, because none has the
-// upstream any more. Modes that are not signed are kept until they are replaced.
+// storedModeLifetime returns how long the store keeps a mode after its last signature. An edge
+// renews the signature only if it has the upstream. Unsigned modes are kept until they are
+// replaced.
 func (b *Board) storedModeLifetime() time.Duration {
 	if b.o.Signer == nil {
 		return 0
@@ -71,8 +73,8 @@ func parseMode(value string) (s ModeSetting, err error) {
 	return s, err
 }
 
-// isValidMode reports whether a mode is valid, which means that an edge of the fleet has signed it and
-// it has not expired.
+// isValidMode reports whether a mode is valid, which means that an edge of the fleet has signed it
+// and it has not expired.
 func (b *Board) isValidMode(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.IsAccepted(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
@@ -92,8 +94,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes applies the modes that operators have set, at this edge or at other edges, to the
-// upstreams that do not have them yet.
+// applyModes applies the modes set by operators, at this edge or at other edges, to the upstreams
+// that do not have these modes yet.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream

@@ -96,12 +96,12 @@ func TestModesAreRenewed(t *testing.T) {
 	}
 }
 
-// TestModeOfUpstreamThatReturns checks that an upstream that was removed from an edge, and that
-// returns without a mode, gets the mode that an operator has set. Discovery removes and returns
-// engines at any time.
+// TestModeOfUpstreamThatReturns checks that an upstream that was removed from an edge and returns
+// gets the mode that an operator has set. Discovery may remove engines and add them again at any
+// time.
 func TestModeOfUpstreamThatReturns(t *testing.T) {
 	w := newWorld(t, 2, 2)
-	for _, e := range w.edges { // both the edge that was asked and another one
+	for _, e := range w.edges { // the edge where the mode is set, and the other edge
 		w.exchangeAll()
 		w.edges[0].board.PublishMode(w.edges[0].ups[0], upstreams.ModeDrain, "operator", w.now)
 		w.exchangeAll()
@@ -122,8 +122,8 @@ func TestModeOfUpstreamThatReturns(t *testing.T) {
 	}
 }
 
-// TestPendingModeOfUpstreamThatReturns checks the same for a mode that is set while the store is
-// away, and for one that is replaced in the store by an invalid entry.
+// TestPendingModeOfUpstreamThatReturns checks that an upstream that returns gets its mode if the
+// mode was set while the store was away, or if it was replaced in the store by an invalid entry.
 func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 	for what, spoil := range map[string]func(w *world, e *edge, name string){
 		"pending": func(*world, *edge, string) {},
@@ -156,8 +156,8 @@ func TestPendingModeOfUpstreamThatReturns(t *testing.T) {
 	}
 }
 
-// TestModesOfRemovedUpstreams checks that, with fleet.secrets, the store and the edges keep a mode as
-// long as an edge has the upstream, and only some days longer. Otherwise, modes of engines with
+// TestModesOfRemovedUpstreams checks that if fleet.secrets is set, the store and the edges keep a
+// mode as long as an edge has the upstream, and a few days longer. Otherwise, modes of engines with
 // changing addresses would accumulate.
 func TestModesOfRemovedUpstreams(t *testing.T) {
 	w := newWorld(t, 2, 2)

@@ -8,13 +8,13 @@ import (
 	"penstock/upstreams"
 )
 
-// Poison records which request bodies have killed which engines. *poison.Requests implements
+// Poison records which request bodies have crashed which engines. *poison.BodyTracker implements
 // Poison.
 type Poison interface {
 	// SetSeed sets the seed for hashing bodies. The seed is the same at all edges.
 	SetSeed(seed string)
-	// SetLostEngines replaces the facts from the fleet. lost maps the hash of a body to the engines that the
-	// body has killed.
+	// SetLostEngines replaces the facts from the fleet. lost maps the hash of a body to the engines
+	// that this body has crashed.
 	SetLostEngines(lost map[uint64][]*upstreams.Upstream)
 }
 
@@ -24,13 +24,13 @@ func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + UpstreamKey(id)
 }
 
-// ReportLost notifies every edge that the body with the given hash has killed an upstream. The fact
-// expires after life.
+// ReportLost notifies every edge that the body with the given hash has crashed an upstream. The
+// fact expires after life.
 func (b *Board) ReportLost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.putFact(poisonName(hash, id), "1", life)
 }
 
-// ReportCleared makes every edge forget which engines the body with the given hash has killed.
+// ReportCleared makes every edge forget which engines the body with the given hash has crashed.
 func (b *Board) ReportCleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()

@@ -25,7 +25,7 @@ type edge struct {
 	calls     []int
 	down      []bool
 	elsewhere *upstreams.OtherEdgesWork
-	// Number of edges that divide the slots among themselves; 0 if the slots are not divided.
+	// Number of edges among which the slots are divided; 0 if they are not divided.
 	slotDivisor int
 	seed        string
 	lost        map[uint64][]*upstreams.Upstream
@@ -132,8 +132,8 @@ func (w *world) checkViews(t interface{ Fatalf(string, ...any) }) {
 }
 
 // TestBoard loses, repeats and reorders messages, kills edges, and empties the store. Two rounds
-// later, every edge must know exactly the other edges' work, all modes, and which upstreams each
-// body has killed.
+// later, every edge must know the exact work of the other edges, all modes, and which upstreams
+// each body has crashed.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -210,7 +210,7 @@ func TestBoard(t *testing.T) {
 
 // TestDeadEdge checks that the work of a dead edge is dropped when its lease expires. After two
 // seconds, a disconnected edge must ignore the other edges' work and use only its share of the
-// slots. The share depends on how many edges it last saw.
+// slots, based on the number of edges that it last saw.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -235,7 +235,7 @@ func TestDeadEdge(t *testing.T) {
 
 // TestFacts checks that a mode reaches every edge, even one that starts later, and that it survives
 // when the store loses its data. After a minute, the edges must forget the engines that a body has
-// killed.
+// crashed.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]

@@ -20,8 +20,8 @@ var boardSource string
 
 var boardScript = valkey.NewLuaScript(boardSource)
 
-// workLease is how long an edge's work counts after the edge's last message. It is short because the
-// connections of a dead edge close, and engines then cancel its calls.
+// workLease is how long an edge's work counts after the edge's last message. It is short because
+// engines cancel the calls of a dead edge as soon as its connections close.
 const workLease = 3 * time.Second
 
 // UpstreamKey returns the name of an upstream in the store, which is a hash of the upstream's id.

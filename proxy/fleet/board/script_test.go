@@ -24,7 +24,7 @@ func drawWork(t *rapid.T) string {
 	return w.String()
 }
 
-// TestScript checks that the script and the twin give the same answers to arbitrary messages.
+// TestScript checks that the script and scriptModel give the same answers to arbitrary messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})

@@ -6,7 +6,8 @@ import (
 	"maps"
 )
 
-// scriptModel is the board's script in Go, for property tests. TestScript compares it with the script.
+// scriptModel is the board's script in Go, for property tests. TestScript compares the model with
+// the script.
 type scriptModel struct {
 	now    int64 // in milliseconds
 	seed   string
@@ -127,7 +128,7 @@ func (t *scriptModel) reap() {
 type simulatedStore struct {
 	twin *scriptModel
 	cut  bool
-	// Number of edges that divide the limits while the line is cut.
+	// Number of edges that share the limits while the line is cut.
 	edges              int
 	lose, mute, repeat func() bool
 	late               []func() // messages that will arrive a second time

@@ -9,10 +9,10 @@
 // contains a change number and a blob. The blob is sealed with a secret from seal.keys in the
 // configuration (package translate/seal, AES-256-GCM), and is bound to the directory and the field.
 // Access to the store is therefore not sufficient to read a private key, forge an entry, or replace
-// the entry of one domain with that of another.
+// one domain's entry with that of another domain.
 //
-// The sealed text contains a version, which never decreases. An edge rejects an entry that is older
-// than a version that it has already read. It counts and logs each rejected blob once.
+// The sealed text contains a version, which never decreases. An edge rejects an entry if it has
+// already read a newer version. It counts and logs each rejected blob once.
 //
 // # Changes
 //

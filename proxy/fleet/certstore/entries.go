@@ -26,7 +26,7 @@ const (
 	Good   EntryState = iota
 	Forged            // not sealed by an edge of the fleet, or copied from another field
 	Stale             // sealed with a key that this edge does not have
-	Older             // older than a version that this edge has already read
+	Older             // this edge has already read a newer version
 )
 
 // String returns the name of the state in metrics.
@@ -41,8 +41,8 @@ type Entry struct {
 }
 
 var (
-	// ErrChanged is the error of Put if another edge has changed the entry.
+	// ErrChanged is returned by Put if another edge has changed the entry.
 	ErrChanged = errors.New("another edge was faster")
-	// ErrLockLost is the reason for abandoning an order whose lock has expired.
+	// ErrLockLost is the cause with which an order is canceled when its lock has expired.
 	ErrLockLost = errors.New("the lock in the fleet's store was lost, so another edge continues")
 )

@@ -29,8 +29,8 @@ var (
 	releaseScript = valkey.NewLuaScript(releaseSource)
 )
 
-// entriesTTL is how long the store keeps the entries after the last write or lock request. Running edges
-// restore entries lost by the store.
+// entriesTTL is how long the store keeps the entries after the last write or lock request. Running
+// edges restore entries lost by the store.
 const entriesTTL = 400 * 24 * time.Hour
 
 // maxAnswerEntries is the maximum number of entries in an answer. A certificate with its key and
@@ -45,8 +45,8 @@ type Link interface {
 
 var errUnexpectedReply = errors.New("the store's answer has an unexpected form")
 
-// runScript runs a script and returns the elements of its answer. If there are fewer than least
-// elements, it returns an error.
+// runScript runs a script and returns the elements of its answer. If the answer has fewer than
+// least elements, runScript returns an error.
 func (s *Store) runScript(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {

@@ -26,15 +26,15 @@ const (
 	storeTimeout   = 2 * time.Second        // maximum time that Storage waits for the store
 )
 
-// Storage implements certmagic.Storage with the fleet's store. It caches all entries, and only
-// requests changes from the store. Its methods may be called by multiple goroutines.
+// Storage implements certmagic.Storage with the fleet's store. It caches all entries, and reads
+// only changes from the store. Its methods may be called by multiple goroutines.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
 	values map[string]value // keyed by certmagic key
-	// Entries written by versions without certmagic, keyed by kind and name.
+	// Entries written by program versions without certmagic, keyed by kind and name.
 	legacyEntries map[string]value
 	heldLocks     map[string]func() // keyed by lock name; each function stops the renewal of the lock
 }
@@ -256,7 +256,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 		defer close(ended)
 		whole := false
 		defer func() {
-			if !whole { // a panic stopped the renewal
+			if !whole { // the renewal has panicked
 				acme.ReportLockLoss(ctx, ErrLockLost)
 			}
 		}()
@@ -272,8 +272,8 @@ func (s *Storage) claimLock(ctx context.Context, name string) (bool, error) {
 	return s.store.ClaimLock(ctx, name)
 }
 
-// renewLock renews a lock until ctx is done. If the lock is lost, keep cancels the attempt that holds
-// it.
+// renewLock renews a lock until ctx is done. If the lock is lost, renewLock cancels the attempt
+// that holds it.
 func (s *Storage) renewLock(ctx, attempt context.Context, name string, good time.Time) {
 	tick := time.NewTicker(leaseRenewInterval)
 	defer tick.Stop()

@@ -70,7 +70,7 @@ func TestStorage(t *testing.T) {
 }
 
 // TestLock checks that a second edge waits for a lock, and that a second attempt at the same edge
-// also waits. If a lock is lost, the attempt that holds it must be canceled.
+// waits as well. If a lock is lost, the attempt that holds it must be canceled.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)

@@ -35,7 +35,7 @@ type Store struct {
 	refusedCounters map[string]*metrics.Counter
 
 	mu              sync.Mutex
-	secrets         []string // secrets from which keys was derived
+	secrets         []string // secrets from which the sealing keys were derived
 	secretsChanged  time.Time
 	entriesToReseal []Entry // valid entries that are not sealed with the first secret
 	keys            *seal.Keys
@@ -95,12 +95,12 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// resealDelay is the delay between a change of the secrets and sealing the entries again. By
-// then, every edge should have the new secrets.
+// resealDelay is how long after a change of the secrets the entries are resealed. By then, every
+// edge should have the new secrets.
 const resealDelay = 10 * time.Minute
 
-// resealOld seals entries that are sealed with another secret again with the first one, so that an
-// operator can remove the other secret. The caller must hold mu.
+// resealOld reseals entries with the first secret if they are sealed with another secret, so that
+// an operator can remove the other secret. The caller must hold mu.
 func (s *Store) resealOld(ctx context.Context) {
 	old := s.entriesToReseal
 	s.entriesToReseal = nil
@@ -227,8 +227,8 @@ func (s *Store) putLocked(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// ClaimLock requests a lock for the duration Lease. The holder renews the lock by calling Claim again
-// before the lease expires by the store's clock.
+// ClaimLock requests a lock for the duration Lease. The holder renews the lock by calling ClaimLock
+// again before the lease expires on the store's clock.
 func (s *Store) ClaimLock(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.runScript(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(entriesTTL))
 	return err == nil && words[0] == "granted", err

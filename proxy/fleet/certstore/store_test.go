@@ -65,7 +65,8 @@ func (f *fleet) put(s *Store, kind EntryKind, name, text string) {
 	}
 }
 
-// read returns what an edge reads. Each line is the kind, the name, and the text or state.
+// read returns what an edge reads. Each line contains the kind, the name, and the text or state of
+// an entry.
 func (f *fleet) read(s *Store, all bool) (out []string, whole bool) {
 	f.t.Helper()
 	entries, whole, err := s.Changes(f.t.Context(), all)
@@ -102,9 +103,9 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges checks that an edge reads all entries first, and after that only changed entries,
-// including those that it wrote itself. This must work even if the entries do not fit into one
-// answer. The store must contain only sealed entries.
+// TestChanges checks that an edge first reads all entries, and then only changed entries, including
+// those that it wrote itself. This must work even if the entries do not fit into one answer. The
+// store must contain only sealed entries.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -153,8 +154,8 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 }
 
 // TestRefused checks that an entry that no edge has sealed is rejected and counted once. The same
-// must apply if the entry was sealed for a different domain or directory, with different keys, or
-// with an older version than the known entry. It must be possible to replace a rejected entry.
+// must be true if the entry was sealed for a different domain or directory, or with different keys,
+// or if it is older than the known entry. It must be possible to replace a rejected entry.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -224,8 +225,8 @@ func TestClaims(t *testing.T) {
 	claim(b, true)
 }
 
-// TestNewSecrets checks that all permanent entries are sealed with a new secret ten minutes after a
-// change, so that the old secret can be removed.
+// TestNewSecrets checks that all permanent entries are resealed ten minutes after the secrets have
+// changed, so that the old secret can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

@@ -18,8 +18,8 @@ func readCacheFile(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCacheFile replaces the file atomically, so that a killed process leaves either the complete old
-// file or the complete new file.
+// writeCacheFile replaces the file atomically, so that a killed process leaves either the complete
+// old file or the complete new file.
 func writeCacheFile(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {

@@ -9,10 +9,10 @@
 // and an HMAC keyed with a secret from the configuration. Write access to the store is therefore
 // not sufficient to create a key or raise a limit.
 //
-// Versions never decrease. If an edge finds an entry that is older than the one it knows, it
-// rejects that entry and restores the newer one. It also restores missing entries. It counts and
-// logs each rejected entry once. An edge that has just started cannot know the latest version, but
-// edges that have been running longer correct the store.
+// Versions never decrease. If an edge finds an entry that is older than the entry it knows, it
+// rejects the older entry and restores the newer one. It also restores missing entries. It counts
+// and logs each rejected entry once. An edge that has just started cannot know the latest version,
+// but edges that have been running longer correct the store.
 //
 // # Reading
 //
@@ -31,6 +31,6 @@
 //
 // An operator changes entries through an edge's admin listener (Keys.Update), or with a command
 // that uses a Writer. Both sign the entries, and write them by compare-and-set. A new version is
-// the larger of two numbers: the store's time in microseconds, and the last version plus one. It is
-// therefore larger even than the version of an entry that the store has lost.
+// the larger of two numbers: the store's time in microseconds, and the last version plus one. A new
+// version is therefore larger even than the version of an entry that the store has lost.
 package keystore

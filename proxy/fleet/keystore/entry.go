@@ -25,7 +25,7 @@ type entry struct {
 // These are the reasons for rejecting an entry, as metric labels.
 const (
 	forged = "forged" // not signed with the secret, or truncated
-	older  = "older"  // older than a version that this edge has already read
+	older  = "older"  // this edge has already read a newer version
 	broken = "broken" // signed, but invalid for this program version
 )
 
@@ -36,7 +36,7 @@ type refusedEntryError struct {
 
 func (r *refusedEntryError) Error() string { return r.err.Error() }
 
-// formatPrefix is the prefix of every entry. A different format would have another number.
+// formatPrefix is the prefix of every entry. Another format would have a different number.
 const formatPrefix = "1 "
 
 func mac(secret, id string, version uint64, body string) []byte {

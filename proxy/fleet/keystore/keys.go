@@ -24,7 +24,7 @@ type Options struct {
 	// Client returns the store's client, or an error if the store has not been reached yet.
 	Client func() (valkey.Client, error)
 	Prefix string
-	Cache  string // file to which the entries are copied; empty for no copy
+	Cache  string // file to which the entries are copied; if empty, they are not copied
 
 	// Called with all valid keys, sorted by id, whenever they change.
 	Use     func([]config.Key)
@@ -33,7 +33,7 @@ type Options struct {
 }
 
 // Keys contains the keys that this edge last read from the store. Run and Listen may each be called
-// only once. Wait and Starting may be called by multiple goroutines, even on a nil *Keys.
+// only once. NotReadyReason may be called by multiple goroutines, even on a nil *Keys.
 type Keys struct {
 	opts    Options
 	readNow chan struct{}
@@ -52,15 +52,16 @@ type Keys struct {
 	failedReads int
 }
 
-// readInterval is the interval between two reads of the change number. If the message about a revocation
-// is lost, the revocation takes effect after this time at most.
+// readInterval is the interval between two reads of the change number. If the message about a
+// revocation is lost, the revocation still takes effect within this time.
 const readInterval = 500 * time.Millisecond
 
-// fullReadEvery is the number of periods after which all entries are read even if the change number has
-// not changed. This finds entries that were replaced or removed without changing the number.
+// fullReadEvery: every so many intervals, all entries are read even if the change number is
+// unchanged. Such a read finds entries that were replaced or removed without a new change number.
 const fullReadEvery = 20
 
-// New returns the Keys for an edge. If a copy exists, the edge starts with the keys in it.
+// New returns the Keys for an edge. If the file Options.Cache exists, the edge starts with the keys
+// in this file.
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, readNow: make(chan struct{}, 1), updateWaiters: make(chan chan struct{}), ready: make(chan struct{}), entries: map[string]entry{},
@@ -210,8 +211,8 @@ func (k *Keys) refresh(ctx context.Context) {
 	}
 }
 
-// logAfterFailures is the number of consecutive failed reads after which the failure is logged. When an
-// edge starts, the first read often fails because the store has not been reached yet.
+// logAfterFailures is the number of consecutive failed reads after which the failure is logged.
+// When an edge starts, the first read often fails because the store has not been reached yet.
 const logAfterFailures = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -251,10 +252,10 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// parseChange returns the change number. If the number is missing, or so large that the next change
-// cannot increment it, parseChange returns "". All entries are then read in every period.
+// parseChange returns the change number, or "" if it is missing or so large that the next change
+// cannot increment it. All entries are then read after every readInterval.
 func parseChange(m valkey.ValkeyMessage) string {
-	text, _ := m.ToString() // nil if no key has been written yet
+	text, _ := m.ToString() // a nil message if no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= maxChange {
 		return ""
 	}

@@ -169,7 +169,7 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
-	store.HSet("ps:{keys}", "k:a", first) // an older entry, restored without changing the number
+	store.HSet("ps:{keys}", "k:a", first) // an older entry, written without a new change number
 	e.readAll(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
@@ -194,8 +194,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedIDs checks that an edge remembers a forged entry only as long as it is in the store. An
-// attacker could otherwise fill the edge's memory with entries of ever new ids.
+// TestForgedIDs checks that an edge remembers a forged entry only as long as the entry is in the
+// store. Otherwise, an attacker could fill the edge's memory with forged entries under new ids.
 func TestForgedIDs(t *testing.T) {
 	e := newEdge(t, nil, "")
 	for i := range 10 {
@@ -206,8 +206,8 @@ func TestForgedIDs(t *testing.T) {
 	}
 }
 
-// TestCopy checks that an edge with a copy starts without the store, and checks the entries in the
-// copy in the same way.
+// TestCopy checks that an edge with a copy of the entries can start without the store, and that it
+// verifies the entries in the copy.
 func TestCopy(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())

@@ -160,8 +160,8 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 
 var errConcurrentChange = errors.New("this key is being changed elsewhere: try again")
 
-// changeEntry writes an entry with the body returned by next. If next returns an error, the entry does
-// not change. A forged entry is treated like a missing one.
+// changeEntry writes an entry with the body returned by next. If next returns an error, the entry
+// does not change. A forged entry is treated like a missing one.
 func (w *Writer) changeEntry(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
@@ -178,7 +178,7 @@ func (w *Writer) changeEntry(ctx context.Context, id string, next func(e entry, 
 		}
 		raw := ""
 		if len(found) == 1 {
-			raw, _ = found[0].ToString() // nil if the entry does not exist
+			raw, _ = found[0].ToString() // a nil message if the entry does not exist
 		}
 		e, _ := parseEntry(w.secrets, id, raw) // an invalid entry counts as empty
 		body, err := next(e, raw != "")

@@ -22,7 +22,7 @@ const (
 	exchangeInterval   = 100 * time.Millisecond
 	exchangeTimeout    = 500 * time.Millisecond // timeout for a route's exchange
 	maxEntryPlacements = 64                     // maximum number of placements in an entry
-	maxStreamEntries   = 60_000                 // maximum number of entries of a route in the store
+	maxStreamEntries   = 60_000                 // maximum number of entries in a route's stream
 	maxReadEntries     = 1000                   // maximum number of entries in one read
 )
 
@@ -110,9 +110,9 @@ func (e *Exchange) exchangeAll(ctx context.Context) {
 	}
 }
 
-// exchangeRoute appends this edge's placements for a route, and reads new ones. The timeout is the
-// route's own: with hundreds of models, a common one would end although the store answers, and the
-// store would count as lost.
+// exchangeRoute appends this edge's placements for a route, and reads new ones. Each route has a
+// separate timeout. With hundreds of models, a common timeout could expire even though the store
+// answers, and the store would count as lost.
 func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.Placements) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -123,8 +123,8 @@ func (e *Exchange) exchangeRoute(ctx context.Context, model string, p *routing.P
 
 func streamKey(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// publish appends this edge's placements. If the store fails, tell drops them, because placements are
-// only hints.
+// publish appends this edge's placements. If the store fails, publish drops them, because
+// placements are only hints.
 func (e *Exchange) publish(ctx context.Context, model string, p *routing.Placements) error {
 	e.newPlacements = p.TakeUnshared(e.newPlacements[:0])
 	for rest := e.newPlacements; len(rest) > 0; {

@@ -135,8 +135,8 @@ func (s *slowStreams) Read(ctx context.Context, key, after string, count int) ([
 	return s.streams.Read(ctx, key, after, count)
 }
 
-// TestManyRoutes checks that the exchange of one route does not time out because there are many.
-// Three such failures would make the edge count the store as lost.
+// TestManyRoutes checks that a route's exchange does not time out because there are many routes.
+// After three such failures, the store would count as lost.
 func TestManyRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := routes(t, 100, "e", "f")
@@ -148,7 +148,7 @@ func TestManyRoutes(t *testing.T) {
 	})
 }
 
-// TestRouteAgain checks that a route that was removed and configured again reads the whole stream.
+// TestRouteAgain checks that the entire stream is read if a route was removed and configured again.
 func TestRouteAgain(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, r := newExchange(t, s, "secret")

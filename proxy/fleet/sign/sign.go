@@ -8,7 +8,7 @@
 // secret verifies, so an operator can replace the secrets one edge at a time.
 //
 // Edges with an older version, and edges without a secret, write unsigned texts. Unsigned texts
-// remain valid until a day after the fleet's first secret appeared. A text with a wrong signature
+// remain valid for a day after the fleet's first secret has appeared. A text with a wrong signature
 // is never valid.
 package sign
 
@@ -50,7 +50,7 @@ func New(prefix string, secrets []string) *Signer {
 	return &Signer{prefix: prefix, secrets: secrets}
 }
 
-// A signature is written as the last member of a JSON object.
+// A signature is the last member of a JSON object.
 const (
 	macPrefix = `,"mac":"`
 	macSuffix = `"}`
@@ -103,10 +103,11 @@ type appearedRecord struct {
 	Since int64 `json:"since"` // in Unix seconds
 }
 
-// AdoptAppeared reads the stored record of when the fleet's first secret appeared. The earliest known
-// time counts. Appeared returns a corrected record for the store. If the record is correct, it
-// returns "". It signs a record again if an older secret signed it. If the record became invalid,
-// unsigned texts would be accepted for another day.
+// AdoptAppeared reads the stored record of when the fleet's first secret appeared. The earliest
+// known time counts. AdoptAppeared returns a corrected record for the store, or "" if the record is
+// correct. If the record was signed with an older secret, the correction is signed with the first
+// secret. Otherwise, the record would become invalid when the older secret is removed, and unsigned
+// texts would be accepted for another day.
 func (s *Signer) AdoptAppeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

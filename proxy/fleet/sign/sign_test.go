@@ -11,8 +11,8 @@ type said struct {
 	Expires int64  `json:"expires"`
 }
 
-// TestCounts checks that a text from an edge of the fleet is valid only with its kind and name. A
-// text that was changed without the secret must be invalid.
+// TestCounts checks that a text signed by an edge of the fleet is valid only with its kind and
+// name, and becomes invalid if it is changed without the secret.
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})

@@ -19,15 +19,15 @@ type domain struct {
 
 	mu                sync.Mutex
 	failures          int
-	lastProblem       string // why the last attempt failed; empty if it succeeded
+	lastProblem       string // why the last attempt failed; empty if the last attempt succeeded
 	nextCheck         time.Time
-	nextReset         bool // whether next was reset while a check was running
+	nextReset         bool // whether nextCheck was reset while a check was running
 	operatorRequested bool
-	waitsForStore     bool // whether the domain's order waits for the fleet's store
+	waitsForStore     bool // whether the domain's order is waiting for the fleet's store
 }
 
-// makeDue makes the domain due immediately. The recorded pause after the last attempt still applies,
-// but consecutive failures count as a single failure.
+// makeDue makes the domain due immediately. The recorded pause after the last attempt still
+// applies, but consecutive failures count as a single failure.
 func (d *domain) makeDue() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *domain) recordFailure(trouble string) int {
 	return d.failures
 }
 
-// adoptFailures adopts the recorded number of failures. The record may come from another edge or from
-// before a restart.
+// adoptFailures adopts the recorded number of failures. The record may come from another edge or
+// from before a restart.
 func (d *domain) adoptFailures(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

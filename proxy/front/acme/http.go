@@ -18,8 +18,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// ChallengeServer is the HTTP server for HTTP-01 challenges. It answers challenges, redirects browsers to
-// https, and rejects all other requests.
+// ChallengeServer is the HTTP server for HTTP-01 challenges. It answers challenges, redirects
+// browsers to https, and rejects all other requests.
 type ChallengeServer struct {
 	manager  *Manager
 	guard    *guard.Guard
@@ -30,7 +30,7 @@ type ChallengeServer struct {
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// NewServer returns a Server. Serve starts it.
+// NewServer returns a ChallengeServer. Serve starts it.
 func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*ChallengeServer, error) {
 	s := &ChallengeServer{manager: m, guard: g, port: httpsPort(f)}
 	var err error
@@ -46,9 +46,8 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Ch
 	return s, nil
 }
 
-// httpsPort returns the port for redirects. If the HTTP listener does not use port 80, a forwarder
-// must be in front of it. httpsPort then assumes that the https listener is also behind a
-// forwarder.
+// httpsPort returns the port for redirects. If the HTTP listener does not use port 80, it must be
+// behind a forwarder. httpsPort then assumes that the https listener is behind a forwarder too.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -104,8 +103,8 @@ func (s *ChallengeServer) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// handleParseError responds to a request that could not be parsed. It treats a request with a body as an API
-// call.
+// handleParseError responds to a request that could not be parsed. It treats a request with a body
+// as an API call.
 func (s *ChallengeServer) handleParseError(ctx *fasthttp.RequestCtx, err error) {
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.CheckRequest(ctx) == nil {
 		if base, ok := s.httpsBase(ctx); ok {
@@ -116,8 +115,8 @@ func (s *ChallengeServer) handleParseError(ctx *fasthttp.RequestCtx, err error) 
 	writeStatus(ctx, fasthttp.StatusBadRequest)
 }
 
-// httpsBase returns the edge's https URL for the domain in a request. ok is false if the edge does not
-// serve that domain.
+// httpsBase returns the edge's https URL for the domain in a request. ok is false if the edge does
+// not serve that domain.
 func (s *ChallengeServer) httpsBase(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -132,8 +131,9 @@ func (s *ChallengeServer) httpsBase(ctx *fasthttp.RequestCtx) (url string, ok bo
 
 func isGetOrHead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// isAPICall reports whether a request is an API call by a program. If such requests were redirected,
-// the program would send its key over plain HTTP every time, and the operator would not notice.
+// isAPICall reports whether a request is an API call by a program. If such requests were
+// redirected, the program would send its key over plain HTTP every time, and the operator would not
+// notice.
 func isAPICall(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
@@ -164,8 +164,8 @@ func writeStatus(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
 
-// httpChallengeAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the order. It
-// uses certmagic's net/http handler.
+// httpChallengeAnswer returns the answer to an HTTP-01 challenge, even if another edge placed the
+// order. It uses certmagic's net/http handler.
 func (m *Manager) httpChallengeAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

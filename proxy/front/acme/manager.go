@@ -25,10 +25,10 @@ import (
 // Options configure a Manager.
 type Options struct {
 	Domains   []string
-	Email     string // contact address for the account; may be empty
+	Email     string // contact email address for the account; may be empty
 	Directory string
-	// Roots contains the CAs that may issue the directory's certificate. If nil, the system's CAs
-	// may.
+	// Roots contains the CAs trusted for connections to the directory. If nil, the system's CAs are
+	// trusted.
 	Roots     *x509.CertPool
 	Folder    string
 	KID       string // key id of the external account binding; empty if there is no binding
@@ -62,7 +62,7 @@ type Manager struct {
 
 	domains                atomic.Pointer[domains]
 	placeholder            func() *tls.Certificate
-	ordersOK, ordersFailed atomic.Uint64 // number of successful orders, and of failed orders
+	ordersOK, ordersFailed atomic.Uint64 // numbers of successful and failed orders
 }
 
 // issuer is certmagic's issuer with two changes. It never asks for an email address on the
@@ -92,8 +92,8 @@ type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time
 	Failures            int
-	Trouble             string // why the last attempt failed, or what the order waits for
-	Waits               bool   // whether the domain's order waits for the fleet's store
+	Trouble             string // why the last attempt failed, or what the order is waiting for
+	Waits               bool   // whether the domain's order is waiting for the fleet's store
 	Next                time.Time
 }
 
@@ -102,7 +102,7 @@ type State struct {
 const (
 	minAttemptInterval = 2 * time.Minute // minimum time between two attempts, even across restarts
 	maxRetryPause      = 6 * time.Hour
-	// Minimum time between two attempts in a fleet if operators request them.
+	// Minimum time between two attempts in a fleet that operators request.
 	minRequestedInterval = 15 * time.Minute
 	attemptTimeout       = 5 * time.Minute
 	checkInterval        = 10 * time.Minute // time between two checks of a valid certificate
@@ -144,8 +144,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 		m.cache.Stop()
 	}
 	// Run replaces certmagic's maintenance, so that orders end when the edge stops. certmagic's
-	// maintenance still runs, but finds no configuration and almost always an empty cache.
-	// RenewCheckInterval is also what certmagic uses to decide when a certificate is due.
+	// maintenance still runs, but it finds no configuration, and the cache is almost always empty.
+	// certmagic also uses RenewCheckInterval to decide when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnMaintenance },
 		RenewCheckInterval: checkInterval, OCSPCheckInterval: never, Logger: log,
@@ -189,7 +189,7 @@ func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
 // SetDomains replaces the domains. A domain that remains in the list keeps its certificate. For a
 // new domain, SetDomains reads the certificate from the folder. SetDomains is called for each
-// reload by an operator, and makes failed domains due again.
+// reload requested by an operator, and makes failed domains due again.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.domains.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -269,8 +269,8 @@ func (m *Manager) hasOpenChallenge(ctx context.Context, name string) bool {
 	return m.domains.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
 
-// ChallengeCertificate returns the certificate for a TLS-ALPN-01 challenge, even if another edge placed the
-// order.
+// ChallengeCertificate returns the certificate for a TLS-ALPN-01 challenge, even if another edge
+// placed the order.
 func (m *Manager) ChallengeCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if m.opts.HTTP || !m.hasOpenChallenge(hello.Context(), normalizeName(hello.ServerName)) {
 		return nil, errNoChallenge
@@ -339,23 +339,23 @@ func (m *Manager) checkDueDomains(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreUnavailable is the reported problem of a domain that waits for the fleet's store.
+// errStoreUnavailable is the problem reported for a domain that is waiting for the fleet's store.
 var errStoreUnavailable = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState collects certmagic's events during one call of look.
+// attemptState collects certmagic's events during one call of checkDomain.
 type attemptState struct {
 	domain          *domain
 	failureRecorded bool
 	next            time.Time // time of the next attempt after a failure
 	obtained        bool
-	allowedAt       time.Time // when the next attempt is allowed; zero if the current attempt was allowed
+	allowedAt       time.Time // when the next attempt is allowed; zero if this attempt was allowed
 }
 
 type attemptContextKey struct{}
 
 type lossContextKey struct{}
 
-// WithLockLoss returns a context for an attempt. Calling Lose with this context calls lose, which
+// WithLockLoss returns a context for an attempt. ReportLockLoss with this context calls lose, which
 // cancels the attempt.
 func WithLockLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, lossContextKey{}, lose)
@@ -368,8 +368,8 @@ func ReportLockLoss(ctx context.Context, err error) {
 	}
 }
 
-// checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is due. It
-// returns when the next check is due.
+// checkDomain makes certmagic obtain or renew the certificate of a domain if the certificate is
+// due. It returns when the next check is due.
 func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
@@ -426,8 +426,8 @@ func (m *Manager) checkDomain(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// nextCheckTime returns when the next check is due. In a fleet, the check may be earlier than due, so that
-// certificates obtained by other edges are found soon.
+// nextCheckTime returns when the next check is due. In a fleet, the check may come before due, so
+// that certificates obtained by other edges are found soon.
 func (m *Manager) nextCheckTime(due time.Time) time.Time {
 	if soon := time.Now().Add(fleetCheckInterval); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -435,8 +435,8 @@ func (m *Manager) nextCheckTime(due time.Time) time.Time {
 	return due
 }
 
-// migrateToFleet copies data that the store lacks to the store. The data is what versions without
-// certmagic stored, and what the folder contains.
+// migrateToFleet copies data that is missing from the store to the store: the data stored by
+// versions without certmagic, and the data in the folder.
 func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -462,8 +462,8 @@ func (m *Manager) migrateToFleet(ctx context.Context, name string) error {
 	return errors.Join(m.restoreToStore(ctx, key, registration), m.restoreToStore(ctx, keyKey, meta, certKey))
 }
 
-// restoreToStore copies values from the folder to the store if the store lacks them and the folder
-// contains all of them.
+// restoreToStore copies values from the folder to the store if they are missing from the store and
+// the folder contains all of them.
 func (m *Manager) restoreToStore(ctx context.Context, keys ...string) error {
 	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
 		return nil
@@ -484,8 +484,8 @@ func (m *Manager) restoreToStore(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// adoptCertificate adopts the stored certificate. In a fleet, it also copies the certificate to the folder, from
-// which the edge serves while the store is unreachable.
+// adoptCertificate adopts the stored certificate. In a fleet, it also copies the certificate to the
+// folder, because the edge uses the folder while the store is unreachable.
 func (m *Manager) adoptCertificate(ctx context.Context, d *domain) {
 	pair, err := m.readCertificate(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -555,8 +555,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// recordObtained counts a successful order. It records a pause, because an authority may issue
-// certificates that are due for renewal immediately, and must not get an endless stream of orders.
+// recordObtained counts a successful order. It records a pause: if an authority issues certificates
+// that are immediately due for renewal, the edge must not send it an endless stream of orders.
 func (m *Manager) recordObtained(ctx context.Context, d *domain) {
 	m.ordersOK.Add(1)
 	pair := d.current.Load()

@@ -57,7 +57,8 @@ func startEdge(t *testing.T, o Options) *edge {
 	return e
 }
 
-// publicListener is the listener to which an authority connects. It uses the certificates of its manager.
+// publicListener is the listener to which an authority connects. It uses the certificates of the
+// Manager to.
 type publicListener struct {
 	net.Listener
 	mu sync.Mutex
@@ -147,7 +148,7 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 }
 
 // TestTakenOver checks the first start after an upgrade from a version without certmagic. No
-// certificate must be ordered, and the next order must use the same account.
+// certificate may be ordered, and the next order must use the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)

@@ -83,8 +83,8 @@ type attempt struct {
 	Failures int       `json:"failures"`
 }
 
-// nextAllowed returns when the next attempt is allowed after the recorded one. If the recorded attempt is
-// in the future, the clock was set back, and after ignores the record.
+// nextAllowed returns when the next attempt is allowed after the recorded attempt. If the recorded
+// attempt is in the future, the clock was set back, and nextAllowed ignores the record.
 func (a attempt) nextAllowed(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -111,9 +111,10 @@ func saveAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// nextAllowed returns when an order for a domain is allowed, and the number of consecutive failures so
-// far. The folder contains the attempts of this edge. The fleet's store contains only the finished
-// attempts of all edges, so an edge that dies during an attempt does not delay the others.
+// nextAllowed returns when an order for a domain is allowed, and the number of consecutive failures
+// so far. The folder contains the attempts of this edge. The fleet's store contains only the
+// finished attempts of all edges, so an edge that dies during an attempt does not delay the other
+// edges.
 func (m *Manager) nextAllowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isOperatorRequested(), time.Now()
 	own := loadAttempt(ctx, m.folder, d.name)
@@ -156,9 +157,9 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// migrateCertificate converts a domain's certificate to certmagic's format. Versions without certmagic stored
-// the certificate and its key in DOMAIN.pem. migrateCertificate does not change that file. It does not
-// overwrite existing values.
+// migrateCertificate converts a domain's certificate to certmagic's format. Versions without
+// certmagic stored the certificate and its key in DOMAIN.pem. migrateCertificate does not change
+// that file. It does not overwrite existing values.
 func migrateCertificate(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -201,7 +202,8 @@ func migrateAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// readLegacyFile reads a file that a version before certmagic wrote. It returns nil if there is none.
+// readLegacyFile reads a file that a version before certmagic wrote. It returns nil if the file
+// does not exist.
 func readLegacyFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {

@@ -22,8 +22,9 @@ const (
 		"x-penstock-cached"
 )
 
-// corsAllowedHeaders lists the request headers that pages may send: those that the edge reads, and those
-// that SDKs add. Generated SDKs also send headers with the prefix corsSDKPrefix.
+// corsAllowedHeaders lists the request headers that pages may send: the headers that the edge
+// reads, and the headers that SDKs add. Generated SDKs also send headers with the prefix
+// corsSDKPrefix.
 var corsAllowedHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -39,8 +40,8 @@ const (
 	corsMaxNameLen = 64 // maximum length of a header name in bytes
 )
 
-// appendAllowedHeaders appends the headers in asked that pages may send. If asked is empty, it appends the
-// headers that are usually sent.
+// appendAllowedHeaders appends those of the headers listed in asked that pages may send. If asked
+// is empty, it appends the headers that are usually sent.
 func appendAllowedHeaders(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsDefaultHeaders...)

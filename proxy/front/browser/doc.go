@@ -4,9 +4,9 @@
 // A browser lets every page send requests to the machine on which the browser runs. A request that
 // needs no preflight arrives even if the page must not read the response. If an attacker makes the
 // host name of a page resolve to the edge's address (DNS rebinding), the page can also read the
-// response. A required key or token keeps such pages out. A listener that requires neither must
-// distinguish pages from programs. CheckPage does so for a public listener without keys, and
-// IsLocalRequest for the admin listener.
+// response. If a listener requires a key or token, such pages cannot use it. Otherwise, the
+// listener must distinguish pages from programs. CheckPage does so for a public listener without
+// keys, and IsLocalRequest for the admin listener.
 //
 // Keys should not be stored in browsers, so by default no page may call the edge with a key. An
 // operator who wants to allow such calls configures the origins of the pages (cors.go). Cookies are

@@ -17,9 +17,9 @@ import (
 )
 
 // CheckPage rejects requests from web pages to an edge without keys. It rejects a Host that does
-// not name this machine. The names are in hosts; see OwnHosts. It rejects the Origin of a page that
-// was not served by the edge, unless the Origin is listed in origins (cors.origins). Programs send
-// no Origin, and send the configured Host.
+// not name this machine. hosts contains this machine's names; see OwnHosts. It rejects the Origin
+// of a page that was not served by the edge, unless the Origin is listed in origins (cors.origins).
+// Programs send no Origin, and send the configured Host.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -46,12 +46,12 @@ func IsForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// IsCrossOrigin reports whether a request comes from a page of a different origin. A browser adds its
-// credentials for the edge, such as a client certificate, even to such requests.
+// IsCrossOrigin reports whether a request comes from a page of a different origin. A browser adds
+// its credentials for the edge, such as a client certificate, even to such requests.
 func IsCrossOrigin(h *fasthttp.RequestHeader) bool { return IsForeignPage(h, nil) || isCrossSite(h) }
 
 // IsLocalRequest reports whether a request may use the admin listener. listening is the listener's
-// address. It rejects requests from pages of a different origin, including those for images or
+// address. It rejects requests from pages of a different origin, including requests for images or
 // frames in such a page. On loopback, it also rejects a Host that is not a loopback address (DNS
 // rebinding).
 func IsLocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
@@ -97,7 +97,7 @@ func OwnHosts(f *config.File) (hosts []string) {
 //   - a name listed in hosts,
 //   - a name reserved for the local machine (RFC 6761) or the local network (.internal, which
 //     containers use for their host),
-//   - an empty name, because an HTTP/1.0 client may omit Host.
+//   - an empty name, because HTTP/1.0 clients may omit Host.
 func isOwnHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
@@ -130,7 +130,7 @@ func isAddress4(name []byte) bool {
 }
 
 // isForeignOrigin reports whether an Origin header names a web page that was not served from host.
-// Origins with other schemes than http and https belong to installed programs, such as editor or
+// Origins with schemes other than http and https belong to installed programs, such as editor or
 // browser extensions.
 func isForeignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || isSameOrigin(origin, host) {

@@ -3,7 +3,7 @@
 //
 // fasthttp is lenient. After package listen has checked the framing and fasthttp has parsed the
 // headers, CheckHead therefore checks the headers again. A request passes only if every parser
-// interprets its headers in the same way, so it cannot be smuggled past a proxy.
+// interprets its headers in the same way. It therefore cannot be smuggled past a proxy.
 //
 // Only the public listener rewrites a target in absolute form to origin form (ToOriginForm). The
 // admin listener must compare Host with its listen address. Every listener responds to OPTIONS *.

@@ -67,7 +67,7 @@ func isOptionsStar(h *fasthttp.RequestHeader) bool {
 }
 
 // AnswerOptionsStar responds to OPTIONS * with the methods in allow. It returns false for any other
-// request. The request must already have passed Check.
+// request. The request must already have passed CheckRequest.
 func AnswerOptionsStar(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isOptionsStar(&ctx.Request.Header) {
 		return false
@@ -138,7 +138,7 @@ func FramingError(err error) *apierr.Error {
 }
 
 // ParseError returns the error for a request that failed with err before its handler ran. It also
-// returns the request path as far as it is known.
+// returns the part of the request path that is known.
 func ParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -159,8 +159,9 @@ func ParseError(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, pat
 	return apierr.BadRequest(parseErrorMessage(err)), path
 }
 
-// parseErrorMessage converts an error from fasthttp's parser into a message for the client. It compares only
-// the beginning of the error, because the remainder may contain bytes from the client.
+// parseErrorMessage converts an error from fasthttp's parser into a message for the client. It
+// compares only the beginning of the error text, because the remaining text may contain bytes from
+// the client.
 func parseErrorMessage(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -200,8 +201,8 @@ var parseErrorMessages = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonBadExpect is the reason for rejecting an Expect header that the edge cannot satisfy (RFC 9110,
-// 10.1.1). fasthttp would ignore the header.
+// reasonBadExpect is the reason for rejecting an Expect header that the edge cannot satisfy (RFC
+// 9110, 10.1.1). fasthttp would ignore the header.
 const reasonBadExpect = "The Expect header asks for something else than 100-continue."
 
 // scanHead scans the raw header lines once. It returns the number of Host headers, or the reason
@@ -248,7 +249,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonBadExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				// fasthttp would treat identity as no body.
+				// fasthttp would treat "identity" as no body.
 				return 0, "The Transfer-Encoding header is not chunked."
 			}
 			chunked = true
@@ -256,7 +257,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			sized = true
 		}
 	}
-	if sized && chunked { // the edge might use one header and another parser the other
+	if sized && chunked { // the edge might use one header, and another parser the other header
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""

@@ -49,7 +49,7 @@ var plainHeads = []struct {
 	{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", false},
 }
 
-// headServer serves a public listener. It calls judge for each request that its handler gets.
+// headServer serves a public listener. It calls judge for each request that reaches its handler.
 func headServer(tb testing.TB, judge func(plain bool, h *fasthttp.RequestHeader)) (addr string) {
 	tb.Helper()
 	public, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,8 +111,8 @@ func TestPlainHead(t *testing.T) {
 	}
 }
 
-// FuzzPlainHead checks that the strict scan finds no error in headers that are plain and that
-// fasthttp has accepted.
+// FuzzPlainHead checks that the strict scan finds no error in plain headers that fasthttp has
+// accepted.
 func FuzzPlainHead(f *testing.F) {
 	for _, c := range plainHeads {
 		f.Add([]byte(c.text))

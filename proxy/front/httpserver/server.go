@@ -52,8 +52,8 @@ func NewRouter() *router.Router {
 	return r
 }
 
-// MethodNotAllowed returns the methods that the path accepts, and the error that lists them. It reads
-// the methods from the router's response.
+// MethodNotAllowed returns the methods that the path accepts, and the error that lists them. It
+// reads the methods from the router's response.
 func MethodNotAllowed(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
 	// The router also lists OPTIONS, which the edge does not support here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")

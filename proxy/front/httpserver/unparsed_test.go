@@ -15,7 +15,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// canned is a connection whose client has sent a text and now waits for the response.
+// canned is a connection whose client has sent a text and is waiting for the response.
 type canned struct {
 	net.Conn
 	io.Reader

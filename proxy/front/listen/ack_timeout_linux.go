@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// ackCheckInterval is how often the watch checks the clients that are waiting for an answer.
+	// ackCheckInterval is how often the watch checks clients that are waiting for an answer.
 	ackCheckInterval = 10 * time.Second
 	// ackTimeoutChecks is the number of consecutive checks without an acknowledgment after which a
 	// host counts as vanished. These checks take a minute, like the keep-alive probes on a
@@ -38,8 +38,8 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 	}
 }
 
-// isUnackedFor reports whether bytes are in flight of which the host has acknowledged none for the
-// time d. A host acknowledges bytes even if the program on it does not read them.
+// isUnackedFor reports whether bytes are in flight and the host has acknowledged none of them for
+// the duration d. A host acknowledges bytes even if its program does not read them.
 func isUnackedFor(c socketConn, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropClientPackets simulates that the client's host has vanished. Packets are dropped before TCP receives
-// them, so none is acknowledged, and the connection is not reset.
+// dropClientPackets simulates that the client's host has vanished. Packets are dropped before TCP
+// receives them, so they are not acknowledged, and the connection is not reset.
 func dropClientPackets(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -25,7 +25,8 @@ func dropClientPackets(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// openWithAckInterval returns a listener like open's, with the given interval between acknowledgment checks.
+// openWithAckInterval returns a listener like open, but with the given interval between
+// acknowledgment checks.
 func openWithAckInterval(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
@@ -40,9 +41,9 @@ func openWithAckInterval(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// TestHostVanishes checks that a client counts as disconnected if its host vanishes during an
-// answer. A client that does not read, or that has no bytes to acknowledge, must not count as
-// disconnected.
+// TestHostVanishes checks that a client counts as disconnected if its host vanishes while it
+// receives an answer. A client that does not read, or that has no bytes to acknowledge, must not
+// count as disconnected.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := openWithAckInterval(t, every)
@@ -77,7 +78,7 @@ func TestHostVanishes(t *testing.T) {
 }
 
 // TestHostIsSilentForAWhile checks that a client does not count as disconnected if its host starts
-// to acknowledge bytes again in time.
+// acknowledging bytes again in time.
 func TestHostIsSilentForAWhile(t *testing.T) {
 	l := openWithAckInterval(t, time.Hour)
 	server, client := pair(t, l)

@@ -21,8 +21,8 @@ type Certificate struct {
 type CertificateManager interface {
 	// Certificate returns the certificate for a handshake. An error aborts the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ChallengeCertificate returns the certificate that proves to an authority that the edge controls a domain
-	// (RFC 8737).
+	// ChallengeCertificate returns the certificate that proves to an authority that the edge
+	// controls a domain (RFC 8737).
 	ChallengeCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
@@ -31,8 +31,8 @@ func NewManagedCertificate(m CertificateManager) *Certificate { return &Certific
 
 // Load reads a certificate and its key from files and uses them for new connections. clients
 // contains the CAs for client certificates. If clients is nil, no client certificates are
-// requested. If Load returns an error, nothing has changed. Load returns an error instead of
-// replacing a valid certificate with an expired one.
+// requested. If Load returns an error, nothing has changed. Load does not replace a valid
+// certificate with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.PrepareLoad(certFile, keyFile, clients)
 	if err == nil {
@@ -41,8 +41,9 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 	return err
 }
 
-// PrepareLoad performs Load in two steps. Prepare reads and checks the files; the returned function
-// applies them. If the certificates are managed, the returned function applies only clients.
+// PrepareLoad performs Load in two steps. PrepareLoad itself reads and checks the files, and the
+// returned function applies them. If the certificates are managed, the returned function applies
+// only clients.
 func (c *Certificate) PrepareLoad(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.manager != nil {
 		return func() { c.clientCAs.Store(clients) }, nil
@@ -67,8 +68,8 @@ func (c *Certificate) PrepareLoad(certFile, keyFile string, clients *x509.CertPo
 	}, nil
 }
 
-// ValidityPeriod returns the validity period of the current certificate. It is zero if no certificate is
-// loaded, if certificates are managed, or if c is nil.
+// ValidityPeriod returns the validity period of the current certificate. It is zero if no
+// certificate is loaded, if certificates are managed, or if c is nil.
 func (c *Certificate) ValidityPeriod() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
@@ -80,7 +81,7 @@ func (c *Certificate) ValidityPeriod() (from, to time.Time) {
 }
 
 // NotAfter returns when the current certificate expires. It returns zero in the same cases as
-// Valid.
+// ValidityPeriod.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.ValidityPeriod()
 	return to
@@ -89,7 +90,8 @@ func (c *Certificate) NotAfter() time.Time {
 // acmeProtocol is the protocol that an authority negotiates to validate a challenge.
 const acmeProtocol = "acme-tls/1"
 
-// TLSConfig returns the WithTLS configuration for a server. It allows WithTLS 1.2 or later, and only HTTP/1.1.
+// TLSConfig returns the TLS configuration for a server. It allows TLS 1.2 or later, and only
+// HTTP/1.1.
 func (c *Certificate) TLSConfig() *tls.Config {
 	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,

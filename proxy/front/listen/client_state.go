@@ -10,8 +10,8 @@ import (
 
 // Waiter is notified when its client disconnects.
 type Waiter interface {
-	// OnDisconnect is called at most once between Watch and Unwatch, on the goroutine of the watch.
-	// It must not block, and must not call the connection.
+	// OnDisconnect is called at most once between WatchDisconnect and UnwatchDisconnect, on the
+	// watch's goroutine. It must not block, and must not call the connection's methods.
 	OnDisconnect()
 }
 
@@ -90,9 +90,9 @@ func (s *idleState) markIdle() {
 	s.waitingSince.Store(now)
 }
 
-// markBegun records that the first byte of a request has arrived. From then on, the listener may evict
-// the connection until the request headers are complete. If known is true, an earlier request on
-// the connection had a valid key, and the listener must not evict it.
+// markBegun records that the first byte of a request has arrived. From then on, the listener may
+// evict the connection until the request headers are complete. If known is true, an earlier request
+// on the connection had a valid key, and the listener must not evict it.
 func (s *idleState) markBegun(known bool) {
 	s.idleSince.Store(0)
 	if known {

@@ -19,11 +19,11 @@ type socketConn interface {
 }
 
 // Conn is an accepted connection. Only the goroutine that serves the connection may call its
-// methods. The exceptions are Close and the methods that set deadlines.
+// methods. Any goroutine may call Close and the methods that set deadlines.
 type Conn struct {
 	socketConn
 	ln *Listener
-	// address of the client for MaxPerAddress; see countedAddr and countForClient
+	// client address that counts for MaxPerAddress; see countedAddr and countForClient
 	address netip.Addr
 	hangUp  hangUpHandle
 	stream  socket.Stream
@@ -38,20 +38,20 @@ type Conn struct {
 	idle             idleState
 	readDeadline     readDeadline
 	writeDeadline    writeDeadline
-	hadRequest       bool          // whether a request has ever started on this connection
+	hadRequest       bool          // whether a request has started on this connection
 	hasValidKey      atomic.Bool   // see MarkAuthenticated
 	lastKey          auth.LastKey  // see RequestSender
-	resumeIdle       time.Duration // if not 0, replaces the next read deadline
+	resumeIdle       time.Duration // if not 0, the next read deadline is this far in the future
 
 	lingerOnClose atomic.Bool
 	isClosed      atomic.Bool
 	// Function that the next Close runs instead of closing the connection.
 	onDetach          atomic.Pointer[func()]
-	isRunningDetached bool // whether such a function is running
+	isRunningDetached bool // whether a function from onDetach is running
 }
 
-// UnwrapConn returns the Conn that c wraps, for example if c is a WithTLS connection. If c is of another
-// type, UnwrapConn returns nil.
+// UnwrapConn returns the Conn that c wraps, for example if c is a TLS connection. If c is of
+// another type, UnwrapConn returns nil.
 func UnwrapConn(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -66,18 +66,18 @@ func UnwrapConn(c net.Conn) *Conn {
 }
 
 // WatchDisconnect registers w to be notified when the client disconnects. If the client has already
-// disconnected, Watch returns true and ignores w.
+// disconnected, WatchDisconnect returns true and ignores w.
 func (c *Conn) WatchDisconnect(w Waiter) (gone bool) { return c.client.setWaiter(w) }
 
-// UnwatchDisconnect stops notifying w. Once it has returned, OnDisconnect is not running and will not be
-// called. It does nothing if w is not registered.
+// UnwatchDisconnect stops notifying w. Once it has returned, OnDisconnect is not running and will
+// not be called. It does nothing if w is not registered.
 func (c *Conn) UnwatchDisconnect(w Waiter) { c.client.clearWaiter(w) }
 
 // IsClientGone reports whether the client has disconnected.
 func (c *Conn) IsClientGone() bool { return c.client.isGone() }
 
-// MarkClientGone records that the client has disconnected, and notifies the waiter. It is used by protocols
-// in which a client announces its disconnection.
+// MarkClientGone records that the client has disconnected, and notifies the waiter. It is used by
+// protocols in which a client announces its disconnection.
 func (c *Conn) MarkClientGone() { c.client.markGone(c.ln.guard) }
 
 // SetWriteTimeout sets the timeout for later writes. A large write is split into pieces, and the
@@ -102,14 +102,14 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // DetachOnClose detaches the connection from its server. The next Close does not close the
-// connection, but runs the function then. From that point, the function owns the connection and
-// must recover from its panics. It may pass the connection to a server again (Resume), and detach
-// it from that server too.
+// connection, but calls then. From that point, the function owns the connection and must recover
+// from its panics. It may pass the connection to a server again (ResumeHTTP), and may detach it
+// again.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
-// runDetached runs the functions passed to DetachOnClose. A server that such a function calls also
-// closes the connection. The first detach then runs the next function, so that the stack does not
-// grow with each stream on the connection.
+// runDetached runs the functions passed to DetachOnClose. If such a function serves the connection
+// again, the server calls Close again. The outermost runDetached then runs the next function, so
+// that the stack does not grow with each stream on the connection.
 func (c *Conn) runDetached() {
 	if c.isRunningDetached {
 		return
@@ -121,17 +121,17 @@ func (c *Conn) runDetached() {
 	c.isRunningDetached = false
 }
 
-// ResumeHTTP prepares the connection for a server that will serve it like a new connection. The next
-// request must start within idle, as on any keep-alive connection.
+// ResumeHTTP prepares the connection for a server that will serve it like a new connection. The
+// next request must start within idle, as on any keep-alive connection.
 func (c *Conn) ResumeHTTP(idle time.Duration) {
 	c.resumeIdle = idle
 	c.idle.markIdle()
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the read deadline. The first call after Resume instead sets the deadline to
-// the end of the idle time passed to Resume. If the connection is closed, SetReadDeadline returns
-// nil, because the next read will fail.
+// SetReadDeadline sets the read deadline. The first call after ResumeHTTP instead sets the deadline
+// to the end of the idle time passed to ResumeHTTP. If the connection is closed, SetReadDeadline
+// returns nil, because the next read will fail.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumeIdle > 0 {
 		t, c.resumeIdle = time.Now().Add(c.resumeIdle), 0
@@ -163,7 +163,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		}
 		// Either CloseGracefully interrupted the read, or the socket's deadline is earlier than the
 		// wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but the
-		// next iteration sees closing.
+		// next iteration checks isClosing.
 		c.readDeadline.restore(c.socketConn)
 	}
 }
@@ -176,7 +176,7 @@ func (c *Conn) closeGrace() time.Duration {
 	return firstRequestGrace
 }
 
-// finalRead reads until the given instant, and then once more without blocking. If no byte has
+// finalRead reads until the instant until, and then once more without blocking. If no byte has
 // arrived, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.readDeadline.setSocketDeadline(c.socketConn, until)
@@ -197,8 +197,8 @@ const maxWriteSize = 64 << 10
 // detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteAtTime(p, 0) }
 
-// WriteAtTime is Write for a caller that has just read the clock and passes the time as now. If now is
-// zero, WriteAtTime reads the clock.
+// WriteAtTime is Write for a caller that has just read the clock and passes the time as now. If now
+// is zero, WriteAtTime reads the clock.
 func (c *Conn) WriteAtTime(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writeDeadline.timeout.Load())
 	if d == 0 {

@@ -7,13 +7,13 @@ import (
 	"penstock/config/instant"
 )
 
-// The deadlines below are of type instant.Time. They are atomic because shutting down a WithTLS
-// connection sets a deadline on another goroutine.
+// The deadlines below are of type instant.Time. They are atomic because the shutdown of a TLS
+// connection sets a deadline from another goroutine.
 
-// readDeadline is the read deadline of a connection. fasthttp sets it three times per request, but
-// setting the socket's deadline costs more than parsing the headers. The socket's deadline may
-// therefore be earlier than the wanted deadline. When the socket's deadline expires early,
-// Conn.read continues.
+// readDeadline is the read deadline of a connection. fasthttp sets a read deadline three times per
+// request, but setting the socket's deadline costs more than parsing the headers. The socket's
+// deadline may therefore be earlier than the wanted deadline. When the socket's deadline expires
+// early, Conn.read continues.
 type readDeadline struct {
 	wanted         atomic.Int64
 	socketDeadline atomic.Int64
@@ -39,7 +39,7 @@ func (d *readDeadline) hasPassed() bool { return instant.Time(d.wanted.Load()).P
 // writeDeadline is the write deadline of a connection; see Conn.SetWriteTimeout.
 type writeDeadline struct {
 	socketDeadline atomic.Int64
-	timeout        atomic.Int64 // timeout of a write in nanoseconds; 0 if the caller sets deadlines
+	timeout        atomic.Int64 // timeout for each write in nanoseconds; 0 if the caller sets deadlines
 }
 
 // extend moves the deadline to now plus timeout. It does so only if less than 7/8 of the timeout is

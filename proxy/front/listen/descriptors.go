@@ -1,16 +1,16 @@
 package listen
 
 // reservedDescriptors is the number of descriptors that the process needs in addition to its
-// connections. They are for listeners, watches, the log, files during a reload, and the minimum
-// number of lingering connections.
+// connections. These descriptors are for listeners, watches, the log, files during a reload, and
+// the minimum number of lingering connections.
 const reservedDescriptors = 32 + minLingerConns
 
 // maxAdminConns is the maximum number of connections from operators, scrapers and probes to the
 // admin listener.
 const maxAdminConns = 64
 
-// AdminConnLimit returns the maximum number of connections to the admin listener. It is small even if
-// many descriptors are available, because anyone who reaches the port can open connections.
+// AdminConnLimit returns the maximum number of connections to the admin listener. It is small even
+// if many descriptors are available, because anyone who reaches the port can open connections.
 func AdminConnLimit() int { return adminConnLimit(descriptorLimit()) }
 
 // DescriptorLimit returns the maximum number of open descriptors for the process, or 0 if it is
@@ -45,8 +45,8 @@ func affordableConns(wanted, others, limit int) int {
 	return wanted
 }
 
-// lingerConnLimit returns how many connections may linger. It is at most half of the descriptors left
-// when conns connections are open.
+// lingerConnLimit returns how many connections may linger. It is at most half of the descriptors
+// left when conns connections are open.
 func lingerConnLimit(conns, limit int) int {
 	if limit == 0 {
 		return ampleLingerConns

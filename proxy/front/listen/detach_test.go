@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDetachOnClose checks a connection that the server closes after it was detached. It must stay
-// open, run the functions one after the other, and close once no function is left.
+// TestDetachOnClose checks that Close on a detached connection does not close it, but runs its
+// functions one after the other, and that the connection closes once no function is left.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -21,7 +21,7 @@ func TestDetachOnClose(t *testing.T) {
 			t.Error("a function runs within another one")
 		}
 		running = true
-		if ran++; ran < 3 { // as if a server had served another stream
+		if ran++; ran < 3 { // simulates a server that serves another stream
 			server.DetachOnClose(then)
 			if err := server.Close(); err != nil {
 				t.Error(err)
@@ -45,8 +45,8 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
-// TestReadEndsAtTheRequest checks that a read returns no byte after the end of a request, and that
-// later reads return the others, into buffers of any size.
+// TestReadEndsAtTheRequest checks that a read returns no bytes after the end of a request, and that
+// later reads return these bytes. This must be true for buffers of any size.
 func TestReadEndsAtTheRequest(t *testing.T) {
 	const sized, chunks, none = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "\r\nGET / HTTP/1.1\r\n\r\n"
@@ -76,8 +76,8 @@ func TestReadEndsAtTheRequest(t *testing.T) {
 	}
 }
 
-// TestResume checks that the idle time replaces the first read deadline after Resume, and that the
-// second deadline is set as given.
+// TestResume checks that the idle time replaces the first read deadline after ResumeHTTP, and that
+// the second deadline is used unchanged.
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
 	var b [1]byte

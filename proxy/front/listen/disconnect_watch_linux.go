@@ -41,7 +41,7 @@ func (w *disconnectWatch) add(c *Conn) error {
 	return w.hangUps.Add(&c.hangUp, raw, w.startGuarded, c.onHangUp)
 }
 
-// isHungUp is called by the goroutine that watches all connections.
+// onHangUp is called by the goroutine that watches all connections.
 func (c *Conn) onHangUp() {
 	defer c.ln.guard.Catch(guard.Clients, nil)
 	c.client.markGone(c.ln.guard)

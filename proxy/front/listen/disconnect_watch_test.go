@@ -80,8 +80,8 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.UnwatchDisconnect(w)
 }
 
-// TestGoneBeforeWatch checks that Watch reports a client that disconnected between the accept and
-// its first call.
+// TestGoneBeforeWatch checks that WatchDisconnect reports a client that disconnected between the
+// accept and the first call.
 func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -138,7 +138,8 @@ func TestPipelinedBytes(t *testing.T) {
 	}
 }
 
-// recycledWaiter is a waiter that records whether its call has ended.
+// recycledWaiter is a Waiter for a call that may have ended. It counts notifications that arrive
+// after the end.
 type recycledWaiter struct {
 	ended atomic.Bool
 	late  *atomic.Int64
@@ -157,7 +158,7 @@ func (r *recycledWaiter) OnDisconnect() {
 }
 
 // TestNoCallAfterUnwatch disconnects clients while their calls are ending, and checks that no
-// callback runs after Unwatch.
+// callback runs after UnwatchDisconnect.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -184,8 +185,8 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// TestDescriptorReuse opens and closes thousands of connections on few descriptors. It checks that
-// a call is notified only if its client has disconnected.
+// TestDescriptorReuse opens and closes thousands of connections on few descriptors. A call must be
+// notified only if its client has disconnected.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})

@@ -7,16 +7,16 @@
 //
 //	framingChecker (framing.go)  line ends of heads, the length of the body, chunks and trailers
 //	fasthttp                     the request line and the headers; delivers the payload of bodies
-//	httpserver.ToOriginForm        a target in absolute form, only on the public listener
+//	httpserver.ToOriginForm      a target in absolute form, only on the public listener
 //	httpserver.CheckHead         headers that other parsers interpret differently
 //
-// The framing checker sees the bytes of each read before fasthttp does. If WithTLS is used, it sees the
+// The framing checker sees the bytes of each read before fasthttp does. If TLS is used, it sees the
 // decrypted bytes. fasthttp waits for CR LF CR LF, so request headers with other line ends would
 // fail only at the header timeout. fasthttp also accepts lines that end with LF between and after
 // chunks, and extensions and trailers of any length. The checker rejects all of these. It stops at
 // the first malformed byte, because bytes that another parser interprets differently allow request
-// smuggling. A byte that cannot start a request also ends the connection, so a WithTLS ClientHello is
-// refused immediately.
+// smuggling. A byte that cannot start a request also ends the connection, so a TLS ClientHello is
+// rejected immediately.
 //
 // The checker parses chunks with the state machine that also parses engine responses
 // (http1/chunked), but with different rules (chunkRules). It does not remove the chunk framing,
@@ -25,28 +25,29 @@
 // only once would require that requests with chunked bodies leave fasthttp before their handler
 // runs.
 //
-// The check takes a quarter of a microsecond per request. For a body of known length, it also takes
-// one subtraction per read. The checker sees all bytes that the server has buffered, so it also
-// checks pipelined requests. An error in a later request does not affect the request that is being
-// served.
+// The check takes a quarter of a microsecond per request, and one subtraction per read of a body of
+// known length. The checker sees all bytes that the server has buffered, so it also checks
+// pipelined requests. An error in a later request does not affect the request that is being served.
 //
 // fasthttp parses request headers efficiently, limits their size, and handles keep-alive
-// connections, WithTLS and short responses. A stream on a plain connection leaves fasthttp, because in
+// connections, TLS and short responses. A stream on a plain connection leaves fasthttp, because in
 // fasthttp it would occupy a context and a buffer for the largest request headers (see Detaching).
 //
 // Connections from the networks in Listener.SetProxies start with a PROXY protocol header
-// (proxied.go). It is read first, even before a WithTLS handshake.
+// (proxied.go). This header is read first, even before a TLS handshake.
 //
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that disconnects while a handler runs. Every
-// accepted connection is therefore registered in a separate epoll set (socket.HangUpWatch). Received data, such as pipelined requests, causes no event. A FIN or a reset causes
-// an event in every phase, with or without WithTLS. Watch and Unwatch need no system call: they set the
-// waiter under the connection's mutex. The alternative, adding and removing the descriptor for each
-// request, takes 7 µs.
+// accepted connection is therefore registered in a separate epoll set (socket.HangUpWatch).
+// Received data, such as pipelined requests, causes no event. A FIN or a reset causes an event in
+// every phase, with or without TLS. WatchDisconnect and UnwatchDisconnect need no system call: they
+// set the waiter under the connection's mutex. The alternative, adding and removing the descriptor
+// for each request, takes 7 µs.
 //
-// The callback runs while it holds the mutex that Unwatch locks. Once Unwatch has returned, the
-// callback is not running and will not run, so the call can be recycled.
+// The callback runs while the connection's mutex is locked, and UnwatchDisconnect locks the same
+// mutex. Once UnwatchDisconnect has returned, the callback is not running and will not run, so the
+// call can be recycled.
 //
 // As in net/http and nginx, a client that half-closes its connection counts as disconnected. On
 // systems without epoll, the connections that have a call are polled with MSG_PEEK every 100 ms.
@@ -75,26 +76,27 @@
 // The public listener does not close connections that have waited for less than a second, because a
 // busy client may be about to send its next request. This does not protect connections from an
 // address that has more than half of the allowed connections, unless the client has sent a valid
-// key. The admin listener has a separate maximum (AdminConnLimit) and protects no connections, so that
-// an operator or a readiness probe can always connect.
+// key. The admin listener has a separate maximum (AdminConnLimit) and protects no connections, so
+// that an operator or a readiness probe can always connect.
 //
 // Graceful close. Closing a listener immediately would reset the connections in its accept queue,
 // and closing a keep-alive connection immediately would lose a request in flight. CloseGracefully
 // therefore first installs a filter on the socket that makes the kernel ignore new connections. It
 // then accepts the connections in the queue and closes the listener. Finally, it reads once more
-// from each keep-alive connection that has had no request for a second, and closes it. From the
-// start of the drain, responses contain "Connection: close" (package proxy), so that clients do not
-// reuse their connections. A service manager's socket stays open, and the next process accepts the
-// connections in its queue. If SO_REUSEPORT is set, the kernel ignores new connections to this
+// from each keep-alive connection that has been idle for a second, and closes the connection. From
+// the start of the drain, responses contain "Connection: close" (package proxy), so that clients do
+// not reuse their connections. A service manager's socket stays open, and the next process accepts
+// the connections in its queue. If SO_REUSEPORT is set, the kernel ignores new connections to this
 // process in the same way. The client tries again a second later, and reaches the other process.
 //
-// Detaching. If DetachOnClose was called, the server's Close does not close the connection, but runs
-// a function on the same goroutine. A stream leaves the server like this after its first chunk. The
-// server has released its memory by then, and the goroutine's stack has already grown: growing the
-// stack of a new goroutine took a quarter of the time of a short stream. Each garbage collection
-// halves a stack of which less than a quarter is used, so a long stream does not retain it. Resume
-// hands the connection back to a server, which treats it as a keep-alive connection. Reads end at
-// the end of a request, so the server never has bytes of a pipelined request in its buffers.
+// Detaching. If DetachOnClose was called, the server's Close does not close the connection, but
+// runs a function on the same goroutine. A stream leaves the server in this way after its first
+// chunk. The server has released its memory by then, and the goroutine's stack has already grown:
+// growing the stack of a new goroutine took a quarter of the time of a short stream. Each garbage
+// collection halves a stack if less than a quarter of it is used, so a long stream does not retain
+// a large stack. ResumeHTTP prepares the connection for a server again, which treats it as a
+// keep-alive connection. Reads end at the end of a request, so the server never has bytes of a
+// pipelined request in its buffers.
 //
 // Write deadlines. A deadline applies to one write, not to an entire response. A stream may take
 // hours, and a large response is written in pieces that have separate deadlines. Only a client that

@@ -21,7 +21,7 @@ var (
 	// ErrEmptyLines means that more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP means that the first byte of a request cannot start a method, so the client uses
-	// WithTLS or another protocol.
+	// TLS or another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
 	// ErrProxyProtocol means that the connection starts with an unexpected PROXY protocol header.
 	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
@@ -73,7 +73,7 @@ type framingChecker struct {
 	bodyLeft        uint64 // number of body bytes that have not arrived yet
 	chunks          chunked.Decoder
 
-	lineLength  int // length so far of the current line, without its end
+	lineLength  int // length of the current line so far, without the line end
 	pendingCR   bool
 	partialLine [maxStoredLine]byte // first bytes of a line that arrives in multiple reads
 
@@ -82,7 +82,7 @@ type framingChecker struct {
 	requestsServed uint32 // number of requests that the server has started to read
 	inHeaders      bool   // whether the headers of the newest request are still incomplete
 	err            error
-	// Whether the client closed its side or the connection failed.
+	// Whether the client has closed its side or the connection has failed.
 	readEnded      bool
 	headComplete   bool // whether the headers of the newest request are complete
 	requestLine    [maxStoredLine]byte
@@ -102,10 +102,10 @@ const (
 )
 
 // checkBytes checks the bytes of one read. If a byte is invalid, only the next read fails, because
-// fasthttp sends no response if a read returns both the first byte of a request and an error. feed
-// changes bytes only if they precede a request (see failLineEnd).
+// fasthttp sends no response if a read returns both the first byte of a request and an error.
+// checkBytes changes bytes only if they precede a request (see failLineEnd).
 //
-// feed stops at the end of a request. It returns the bytes after that end, which are not checked.
+// checkBytes stops at the end of a request, and returns the unchecked bytes after it.
 func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
@@ -127,7 +127,7 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 			continue
 		}
 		if c := p[0]; f.state == stateRequestLine && !f.inHeaders && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
-			// A WithTLS ClientHello may contain no line end, so the request starts here.
+			// A TLS ClientHello may contain no line end, so the request starts here.
 			f.beginRequest()
 			f.err = ErrNotHTTP
 			return nil
@@ -185,13 +185,13 @@ func (f *framingChecker) checkBytes(p []byte) (rest []byte) {
 	return nil
 }
 
-// plainLineLength returns the length of the first line of p without its CR LF, or -1. It returns -1 for
+// plainLineLength returns the length of the first line of p without its CR LF. It returns -1 for
 // lines with any other control character, and for some lines near the end of p.
 func plainLineLength(p []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for q := p; len(q) > 8; q = q[8:] {
 		w := binary.LittleEndian.Uint64(q)
-		if controls := (w - ' '*ones) &^ w & highs; controls != 0 { // the lowest mark is always correct
+		if controls := (w - ' '*ones) &^ w & highs; controls != 0 { // the lowest marked byte is always correct
 			n := bits.TrailingZeros64(controls) >> 3
 			if q[n] != '\r' || q[n+1] != '\n' {
 				return -1
@@ -263,7 +263,7 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// finishLine reads a line. It reports whether the request ends with it.
+// finishLine handles a complete line. It reports whether the request ends with this line.
 func (f *framingChecker) finishLine(line []byte) (ends bool) {
 	length := f.lineLength
 	f.lineLength = 0
@@ -306,9 +306,8 @@ func (f *framingChecker) stateAfterHeaders() framingState {
 	return stateRequestLine
 }
 
-// checkHeaderField reads the length of the body from a header line. fasthttp checks the remainder of the
-// line, but it accepts a line that continues on the next one, a space in a name, and any Expect
-// header.
+// checkHeaderField reads the length of the body from a header line. fasthttp checks the remaining
+// line, but it accepts folded lines, a space in a name, and any Expect header.
 func (f *framingChecker) checkHeaderField(line []byte, length int) {
 	blank := bytes.IndexByte(line, ' ')
 	f.needsHeaderScan = f.needsHeaderScan || line[0] == '\t' || len(line) < length || blank >= 0 && (blank == 0 || line[blank-1] != ':')
@@ -346,7 +345,8 @@ func (f *framingChecker) checkHeaderField(line []byte, length int) {
 	}
 }
 
-// parseContentLength returns the value of Content-Length, which has only digits and at most 63 bits.
+// parseContentLength returns the value of Content-Length, which must consist of digits and fit into
+// 63 bits.
 func parseContentLength(value []byte) (n uint64, ok bool) {
 	for _, c := range value {
 		if c < '0' || c > '9' || n > math.MaxInt64/10 {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// feedAll checks the bytes of more than one request.
+// feedAll passes all bytes to the checker, even if they contain multiple requests.
 func (f *framingChecker) feedAll(p []byte) {
 	for len(p) > 0 {
 		p = f.checkBytes(p)
@@ -39,7 +39,7 @@ func TestFraming(t *testing.T) {
 		{"\x16\x03\x01\x00\xa5\x01\n", foreign, 1},
 		{"\r\n\r\n\x16\x03", foreign, 1},
 		{"GET / HTTP/1.1\r\n\r\n GET", foreign, 2},
-		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with any of these
+		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with any of these characters
 		{"\r\n", good, 0},
 		{strings.Repeat("\r\n", maxEmptyLines) + "GET / HTTP/1.1\r\n\r\n", good, 1},
 		{"GET / HTTP/1.1\r\n\r\n" + strings.Repeat("\r\n", maxEmptyLines+1), ErrEmptyLines, 2},
@@ -163,8 +163,8 @@ func TestRequestTruncated(t *testing.T) {
 	}
 }
 
-// FuzzFraming checks that the checker accepts the requests that net/http accepts, up to the first
-// request that either of the two rejects. The sizes of the reads must not matter.
+// FuzzFraming checks that the checker accepts the same requests as net/http, up to the first
+// request that one of them rejects. The sizes of the reads must not matter.
 func FuzzFraming(f *testing.F) {
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, text := range []string{
@@ -286,7 +286,7 @@ func TestFramingOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTarget("/v1/messages", true)
-	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // bytes of the next request
+	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // these bytes belong to the next request
 		t.Fatal(err)
 	}
 	if err := FramingError(accepted); err != nil {

@@ -72,7 +72,7 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 		t.Skip("the accept queue cannot be told here")
 	}
 	l := open(t, Options{})
-	ended := answerAll(l, func() { time.Sleep(2 * time.Millisecond) }) // slower than clients connect
+	ended := answerAll(l, func() { time.Sleep(2 * time.Millisecond) }) // slower than the clients connect
 	var clients []net.Conn
 	for range 50 {
 		clients = append(clients, dial(t, l.Addr()))

@@ -23,16 +23,16 @@ type Options struct {
 	// All addresses of an IPv6 /64 count as one address, because one host may own all of them. The
 	// maximum does not apply to Unix sockets, whose peers have no address.
 	MaxConns, MaxPerAddress int
-	// WithTLS is true if clients use WithTLS. Connections above the maximum are then closed without a 503,
-	// because the client could not read it.
+	// TLS is true if clients use TLS. Connections above the maximum are then closed without a 503,
+	// because the client could not read the response.
 	TLS bool
 	// KeepSocket is true if the socket belongs to a service manager and outlives this process.
 	// CloseGracefully then leaves the accept queue to the next process.
 	KeepSocket bool
 	// MakeRoom makes the listener close a waiting connection rather than reject a new one. It
 	// considers connections that have waited for a complete request for at least EvictAfter, and
-	// closes the least needed of them (see sortLeastNeeded). The server must call MarkHeadersReceived for
-	// each request.
+	// closes the least needed of them (see sortLeastNeeded). The server must call
+	// MarkHeadersReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
 	// Guard catches panics in background goroutines and parsers. If nil, panics are not caught.
@@ -221,7 +221,7 @@ func (l *Listener) BusyConns() int {
 }
 
 // CloseConns closes all connections that are still being served, even in the middle of a request or
-// response. Lingering connections stay open (see Conn.Linger).
+// response. Lingering connections stay open (see Conn.LingerOnClose).
 func (l *Listener) CloseConns() {
 	for _, c := range l.copyConns() {
 		if c.isClosed.CompareAndSwap(false, true) {
@@ -239,13 +239,13 @@ func (l *Listener) copyConns() []*Conn {
 // MaxConns returns the maximum number of open connections; 0 means no maximum.
 func (l *Listener) MaxConns() int64 { return l.maxConns.Load() }
 
-// SetMaxConns sets the maximum number of open connections, in total (conns) and per address (ofOne). 0
+// SetMaxConns sets the maximum number of open connections: conns in total, and ofOne per address. 0
 // means no maximum. Connections that are already open stay open.
 func (l *Listener) SetMaxConns(conns, ofOne int) {
 	lingering := int64(defaultLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors too
 	case conns > 0 && l.evictsWhenFull && l.evictAfter == 0:
-		lingering = min(defaultLingerConns, quarter) // evict does not close lingering connections
+		lingering = min(defaultLingerConns, quarter) // evictConn does not close lingering connections
 	case conns > 0:
 		lingering = max(minLingerConns, min(int64(lingerConnLimit(conns, descriptorLimit())), quarter))
 	}
@@ -260,13 +260,14 @@ func (l *Listener) OpenConns() int64 { return l.openConns.Load() }
 // RejectedCount returns how many connections were rejected because of a maximum.
 func (l *Listener) RejectedCount() uint64 { return l.rejectedCount.Load() }
 
-// EvictedCount returns how many connections were closed to make room for others.
+// EvictedCount returns how many connections were closed to make room for new connections.
 func (l *Listener) EvictedCount() uint64 { return l.evictedCount.Load() }
 
 // AcceptErrors returns how many times accepting a connection failed.
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
-// StopBackground stops the watch. It must be called after Close, once no connection is open.
+// StopBackground stops the watch. It must be called after Close, when no connection is open any
+// more.
 func (l *Listener) StopBackground() error { return l.disconnectWatch.close() }
 
 // checkFraming passes the result of a read to f, and returns the bytes after the end of the

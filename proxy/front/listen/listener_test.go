@@ -21,8 +21,8 @@ import (
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
 // TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
-// still receives the early response, over plain TCP and over WithTLS. The connection must end when the
-// client closes it.
+// still receives the early response, over plain TCP and over TLS. The connection must be closed
+// when the client closes its side.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// TestConnectionLimitTLS checks that a rejected WithTLS client gets no plain-text response, because
-// plain text is a malformed WithTLS record.
+// TestConnectionLimitTLS checks that a rejected TLS client gets no plain-text response, because
+// plain text is a malformed TLS record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -227,7 +227,7 @@ func TestConnectionLimitTLS(t *testing.T) {
 }
 
 // TestMakeRoom checks MakeRoom for connections from the same address. A connection above the
-// maximum must evict the connection that has waited longest for a complete request. Connections
+// maximum must replace the connection that has waited longest for a complete request. Connections
 // whose request is being served must not be evicted. If all connections are being served, the new
 // connection must be rejected.
 func TestMakeRoom(t *testing.T) {
@@ -285,8 +285,8 @@ func (s *nonTCPListener) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// TestAcceptSkipsUnservableConnections checks that a connection that cannot be served does not make
-// Accept return an error, because an error would stop the server.
+// TestAcceptSkipsUnservableConnections checks that Accept does not return an error for a connection
+// that cannot be served, because an error would stop the server.
 func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -397,8 +397,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// TestWriteToSlowReader checks that a client that reads slowly but steadily gets a large response
-// completely. Writing takes longer than the timeout of one write.
+// TestWriteToSlowReader checks that a client that reads slowly but steadily receives all of a large
+// response, even though writing it takes longer than the timeout for one write.
 func TestWriteToSlowReader(t *testing.T) {
 	fastset.SkipIfShort(t, "a client that reads slowly")
 	t.Parallel()
@@ -479,8 +479,8 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 	}
 }
 
-// TestServesHTTP checks that an HTTP server with keep-alive connections works on the listener as on
-// a plain net.Listener.
+// TestServesHTTP checks that an HTTP server with keep-alive connections works on a Listener in the
+// same way as on a plain net.Listener.
 func TestServesHTTP(t *testing.T) {
 	l := open(t, Options{})
 	server := &http.Server{

@@ -99,7 +99,7 @@ func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	return server, dialed.(*net.TCPConn)
 }
 
-// tlsPair adds WithTLS to both ends of a connection, as a server with a tls.Listener does.
+// tlsPair adds TLS to both ends of a connection, as a server with a tls.Listener does.
 func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate
@@ -126,8 +126,8 @@ func tlsPairOf(t testing.TB, l *Listener, cert *Certificate, pool *x509.CertPool
 	return server, client
 }
 
-// writeCertificate writes a self-signed certificate for name and its key. It returns a pool that
-// contains the certificate.
+// writeCertificate writes a self-signed certificate for name, and the certificate's private key. It
+// returns a pool that contains the certificate.
 func writeCertificate(t testing.TB, name string, notAfter time.Time) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	certFile, keyFile = selfsigned.WritePair(t, t.TempDir(), name, time.Now().Add(-24*time.Hour), notAfter)

@@ -13,12 +13,12 @@ import (
 
 type waitingConn struct {
 	conn         *Conn
-	waitingSince int64      // idleState.waiting at the time of the check
+	waitingSince int64      // idleState.waitingSince at the time of the check
 	address      netip.Addr // see countedAddr
-	hasValidKey  bool       // whether a request on conn has had a valid key
+	hasValidKey  bool       // whether a request on the connection had a valid key
 }
 
-// sortLeastNeeded sorts connections so that the least needed one is first. These go first:
+// sortLeastNeeded sorts connections so that the least needed connection is first. The order is:
 //
 //   - connections whose client has not sent a valid key
 //   - among those, connections from the address that has the most connections
@@ -33,7 +33,7 @@ func sortLeastNeeded(conns []waitingConn) {
 	})
 	type ranked struct {
 		waitingConn
-		// Number of connections from the address, excluding those that have waited longer.
+		// Number of connections from the address, excluding connections that have waited longer.
 		held int
 	}
 	all := make([]ranked, 0, len(conns))
@@ -65,14 +65,14 @@ func compareBool(a, b bool) int {
 }
 
 // The cost of a check is proportional to the number of connections. Each check therefore selects a
-// batch of connections to close, and a pause follows a check that selects none.
+// batch of connections to close. If it finds no such connection, the next check is delayed.
 const (
 	minBatch        = 16
 	batchDivisor    = 64 // divisor of the number of open connections
 	emptyCheckPause = 20 * time.Millisecond
 )
 
-// evictionList contains the connections that may be closed to make room for others.
+// evictionList contains the connections that may be closed to make room for new connections.
 type evictionList struct {
 	mu          sync.Mutex
 	candidates  []waitingConn // results of the last check, ordered by sortLeastNeeded
@@ -88,7 +88,7 @@ func (l *Listener) evictConn() bool {
 	l.evictions.mu.Lock()
 	defer l.evictions.mu.Unlock()
 	for looked := false; ; {
-		// All connections found by the last check may have been used since.
+		// All connections found by the last check may have received requests since then.
 		if len(l.evictions.candidates) == 0 {
 			if looked {
 				return false
@@ -109,13 +109,13 @@ func (l *Listener) evictConn() bool {
 	}
 }
 
-// findCandidates selects connections that may be closed. The caller must hold room.mu.
+// findCandidates selects connections that may be closed. The caller must hold evictions.mu.
 func (l *Listener) findCandidates() {
 	now := int64(instant.Now())
 	if now < l.evictions.nextCheckAt {
 		return
 	}
-	l.mu.Lock() // also protects the addresses
+	l.mu.Lock() // also guards connsByAddress
 	count := len(l.conns)
 	idle := make([]waitingConn, 0, count)
 	known := 0
@@ -139,10 +139,10 @@ func (l *Listener) findCandidates() {
 	}
 }
 
-// evictable returns the connections that started to wait before spared, which may be closed. If there
-// are none, it looks for addresses that have more than half of the allowed connections (crowds),
-// and returns those of their connections whose client has not sent a valid key. Otherwise, an
-// address could occupy all connections by replacing them repeatedly.
+// evictable returns the connections that may be closed, which are those that started to wait before
+// spared. If there are none, it returns connections from addresses that have more than half of the
+// allowed connections (crowds), unless the client has sent a valid key. Without the second rule,
+// one address could occupy all connections by always replacing them before they may be closed.
 func evictable(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) []waitingConn {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waitingConn) bool { return w.waitingSince > spared })
 	if len(old) > 0 {
@@ -151,9 +151,9 @@ func evictable(conns []waitingConn, spared int64, crowds func(netip.Addr) bool) 
 	return slices.DeleteFunc(conns, func(w waitingConn) bool { return w.hasValidKey || !crowds(w.address) })
 }
 
-// protectKnownClients truncates a list sorted by sortLeastNeeded, so that clients that have sent a valid key keep
-// up to half of the allowed connections (most). Clients without a valid key then cannot displace
-// them. known is the number of connections whose client has sent a valid key.
+// protectKnownClients truncates a list sorted by sortLeastNeeded, so that clients that have sent a
+// valid key keep up to half of the allowed connections (most). Clients without a valid key then
+// cannot displace them. known is the number of connections whose client has sent a valid key.
 func protectKnownClients(conns []waitingConn, known, most int) []waitingConn {
 	spare := max(0, known-most/2)
 	for i, c := range conns {

@@ -31,8 +31,8 @@ func TestLeastNeeded(t *testing.T) {
 	for _, c := range conns {
 		got += fmt.Sprint(c.waitingSince, " ")
 	}
-	// The address many has three connections, and one of them comes first. Now many and few have
-	// two each, and a connection from few has waited longest.
+	// The address many has three connections, and one of them is first. After that, many and few
+	// have two connections each, and a connection from few has waited longest.
 	if want := "7 2 8 5 9 3 1 4 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -56,7 +56,7 @@ func TestNetworkOf(t *testing.T) {
 }
 
 // TestMakeRoom_LooksAgain checks that a new connection is accepted even if all connections found by
-// the last check have been used since. A second check must find room.
+// the last check have received requests since then. A second check must find room.
 func TestMakeRoom_LooksAgain(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true})
 	var conns []*Conn
@@ -84,8 +84,9 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// TestMayGo checks that connections that have waited long enough may be closed. If there are none,
-// connections without a key may be closed if their address has more than half of all connections.
+// TestMayGo checks that connections that have waited long enough may be closed. If no connection
+// has, connections without a key may be closed if their address has more than half of all
+// connections.
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }

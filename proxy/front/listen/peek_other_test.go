@@ -2,5 +2,5 @@
 
 package listen
 
-// peeked returns true, because the answer is unknown on these systems.
+// peeked returns true, because these systems cannot peek at a socket.
 func peeked(*Conn, []byte) bool { return true }

@@ -19,10 +19,10 @@ import (
 // A TCP proxy may send a header with its client's address before the first byte. The header has the
 // format of version 1 (text) or version 2 (binary) of the PROXY protocol (HAProxy,
 // doc/proxy-protocol.txt). The edge trusts the address in the header, so it accepts headers only
-// from listed peers. If no peers are listed, the edge does not parse headers.
+// from listed peers. If no peers are listed, the edge does not look for headers of this protocol.
 
-// proxyHeaderState stores which peers must send the header, and counts the connections that were closed
-// because of it.
+// proxyHeaderState stores which peers must send the header, and counts the connections that were
+// closed because of a missing or wrong header.
 type proxyHeaderState struct {
 	listedPeers                               atomic.Pointer[listedProxies] // nil if no peers are listed
 	missingCount, unlistedCount, invalidCount atomic.Uint64
@@ -40,10 +40,10 @@ type ProxyHeaders struct {
 	Invalid  uint64 // a listed peer sent a malformed header
 }
 
-// SetProxies sets the networks whose peers must send the header. If includesUnixSockets is true, peers of a
-// Unix socket must also send it. SetProxies applies to connections accepted later. The listener
-// closes a connection if a listed peer does not send the header, or if a peer that is not listed
-// sends it. If no peer is listed, headers are not parsed.
+// SetProxies sets the networks whose peers must send the header. If atSocket is true, peers of a
+// Unix socket must also send the header. SetProxies applies only to connections accepted later. The
+// listener closes a connection if a listed peer does not send the header, or if a peer that is not
+// listed sends it. If no peer is listed, headers are not parsed.
 func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	if len(networks) == 0 && !atSocket {
 		l.proxyState.listedPeers.Store(nil)
@@ -59,8 +59,8 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 }
 
 // LocalProxyHeader returns the header that this process must send first when it connects to its own
-// listener, or nil if no header is needed. from is the local address of the connection. The header
-// names no client (LOCAL).
+// listener, or nil if no header is needed. from is the local address of the connection. The
+// header's command is LOCAL, so it names no client.
 func (l *Listener) LocalProxyHeader(from net.Addr) []byte {
 	if h := l.expectedProxyHeader(from); h == nil || !h.isRequired {
 		return nil
@@ -68,8 +68,8 @@ func (l *Listener) LocalProxyHeader(from net.Addr) []byte {
 	return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
 }
 
-// expectedProxyHeader returns a proxyHeader if the connection may start with a header. Otherwise, it returns
-// nil.
+// expectedProxyHeader returns a proxyHeader if the connection may start with a header. Otherwise,
+// it returns nil.
 func (l *Listener) expectedProxyHeader(peer net.Addr) *proxyHeader {
 	peers := l.proxyState.listedPeers.Load()
 	if peers == nil {
@@ -87,7 +87,7 @@ func (l *Listener) expectedProxyHeader(peer net.Addr) *proxyHeader {
 type proxyHeader struct {
 	isRequired bool // whether the peer must send the header
 	isComplete bool
-	bytes      []byte // bytes read so far; later, only the bytes after the header
+	bytes      []byte // bytes read so far; once the header is complete, only the bytes after it
 }
 
 // RemoteAddr returns the address of the client. If the client is behind a proxy, the address comes
@@ -125,8 +125,8 @@ func (c *Conn) readAfterHeader(p []byte) (int, error) {
 	return c.Read(p)
 }
 
-// readProxyHeader reads once, and parses the header once it is complete. If the peer violates the
-// protocol, readProxyHeader returns an error, and the connection closes without a response.
+// readProxyHeader performs one read, and parses the header if it is complete. If the peer violates
+// the protocol, readProxyHeader returns an error, and the connection closes without a response.
 func (c *Conn) readProxyHeader(h *proxyHeader) error {
 	var piece [512]byte
 	n, err := c.read(piece[:])
@@ -156,7 +156,7 @@ func (c *Conn) readProxyHeader(h *proxyHeader) error {
 		return countAndClose(&count.invalidCount)
 	}
 	h.bytes, h.isComplete = h.bytes[length:], true
-	if client == nil { // the proxy connected on its own behalf
+	if client == nil { // the proxy is not forwarding a client
 		return nil
 	}
 	c.proxiedAddr = client
@@ -168,8 +168,8 @@ func countAndClose(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// countForClient makes the connection count for the client's address rather than the proxy's. It returns
-// an error if that address has reached its maximum.
+// countForClient makes the connection count for the client's address rather than the proxy's. It
+// returns an error if that address has reached its maximum.
 func (l *Listener) countForClient(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxPerAddress.Load()
@@ -207,15 +207,15 @@ const (
 	fixedLenV2         = 16
 )
 
-// These results of proxyHeaderLength are not lengths.
+// Results of proxyHeaderLength that are not lengths.
 const (
 	headerIncomplete = 0  // more bytes are needed
 	headerNone       = -1 // the bytes are not a header
 	headerInvalid    = -2
 )
 
-// proxyHeaderLength returns the length of the header at the start of b. found is true if b starts with a
-// complete header.
+// proxyHeaderLength returns the length of the header at the start of b. found is true if b starts
+// with a complete header.
 func proxyHeaderLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {
@@ -249,8 +249,8 @@ func proxyHeaderLength(b []byte) (length int, found bool) {
 
 var errProxyHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseProxyHeader returns the client named by a complete header. It returns nil if the proxy connected
-// on its own behalf or does not know its client.
+// parseProxyHeader returns the client named by a complete header. It returns nil if the proxy is
+// not forwarding a client or does not know its client.
 func (l *Listener) parseProxyHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errProxyHeader
 	func() {

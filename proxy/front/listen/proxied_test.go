@@ -135,7 +135,7 @@ func TestProxyHeader_PerAddress(t *testing.T) {
 	}
 }
 
-// TestProxyHeader_TLS checks that the header is read before the WithTLS handshake.
+// TestProxyHeader_TLS checks that the header is read before the TLS handshake.
 func TestProxyHeader_TLS(t *testing.T) {
 	l := open(t, Options{TLS: true})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
@@ -155,8 +155,8 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader checks that parsing a header has the same result as in go-proxyproto, and
-// consumes no bytes after the header.
+// FuzzProxyHeader checks that a header is parsed with the same result as by go-proxyproto, and that
+// no bytes after the header are consumed.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {
 		f.Add([]byte(s))

@@ -27,16 +27,16 @@ func SetActive(c net.Conn) {
 	}
 }
 
-// MarkHeadersReceived records that the request headers are complete. From then on, the listener does
-// not evict c until the response has been written.
+// MarkHeadersReceived records that the request headers are complete. From then on, the listener
+// does not evict c until the response has been written.
 func MarkHeadersReceived(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		conn.idle.markComplete()
 	}
 }
 
-// MarkAuthenticated records that the client has sent a valid key. Connections whose client has not sent one
-// are evicted first.
+// MarkAuthenticated records that the client has sent a valid key. Connections whose client has not
+// sent a valid key are evicted first.
 func (c *Conn) MarkAuthenticated() {
 	if !c.hasValidKey.Load() {
 		c.hasValidKey.Store(true)
@@ -52,8 +52,8 @@ func FramingError(c net.Conn) error {
 	return nil
 }
 
-// HasPlainHeaders reports whether the headers of the request being served on c have no line that fasthttp
-// might interpret differently from another parser.
+// HasPlainHeaders reports whether the headers of the request being served on c contain no line that
+// fasthttp and another parser might interpret differently.
 func HasPlainHeaders(c net.Conn) bool {
 	l := connFraming(c)
 	return l != nil && l.isServingNewest() && l.headComplete && !l.needsHeaderScan
@@ -75,24 +75,24 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// IsRequestComplete reports whether the current request on c has been received completely, including
-// its body. Reading its body then does not block.
+// IsRequestComplete reports whether the current request on c has been received completely,
+// including its body. Reading its body then does not block.
 func IsRequestComplete(c net.Conn) bool {
 	l := connFraming(c)
 	return l != nil && l.isRequestComplete()
 }
 
-// IsRequestTruncated reports whether the client closed its side before the end of the current request
-// on c. It returns false if the request is malformed. The result can be true only once a read has
-// reported the end of the connection.
+// IsRequestTruncated reports whether the client closed its side before the end of the current
+// request on c. It returns false if the request is malformed. The result can be true only once a
+// read has reported the end of the connection.
 func IsRequestTruncated(c net.Conn) bool {
 	l := connFraming(c)
 	return l != nil && l.isTruncated()
 }
 
 // RequestPath returns the path of the current request on c as far as it has been read, and whether
-// the headers are complete. fasthttp does not provide the path if the headers are too large or the
-// body never starts. The bytes are valid until the next request.
+// the headers are complete. fasthttp does not provide the path if the headers are too large or if
+// the body never starts. The bytes are valid until the next request.
 func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	if l := connFraming(c); l != nil {
 		return l.requestPath(), l.headComplete && l.isServingNewest()
@@ -100,8 +100,8 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// StopFramingCheck records that c no longer carries HTTP, so its framing is not checked any more. Bytes of
-// the new protocol may have arrived with the request.
+// StopFramingCheck records that c no longer carries HTTP, so its framing is not checked any more.
+// Bytes of the new protocol may have arrived with the request.
 func StopFramingCheck(c net.Conn) {
 	if l := connFraming(c); l != nil {
 		l.state, l.err = stateOff, nil
@@ -119,7 +119,7 @@ func connFraming(c net.Conn) *framingChecker {
 }
 
 // Read reads from the client. If the framing of a request is malformed, Read returns one of the
-// errors above. After CloseGracefully, it returns io.EOF if the connection is idle.
+// errors in framing.go. After CloseGracefully, it returns io.EOF if the connection is idle.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.proxyHeader != nil {
 		return c.readAfterHeader(p)
@@ -142,9 +142,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.cutAtRequestEnd(p[:n], err), err
 }
 
-// cutAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of them
-// precede the end of the request, and stores the others for the next read. The server therefore
-// has no bytes of the next request in its buffers when a stream leaves it.
+// cutAtRequestEnd checks the framing of the bytes that a read has returned. It returns how many of
+// the bytes belong to the request, and stores the bytes after its end for the next read. The server
+// therefore has no bytes of the next request in its buffers when a stream leaves it.
 func (c *Conn) cutAtRequestEnd(p []byte, err error) int {
 	rest := c.ln.checkFraming(&c.framing, p, err)
 	if len(rest) > 0 {

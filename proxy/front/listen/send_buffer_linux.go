@@ -8,13 +8,13 @@ import (
 
 // maxUnsent is how many unsent bytes a socket may buffer. Without this limit, the send buffer would
 // grow to a few megabytes, and the kernel would wake a blocked writer only when a third of the
-// buffer is free. A client that reads slowly but steadily would then exceed the write timeout, as
-// if it had stopped reading.
+// buffer is free. A client that reads slowly but steadily would then exceed the write timeout, like
+// a client that has stopped reading.
 const maxUnsent = 128 << 10
 
-// limitSendBuffer sets this limit on a connection. It cannot set the limit on the listener, because
-// a service manager's listener may use Multipath TCP, whose connections do not inherit options. It
-// ignores errors.
+// limitSendBuffer sets maxUnsent on a connection. It is not set on the listener, because a service
+// manager's listener may use Multipath TCP, whose connections do not inherit options. It ignores
+// errors.
 func limitSendBuffer(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSenderOf checks that each connection caches its last key, with and without WithTLS, and that
+// TestSenderOf checks that each connection caches its last key, with and without TLS, and that
 // connections of other types cache no key.
 func TestSenderOf(t *testing.T) {
 	ln := open(t, Options{})

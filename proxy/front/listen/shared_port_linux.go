@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// CountOtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT). The
-// kernel distributes new connections among all of them. If the number is unknown, CountOtherListeners
-// returns 0. It stops reading the file in /proc at the first socket that is not listening, so its
-// cost depends only on the number of listening sockets.
+// CountOtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT).
+// The kernel distributes new connections among all of them. If the number is unknown,
+// CountOtherListeners returns 0. It stops reading the file in /proc at the first socket that is not
+// listening, so its cost depends only on the number of listening sockets.
 func CountOtherListeners(ln net.Listener) int {
 	inode, ok := socketInode(ln)
 	if !ok {
@@ -49,9 +49,9 @@ func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	return stat.Ino, ok && err == nil
 }
 
-// countOthers counts the other listeners on the address of the socket with the given inode. table has
-// the format of /proc/net/tcp (proc(5)), which lists listening sockets first. found is false if the
-// socket is not in the table.
+// countOthers counts the other listeners on the address of the socket with the given inode. table
+// has the format of /proc/net/tcp (proc(5)), which lists listening sockets first. found is false if
+// the socket is not in the table.
 func countOthers(table io.Reader, inode uint64) (others int, found bool) {
 	const local, state, number, listens = 1, 3, 9, "0A"
 	var ours string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestOthersOn checks that only listeners on the same address count.
+// TestOthersOn checks that only other listeners on the same address are counted.
 func TestOthersOn(t *testing.T) {
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	row := func(local, state, inode string) string {
@@ -37,7 +37,7 @@ func TestOtherListeners(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		first, err := Listen(addr, PortOptions{ReusePort: true})
 		if err != nil {
-			t.Log(addr, err) // the machine has no IPv6
+			t.Log(addr, err) // the machine may have no IPv6
 			continue
 		}
 		defer first.Close()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorLimit returns the maximum number of open descriptors, or 0 if it is unknown. The Go runtime
-// has already raised the soft limit to the hard limit.
+// descriptorLimit returns the maximum number of open descriptors, or 0 if it is unknown. The Go
+// runtime has already raised the soft limit to the hard limit.
 func descriptorLimit() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -24,8 +24,8 @@ func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }
 
-// limitMode limits the permissions that a Unix socket has when bind creates it, so that no other
-// user can connect before the final permissions are set. This works only on Linux.
+// limitMode limits the permissions with which bind creates a Unix socket, so that no other user can
+// connect before the final permissions are set. It has an effect only on Linux.
 func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
 // lockFolder prevents other edges from opening or removing Unix sockets in a folder until unlock is
@@ -35,7 +35,7 @@ func lockFolder(folder string) (unlock func()) {
 	if err != nil {
 		return func() {}
 	}
-	for range 100 { // another edge holds the lock only briefly
+	for range 100 { // other edges hold the lock only briefly
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK {
 			break
 		}

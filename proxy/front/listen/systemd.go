@@ -12,8 +12,8 @@ import (
 )
 
 // InheritedSockets contains the listeners that a service manager has opened for this process
-// (sd_listen_fds(3)). A listener that was not opened is nil. The manager keeps the sockets open
-// after this process exits, so that clients wait for the next process.
+// (sd_listen_fds(3)). A listener that the manager has not opened is nil. The manager keeps the
+// sockets open after this process exits, so that clients wait for the next process.
 type InheritedSockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the service manager's sockets, and removes their description from the
@@ -57,9 +57,9 @@ func inheritSocket(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// The functions below send messages to the service manager (sd_notify(3)). If no manager listens
-// ($NOTIFY_SOCKET is unset), they do nothing. They ignore errors, because the manager itself
-// detects missing messages.
+// The functions below send messages to the service manager (sd_notify(3)). If $NOTIFY_SOCKET is
+// unset, no manager is listening, and they do nothing. They ignore errors, because the manager
+// itself detects missing messages.
 
 // NotifyReady reports that the process is ready, after a start or a reload. status is one line of
 // text for `systemctl status`.

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// WithTLS returns a listener that accepts connections from l and adds WithTLS to them. Each handshake runs
-// on the goroutine of its connection.
+// WithTLS returns a listener that accepts connections from l and adds TLS to them. Each handshake
+// runs on the goroutine of its connection.
 func (l *Listener) WithTLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
@@ -27,7 +27,7 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	return &tlsConn{Conn: tls.Server(c, l.config), ln: l.Listener}, nil
 }
 
-// tlsConn is a WithTLS connection. It checks the framing of the decrypted bytes.
+// tlsConn is a TLS connection. It checks the framing of the decrypted bytes.
 type tlsConn struct {
 	*tls.Conn
 	ln            *Listener
@@ -37,8 +37,8 @@ type tlsConn struct {
 	peerResolved  bool
 }
 
-// RequestSender returns the Sender of the requests on c. Only the goroutine that serves c may call it
-// and use the result.
+// RequestSender returns the Sender of the requests on c. Only the goroutine that serves c may call
+// it and use the result.
 func RequestSender(c net.Conn) (s auth.Sender) {
 	s.Peer = TLSPeer(c)
 	if ours := UnwrapConn(c); ours != nil {
@@ -47,7 +47,7 @@ func RequestSender(c net.Conn) (s auth.Sender) {
 	return s
 }
 
-// TLSPeer returns the identity from the client's WithTLS certificate on c, or nil. A connection of
+// TLSPeer returns the identity from the client's TLS certificate on c, or nil. A connection of
 // another type may provide this identity by implementing CertificatePeer. Only the goroutine that
 // serves c may call TLSPeer.
 func TLSPeer(c net.Conn) *cert.Peer {
@@ -63,7 +63,7 @@ func TLSPeer(c net.Conn) *cert.Peer {
 	return nil
 }
 
-// Read reads from the WithTLS connection. If the framing of a request is malformed, it returns the same
+// Read reads from the TLS connection. If the framing of a request is malformed, it returns the same
 // errors as Conn.Read.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.framing.err; err != nil {
@@ -82,8 +82,8 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the first bytes of plain HTTP requests, truncated to the size of a WithTLS record
-// header.
+// methodPrefixes are the first bytes of plain HTTP requests, truncated to the length of a TLS
+// record header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
 // answerPlainHTTP responds to a plain HTTP request. Otherwise, the client would only see that the

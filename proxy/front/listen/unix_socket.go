@@ -21,7 +21,8 @@ import (
 type unixListener struct {
 	*net.UnixListener
 	socketPath string
-	// Path at which the socket was created; differs from file until TakeOverPath is called.
+	// Path at which the socket was created. It may differ from socketPath until TakeOverPath is
+	// called.
 	boundPath  string
 	ownInfo    fs.FileInfo // nil if the socket belongs to a service manager and must not be removed
 	removeOnce sync.Once
@@ -53,10 +54,10 @@ func (l *unixListener) removeFile() {
 	})
 }
 
-// listenUnix opens a Unix socket. If the path contains a stale socket, on which no process listens,
-// listenUnix replaces that socket. If a process listens on the existing socket, takeOver must be
-// true. The new socket then gets a temporary path, and TakeOverPath later replaces the old socket. If
-// the path contains any other file, listenUnix returns an error.
+// listenUnix opens a Unix socket. If there is a stale socket at the path, on which no process
+// listens, listenUnix replaces that socket. If a process listens on the existing socket, takeOver
+// must be true. The new socket then gets a temporary path, and TakeOverPath later replaces the old
+// socket. If there is any other file at the path, listenUnix returns an error.
 func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	file, mode, err := unixsocket.ParseListen(address)
 	if err != nil {
@@ -94,11 +95,11 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	return l, nil
 }
 
-// TakeOverPath moves the socket of ln to its path if another process listens there. That process keeps
-// its accepted and queued connections, and ln gets all later connections. At every moment, a
-// process is listening at the path. For any other listener, TakeOverPath does nothing. It must be
-// called only after a successful start, because a failed start must not take clients from the other
-// process.
+// TakeOverPath moves the socket of ln to its path if another process is listening there. That
+// process keeps its accepted and queued connections, and ln gets all later connections. At every
+// moment, a process is listening on the path. For any other listener, TakeOverPath does nothing. It
+// must be called only after a successful start, because a failed start must not take clients from
+// the other process.
 func TakeOverPath(ln net.Listener) error {
 	l, ok := ln.(*unixListener)
 	if !ok || l.boundPath == l.socketPath {

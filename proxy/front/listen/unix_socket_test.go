@@ -92,7 +92,7 @@ func TestUnixSocket_AtThePath(t *testing.T) {
 	}
 }
 
-// send sends a line, to which answerAll will respond.
+// send sends a line, which answerAll will answer.
 func send(t *testing.T, c net.Conn) {
 	t.Helper()
 	if _, err := io.WriteString(c, "word\n"); err != nil {

@@ -6,10 +6,10 @@
 // A terminal interprets some characters as commands, which can move the cursor, set the title, send
 // input as if the user had typed it, or reorder text. An attacker does not even need to control an
 // engine, because users also exchange result files. Text is therefore cleaned where it is written,
-// not where it is read. Fields that are added later are then covered as well. Control characters
-// (C0, DEL, C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8
-// are each replaced by a question mark. Letters of any script are unchanged. In EscapeJSON, these
-// characters are escaped instead, so that values do not change.
+// not where it is read, so that fields added later are covered too. Control characters (C0, DEL,
+// C1), format characters (bidirectional marks, zero-width characters) and invalid UTF-8 are each
+// replaced by a question mark. Letters of any script are unchanged. In EscapeJSON, these characters
+// are escaped instead, so that values do not change.
 package plaintext
 
 import (
@@ -20,7 +20,8 @@ import (
 	"unicode/utf8"
 )
 
-// CleanLine cleans a text that must fit on a single line. Unlike Text, it replaces line breaks and tabs.
+// CleanLine cleans a text that must fit on a single line. Unlike CleanText, it replaces line breaks
+// and tabs.
 func CleanLine(s string) string { return clean(s, "") }
 
 // CleanText cleans a text that may have multiple lines. It does not replace line breaks and tabs.
@@ -40,8 +41,8 @@ func isUnsafe(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// EscapeJSON escapes the unsafe characters of a valid EscapeJSON document. Such characters can occur only in
-// strings, whose values do not change.
+// EscapeJSON escapes the unsafe characters of a valid JSON document. Such characters can occur only
+// in strings, whose values do not change.
 func EscapeJSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {
@@ -58,7 +59,7 @@ func EscapeJSON(document []byte) []byte {
 	return out
 }
 
-// NewWriter returns a writer that cleans each write with Text.
+// NewWriter returns a writer that cleans each write with CleanText.
 func NewWriter(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

@@ -36,7 +36,7 @@ func TestText(t *testing.T) {
 }
 
 // TestHarmless checks that no output contains terminal commands, that clean text does not change,
-// and that EscapeJSON values stay the same.
+// and that EscapeJSON does not change JSON values.
 func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")

@@ -19,7 +19,7 @@ func TestWidth(t *testing.T) {
 		text   string
 		cells  int
 		cut    string
-		padded string // padded as a number
+		padded string // result of Pad with number set
 	}{
 		{"gpu-a", 5, "gpu-a", "gpu-a"},
 		{"gpu-a", 7, "gpu-a", "  gpu-a"},

@@ -10,29 +10,30 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// problemLogger logs the first sentence of the status page when the sentence changes. The zero value is
-// ready for use. It is not safe for concurrent use.
+// problemLogger logs the first sentence of the status page when the sentence changes. The zero
+// value is ready for use. It is not safe for concurrent use.
 type problemLogger struct {
-	loggedSubject string // the subject of the last log line; "" if the edge is healthy
+	loggedSubject string // subject of the last log line; "" if the edge was healthy
 	loggedAt      time.Time
 	// lastFailing is when the level was last LevelFailing. A less severe level is logged only after
 	// failingHoldTime, because the level fluctuates near the threshold.
 	lastFailing time.Time
-	// lastOut is when the level was last LevelOut, and about is what that verdict was about. After a
-	// model's engine has recovered, the last minute's numbers still show the model as failing,
-	// which is not logged again.
+	// lastOut is when the level was last LevelOut, and outSubjects are the subjects of that
+	// verdict. After a model's engine has recovered, the last minute's numbers still show the model
+	// as failing. This is not logged again.
 	lastOut      time.Time
 	outSubjects  []string
 	loggedLimits map[keyLimit]limitLogState
 
-	// loggedRefusals maps an upstream and a refused feature to the time of the last log line about them.
+	// loggedRefusals maps an upstream and a refused feature to the time of the last log line about
+	// them.
 	loggedRefusals map[keyLimit]time.Time
 }
 
 type limitLogState struct {
 	lastLogged time.Time
 	lineCount  int       // number of log lines since the limit started to refuse calls
-	over       time.Time // when the limit was last seen to have refused calls within a minute
+	over       time.Time // when the status last counted calls refused by the limit
 }
 
 type keyLimit struct{ key, limit string }
@@ -41,14 +42,15 @@ const (
 	// minLogInterval is the minimum time between two log lines, because a problem near a threshold
 	// fluctuates.
 	minLogInterval = 10 * time.Second
-	// failingHoldTime is how long the level must have been lower before a line says so.
+	// failingHoldTime is how long the level must have been lower before this is logged.
 	failingHoldTime = time.Minute
-	// firstRepeatDelay is the time after which a key that is still over a limit is logged a second time.
-	// repeatInterval is the interval between later lines.
+	// firstRepeatDelay is the time after which a key that is still over a limit is logged a second
+	// time. repeatInterval is the interval between later lines.
 	firstRepeatDelay = time.Minute
 	repeatInterval   = 5 * time.Minute
-	// keyWithin is how long a limit must have refused no call, beyond the minute that the status
-	// page counts, before a line says so. A client that polls is refused only now and then.
+	// keyWithin is how long a limit must not have refused any call before the log says so, in
+	// addition to the minute counted by the status page. The calls of a polling client are refused
+	// only now and then.
 	keyWithin = 4 * time.Minute
 	// maxKeyLines is the maximum number of log lines about keys in one check.
 	maxKeyLines = 20
@@ -136,8 +138,8 @@ func (a *problemLogger) logExceededLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// logRestoredLimits logs the limits that have been logged as exceeded and have refused no calls for a
-// while.
+// logRestoredLimits logs the limits that have been logged as exceeded and have refused no calls for
+// a while.
 func (a *problemLogger) logRestoredLimits(s *status.Status, log *zap.Logger) {
 	for of, t := range a.loggedLimits {
 		refuses := slices.ContainsFunc(s.Refusals, func(r status.Reason) bool {
@@ -154,8 +156,8 @@ func (a *problemLogger) logRestoredLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// logRefusedFeatures logs features that an upstream refuses but the model's other upstreams accept, and
-// features that a model's only upstream refuses.
+// logRefusedFeatures logs features that an upstream refuses but the model's other upstreams accept,
+// and features that a model's only upstream refuses.
 func (a *problemLogger) logRefusedFeatures(s *status.Status, log *zap.Logger) {
 	for of, at := range a.loggedRefusals {
 		if s.Now.Sub(at) >= repeatInterval {

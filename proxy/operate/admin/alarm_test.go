@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestAlarms checks that the log has one line for each change of the edge's state, and one line for
-// each key limit that refuses calls. Changed numbers, and states that last only a few seconds, must
+// TestAlarms checks that each change of the edge's state is logged once, and that each key limit
+// that refuses calls is logged once. Changed numbers, and states that last only a few seconds, must
 // not be logged.
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
@@ -85,13 +85,13 @@ func TestAlarms(t *testing.T) {
 	over.Minute = 1
 	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":1`)
 	lines := 0
-	for range 10 { // refused once every 70 s
+	for range 10 { // a call is refused once every 70 s
 		over.Minute = 0
 		lines += len(look(61*time.Second, status.LevelOK, "Healthy", over))
 		over.Minute = 1
 		lines += len(look(9*time.Second, status.LevelOK, "Healthy", over))
 	}
-	if lines != 2 { // the second line, and one after five more minutes
+	if lines != 2 { // the second line, and another line after five more minutes
 		t.Errorf("%d lines about a client that polls", lines)
 	}
 	want(look(keyWithin, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
@@ -133,7 +133,7 @@ func TestAlarms_Refusals(t *testing.T) {
 	}
 }
 
-// TestNearest checks that a command with an unknown name suggests the most similar name, or lists
+// TestNearest checks that for an unknown name, a command suggests the most similar name, or lists
 // all names if there are only a few.
 func TestNearest(t *testing.T) {
 	if got := nameSuggestion("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {

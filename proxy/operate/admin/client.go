@@ -27,8 +27,8 @@ type Readiness struct {
 // the edge no work.
 const readyTimeout = 2 * time.Second
 
-// CheckReady asks an edge whether it accepts new requests. If it does not, the error contains the
-// reason.
+// CheckReady asks an edge whether it accepts new requests. If the edge does not, the error contains
+// the reason.
 func CheckReady(edge Edge) error {
 	edge.Token = "" // /-/ready requires no token
 	_, err := edge.get("/-/ready", readyTimeout)
@@ -94,9 +94,9 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	return body, err
 }
 
-// sendRequest sends one request to an edge's admin listener, and returns the body of a 200 or 422. If more
-// than one process listens on the port, note names the process that responded. The error tells the
-// operator what to correct.
+// sendRequest sends one request to an edge's admin listener, and returns the body of a 200 or 422.
+// If more than one process listens on the port, note names the process that responded. The error
+// tells the operator what to correct.
 func (e Edge) sendRequest(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
@@ -164,8 +164,8 @@ func (e Edge) sendRequest(method, path string, send []byte, timeout time.Duratio
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// wrongAddressError returns the error for an address that has no admin pages, because it belongs to the
-// public API or contains a path.
+// wrongAddressError returns the error for an address without admin pages, either because the
+// address belongs to the public API or because it contains a path.
 func wrongAddressError(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, notFoundText) && !strings.Contains(text, adminPagesText) {

@@ -24,7 +24,7 @@ type CanaryOptions struct {
 	Edge  Edge
 	Model string
 	JSON  bool
-	For   time.Duration // compare calls that end within this time from now; 0: all calls since the start
+	For   time.Duration // how long to collect calls, from now on; 0 means all calls since the start
 }
 
 // The exit codes of CompareCanary, in addition to the code for failures.
@@ -135,7 +135,8 @@ func checkModelExists(o *CanaryOptions) error {
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 
-// formatWithUnit formats a number with its unit. A time below a second is formatted in milliseconds.
+// formatWithUnit formats a number with its unit. A time below a second is formatted in
+// milliseconds.
 func formatWithUnit(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"

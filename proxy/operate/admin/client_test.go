@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestRefusalsOfAnEdge checks that the error contains the text with which an edge refuses a
-// request. For any other response, the error must say that the response does not come from an edge.
+// TestRefusalsOfAnEdge checks that if an edge refuses a request, the command's error contains the
+// edge's text. For a response from another program, the error must say that the address is not that
+// of an edge.
 func TestRefusalsOfAnEdge(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"Too many wrong admin tokens came from this address.\u001b[2J Retry in 3 seconds."}}`: "refuses: Too many wrong admin tokens came from this address.",

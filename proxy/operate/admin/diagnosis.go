@@ -27,8 +27,8 @@ func collectProcessFacts(o *Options) processFacts {
 	}
 }
 
-// profileHandler serves the output of write. The output contains only the process's function names and
-// line numbers.
+// profileHandler serves the output of write. The output contains only the process's function names
+// and line numbers.
 func profileHandler(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		setCommonHeaders(ctx)

@@ -4,14 +4,14 @@
 // # The listener
 //
 // The admin listener is separate from the public listener, so that its paths cannot be reached from
-// outside. These are the files:
+// outside. The files are:
 //
 //   - routes.go contains the route table, and the checks for every request.
 //   - token.go contains the admin tokens, their roles, and the limit on guesses.
 //   - handlers.go contains the handlers.
 //   - page.go contains the page and its events.
 //   - state.go collects the state that package status renders.
-//   - diagnosis.go describes the process itself, for a bug report.
+//   - diagnosis.go describes the process itself for bug reports.
 //
 // If the listener has a certificate (Port), it uses TLS. Health checks and scrapers must then use
 // https.

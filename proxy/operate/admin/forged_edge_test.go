@@ -17,7 +17,7 @@ import (
 )
 
 // forged contains characters that a terminal would interpret as commands: ESC, the single character
-// for ESC [, a carriage return, and a mark that reverses the text direction.
+// equivalent to ESC [, a carriage return, and a mark that reverses the text direction.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
 func forgeStrings(v reflect.Value, depth int) {

@@ -26,7 +26,7 @@ import (
 	"penstock/upstreams"
 )
 
-// ready responds with 503 while the edge starts or drains, or while panics recur.
+// ready responds with 503 while the edge is starting or draining, or while panics recur.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	setCommonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
@@ -53,9 +53,10 @@ const maxFileNameBytes = 4096
 // reload reloads the configuration. It responds with the changes or the problems. These parameters
 // are supported:
 //   - force=true applies even a configuration that leaves a model without a slot.
-//   - dry_run=true only checks the configuration. If the request has a body, it checks the configuration in the body.
-//   - called= is the name of the body's configuration in messages.
-//   - back=true applies the configuration before the current one, except for its keys.
+//   - dry_run=true only checks the configuration. If the request has a body, it checks the
+//     configuration in the body.
+//   - called=NAME sets the name used in messages for the configuration in the body.
+//   - back=true applies the previous configuration, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -89,8 +90,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usageHandler reports the usage by key and model. If by=user is set, it reports the usage by key and end
-// user. If fleet=true is set, the report covers all edges that share the store.
+// usageHandler reports the usage by key and model. With by=user, it reports the usage by key and
+// end user. With fleet=true, the report covers all edges that share the store.
 func (s *Server) usageHandler(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)
@@ -211,7 +212,8 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 }
 
 // setMode handles POST /-/mode. If the fleet has a store, the mode applies at every edge. An admin
-// token is required, because access to the port alone must not let a client remove capacity.
+// token is required, because a client must not be able to remove capacity just because it can reach
+// the port.
 func (s *Server) setMode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.RequiresToken() {
 		respondError(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -263,8 +265,8 @@ func (s *Server) setMode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// findUpstreams returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
-// it finds no upstream, near contains a suggestion.
+// findUpstreams returns the upstream with the given name, or the upstreams in a group
+// (config.InGroup). If it finds no upstream, near contains a suggestion.
 func findUpstreams(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -316,8 +318,8 @@ const maxWhoBytes = 64
 
 var errNoModeMember = errors.New("the body has no member of the form")
 
-// parseModeRequest reads the form from the page, or a JSON object. It ignores the Content-Type, because
-// curl -d sends every body as a form.
+// parseModeRequest parses a form from the page, or a JSON object. It ignores the Content-Type,
+// because curl -d sends every body as a form.
 func parseModeRequest(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

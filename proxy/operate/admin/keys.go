@@ -288,8 +288,8 @@ type conflictError struct{ message string }
 
 func (c *conflictError) Error() string { return c.message }
 
-// changeKey changes a key that was created at run time. An admin token is required, because access
-// to the port alone must not let a client create keys.
+// changeKey changes a key that was created at run time. An admin token is required, because a
+// client must not be able to create keys just because it can reach the port.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, requestCaller(ctx)
 	refused := ""
@@ -313,7 +313,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
 		entry, err := c.editEntry(old)
-		text := cmp.Or(entry, old) // for a revoked key, the last entry
+		text := cmp.Or(entry, old) // for a revoked key, its last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
 		}

@@ -15,8 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// modelsWithoutUpstream returns the ids of the models that would be left without an engine accepting calls if
-// the upstreams in leaving were removed. It includes models that have a fallback.
+// modelsWithoutUpstream returns the ids of the models that would be left without an engine
+// accepting calls if the upstreams in leaving were removed. It includes models that have a
+// fallback.
 func modelsWithoutUpstream(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
@@ -35,7 +36,7 @@ func modelsWithoutUpstream(models []snapshot.Model, leaving []*upstreams.Upstrea
 const idlePollInterval = 250 * time.Millisecond
 
 // WaitIdle waits until an edge has no calls at the named upstreams, and writes the names of idle
-// upstreams to out. It does not wait for calls from the other edges of a fleet.
+// upstreams to out. It does not wait for calls from other edges in a fleet.
 func WaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

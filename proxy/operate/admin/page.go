@@ -36,8 +36,8 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, state)
 }
 
-// parseRowRange reads the limit and offset parameters. If a value is not a valid number, parseRowRange rejects
-// the request and returns false.
+// parseRowRange reads the limit and offset parameters. If a value is not a valid number,
+// parseRowRange rejects the request and returns false.
 func parseRowRange(ctx *fasthttp.RequestCtx) (p status.RowRange, ok bool) {
 	p = status.RowRange{Limit: status.DefaultRowLimit}
 	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
@@ -58,8 +58,8 @@ func parseRowRange(ctx *fasthttp.RequestCtx) (p status.RowRange, ok bool) {
 }
 
 // callPage serves the page about a call. If the call is unknown, the page suggests a command that
-// searches the log. If the id is malformed, no page is served, because a link must not be able to
-// put text into an operator's shell.
+// searches the log. If the id is malformed, no page is served: otherwise, a link could put
+// arbitrary text into the suggested command.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.buildStatus(requestCaller(ctx))
@@ -102,7 +102,7 @@ func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 
 const (
 	pageUpdateInterval = time.Second
-	maxOpenPages       = 16 // maximum number of pages that receive updates at the same time
+	maxOpenPages       = 16 // maximum number of pages receiving updates at the same time
 	pageWriteTimeout   = 10 * time.Second
 )
 

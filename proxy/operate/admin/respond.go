@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// respondError responds with an error. It does not count the error, because the metrics count only errors
-// for API clients.
+// respondError responds with an error. It does not count the error, because the metrics only count
+// errors sent to API clients.
 func respondError(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
 	d.WriteError(ctx, d.ConvertError(err), endpoint.AppendRequestID(nil))

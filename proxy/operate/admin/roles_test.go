@@ -14,7 +14,7 @@ import (
 )
 
 // TestRoles checks that each token has the configured role, and that admin.token has all rights.
-// The file may contain the token or its hash.
+// The configuration may contain the token or its hash.
 func TestRoles(t *testing.T) {
 	const main, reader, keeper, wrong = "0123456789abcdef0", "0123456789abcdef1", "0123456789abcdef2", "0123456789abcdef3"
 	named := config.Admin{Token: main, Tokens: []config.AdminToken{
@@ -27,7 +27,7 @@ func TestRoles(t *testing.T) {
 		name   string
 		admin  config.Admin
 		given  string
-		status int // the status if the token is rejected
+		status int // response status if the token is rejected
 		want   caller
 	}{
 		{"the main token", named, main, 0, caller{mainTokenName, config.RoleAll}},

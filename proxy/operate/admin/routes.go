@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns the server of the admin listener. It does not accept connections before Serve.
+// New returns the server of the admin listener. It accepts no connections until Serve is called.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), sharedPort: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
@@ -69,7 +69,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates)) // no HEAD, because the response never ends
+	r.GET("/status/events", s.requireRole(config.RoleRead, s.streamPageUpdates)) // HEAD is not supported, because the response never ends
 	r.POST("/-/reload", s.requireRole(config.RoleAll, s.reload))
 	r.POST("/-/keys", s.requireKeysRole(s.createKey))
 	r.PATCH("/-/keys/{id}", s.requireKeysRole(s.patchKey))
@@ -116,14 +116,14 @@ func (s *Server) handleHeadError(ctx *fasthttp.RequestCtx, err error) {
 
 const callerValueKey = "caller"
 
-// requestCaller returns the caller of a request, which the operator wrapper has stored.
+// requestCaller returns the caller of a request, as stored by requireRole.
 func requestCaller(ctx *fasthttp.RequestCtx) caller {
 	who, _ := ctx.UserValue(callerValueKey).(caller)
 	return who
 }
 
-// requireRole wraps a handler. It passes a request on if the admin token has at least the given role,
-// or if the configuration has no tokens.
+// requireRole wraps a handler. It passes a request on if the admin token has at least the given
+// role, or if the configuration has no tokens.
 func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
@@ -144,8 +144,8 @@ func (s *Server) requireRole(role string, next fasthttp.RequestHandler) fasthttp
 	}
 }
 
-// requireKeysRole wraps a handler. It passes a request on if the caller may change keys and the body has at
-// most runkeys.MaxBody bytes.
+// requireKeysRole wraps a handler. It passes a request on if the caller may change keys and the
+// body has at most runkeys.MaxBody bytes.
 func (s *Server) requireKeysRole(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.requireRole(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {

@@ -14,15 +14,16 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// Headers that tell a command which of several processes has responded.
+// These headers tell a command which process has responded if more than one process listens on the
+// port.
 const (
 	headerProcess = "X-Penstock-Process"
 	// headerProcesses is absent if only one process listens.
 	headerProcesses = "X-Penstock-Processes"
 )
 
-// handoverTime is how long two processes may share the admin port before the edge warns about it. A new
-// edge that replaces an old one starts in less time.
+// handoverTime is how long two processes may share the admin port before the edge warns about it. A
+// new edge that replaces an old edge starts in less time.
 const handoverTime = time.Minute
 
 // portWatch detects other processes that listen on the admin port (--share-port). In this case, a
@@ -32,7 +33,7 @@ type portWatch struct {
 	log         *zap.Logger
 	mu          sync.Mutex
 	sharedSince time.Time // when other listeners appeared; zero if there are none
-	warned      bool      // the log has reported that the listeners stay
+	warned      bool      // whether the log already says that the other listeners stay
 }
 
 func newPortWatch(o *Options) *portWatch {

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestPortWatch checks that another process on the admin port is logged at level info at first, and
-// at level warn after handoverTime.
+// TestPortWatch checks that another process on the admin port is first logged at level info, and
+// after handoverTime at level warn.
 func TestPortWatch(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	others, start := 0, time.Unix(1_700_000_000, 0)

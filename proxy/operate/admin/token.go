@@ -19,7 +19,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// tokenGate checks admin tokens and limits guessing. It is safe for concurrent use.
+// tokenGate checks admin tokens and limits guesses. It is safe for concurrent use.
 type tokenGate struct {
 	log                  *zap.Logger
 	guesses              limit.GuessLimiter
@@ -42,8 +42,8 @@ type caller struct {
 // mainTokenName is the name for admin.token, which has no name in the configuration.
 const mainTokenName = "admin.token"
 
-// identifyCaller returns the caller with the given token. The time that identifyCaller takes reveals nothing
-// about the characters of a token.
+// identifyCaller returns the caller with the given token. The duration of identifyCaller reveals
+// nothing about the characters of a token.
 func identifyCaller(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainTokenName, config.RoleAll}, true
@@ -66,8 +66,8 @@ func identifyCaller(given []byte, a *config.Admin) (c caller, right bool) {
 // token or, from a browser, the password of Basic authentication.
 //
 // If too many tokens from an address are wrong, check blocks the address for a while. A blocked
-// address may still use a correct token, unless the token is short: only this limit protects a
-// short token from guessing.
+// address may still use a correct token, unless the token is short. Only the block protects a short
+// token from being guessed.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.RequiresToken() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +77,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := authorizationToken(authorization)
 	c, right := identifyCaller(given, a)
 	if right && len(given) >= config.MinAdminTokenLen {
-		return c, nil // wrong tokens from other programs at this address do not block this token
+		return c, nil // wrong tokens sent by other programs at this address do not block this token
 	}
 	if wait := g.guesses.WaitTime(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -96,8 +96,8 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// countWrongToken counts a wrong token. If an address has exhausted its attempts, countWrongToken logs this, at
-// most once a minute.
+// countWrongToken counts a wrong token. If an address has exhausted its attempts, countWrongToken
+// logs this, at most once a minute.
 func (g *tokenGate) countWrongToken(peer netip.Addr, now time.Time) {
 	g.wrongTokens.Inc()
 	if g.guesses.RecordWrong(peer, now) && now.Sub(time.Unix(0, g.lastLogged.Load())) > time.Minute {
@@ -117,8 +117,8 @@ func peerAddress(ctx *fasthttp.RequestCtx) netip.Addr {
 	return netip.Addr{}
 }
 
-// authorizationToken returns the token in an Authorization header. It ignores the case of the scheme (RFC
-// 9110, 11.1).
+// authorizationToken returns the token in an Authorization header. It ignores the case of the
+// scheme (RFC 9110, 11.1).
 func authorizationToken(authorization []byte) []byte {
 	scheme, given, _ := bytes.Cut(authorization, []byte(" "))
 	given = bytes.TrimLeft(given, " ")

@@ -13,12 +13,12 @@ import (
 	"penstock/config"
 )
 
-// TestTokenBrake checks that wrong tokens block the client's address, and that the correct token
-// from this address is rejected only if it is short.
+// TestTokenBrake checks that wrong tokens block the client's address, and that a correct token from
+// a blocked address is rejected only if the token is short.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string
-		right       int // the status for the correct token from a blocked address
+		right       int // response status for the correct token from a blocked address
 	}{
 		{"long", strings.Repeat("x", config.MinAdminTokenLen), 0},
 		{"short", strings.Repeat("x", config.MinAdminTokenLen-1), 429},

@@ -34,7 +34,7 @@ const (
 	negligibleShare, tolerableShare = 0.005, 0.02
 )
 
-// Comparison is the comparison of an arm with the rest.
+// Comparison is the result of comparing an arm with the rest.
 type Comparison struct {
 	Model   string  `json:"model"`
 	Arm     string  `json:"arm"`
@@ -58,7 +58,7 @@ type Row struct {
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty if the measure is not judged
 
-	noValues bool // neither side has a value (a model without streams has no TTFT)
+	noValues bool // neither side has a value; for example, a model without streams has no TTFT
 }
 
 // Compare compares an arm with the rest of its model.
@@ -106,8 +106,8 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// addQuantileRow adds a row for a quantile. worse is 1 if a higher value is worse, -1 if a lower value is
-// worse, and 0 if the row is not judged.
+// addQuantileRow adds a row for a quantile. worse is 1 if a higher value is worse, -1 if a lower
+// value is worse, and 0 if the row is not judged.
 func (c *Comparison) addQuantileRow(measure, unit string, rest, arm observe.Distribution, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
 	r := Row{Measure: measure, Unit: unit, Values: n, noValues: n+m == 0}
@@ -146,8 +146,8 @@ func (r *Row) setValues(rest, arm float64, change interval) {
 }
 
 // judge sets the verdict of a row. The verdict is Worse if the arm is certainly worse by more than
-// little. It is NotWorse if any deterioration is certainly less than tolerable. Otherwise it is
-// Unknown.
+// the threshold little. It is NotWorse if the arm is certainly not worse by more than the threshold
+// tolerable. Otherwise it is Unknown.
 func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// simulatedArm returns the counts of an arm after n simulated calls with a TTFT of about ttft.
+// simulatedArm returns the counts of an arm after n simulated calls. The arguments are the median
+// TTFT and speed of the calls, and the share of failed calls.
 func simulatedArm(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 	a := &observe.Arm{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
@@ -91,7 +92,7 @@ func TestIntervals(t *testing.T) {
 }
 
 // TestWithoutStreams checks that a model without streams is judged by the measures that do not need
-// streams. If there is no measure of speed, the verdict must be "not yet known".
+// streams. If there are no values about speed at all, the verdict must be "not yet known".
 func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	rest, arm := simulatedArm(rng, 40_000, 0.2, 50, 0), simulatedArm(rng, 20_000, 0.2, 50, 0)

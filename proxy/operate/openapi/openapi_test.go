@@ -14,8 +14,7 @@ import (
 )
 
 // TestJSONIsTheYAML checks that openapi.json is the YAML converted to indented JSON, in the same
-// order. With
-// -update it writes the file.
+// order. With -update, it writes the file.
 func TestJSONIsTheYAML(t *testing.T) {
 	plain, err := yaml.YAMLToJSON(yamlText)
 	if err != nil {
@@ -47,7 +46,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// TestVersionIsATime checks rule 2 of the contract's chapter Versioning.
+// TestVersionIsATime checks rule 2 in the Versioning chapter of the contract.
 func TestVersionIsATime(t *testing.T) {
 	var doc struct {
 		Info struct{ Version string }

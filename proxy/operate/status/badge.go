@@ -8,7 +8,7 @@ import "strconv"
 //   - down, stalled or pending: the upstream accepts no calls
 //   - breaker open or half-open; half-open counts as up if the last failure was more than five
 //     minutes ago and there have been no calls since
-//   - failing: in the last minute, more attempts failed than Bounds allows
+//   - failing: in the last minute, more attempts failed than Thresholds allows
 //   - suspect: a call could not reach the upstream, or the upstream is busy and has been silent for
 //     too long
 //   - incomplete: the upstream refuses a feature that other upstreams accept, or lacks a model
@@ -18,7 +18,7 @@ type Badge struct {
 	Word  string
 	Class string // down, warn, hold or up; sets the colour, which only repeats the meaning of Sign
 	Sign  string
-	Lasts bool // Upstream.Since says how long this state has lasted
+	Lasts bool // whether Upstream.Since returns how long this state has lasted
 }
 
 // Badge returns the badge for the worst of the upstream's mode, health, breaker and failure rate.

@@ -68,8 +68,8 @@ func TestTargetsDown(t *testing.T) {
 	}
 }
 
-// TestIdleBreakerIsNoTrouble checks that a half-open breaker without calls counts as a problem for
-// five minutes after the last failure.
+// TestIdleBreakerIsNoTrouble checks that a half-open breaker without calls counts as a problem only
+// for five minutes after the last failure.
 func TestIdleBreakerIsNoTrouble(t *testing.T) {
 	for after, level := range map[time.Duration]string{4 * time.Minute: LevelDegraded, 6 * time.Minute: LevelOK} {
 		s := sample()

@@ -1,8 +1,8 @@
 package status
 
 // Threshold is a threshold above which a measurement counts as a problem. The verdict and the page
-// apply it to the last minute. The alerts in .deploy/alerts.yaml apply the same threshold to their
-// own periods.
+// apply it to the last minute. The alerts in .deploy/alerts.yaml apply the same threshold to longer
+// periods.
 type Threshold struct {
 	Alert string
 	Most  float64 // a share of the calls, or seconds

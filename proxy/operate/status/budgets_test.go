@@ -116,7 +116,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	}
 	text := string(s.TerminalText(200))
 	for want, n := range map[string]int{"is over its tokens per minute, 12 calls refused": 2, "ends in 3 d 0 h": 1} {
-		if strings.Count(text, want) != n { // once in the first sentence, once in the key's row
+		if strings.Count(text, want) != n { // once in the first sentence and once in the key's row
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
 		}
 	}
@@ -135,8 +135,8 @@ func TestBudgetIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestRaisedLimitIsNotOver checks that a key does not count as over its limit after the limit is
-// raised, until the new limit refuses a call.
+// TestRaisedLimitIsNotOver checks that after a limit is raised, the key counts as over its limit
+// only once the new limit refuses a call.
 func TestRaisedLimitIsNotOver(t *testing.T) {
 	w := new(Watch)
 	look := func(after time.Duration, limit int64, last time.Time) *Status {

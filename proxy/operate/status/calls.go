@@ -38,7 +38,7 @@ type Call struct {
 	Phase    string    `json:"left_in_phase,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 	Failed   []Attempt `json:"failed_attempts,omitempty"`
-	Resumed  int       `json:"resumed,omitempty"` // how often another upstream continued the stream
+	Resumed  int       `json:"resumed,omitempty"` // how many times another upstream continued the stream
 
 	Cached int `json:"prompt_cached_tokens"`
 	Fresh  int `json:"prompt_new_tokens"`
@@ -54,7 +54,7 @@ type Call struct {
 
 	Hooks      float64 `json:"hook_ms,omitempty"`
 	HookFailed string  `json:"hook_failed,omitempty"` // the last hook that returned no decision
-	HookDetail string  `json:"hook_detail,omitempty"` // the hook's fault, one of hook.Details
+	HookDetail string  `json:"hook_detail,omitempty"` // the hook's fault, one of hook.AllDetails
 
 	Queue       float64  `json:"queue_ms"`
 	TTFT        float64  `json:"ttft_ms"` // 0 if there is no first token
@@ -134,7 +134,7 @@ func endedCall(e *observe.EndedCall) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // otherwise it is unknown when prefill ended
+	if r.Stream && r.UpstreamTTFT > 0 { // otherwise, it is unknown when the prefill ended
 		c.PromptSpeed = tokensPerSecond(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = tokensPerSecond(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
@@ -162,7 +162,7 @@ type Reason struct {
 	// Failed is true if the service failed even though the request and its key were valid.
 	Failed bool      `json:"failed,omitempty"`
 	Count  int       `json:"count"`
-	Minute int       `json:"last_minute"` // the part of Count that is from the last minute
+	Minute int       `json:"last_minute"` // how many of Count occurred in the last minute
 	Last   time.Time `json:"last"`
 }
 

@@ -35,7 +35,7 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		good         int // additional good streams per second
+		good         int // additional successful streams per second
 		below, above func(d *simulatedEdge, second int)
 		want         string
 	}{
@@ -118,8 +118,8 @@ func TestBoundsAreBuckets(t *testing.T) {
 }
 
 // TestSentencesOfStates checks that each sentence about a state appears in that state. For each
-// sentence, it also simulates a similar but healthy state for ten minutes, in which the edge must
-// count as healthy.
+// sentence, it also simulates a similar but healthy state for ten minutes. In that state, the edge
+// must count as healthy.
 func TestSentencesOfStates(t *testing.T) {
 	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
 	failed := func(during string) *upstreams.LastFailure {

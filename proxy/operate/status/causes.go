@@ -6,7 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// describeCause describes a cause or an error code for an operator. It does not change text after a colon.
+// describeCause describes a cause or an error code for an operator. It does not change text after a
+// colon.
 func describeCause(cause string) string {
 	word, detail, more := strings.Cut(cause, ": ")
 	said := upstreams.Cause(word).ShortMeaning()

@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCausesInWords checks that words replaces a cause or a code with a description, and that it
-// does not change text after the cause.
+// TestCausesInWords checks that describeCause replaces a cause or a code with a description, and
+// does not change the text after it.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
 		if got := describeCause(string(c.Cause)); got != c.Words {

@@ -11,7 +11,8 @@ type Domain struct {
 	NotBefore time.Time `json:"not_before,omitzero"` // zero if there is no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	Failures  int       `json:"failures"` // consecutive failures to obtain or renew the certificate
-	// Problem says why the last attempt failed, or what the edge waits for before the next attempt.
+	// Problem says why the last attempt failed, or what the edge is waiting for before the next
+	// attempt.
 	Problem string    `json:"problem,omitempty"`
 	Next    time.Time `json:"next,omitzero"`
 }

@@ -85,7 +85,7 @@ func rankedIndexes(n int, rank func(i int) int) []int {
 	return out
 }
 
-// UpstreamRows returns the upstreams. Those with a problem come first.
+// UpstreamRows returns the upstreams. Upstreams with a problem come first.
 func (s *Status) UpstreamRows() (out []*Upstream) {
 	for _, i := range s.upstreamOrder() {
 		out = append(out, &s.Upstreams[i])
@@ -93,7 +93,7 @@ func (s *Status) UpstreamRows() (out []*Upstream) {
 	return out
 }
 
-// ModelRows returns the models. Those with a problem come first.
+// ModelRows returns the models. Models with a problem come first.
 func (s *Status) ModelRows() (out []*Model) {
 	for _, i := range rankedIndexes(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		out = append(out, &s.Models[i])
@@ -101,7 +101,7 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows returns the keys. Those with a problem come first.
+// KeyRows returns the keys. Keys with a problem come first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range rankedIndexes(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {

@@ -51,8 +51,8 @@ func (s *Status) findSoleUpstreams() {
 	}
 }
 
-// servingState returns ModelServed if an engine serves the model, ModelFallback if a fallback does, and
-// ModelOut otherwise.
+// servingState returns ModelServed if an engine serves the model, ModelFallback if a fallback
+// serves its calls, and ModelOut otherwise.
 func (m *Model) servingState() string {
 	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
@@ -66,8 +66,9 @@ func (m *Model) isFailing() bool {
 	return isMajority(n.Failed+n.Full, n.Calls)
 }
 
-// availableFallbacks returns the fallbacks that can answer calls for m, in order. It returns all of them,
-// because a key may not be allowed to use the first. Fallbacks of fallbacks are ignored.
+// availableFallbacks returns the fallbacks that can answer calls for m, in order. It returns all of
+// these, because a key may not be allowed to use the first fallback. Fallbacks of fallbacks are
+// ignored.
 func availableFallbacks(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -134,7 +135,7 @@ func (s *Status) busyUpstreams(m *Model) (out []string) {
 }
 
 func (s *Status) failureSourceText(model string) string {
-	where, why := map[string]int{}, map[string]map[string]int{} // by upstream; by upstream and reason
+	where, why := map[string]int{}, map[string]map[string]int{} // keyed by upstream, and by upstream and reason
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
 		for i := range all {
 			if r := &all[i]; r.Model == model && r.Failed {
@@ -164,7 +165,7 @@ func (s *Status) failureSourceText(model string) string {
 	return fmt.Sprintf(", on %s (%s)", pluralize(len(where), "upstream"), code)
 }
 
-// mostFrequentReason returns the reason for which most calls failed, at any upstream.
+// mostFrequentReason returns the most frequent reason for failed calls, over all upstreams.
 func mostFrequentReason(why map[string]map[string]int) string {
 	sum := map[string]int{}
 	for _, reasons := range why {
@@ -176,7 +177,8 @@ func mostFrequentReason(why map[string]map[string]int) string {
 	return reason
 }
 
-// If most calls that find no free slot at a model use the same key, hit names this key.
+// dominantKeyText names the key that most calls use that find no free slot at a model. If no single
+// key has most of these calls, it returns "".
 func (s *Status) dominantKeyText(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -190,8 +192,8 @@ func (s *Status) dominantKeyText(model string) string {
 	return ""
 }
 
-// highestCount returns the name with the highest count. If more than one name has the highest count,
-// greatest returns the first in alphabetical order.
+// highestCount returns the name with the highest count. If more than one name has the highest
+// count, highestCount returns the first of these names in alphabetical order.
 func highestCount(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c

@@ -67,8 +67,8 @@ func refuseFull(r *observe.Record) {
 	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
 }
 
-// healthySecond simulates one second of a healthy edge. Occasionally a client disconnects or sends an
-// invalid request, a key reaches its limit, and a call waits or is slow. Once in a minute a call
+// healthySecond simulates one second of a healthy edge. Occasionally a client disconnects or sends
+// an invalid request, a key reaches its limit, and a call waits or is slow. Once in a minute a call
 // fails.
 func (d *simulatedEdge) healthySecond(second int) {
 	for i := range 2 {
@@ -240,7 +240,7 @@ func TestFullWhileBusy(t *testing.T) {
 }
 
 // TestFewAreNoTrouble checks that two failed calls to an otherwise unused model, or one slow call,
-// cause no alarm, and that a third failed call does.
+// cause no alarm, and that a third failed call causes one.
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()

@@ -81,7 +81,7 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 // AddEndedCall adds an ended call that may be too old for the table.
 func (s *Status) AddEndedCall(e *observe.EndedCall) { s.Calls = append(s.Calls, endedCall(e)) }
 
-// RecordedCallsText is a text about which calls are recorded.
+// RecordedCallsText says which calls are recorded.
 const RecordedCallsText = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
 // Section renders the contents of one section.
@@ -244,10 +244,11 @@ func shortID(id string) string {
 
 const barWidth = 100.0
 
-// bar shows a pool: the edge's leases, requests from other clients, and free slots.
+// bar describes the drawing of a pool: the edge's leases, requests from other clients, and free
+// slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // the part of Own that other edges use
+	Elsewhere            int // how many of Own are used by other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -269,13 +270,13 @@ func newBar(p namedPool) bar {
 type namedPool struct {
 	Name          string
 	Active, Total int
-	Elsewhere     int // the part of Active that the fleet's other edges use
+	Elsewhere     int // how many of Active are used by the fleet's other edges
 	Others        int
 	Sources       []string
 }
 
-// modelPools returns a model's pools to show. If the pools share their slots, this is a single pool.
-// Otherwise it is each pool that has slots. The pools of higher tiers follow.
+// modelPools returns the pools to show for a model: a single pool if the pools share their slots,
+// and otherwise each pool that has slots. The pools of higher tiers follow.
 func modelPools(m Model) []namedPool {
 	out := namedPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -291,8 +292,8 @@ func modelPools(m Model) []namedPool {
 	return out
 }
 
-// namedPools returns a tier's pools with their names. If separate is true, it returns each pool
-// under its prefixed name, and otherwise only the shared pool.
+// namedPools returns a tier's pools with their names. If separate is true, it returns all pools,
+// with prefix before their names. Otherwise, it returns only the shared pool.
 func namedPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -306,8 +307,8 @@ func namedPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// upstreamPools returns the pools of an upstream. It counts calls from other edges, because they also
-// occupy slots.
+// upstreamPools returns the pools of an upstream. It counts calls from other edges, because they
+// also occupy slots.
 func upstreamPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
@@ -347,7 +348,7 @@ const (
 	sparkHeight = 28.0
 )
 
-// newSparkline draws a line through the values. -1 leaves a gap in the line.
+// newSparkline draws a line through the values. A value of -1 leaves a gap in the line.
 func newSparkline(values []float64) sparkline {
 	s := sparkline{}
 	for _, v := range values {

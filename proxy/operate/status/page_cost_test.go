@@ -19,9 +19,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// countNodesScript is a script that runs before the script of the page. It counts the nodes that the page's
-// script creates, and the rows in which that script touches nodes. Its function renew passes
-// updates to the page.
+// countNodesScript runs before the page's script. It counts the nodes that the page's script
+// creates, and the rows in which that script touches nodes. Its function renew passes updates to
+// the page.
 const countNodesScript = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;

@@ -44,7 +44,7 @@ func certificatePairs(s *Status) (out []certificatePair) {
 	return out
 }
 
-// replaceFilesText tells the operator to replace a certificate from a file.
+// replaceFilesText tells the operator how to replace a certificate that is read from files.
 func replaceFilesText(setting string) string {
 	return "write a new pair to the paths of " + setting + ".cert and " + setting + ".key, no restart is needed"
 }

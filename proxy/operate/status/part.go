@@ -2,8 +2,8 @@ package status
 
 import "fmt"
 
-// RowRange selects the rows of the long lists. If there are thousands of rows, the whole state would be
-// megabytes long.
+// RowRange selects the rows of the long lists. If there are thousands of rows, the whole state
+// would be megabytes long.
 type RowRange struct{ Limit, Offset int }
 
 // DefaultRowLimit is the number of rows shown by default.
@@ -25,8 +25,8 @@ func (e *Excerpt) String() string {
 	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
 }
 
-// SelectRows removes the rows outside p from each of the long lists. It does not change statements about
-// all rows, such as the verdict.
+// SelectRows removes the rows outside p from each of the long lists. It does not change statements
+// about all rows, such as the verdict.
 func (s *Status) SelectRows(p RowRange) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerptRows(s, "models", s.Models, s.ModelRows, p)

@@ -19,11 +19,11 @@ type PageRow struct {
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// ShownPage records what an open page shows. The zero value is for a page that has received no updates
-// yet.
+// ShownPage records what an open page shows. The zero value represents a page that has not received
+// any updates.
 type ShownPage struct {
-	sectionTexts, sectionFrames map[string]string            // texts by section
-	rowTexts                    map[string]map[string]string // row texts by section and id
+	sectionTexts, sectionFrames map[string]string            // keyed by section
+	rowTexts                    map[string]map[string]string // keyed by section and row id
 }
 
 // PageUpdates returns the updates for a page, by section, and records that the page now shows them.
@@ -83,8 +83,8 @@ func diffRow(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// splitCells splits a table row into its first tag and its cells. In the HTML, each cell starts on a
-// new line.
+// splitCells splits a table row into its first tag and its cells. In the HTML, each cell starts on
+// a new line.
 func splitCells(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
@@ -94,12 +94,13 @@ func splitCells(row string) []string {
 }
 
 // rowsMarker ends the tag of an element whose children are rows. Names are escaped, so they cannot
-// contain the mark.
+// contain the marker.
 const rowsMarker = " data-rows>"
 
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
-// splitRows removes the rows from a section's text. It returns the text around them, and the rows.
+// splitRows removes the rows from a section's text. It returns the text around the rows, and the
+// rows.
 func splitRows(text string) (frame string, rows []string) {
 	head, body, ok := strings.Cut(text, rowsMarker)
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRenewals checks that a page receives each section once, and after that only the differences.
-// These are the text of new and changed rows, the ids of other rows, and the text around the rows
-// if it has changed.
+// TestRenewals checks that a page first receives each section, and then only the differences: the
+// text of new and changed rows, the ids of other rows, and the text around the rows if that text
+// has changed.
 func TestRenewals(t *testing.T) {
 	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"
 	row := func(id, text string) string {

@@ -59,7 +59,8 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// RemedyCommands lists the commands among the remedies, or returns "" if the remedies contain no command.
+// RemedyCommands lists the commands among the remedies, or returns "" if there is no command among
+// them.
 func (s *Status) RemedyCommands() string {
 	var all []string
 	for _, r := range s.Remedies() {
@@ -76,8 +77,8 @@ func (s *Status) RemedyCommands() string {
 // defaultRemedy is the remedy for a problem that has no other remedy.
 const defaultRemedy = "penstock top"
 
-// Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
-// never empty.
+// Remedies returns remedies for the verdict's problems: commands, or settings to change. The list
+// is never empty.
 func (s *Status) Remedies() (all []string) {
 	for _, alert := range s.Runbooks() {
 		all = append(all, "penstock explain "+alert)
@@ -113,8 +114,9 @@ func (c *Certificate) needsReplacement(now time.Time) bool {
 	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.ExpiryNotice(c.NotBefore, c.NotAfter)
 }
 
-// replacementText returns the end of a sentence that tells the operator how to replace a certificate from a
-// file. It does not apply to certificates that the edge itself obtains, which have other remedies.
+// replacementText returns the end of a sentence that tells the operator how to replace a
+// certificate from a file. It returns "" for certificates that the edge itself obtains, because
+// those have other remedies.
 func (c *Certificate) replacementText(setting string) string {
 	if len(c.Domains) > 0 {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// TestRunbooks checks that the runbook has a text for each alert to which the page links.
+// TestRunbooks checks that the runbook contains instructions for each alert to which the page
+// links.
 func TestRunbooks(t *testing.T) {
 	document, err := os.ReadFile("../../troubleshooting.md")
 	if err != nil {

@@ -142,8 +142,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestHeadingsSayTheirTime checks that every column that counts calls, for keys, upstreams or
-// edges, names its period.
+// TestHeadingsSayTheirTime checks that in the tables of keys, upstreams and edges, every column
+// that counts calls names its period.
 func TestHeadingsSayTheirTime(t *testing.T) {
 	for _, columns := range [][]Column{keyColumns, upstreamColumns, edgeColumns} {
 		for _, c := range columns {

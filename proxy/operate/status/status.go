@@ -52,7 +52,7 @@ type Status struct {
 	Total    observe.History `json:"total"`
 	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
-	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // by name, for each incomplete list
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, keyed by the list's name
 
 	Discoveries []Discovery `json:"discoveries,omitempty"`
 
@@ -65,15 +65,15 @@ type Status struct {
 
 	Copies []Copies `json:"copies,omitempty"`
 
-	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
+	Operable bool `json:"operable"` // whether upstreams can be drained, which requires an admin token
 }
 
 // Verdict describes the state of the edge in one sentence.
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams that have a problem. While About does not change, no new
-	// problem has occurred.
+	// About names the models and upstreams that have a problem. As long as About does not change,
+	// no new problem has occurred.
 	About []string `json:"about,omitempty"`
 }
 
@@ -81,19 +81,19 @@ type Verdict struct {
 const (
 	LevelOK       = "ok"
 	LevelDegraded = "degraded"
-	LevelFailing  = "failing" // most calls of a model fail or are refused, or no client can connect
+	LevelFailing  = "failing" // most calls to a model fail or are refused, or no client can connect
 	LevelOut      = "out"
 	LevelDraining = "draining"
 )
 
 // Faults are problems in the edge itself.
 type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // where panics recur; the edge is then not ready
+	Panicking string  `json:"panicking,omitempty"`             // where panics recur; if set, the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
-	TurnedAway      bool `json:"connections_turned_away,omitempty"` // true if any were rejected in the last minute
+	TurnedAway      bool `json:"connections_turned_away,omitempty"` // whether connections were rejected in the last minute
 	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen on the admin port
-	AdminPortShared bool `json:"-"`                                 // shared for longer than a take-over
+	AdminPortShared bool `json:"-"`                                 // whether the port has been shared for longer than a take-over takes
 }
 
 // maxUnsavedSeconds is how many seconds usage may wait for the ledger before the delay counts as a
@@ -186,7 +186,7 @@ func (d DiscoveredModels) Text() string {
 type Issuer struct {
 	Name     string  `json:"name"`
 	Keys     int     `json:"keys"`
-	Age      float64 `json:"fetched_seconds_ago"` // -1 if never fetched, or if the keys are in a file
+	Age      float64 `json:"fetched_seconds_ago"` // -1 if the keys were never fetched or are in a file
 	Failures uint64  `json:"failures"`            // failed fetches since the edge started
 	Trouble  string  `json:"trouble,omitempty"`
 }
@@ -218,10 +218,10 @@ type Hook struct {
 	Name      string `json:"name"`
 	Calls     int    `json:"calls"`
 	Undecided int    `json:"undecided"`
-	Cause     string `json:"cause"` // for the last missing decision: one of upstreams.Causes
+	Cause     string `json:"cause"` // cause of the last missing decision, one of upstreams.Causes
 	Detail    string `json:"detail,omitempty"`
 	Words     string `json:"-"`    // a description of Detail
-	Open      bool   `json:"open"` // on_error is open
+	Open      bool   `json:"open"` // whether on_error is open
 }
 
 // Text describes the hook in one line.
@@ -246,7 +246,8 @@ func (h Hook) Problem() string {
 	return ""
 }
 
-// Copies describes the call copies sent to a hook in the last minute, if some of them were lost.
+// Copies describes the copies of calls sent to a hook in the last minute, if some of the copies
+// were lost.
 type Copies struct {
 	Hook  string `json:"hook"`
 	Calls int    `json:"calls"`
@@ -292,7 +293,7 @@ type Reload struct {
 	Seconds  float64  `json:"seconds"`
 }
 
-// Retries describes how much of the retry budget was used in the last ten seconds.
+// Retries is the usage of the retry budget in the last ten seconds.
 type Retries struct {
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
@@ -307,8 +308,8 @@ type Upstream struct {
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 
-	// BreakerIdle is true if the breaker is half-open only because there has been no call, and the
-	// last failure is more than five minutes old. The next call tries the engine.
+	// BreakerIdle is true if the breaker is half-open only because there have been no calls, and
+	// the last failure is more than five minutes old. The next call will test the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
 
 	// FailingSeconds is how long too many attempts at the upstream have been failing.
@@ -322,7 +323,7 @@ const (
 	ModelServed   = "served"
 	ModelDegraded = "degraded" // served, but too many calls fail, find no slot or wait
 	ModelFailing  = "failing"  // served, but most of its calls fail or find no slot
-	ModelFallback = "fallback" // no engine serves it, and another model answers instead
+	ModelFallback = "fallback" // no engine serves it, and another model answers its calls
 	ModelOut      = "out"
 )
 
@@ -330,10 +331,10 @@ const (
 type Model struct {
 	ID             string          `json:"id"`
 	Ready          bool            `json:"ready"`
-	Found          bool            `json:"discovered,omitempty"` // an engine lists the model, but the file does not
+	Found          bool            `json:"discovered,omitempty"` // an engine lists the model, but the configuration file does not
 	State          string          `json:"state"`                // served, degraded, failing, fallback, out
 	Fallback       []string        `json:"fallback,omitempty"`
-	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer while no engine does
+	StandIns       []string        `json:"stand_ins,omitempty"` // the fallbacks that answer while no engine serves the model
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`
@@ -365,7 +366,8 @@ func (m *Model) Retirement() string {
 // Tier is one tier of a model's targets.
 type Tier struct {
 	Tier int `json:"tier"`
-	// When says whether the tier serves calls while earlier tiers are full, or while they are down.
+	// When says whether the tier serves calls while earlier tiers are full, or while earlier tiers
+	// are down.
 	When     string          `json:"when,omitempty"`
 	Serving  bool            `json:"serving"` // true for the first tier that accepts calls
 	Separate bool            `json:"separate_pools"`
@@ -376,7 +378,7 @@ type Tier struct {
 type Arm struct {
 	routing.Arm
 	Calls  int64 `json:"calls"`
-	Missed int64 `json:"missed"` // calls assigned to the arm that ended at other upstreams
+	Missed int64 `json:"missed"` // calls that were assigned to the arm but ended at other upstreams
 }
 
 // Shadow describes the copies of a model's calls.
@@ -400,7 +402,7 @@ type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Elsewhere int      `json:"elsewhere,omitempty"` // the part of Active that the fleet's other edges use
+	Elsewhere int      `json:"elsewhere,omitempty"` // how many of Active are used by the fleet's other edges
 	Others    int      `json:"others"`              // requests from other clients at these engines
 	Sources   []string `json:"sources"`
 }
@@ -415,7 +417,7 @@ type Queue struct {
 // Key is a key or a group of keys, with its usage.
 type Key struct {
 	ID          string   `json:"id"`
-	IsGroup     bool     `json:"is_group,omitempty"` // a group, which has the sums of its keys
+	IsGroup     bool     `json:"is_group,omitempty"` // true for a group, whose numbers are the sums over its keys
 	Group       string   `json:"group,omitempty"`
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency,omitempty"`
@@ -425,7 +427,7 @@ type Key struct {
 	Today       KeyDay   `json:"today"`
 	// Refused counts calls that were refused before they reached an engine.
 	Refused int `json:"refused_5m"`
-	// LimitDescription counts the refused calls that exceeded a limit of the key.
+	// OverLimit counts the refused calls that exceeded a limit of the key.
 	OverLimit int `json:"over_limit_5m"`
 	// Full counts the refused calls that found no slot.
 	Full int `json:"full_5m"`
@@ -444,7 +446,7 @@ type Key struct {
 }
 
 type exceededLimit struct {
-	limit string // the prefix group_ marks a group's limit
+	limit string // starts with group_ if the limit belongs to the key's group
 	calls int
 	last  time.Time
 }
@@ -472,8 +474,8 @@ func (k *Key) currentLimit(limit string) string {
 
 const nearBudgetShare = 0.9
 
-// setNotesAndBadge sets the key's notes and its badge. urgent is the number of leading notes that are
-// urgent, because calls are refused or the key has just expired. shown is the number of leading
+// setNotesAndBadge sets the key's notes and its badge. urgent is the number of leading notes that
+// are urgent, because calls are refused or the key has just expired. shown is the number of leading
 // notes that the headline may show.
 func (k *Key) setNotesAndBadge(now time.Time) (urgent, shown int) {
 	var soon, old []string
@@ -521,7 +523,7 @@ func (k *Key) setNotesAndBadge(now time.Time) (urgent, shown int) {
 	return urgent, shown
 }
 
-// limitRemedy returns the end of a sentence that says what to do if the limit refuses calls.
+// limitRemedy returns the end of a sentence that says how to fix a limit that refuses calls.
 func (k *Key) limitRemedy(limit string) string {
 	where := "keys[].limits."
 	if k.IsGroup {
@@ -532,13 +534,14 @@ func (k *Key) limitRemedy(limit string) string {
 
 // LimitDescription describes, for the log, a limit that refuses a key's calls.
 type LimitDescription struct {
-	Used, Limit string    // for a budget; otherwise empty
-	Until       time.Time // for a budget: when its next period starts
+	Used, Limit string    // empty if the limit is not a budget
+	Until       time.Time // for a budget, when its next period starts
 	Remedy      string
-	Over        bool // false if the limit has refused no call since it was changed
+	Over        bool // false if the limit has not refused any call since it was changed
 }
 
-// DescribeLimit describes a limit of a key. A limit with the prefix group_ belongs to the key's group.
+// DescribeLimit describes a limit of a key. A limit with the prefix group_ belongs to the key's
+// group.
 func (s *Status) DescribeLimit(key, limit string) LimitDescription {
 	name, ofGroup := strings.CutPrefix(limit, groupLimit)
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
@@ -661,17 +664,16 @@ type Target struct {
 	Down     bool   `json:"down,omitempty"` // the engine is down or stalled, or the breaker is open
 }
 
-// Input contains the data from which Of builds a Status.
+// Input contains the data from which New builds a Status.
 type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call              // running calls; Of may reorder and extend the slice
+	Flights   []Call              // running calls; New may reorder and extend the slice
 	Ended     []observe.EndedCall // newest first
-	Keys      []Key               // without their calls and refusals
+	Keys      []Key               // without the fields about calls and refusals
 	// KeysOver returns the keys with the given ids, and their groups. If KeysOver is set, it
-	// replaces Keys. The function Of passes the ids of the keys whose limits refused calls in the
-	// last minute.
+	// replaces Keys. New passes the ids of the keys whose limits refused calls in the last minute.
 	KeysOver func(ids map[string]bool) []Key
 	Queues   map[string]*Queue // by model
 	Now      time.Time
@@ -799,8 +801,8 @@ func (s *Status) addSummary(o *observe.Summary) {
 	}
 }
 
-// countRefusals counts the refusals of a key. If the group's limit refused a call, the call also counts
-// for the group, which may be nil.
+// countRefusals counts the refusals of a key. If the group's limit refused a call, the call also
+// counts for the group. group may be nil.
 func (k *Key) countRefusals(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {

@@ -151,7 +151,7 @@ func TestVerdict(t *testing.T) {
 		}, LevelOK, "Healthy: "},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Unsaved = s.Upstreams[:1], nil, 31 }, LevelDegraded, "Degraded: the ledger has not been written for 31 s"},
 		{func(s *Status) { s.Upstreams, s.LastReload, s.TurnedAway = s.Upstreams[:1], nil, true }, LevelDegraded, "Degraded: clients are turned away"},
-		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "}, // a take-over
+		{func(s *Status) { s.Upstreams, s.LastReload, s.OnAdminPort = s.Upstreams[:1], nil, 1 }, LevelOK, "Healthy: "}, // a new process may be taking over
 		{func(s *Status) {
 			s.Upstreams, s.LastReload, s.OnAdminPort, s.AdminPortShared = s.Upstreams[:1], nil, 1, true
 		}, LevelDegraded, "Degraded: the admin port is shared with 1 other edge"},

@@ -16,7 +16,7 @@ import (
 // Table shows one kind of object in rows and columns. Rows that need an operator come first.
 type Table struct {
 	Name    string
-	Total   int // number of rows, including those not shown
+	Total   int // number of rows, including rows that are not shown
 	Columns []Column
 	Rows    []Row
 }
@@ -25,7 +25,7 @@ type Table struct {
 type Column struct {
 	Title  string
 	Width  int  // in terminal cells; the text may be wider
-	Number bool // aligned right and never truncated
+	Number bool // whether the column contains numbers, which are aligned right and never truncated
 	Spare  int  // if the terminal is too narrow, columns with a higher value are dropped first; 0 means never
 }
 
@@ -98,7 +98,8 @@ func latestSpeed(h *observe.History) string {
 	return formatRate(valueAt(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
-// cachedShareText formats the cached share of prompt tokens. The expected share follows in brackets.
+// cachedShareText formats the cached share of prompt tokens. The expected share follows in
+// parentheses.
 func cachedShareText(p observe.Prompts) string {
 	if p.Prompt == 0 {
 		return "–"
@@ -339,7 +340,7 @@ var keyColumns = []Column{
 
 func keyRow(k *Key) Row {
 	r := Row{ID: k.ID, Idle: k.Idle()}
-	if k.IsGroup { // distinguishes the group from a key with the same id
+	if k.IsGroup { // to distinguish the group from a key with the same id
 		r.ID = "group " + k.ID
 	}
 	if k.Group != "" {

@@ -67,7 +67,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// parseMarkup returns a page's elements, with attribute names and link targets, and the page's text.
+// parseMarkup returns a page's elements, with attribute names and link targets, and the page's
+// text.
 func parseMarkup(page string) (elements []string, text string) {
 	var words strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {

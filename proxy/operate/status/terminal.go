@@ -10,8 +10,8 @@ import (
 
 const minTerminalWidth = 40
 
-// TerminalText returns the whole state as plain text that is at most width characters wide. If width is
-// less than minTerminalWidth, Terminal uses minTerminalWidth.
+// TerminalText returns the whole state as plain text that is at most width characters wide. If
+// width is less than minTerminalWidth, TerminalText uses minTerminalWidth.
 func (s *Status) TerminalText(width int) []byte {
 	p := printer{width: max(minTerminalWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
@@ -33,7 +33,7 @@ func (s *Status) TerminalText(width int) []byte {
 		p.out.WriteByte('\n')
 		p.line(what + r.At.Format("15:04:05"))
 		for _, problem := range r.Problems {
-			what, _, _ := strings.Cut(problem, "\n") // drops the excerpt from the file
+			what, _, _ := strings.Cut(problem, "\n") // removes the excerpt from the configuration file
 			p.wrap("", what)
 		}
 	}
@@ -48,8 +48,8 @@ func (s *Status) NumbersLine() string {
 		FormatDuration(s.Now.Sub(s.Started)), s.Version)
 }
 
-// SourceNotes describes the sources of upstreams, the issuers of tokens, and the state of the fleet's
-// store.
+// SourceNotes describes the sources of upstreams, the issuers of tokens, and the state of the
+// fleet's store.
 func (s *Status) SourceNotes() (out []string) {
 	if text := otherEdgesSlotsText(s); text != "" {
 		out = append(out, text)
@@ -83,7 +83,8 @@ func (s *Status) SourceNotes() (out []string) {
 	return out
 }
 
-// otherEdgesSlotsText says how many slots other edges use, if the edges of a fleet share slots.
+// otherEdgesSlotsText says how many slots are used by other edges, if the edges of a fleet share
+// slots.
 func otherEdgesSlotsText(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -97,7 +98,7 @@ func otherEdgesSlotsText(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer builds the text for a terminal. It removes every character that could move the cursor,
+// printer builds the text for a terminal. It replaces every character that could move the cursor,
 // because names may come from untrusted sources.
 type printer struct {
 	out   bytes.Buffer
@@ -156,8 +157,8 @@ const columnGap = 2
 
 const maxTextWidth = 48
 
-// minColumnWidth returns the minimum width of a column. A column of numbers is as wide as its widest number,
-// because numbers are never truncated.
+// minColumnWidth returns the minimum width of a column. A column of numbers is as wide as its
+// widest number, because numbers are never truncated.
 func (t *Table) minColumnWidth(column int) int {
 	c := &t.Columns[column]
 	width := c.Width

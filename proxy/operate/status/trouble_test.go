@@ -7,7 +7,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne checks that the page shows the feature that an engine currently
+// TestTroubleIsThePresentOne checks that the page gives the feature that an engine currently
 // refuses as the reason, rather than an older failure that the breaker still reports.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
@@ -74,8 +74,8 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions a model's only engine if it
-// has refused many calls with a feature in a row, and a flag would explain this.
+// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions a model's only engine if this
+// engine has refused many calls with a feature in a row, and a missing flag would explain it.
 func TestRefusalsOfTheOnlyEngine(t *testing.T) {
 	const flag = "--enable-auto-tool-choice"
 	for _, c := range []struct {

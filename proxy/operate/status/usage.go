@@ -15,7 +15,7 @@ import (
 type UsageView struct {
 	Fleet  bool
 	ByUser bool
-	Users  bool // a page by end user exists
+	Users  bool // whether there is a page by end user
 }
 
 func (v UsageView) query() string {

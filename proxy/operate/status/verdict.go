@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge derives the verdict from the other fields. If w is not nil, Judge reads from w how long the
+// Judge derives the verdict from the other fields. If w is not nil, Judge gets from w how long each
 // state has lasted.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
@@ -120,7 +120,7 @@ type concern struct {
 	subject    string // the problem's subject, which stays the same while the problem lasts
 	text       string
 	level      string
-	edgeItself bool // the problem is in the edge itself, so it precedes problems of models
+	edgeItself bool // whether the problem is in the edge itself, and therefore precedes problems of models
 }
 
 // reloadConcern is the subject of a rejected configuration.
@@ -182,8 +182,8 @@ func (r *Reload) firstProblem() string {
 	return " (" + text + ")"
 }
 
-// keyWarnings describes problems with keys: exceeded limits, expiry, and nearly exhausted budgets. These
-// do not count as problems of the edge.
+// keyWarnings describes problems with keys: exceeded limits, expiry, and nearly exhausted budgets.
+// They do not count as problems of the edge.
 func (s *Status) keyWarnings() []string {
 	var all, soon []string
 	for i := range s.Keys {
@@ -206,8 +206,9 @@ func (s *Status) keyWarnings() []string {
 	return all
 }
 
-// refusedFeatureTexts describes the upstreams that refuse most calls with a feature that the model's other
-// engines accept. If all engines refuse the feature, the requests are more likely to be at fault.
+// refusedFeatureTexts describes the upstreams that refuse most calls with a feature that the
+// model's other engines accept. It omits features refused by all engines, because the requests are
+// more likely to be at fault.
 func (s *Status) refusedFeatureTexts() (all []string) {
 	for _, i := range s.upstreamOrder() {
 		u := &s.Upstreams[i]
@@ -240,13 +241,13 @@ func refusalShareText(r *upstreams.RefusedFeature) string {
 		describeFeature(r.Feature), r.Status)
 }
 
-// minSoleRefusals is how many calls in a row a model's only engine must have refused before the page
-// mentions the engine.
+// minSoleRefusals is how many calls in a row a model's only engine must have refused before the
+// page mentions the engine.
 const minSoleRefusals = 10
 
 // SoleRefusals returns the features for which the upstream refused each of the last calls. It
-// returns only features whose refusal a missing flag would explain, and only if the model has no
-// other engine to compare with.
+// returns only features whose refusal would be explained by a missing flag, and only if the model
+// has no other engine to compare with.
 func (s *Status) SoleRefusals(u *Upstream) (all []upstreams.RefusedFeature) {
 	for i := range u.Refuses {
 		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= minSoleRefusals && r.Refused == r.Answers && s.isSoleTarget(u, r.Served) {
@@ -268,8 +269,8 @@ func (s *Status) isSoleTarget(u *Upstream, served string) bool {
 	return true
 }
 
-// firstRefusalText describes the first feature that the upstream refuses but the model's other upstreams
-// accept. It returns "" if there is no such feature.
+// firstRefusalText describes the first feature that the upstream refuses but the model's other
+// upstreams accept. It returns "" if there is no such feature.
 func (s *Status) firstRefusalText(u *Upstream) string {
 	if len(u.Lacks) > 0 {
 		l := &u.Lacks[0]
@@ -281,7 +282,8 @@ func (s *Status) firstRefusalText(u *Upstream) string {
 	return ""
 }
 
-// othersAccept reports whether other engines of a model accept calls with the feature that u refuses.
+// othersAccept reports whether other engines of a model accept calls with the feature that u
+// refuses.
 func (s *Status) othersAccept(u *Upstream, refused *upstreams.RefusedFeature) bool {
 	refuses := map[string]bool{}
 	for i := range s.Upstreams {
@@ -357,8 +359,8 @@ func (m *Model) fallbackClause() string {
 	return "its calls go to its fallback " + joinNames(m.StandIns)
 }
 
-// waitingText describes how many calls wait for a slot, for their model's turn, or in the engines. The
-// number in the engines includes requests from other clients.
+// waitingText describes how many calls are waiting for a slot, for their model's turn, or inside
+// the engines. The number inside the engines includes requests from other clients.
 func (s *Status) waitingText() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -392,7 +394,8 @@ func (s *Status) waitingText() string {
 	return strings.Join(parts, ", ")
 }
 
-// sinceSuffix says how long a state has lasted. If it has lasted less than a second, since returns "".
+// sinceSuffix says how long a state has lasted. If the state has lasted less than a second,
+// sinceSuffix returns "".
 func sinceSuffix(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -452,19 +455,19 @@ func (u *Upstream) troubleText() string {
 	return ""
 }
 
-// setBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that opened the
-// breaker are too old to describe the engine.
+// setBreakerIdle sets BreakerIdle. If an idle edge receives no calls for hours, the failures that
+// opened the breaker are too old to describe the engine.
 func (u *Upstream) setBreakerIdle(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.activeCalls() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }
 
-// breakerBlocksCalls reports whether the breaker blocks calls, or admits only a single call to test the
-// engine.
+// breakerBlocksCalls reports whether the breaker blocks calls, or admits only a single call as a
+// test.
 func (u *Upstream) breakerBlocksCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
-// lateReportSeconds is how many seconds an engine's metrics may be out of date. A busy engine may respond
-// late, and one or two failed requests do not matter.
+// lateReportSeconds is how many seconds an engine's metrics may be out of date. A busy engine may
+// respond late, and one or two failed requests for metrics do not matter.
 const lateReportSeconds = 60
 
 func (u *Upstream) lateReportText() string {

@@ -16,12 +16,12 @@ const (
 	hourMinutes = 60
 )
 
-// troubleHoldTime is how long a problem must be absent before it counts as over, because problems
-// fluctuate near a threshold.
+// troubleHoldTime is how long a problem must be absent before it counts as over. Near a threshold,
+// problems appear and disappear repeatedly.
 const troubleHoldTime = time.Minute
 
-// Watch records how long states last, how often they occur, and which events preceded them. The
-// method see must be called about every second. The zero value is ready for use. A nil *Watch
+// Watch records how long states last, how often they occur, and which events preceded them.
+// recordState must be called about every second. The zero value is ready for use. A nil *Watch
 // records nothing. A Watch is safe for concurrent use.
 type Watch struct {
 	mu         sync.Mutex
@@ -31,7 +31,7 @@ type Watch struct {
 	models     map[string]*watchedState
 	concerns   map[string]*lastingProblem // keyed by subject
 	keys       map[string]*lastingProblem // keys over a limit, keyed by label
-	limits     map[string]limitValue      // limits that refuse calls, keyed by key and name
+	limits     map[string]limitValue      // limits that refuse calls, keyed by key and limit name
 	total      watchedState
 	events     []Event // oldest first
 	eventCount int
@@ -62,19 +62,19 @@ type watchedState struct {
 	state, breaker, mode                string
 	stateSince, breakerSince, modeSince time.Time
 	wasDrained                          bool
-	outageReported                      bool           // an event has already reported that no engine serves the model
-	downCount                           uint64         // the upstream's count at the last check
-	trouble                             lastingProblem // problem of a model or of a failing upstream
+	outageReported                      bool           // whether an event has reported that no engine serves the model
+	downCount                           uint64         // the upstream's Downs at the last check
+	trouble                             lastingProblem // a model's problem, or the failures of an upstream
 	failing                             lastingProblem // only for a model
 	refusing, unheard                   lastingProblem // only for an upstream
 	minutes                             [hourMinutes]minute
 }
 
 type minute struct {
-	minuteNumber         int64 // the row's minute, counted from 1970; the row is stale in any other minute
+	minuteNumber         int64 // the row's minute, counted from 1970; in any other minute, the row is stale
 	tokens, ttft, failed float64
 	downs                int
-	downSeconds          float64 // seconds of downtime
+	downSeconds          float64 // seconds of downtime in the minute
 }
 
 type limitValue struct {
@@ -82,8 +82,8 @@ type limitValue struct {
 	changedAt time.Time
 }
 
-// dropChangedLimits removes limits whose value has changed, because earlier refusals do not apply to the new
-// value.
+// dropChangedLimits removes limits whose value has changed, because earlier refusals do not apply
+// to the new value.
 func (w *Watch) dropChangedLimits(s *Status) {
 	if w == nil {
 		return
@@ -108,10 +108,11 @@ func (w *Watch) dropChangedLimits(s *Status) {
 	w.limits = now
 }
 
-// lastingProblem is a problem that counts as over after it has been absent for troubleHoldTime.
+// lastingProblem is a problem that counts as over once it has been absent for troubleHoldTime.
 type lastingProblem struct{ startedAt, lastSeen time.Time }
 
-// update records whether the problem exists now, and reports whether it has just started or is over.
+// update records whether the problem exists now, and reports whether it has just started or is
+// over.
 func (l *lastingProblem) update(there bool, now time.Time) (begins, over bool) {
 	switch {
 	case there:
@@ -141,8 +142,8 @@ func (l *lastingProblem) finishText() string {
 	return " after " + FormatDuration(took)
 }
 
-// recordState records the changes since the last check, and sets the fields of s that only the watch can
-// supply.
+// recordState records the changes since the last check, and sets the fields of s that depend on
+// earlier states.
 func (w *Watch) recordState(s *Status, concerns []concern) {
 	if w == nil {
 		return
@@ -184,15 +185,15 @@ func (w *Watch) recordState(s *Status, concerns []concern) {
 	slices.Reverse(s.Events)
 }
 
-// maxWatchedKeys limits the number of keys with events, so that these events do not displace all other
-// events.
+// maxWatchedKeys limits the number of keys with events, so that these events do not displace all
+// other events.
 const maxWatchedKeys = 20
 
 func (w *Watch) recordConcerns(s *Status, concerns []concern) {
 	now := s.Now
 	for i := range concerns {
 		c := &concerns[i]
-		if c.subject == reloadConcern { // the reload has a separate event
+		if c.subject == reloadConcern { // rejected reloads have separate events
 			continue
 		}
 		if w.concerns[c.subject] == nil {
@@ -324,8 +325,8 @@ func (w *watchedState) recordFailures(s *Status, u *Upstream, say func(kind, lev
 	u.FailingSeconds, u.RefusingSeconds = w.trouble.seconds(now), w.refusing.seconds(now)
 }
 
-// describeMissedDowns describes how often an upstream went down and up again between two checks. It ignores a
-// change that is visible from the upstream's states at the two checks.
+// describeMissedDowns describes how often an upstream went down and up again between two checks. It
+// ignores a change that is already visible from the upstream's states at the two checks.
 func (w *watchedState) describeMissedDowns(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downCount)
 	w.downCount = u.Downs
@@ -389,7 +390,7 @@ func (*Watch) recordMode(u *Upstream, was *watchedState, now time.Time, say func
 func (w *Watch) recordModel(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watchedState{state: m.servingState(), stateSince: now} // all models are briefly out at the start of the edge
+		was = &watchedState{state: m.servingState(), stateSince: now} // all models are briefly out when the edge starts
 		w.models[m.ID] = was
 	}
 	was.minuteRow(now).setFrom(&m.History.Minute)

@@ -11,7 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch checks that each change between two checks is reported once, with duration and count.
+// TestWatch checks that each change between two checks is reported once, with its duration and
+// count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)
@@ -117,7 +118,7 @@ func TestWatchIsBounded(t *testing.T) {
 }
 
 // TestRowsByTrouble checks that rows with a problem come first, that idle rows can be folded, and
-// that the order does not change if only numbers change.
+// that the order stays the same if only numbers change.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}

@@ -14,7 +14,8 @@ func acceptingUpstreamsText(n int) string {
 	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
-// shortenList shortens a list, so that a sentence stays readable even if a whole fleet has problems.
+// shortenList truncates a list, so that a sentence stays readable even if an entire fleet has
+// problems.
 func shortenList(all []string) []string {
 	const most = 3
 	if len(all) <= most {

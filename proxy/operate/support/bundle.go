@@ -20,18 +20,18 @@ type bundleFile struct {
 	missingReason string
 }
 
-// Options select what a bundle contains.
+// Options determine the contents of a bundle.
 type Options struct {
-	Config string // the configuration file; empty if unknown
-	// Edge is the edge to query. The configuration supplies its empty fields.
+	Config string // path of the configuration file; empty if unknown
+	// Edge is the edge to query. Its empty fields are filled from the configuration.
 	Edge    admin.Edge
 	Output  string
 	Now     time.Time
 	Environ []string // the process's environment; only its names are written
 }
 
-// WriteBundle writes the bundle to a new file that only its owner can read, and writes a list of the
-// contents to out.
+// WriteBundle writes the bundle to a new file that only its owner can read, and writes a list of
+// the contents to out.
 func WriteBundle(o *Options, out io.Writer) error {
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -32,7 +32,8 @@ func collectFiles(o *Options) []bundleFile {
 // defaultAdmin is the address of an edge's admin listener if its configuration does not set one.
 const defaultAdmin = "127.0.0.1:9090"
 
-// edgeWithDefaults returns the given edge. It fills empty fields from the edge's configuration.
+// edgeWithDefaults returns the given edge, with its empty fields filled from the edge's
+// configuration.
 func edgeWithDefaults(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
@@ -90,8 +91,8 @@ func configFiles(name string) (config.Redacted, []bundleFile) {
 	return r, append(parts, check)
 }
 
-// checkOutput returns the output of `penstock check`. It omits excerpts from the file, because they may
-// contain secrets.
+// checkOutput returns the output of `penstock check`. It omits excerpts from the file, because they
+// may contain secrets.
 func checkOutput(name string) string {
 	f, problems := proxy.LoadConfig(name)
 	var b strings.Builder

@@ -12,8 +12,8 @@
 // The bundle contains no secret. Package config rewrites the configuration, and recognizes secrets
 // by the type of a setting. The pages of the admin listener never contain prompts, replies or keys.
 // Names of operators, and ids that an identity provider has assigned, are removed from these pages
-// (running.go). Finally, every text recognized as a secret by config is removed from all files
-// (scrub.go), because an operator may also have written the secret elsewhere.
+// (running.go). Finally, every text that config has recognized as a secret is removed from all
+// files (scrub.go), because an operator may also have written the secret in another place.
 //
 // The archive has mode 0600, and an existing file is never overwritten.
 package support

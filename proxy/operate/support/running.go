@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// fetchEdgePages returns the pages of a running edge. If the edge does not respond, running queries it
-// only once.
+// fetchEdgePages returns the pages of a running edge. If the edge does not respond, fetchEdgePages
+// queries it only once.
 func fetchEdgePages(at admin.Edge) []bundleFile {
 	parts := []bundleFile{
 		{name: "status.json", description: "the status page, as JSON"},

@@ -11,8 +11,8 @@ import (
 )
 
 // Texts shorter than minSecretBytes would match within ordinary words. If a secret has at least
-// longSecretBytes characters, its prefixes also count as secrets, because messages may truncate
-// quotations.
+// longSecretBytes bytes, its prefixes also count as secrets, because messages may truncate the text
+// that they quote.
 const (
 	minSecretBytes       = 6
 	longSecretBytes      = 24

@@ -31,8 +31,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestScrub checks that known secrets are found everywhere (the longest first), and that prefixes
-// of truncated long secrets are found.
+// TestScrub checks that all occurrences of known secrets are removed, longest secrets first, and
+// that truncated long secrets are also removed.
 func TestScrub(t *testing.T) {
 	long := "abcdefghijklmnopqrstuvwxyz0123456789"
 	s := newScrubber([]string{"secret", "secret-and-more", long, "abc", ""})

@@ -53,7 +53,8 @@ var relevantVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }
 
-// variableNames returns the names of environment variables. It omits the values, which may be secrets.
+// variableNames returns the names of environment variables. It omits the values, which may be
+// secrets.
 func variableNames(environ []string) (names []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

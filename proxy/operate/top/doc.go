@@ -7,12 +7,12 @@
 // Package status supplies the tables, and this package controls the terminal. The goroutine of Run
 // owns the view and draws it. Three other goroutines only send it events: typed keys, changes of
 // the window size, and the edge's responses. A slow edge therefore does not delay keys. A frame is
-// drawn in one write, over the previous frame, so the screen neither flickers nor scrolls.
+// drawn in one write, over the previous frame, so the screen does not flicker or scroll.
 //
 // Run restores the terminal when the user types q, when the caller's context ends, and when it
 // panics, before the panic propagates. If the goroutine that queries the edge panics, the panic is
 // therefore raised again in Run.
 //
-// golang.org/x/term makes the terminal deliver single keys, which requires different code on each
+// golang.org/x/term switches the terminal to single keys, which requires different code on each
 // system. A full-screen library would make the program a tenth larger for one table.
 package top

@@ -16,7 +16,7 @@ const markerWidth = 2
 func (v *view) frame(width, height int) []line {
 	head := v.headerLines(width, height)
 	foot := v.footerLines(width, height)
-	if room := height - len(head) - len(foot); room < 2 { // there is space only for the sentence
+	if room := height - len(head) - len(foot); room < 2 { // there is only space for the sentence
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// sample returns the state of an edge with some upstreams, of which gpu-07 is down, and with models
-// in all states.
+// sample returns the state of an edge with the given number of upstreams and with models in all
+// states. The upstream gpu-07 is down.
 func sample(upstreamCount int) *status.Status {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	s := &status.Status{Now: now, Started: now.Add(-time.Hour), Version: 5, InFlight: 3, Fleet: &fleet.State{StoreAnswers: true}}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// The sequences use the alternate screen, which preserves the terminal's previous content, and
-// disable wrapping, because a character may be wider than expected.
+// The sequences switch to the alternate screen, which preserves the terminal's previous content.
+// They also disable wrapping, because a character may be wider than expected.
 const (
 	enterScreenSeq = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	leaveScreenSeq = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -20,7 +20,7 @@ const (
 	resetStyleSeq  = "\x1b[0m"
 )
 
-// style is the escape sequence for a line's style, which only repeats the meaning of the text.
+// style is the escape sequence for a line's style. The style only repeats the meaning of the text.
 type style string
 
 const (
@@ -40,7 +40,7 @@ type line struct {
 
 type screen struct {
 	in, out   *os.File
-	readsKeys bool            // single keys can be read
+	readsKeys bool            // whether single keys can be read
 	resized   <-chan struct{} // signals that the size may have changed
 
 	savedState *term.State

@@ -22,7 +22,7 @@ type topSession struct {
 	stop  context.CancelFunc
 
 	modesBefore string   // the terminal's modes before Run
-	ended       chan any // the value with which Run panicked, or nil
+	ended       chan any // receives the value with which Run panicked, or nil
 }
 
 func startTop(t *testing.T, width, height int, colour bool) *topSession {
@@ -117,7 +117,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestRunKeys checks the effect of typed keys, and that the state is updated unless it is paused.
+// TestRunKeys checks the effect of typed keys, and that the view is updated unless it is paused.
 func TestRunKeys(t *testing.T) {
 	d := startTop(t, 100, 24, true)
 	d.waitForText("[1 Models 4 (1!)]", "> embed")
@@ -146,7 +146,7 @@ func TestRunResize(t *testing.T) {
 	d.waitForText("> gpu-07", "q quit")
 	for _, size := range [][2]int{{40, 12}, {150, 50}, {20, 4}, {80, 24}} {
 		d.Resize(size[0], size[1])
-		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // as the kernel does
+		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // the kernel sends this signal when a terminal is resized
 			t.Fatal(err)
 		}
 		want := []string{"Penstock  Out"}

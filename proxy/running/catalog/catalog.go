@@ -19,21 +19,22 @@ import (
 const PublicScope = ""
 
 // featureRetained is the feature of a model whose calls are copied to an operator's sink (hooks
-// with after). If a model does not have this feature, no data from its calls is stored.
+// with after). If a model does not have this feature, no data from its calls are stored.
 const featureRetained = "retained"
 
 const maxScopes = 256
 
-// Catalog renders the models of one configuration. A Catalog may be used by multiple goroutines.
+// Catalog renders the model lists of one configuration. A Catalog may be used by multiple
+// goroutines.
 type Catalog struct {
 	file   *config.File
 	models []config.Model
 	routes []*routing.Route
 	static []entry
-	names  []listedName // see View.Messages
+	names  []listedName // names in lists with View.Messages
 	strict bool
 
-	mu    sync.Mutex // locked during rendering, so that concurrent requests share a page
+	mu    sync.Mutex // locked while a page is rendered, so that concurrent requests share the page
 	pages *lru.Cache[pageKey, *Page]
 }
 
@@ -43,7 +44,7 @@ type pageKey struct {
 	messages, codex bool
 }
 
-// Page is a rendered list. It is immutable and shared.
+// Page is a rendered list or entry. It is immutable and shared.
 type Page struct {
 	Body           []byte
 	ETag           string // weak, because pages that differ only in updated_at have the same ETag
@@ -174,8 +175,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// pageETag returns the ETag of a page, which is a hash of everything except the rendering time. A client
-// that polls therefore gets "not modified" if nothing else has changed.
+// pageETag returns the ETag of a page, which is a hash of everything except the rendering time. A
+// client that polls therefore gets "not modified" if nothing else has changed.
 func pageETag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

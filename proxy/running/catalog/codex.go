@@ -14,7 +14,7 @@ import (
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage adds the list that Codex reads in place of the data member. If a model has no entry in
+// codexPage adds the list that Codex reads instead of the data member. If a model has no entry in
 // this list, Codex guesses its context length.
 type codexPage struct {
 	Models []codexModel `json:"models"`

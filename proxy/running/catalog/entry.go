@@ -57,7 +57,7 @@ type vision struct {
 }
 
 type modelInfo struct {
-	// Omitted if no effort is rejected.
+	// Omitted if it is unknown whether the model supports reasoning.
 	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"`
 	Deprecated                int64    `json:"deprecated,omitempty"` // Unix time
 	// Sunset is a Unix time.
@@ -85,9 +85,9 @@ func newEntry(m *config.Model, started int64) entry {
 	return e
 }
 
-// allowedEfforts returns the efforts that calls may request, or nil if it is unknown whether the model
-// supports reasoning. If the model supports reasoning but no efforts are configured, calls may
-// request any effort, and the engine gets the nearest one that it accepts.
+// allowedEfforts returns the efforts that calls may request, or nil if it is unknown whether the
+// model supports reasoning. If the model supports reasoning but no efforts are configured, calls
+// may request any effort, and the engine gets the nearest effort that it accepts.
 func allowedEfforts(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -95,8 +95,8 @@ func allowedEfforts(m *config.Model) []string {
 	return m.SupportedReasoningEfforts
 }
 
-// setLiveMembers sets the members that change over time: readiness, capacity, and the values that only the
-// engines report.
+// setLiveMembers sets the members that change over time: readiness, capacity, and the values that
+// only the engines report.
 func (e *entry) setLiveMembers(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.IsReady(now)
 	if m.ContextLength == 0 {
@@ -110,8 +110,8 @@ func (e *entry) setLiveMembers(m *config.Model, r *routing.Route, now time.Time)
 }
 
 // modelCapacity sums the pools that calls of the model's kind use. Separate pools are also listed
-// individually. A shared pool is not split. Some upstreams may share their slots between pools.
-// Their slots count in every pool that can use them, but only once in the sum.
+// individually, but a shared pool is not split. If an upstream shares its slots between pools,
+// these slots count in every pool that can use them, but only once in the sum.
 func modelCapacity(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}

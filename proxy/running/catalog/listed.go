@@ -13,17 +13,17 @@ import (
 
 // View selects the part of the catalog that a client gets.
 type View struct {
-	Scope string // Public, or the id of the client's key
+	Scope string // PublicScope, or the id of the client's key
 	// Template is the id of the configured key that defines the rights of the client's token. If
 	// the client has no token, Template is empty.
 	Template string
 	Allow    func(id string) bool // reports whether the client may see the model
 	// Messages adds the members for clients of Anthropic's API. It also adds an entry per alias,
-	// because these clients choose among names that look like Anthropic's.
+	// because these clients choose among names that look like names of Anthropic's models.
 	Messages bool
 	Codex    bool
-	// With Messages, the page has at most Limit entries (0 means all). They start after the entry
-	// After, or end before the entry Before.
+	// With Messages, the page has at most Limit entries (0 means all). The entries start after the
+	// entry After, or end before the entry Before.
 	Limit         int
 	After, Before string
 }
@@ -38,7 +38,7 @@ type messagesPage struct {
 	LastID  *string `json:"last_id"`
 }
 
-// messagesEntry contains the members of Anthropic's model object that entry lacks.
+// messagesEntry contains the members of Anthropic's model object that are missing from entry.
 type messagesEntry struct {
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`
@@ -56,7 +56,7 @@ type listedName struct {
 const claudePattern = "claude-*"
 
 // listedNames returns the id of each model, followed by the model's aliases. Patterns are not
-// listed, except claudePattern. It is listed as "claude-" followed by the model's id, unless
+// listed, except claudePattern, which is listed as "claude-" followed by the model's id, unless
 // another model has that name.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}

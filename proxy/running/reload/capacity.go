@@ -12,7 +12,7 @@ type CapacityChange struct {
 	Kind        string `json:"kind"` // added, removed or changed
 	SlotsBefore int    `json:"slots_before"`
 	SlotsAfter  int    `json:"slots_after"`
-	// Assumed is true if the engines have not reported their slots yet. SlotsAfter is then
+	// Assumed is true if the engines have not reported their slots yet. In this case, SlotsAfter is
 	// estimated from the engines' profiles.
 	Assumed bool `json:"assumed,omitempty"`
 	// Added is the number of upstreams that the model gains. Draining is the number of the model's

@@ -19,7 +19,8 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	// isConfigured reports whether an upstream is configured. It is set only for the new configuration.
+	// isConfigured reports whether an upstream is configured. It is set only for the new
+	// configuration.
 	isConfigured func(upstreams.ID) bool
 }
 
@@ -31,7 +32,7 @@ func (s *capacitySide) routeSlots(r *routing.Route) (slots int, ids []upstreams.
 			continue
 		}
 		ids = append(ids, t.Upstream.ID())
-		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // only the first tier counts, and no arms
+		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // other tiers and arms do not count
 			continue
 		}
 		l := s.limits(t.Upstream)
@@ -109,9 +110,9 @@ func idsNotIn(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity returns the models that can serve calls now but could not after the plan.
-// They would have no slot, or no upstream that accepts calls. It first probes the upstreams that
-// the plan adds to these models.
+// modelsLosingCapacity returns the models that can serve calls now, but would have no slot or no
+// upstream accepting calls after the plan. It first probes the upstreams that the plan adds to
+// these models.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {

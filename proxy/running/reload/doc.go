@@ -4,10 +4,10 @@
 // # Steps
 //
 //	Trigger, Run   a changed file, SIGHUP or new addresses request a reload (triggers.go)
-//	Reload         one reload from its Request to its Result; an operator waits for it
-//	readKeys       reads the file; if it is valid, its keys apply from here on (keys.go)
-//	judge          checks the other changes, and that no model loses its capacity (models.go)
-//	UseSharedKeys      applies keys of the fleet's store, in addition to the file's keys
+//	Reload         performs one reload, from its Request to its Result; operators wait for it
+//	readKeys       reads the file and, if the file is valid, applies its keys (keys.go)
+//	applySettings  checks the other changes, and that no model loses its capacity (models.go)
+//	UseSharedKeys  applies keys from the fleet's store, in addition to the file's keys
 //	apply, commit  apply upstreams, queues and models, either all of them or none
 //
 // # Design
@@ -36,9 +36,9 @@
 //
 // There are three locks:
 //
-//   - reading is locked while a file is read and its keys are applied.
-//   - reloading is locked while the other settings are checked and applied.
-//   - swapping is locked last, while the snapshot is replaced.
+//   - readMu is locked while a file is read and its keys are applied.
+//   - reloadMu is locked while the other settings are checked and applied.
+//   - swapMu is locked last, while the snapshot is replaced.
 //
-// reading and reloading are never held at the same time, so keys do not wait for models.
+// readMu and reloadMu are never held at the same time, so keys do not wait for models.
 package reload

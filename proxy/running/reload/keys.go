@@ -11,8 +11,8 @@ import (
 type loadedFile struct {
 	*config.File
 	keys            snapshot.Credentials
-	runningSnapshot *snapshot.Snapshot // snapshot that was running when the file was read
-	changes         []config.Change    // differences between over and the file
+	runningSnapshot *snapshot.Snapshot // the running snapshot when the file was read
+	changes         []config.Change    // differences between runningSnapshot and the file
 }
 
 // errSuperseded means that the files changed again before this reload could apply them.
@@ -96,9 +96,9 @@ func (o *Options) loadConfig(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseSharedKeys applies the keys in the fleet's store, in addition to the keys in the file. The given
-// keys replace the keys that were in the store before. UseSharedKeys does not wait for files or models.
-// Only one goroutine may call it.
+// UseSharedKeys applies the keys in the fleet's store, in addition to the keys in the file. The
+// given keys replace the keys that were in the store before. UseSharedKeys does not wait for files
+// or models. Only one goroutine may call it.
 func (r *Reloader) UseSharedKeys(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
 	if r.Running() == nil { // Start will apply the keys
@@ -108,7 +108,8 @@ func (r *Reloader) UseSharedKeys(keys []config.Key) {
 	r.AbortRevokedCalls()
 }
 
-// AbortRevokedCalls cancels calls whose key or token is no longer valid, provided that on_revoke is abort.
+// AbortRevokedCalls cancels calls whose key or token is no longer valid, provided that on_revoke is
+// abort.
 func (r *Reloader) AbortRevokedCalls() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -12,12 +12,12 @@ import (
 	"penstock/upstreams"
 )
 
-// probeWaitTime is how long a reload waits for the first probes of new upstreams. Otherwise, calls would
-// be rejected for a short time after a reload that replaces all upstreams of a model.
+// probeWaitTime is how long a reload waits for the first probes of new upstreams. Otherwise, calls
+// would be rejected for a short time after a reload that replaces all upstreams of a model.
 const probeWaitTime = 2 * time.Second
 
-// applySettings checks and applies everything except the keys. If it returns an error or adds a problem to
-// res, nothing has been applied.
+// applySettings checks and applies everything except the keys. If it returns an error or adds a
+// problem to res, nothing has been applied.
 func (r *Reloader) applySettings(q Request, f *loadedFile, res *Result) error {
 	r.reloadMu.Lock()
 	defer r.reloadMu.Unlock()
@@ -126,9 +126,9 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withDiscoveredModels returns the file with discovered models added to it. If an upstream's engines have not
-// listed any models yet, because they are down or have a new address, the upstream keeps its
-// previous models.
+// withDiscoveredModels returns the file with discovered models added to it. If an upstream's
+// engines have not listed any models yet, because they are down or have a new address, the upstream
+// keeps its previous models.
 func withDiscoveredModels(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
 		return config.WithDiscovered(f, nil)

@@ -44,11 +44,11 @@ type Options struct {
 	// AdminCertificate is the admin listener's certificate. It is nil if TLS is not used.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge is draining. While it is, the service manager is not
+	// Draining reports whether the edge is draining. During a drain, the service manager is not
 	// notified of reloads.
 	Draining func() bool
-	// OnCommit is called after the upstreams and certificates of a file have been applied, and
-	// before its models are. newCertificate is true if the certificates were read again.
+	// OnCommit is called after the upstreams and certificates of a file have been applied, but
+	// before its models are applied. newCertificate is true if the certificates were read again.
 	OnCommit func(f *config.File, newCertificate bool)
 	// OnSwap is called after the snapshot for a file has become the running snapshot. newProfiles
 	// is true if engine profiles changed.
@@ -65,17 +65,17 @@ type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
-	triggers chan string // triggers for reloads that read the files; has a buffer of 1
+	triggers chan string // triggers for reloads that read the files; the buffer has a size of 1
 	// addresses and models hold the triggers for SourceAddresses and SourceModels.
 	addresses, models reapplyTriggers
 	lastResult        atomic.Pointer[Result]
 	counters          counters
-	// profiles are the engine profiles of the running configuration. They are guarded by reloading.
+	// profiles are the engine profiles of the running configuration. They are guarded by reloadMu.
 	profiles *engine.Profiles
 
 	readMu sync.Mutex   // locked while a file is read and its keys are applied
-	newest *config.File // newest valid file; guarded by reading
-	// Number of valid files read, where each differed from the one before.
+	newest *config.File // newest valid file; guarded by readMu
+	// Number of valid files read; a file that equals the previous file is not counted.
 	filesRead atomic.Uint64
 	// reloadMu is locked while the other settings are checked and applied.
 	reloadMu sync.Mutex
@@ -83,11 +83,11 @@ type Reloader struct {
 	shared   atomic.Pointer[snapshot.SharedKeys]
 }
 
-// reapplyTriggers contains the triggers for reloads that do not read a file. These reloads apply the running
-// file again, because upstreams have new addresses or models.
+// reapplyTriggers contains the triggers for reloads that do not read a file. These reloads apply
+// the running file again, because upstreams have new addresses or models.
 type reapplyTriggers struct {
 	triggers chan string
-	// Whether a reload is waiting, which will see all changes made before it starts.
+	// Whether a reload is already waiting. It will apply all changes made before it starts.
 	reloadPending *atomic.Bool
 }
 
@@ -95,8 +95,8 @@ func newReapplyTriggers() reapplyTriggers {
 	return reapplyTriggers{make(chan string, 1), new(atomic.Bool)}
 }
 
-// reapplyTriggersFor returns the reapplyTriggers for a source. If reloads for the source read the files, it returns
-// nil.
+// reapplyTriggersFor returns the reapplyTriggers for a source. If reloads for the source read the
+// files, it returns nil.
 func reapplyTriggersFor(r *Reloader, source string) *reapplyTriggers {
 	switch source {
 	case SourceAddresses:
@@ -165,7 +165,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	}
 	begun := time.Now()
 	res, err := r.runReload(q, begun)
-	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator waits for the newest files
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator expects the result for the newest files
 		res, err = r.runReload(q, begun)
 	}
 	if err != nil {
@@ -241,9 +241,9 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 // contains the warning.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs a result. If the last result is that a file was rejected, it stays
-// the last result after a successful reload for new addresses or models, and after a failed
-// Request.Back.
+// record stores, counts and logs a result. If the last result is a rejected file, a successful
+// reload for new addresses or models does not replace it as the last result. A failed Request.Back
+// does not replace any result.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.lastResult.Load()
 	if !(q.Back && !res.OK) && (reapplyTriggersFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -22,7 +22,7 @@ import (
 )
 
 // reloads contains a Reloader whose steps are controlled by the test. Each step waits for a
-// channel. If a step does not have to wait, the test closes the channel.
+// channel. The test closes a channel if the step must not wait.
 type reloads struct {
 	*Reloader
 	t              *testing.T
@@ -94,8 +94,8 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads the given text. Once another reload has received a text, this
-// reload has read its file and waits to apply the models.
+// begin starts a reload that reads the given text. By the time another reload receives a text, this
+// reload has read its file and is waiting to apply the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.readStarted
@@ -120,7 +120,8 @@ func (r *reloads) run() {
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	// All other reloads are waiting; each has read its file before the next one starts to read.
+	// All other reloads are waiting; each of them has read its file before the next one starts to
+	// read.
 	<-r.commitStarted
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
@@ -141,15 +142,15 @@ func TestSameFileReadAgain(t *testing.T) {
 	}
 }
 
-// TestNewerFileReadMeanwhile checks that if a newer file is read while an operator's reload waits,
-// the operator gets the result for the newest file.
+// TestNewerFileReadMeanwhile checks that if a newer file is read while an operator's reload is
+// waiting, the operator gets the result for the newest file.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
 	<-r.commitStarted
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
-	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous one has read its file
+	r.begin(sourceSignal, variant(3)) // when this reload reads, the previous reload has read its file
 	close(r.continueCommit)
 	<-r.readStarted // the operator's reload has started to read
 	r.texts <- variant(3)
@@ -221,7 +222,7 @@ func TestTriggersMerge(t *testing.T) {
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
-	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads are in order
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // reads happen in order, so all triggers have been handled
 		t.Error(res.Problems)
 	}
 	if further := len(r.readStarted); further != 1 {
@@ -244,7 +245,7 @@ func TestAddressesBesideFile(t *testing.T) {
 
 // TestAddressesMerge checks that address changes are merged. All changes that arrive during a slow
 // reload must cause only one more reload. A change after the start of that reload must cause
-// another one.
+// another reload.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
@@ -252,7 +253,7 @@ func TestAddressesMerge(t *testing.T) {
 	<-r.commitStarted // the slow reload has started to commit
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.addresses.triggers) > 0 { // waits until Run has received the trigger
+		for len(r.addresses.triggers) > 0 { // wait until Run has received the trigger
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -18,11 +18,11 @@ type Request struct {
 	Source string
 	Force  bool // whether to apply the file even if a model loses all slots
 	DryRun bool // whether to report the changes without applying them
-	// Candidate is the text to use in place of the configuration file for a dry run. If nil, the
+	// Candidate is the text used instead of the configuration file in a dry run. If nil, the
 	// configuration file is used.
 	Candidate []byte
-	// Called is the name of the candidate in problems. If empty, the path or source it was read
-	// from is used.
+	// Called is the name of the candidate in problems. If empty, the path or source from which the
+	// candidate was read is used.
 	Called string
 	// Back makes the reload apply the previous configuration instead of the file, without the
 	// previous keys.

@@ -12,12 +12,12 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger requests a reload, and does not wait for it. Triggers that wait for the same reload are
-// merged. A trigger that arrives after the files have been read causes another reload, so the
-// newest files are always read. It may be called by multiple goroutines.
+// Trigger requests a reload, and does not wait for it. Triggers that are waiting for the same
+// reload are merged. A trigger that arrives after the files have been read causes another reload,
+// so the newest files are always read. Trigger may be called by multiple goroutines.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := reapplyTriggersFor(r, source); o != nil { // a reload that does not read the file cannot replace one that does
+	if o := reapplyTriggersFor(r, source); o != nil { // these reloads do not read the file, so they have separate triggers
 		waiting = o.triggers
 	}
 	select {
@@ -27,9 +27,9 @@ func (r *Reloader) Trigger(source string) {
 }
 
 // Run handles triggers until ctx is done. Each reload runs on a separate goroutine, because the
-// keys in a file must not wait for another reload that waits for DNS or engines. Run handles the
-// next trigger once the previous reload has started to read the files. At most one reload therefore
-// waits to read the files, no matter how many triggers there are.
+// keys in a file must not wait for another reload that is waiting for DNS or engines. Run handles
+// the next trigger once the previous reload has started to read the files. At any time, at most one
+// reload is therefore waiting to read the files, no matter how many triggers there are.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -55,7 +55,8 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startReapply starts a reload that does not read the file, unless such a reload is already waiting.
+// startReapply starts a reload that does not read the file, unless such a reload is already
+// waiting.
 func startReapply(r *Reloader, source string) {
 	o := reapplyTriggersFor(r, source)
 	if o.reloadPending.Swap(true) { // otherwise, frequent triggers would accumulate
@@ -65,7 +66,8 @@ func startReapply(r *Reloader, source string) {
 	r.startReload(Request{Source: source, onRead: begins}, begins)
 }
 
-// startReload runs a reload on a new goroutine. It calls ended when the reload ends, even after a panic.
+// startReload runs a reload on a new goroutine. It calls ended when the reload ends, even after a
+// panic.
 func (r *Reloader) startReload(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -77,8 +79,8 @@ func (r *Reloader) startReload(q Request, ended func()) {
 // mounted individually causes no events, but keys in it must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// WatchChanges triggers a reload on SIGHUP until stop is called. If watch is configured, a change to a
-// configuration file also triggers a reload.
+// WatchChanges triggers a reload on SIGHUP until stop is called. If watch is configured, a change
+// to a configuration file also triggers a reload.
 func (r *Reloader) WatchChanges(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

@@ -14,12 +14,13 @@ type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is the configuration that was replaced by the running one. It is nil if there is
-	// none, or if an operator has just restored it.
+	// previous is the configuration that was replaced by the running configuration. It is nil if no
+	// configuration has been replaced, or if an operator has just restored the previous one.
 	previous atomic.Pointer[config.File]
 }
 
-// previousConfig returns the previous configuration with the running keys, so that revoked keys stay revoked.
+// previousConfig returns the previous configuration with the running keys, so that revoked keys
+// stay revoked.
 func (g *versions) previousConfig(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {

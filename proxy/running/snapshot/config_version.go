@@ -6,8 +6,7 @@ import (
 )
 
 // ConfigVersion is the version number of a snapshot, with its start time and the number of its
-// running calls. Between applying the keys and the models of a reload, the snapshot keeps the
-// running version.
+// running calls. Applying only the keys of a new file does not change the version.
 type ConfigVersion struct {
 	Version uint64
 	Since   time.Time

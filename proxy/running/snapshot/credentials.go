@@ -22,10 +22,10 @@ type Credentials struct {
 	Ahead      bool     // whether the models of the file have not been applied yet
 
 	SharedNumber uint64
-	// If Ahead is true, the models that the file changes.
+	// The models that the file changes; set if Ahead is true.
 	changedModels []string
 
-	Ends map[string]time.Time // when each key expires, keyed by id; only keys with an expiry
+	Ends map[string]time.Time // expiry times, keyed by key id; omits keys that do not expire
 }
 
 // SharedKeys are the keys in the fleet's store. A newer set has a higher number.
@@ -38,7 +38,8 @@ type SharedKeys struct {
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	// Whether the fleet's store also contains keys. They are unknown as long as SharedNumber is 0.
+	// Whether the fleet's store also contains keys. As long as SharedNumber is 0, these keys are
+	// unknown.
 	Shared bool
 }
 
@@ -69,8 +70,9 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// mergeSharedKeys returns the keys in a file and the shared keys. If an id or a hash occurs twice, the
-// file's key takes precedence over shared keys, and a shared key over the shared keys after it.
+// mergeSharedKeys returns the keys in a file and the shared keys. If an id or a hash occurs twice,
+// the file's key takes precedence over shared keys, and a shared key takes precedence over later
+// shared keys.
 func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
@@ -98,8 +100,8 @@ func mergeSharedKeys(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// ForRunningModels returns the credentials in the file next for use with the models in s. If next removes
-// rights, they are removed immediately. Rights to models that next changes are withheld.
+// ForRunningModels returns the credentials from the file next for use with the models in s. Rights
+// removed by next are removed immediately. Rights to models that next changes are withheld.
 func (c Credentials) ForRunningModels(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.AllowsAnonymous() {
@@ -128,8 +130,8 @@ func (s *Snapshot) WithSharedKeys(shared *SharedKeys, o *Sources) (*Snapshot, er
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits for a key or token, or nil if a reload has removed the key. With the
-// setting per: key, a token of the issuer has the limits of its template.
+// LimitsOf returns the limits for a key or token, or nil if a reload has removed the key. If the
+// issuer is configured with per: key, a token has the limits of its template.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

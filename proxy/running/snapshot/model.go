@@ -22,9 +22,9 @@ type Model struct {
 	Route        *routing.Route
 	Clocks       config.Timeouts
 	Rules        chat.ModelRules
-	loweredRules chat.ModelRules // rules for dialects that lower an unsupported effort
+	loweredRules chat.ModelRules // rules for dialects in which an unsupported effort is lowered
 	endpoints    []string
-	// If nil, a call is rejected immediately if no slot is free.
+	// If nil, calls are rejected immediately when no slot is free.
 	Queue  *queue.Queue
 	Price  money.Price
 	Shadow *Model // model that receives copies of calls; nil if calls are not copied
@@ -33,7 +33,8 @@ type Model struct {
 	Deprecation, Sunset []byte
 }
 
-// HasWaitingCalls reports whether calls are waiting for the model. A new call must not overtake them.
+// HasWaitingCalls reports whether calls are waiting for the model. A new call must not overtake
+// these calls.
 func (m *Model) HasWaitingCalls() bool { return m.Queue != nil && m.Queue.WaitingCalls() > 0 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
@@ -71,7 +72,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 		endpoints: m.Endpoints(),
 	}
 	if at := m.Deprecated; !at.IsZero() {
-		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a Date as defined in RFC 9651
+		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a Date structured field, as defined in RFC 9651
 	}
 	if at := m.Sunset; !at.IsZero() {
 		out.Sunset = fasthttp.AppendHTTPDate(nil, at)
@@ -107,8 +108,8 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// modelQueue returns the model's queue, which survives reloads. If the model has no queue, it returns
-// nil.
+// modelQueue returns the model's queue, which survives reloads. If the model has no queue, it
+// returns nil.
 func modelQueue(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil

@@ -22,11 +22,11 @@ var unserved = map[string]bool{
 	"proxy/tools/batch/batch.go run.report":      true,
 	"proxy/operate/top/screen_unix.go watchSize": true,
 	"proxy/operate/top/top.go Run":               true,
-	"proxy/operate/top/top.go loop.ask":          true, // Run raises the panic again
+	"proxy/operate/top/top.go loop.ask":          true, // top.Run raises the panic again
 }
 
-// TestGoroutinesAreGuarded checks that every goroutine catches panics under a place, and that each
-// place is used.
+// TestGoroutinesAreGuarded checks that every goroutine catches panics under the name of a place,
+// and that each place is used.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
 	used, found := map[string]bool{}, 0
@@ -158,7 +158,8 @@ func (s *sources) places(t *testing.T, f function) (found []string) {
 	return found
 }
 
-// guardedStartPlace returns the place in `go guard.Once(place, f)` or `go guard.Loop(stop, place, f)`.
+// guardedStartPlace returns the place named in `go guard.Once(place, f)` or `go guard.Loop(stop,
+// place, f)`.
 func (s *sources) guardedStartPlace(pkg string, c *ast.CallExpr) string {
 	sel, ok := c.Fun.(*ast.SelectorExpr)
 	if ok && (sel.Sel.Name == "Once" || sel.Sel.Name == "Loop") {
@@ -167,8 +168,8 @@ func (s *sources) guardedStartPlace(pkg string, c *ast.CallExpr) string {
 	return ""
 }
 
-// deferredPlace returns the place of a function that starts with a call of Catch. e is a function literal or
-// the name of a method.
+// deferredPlace returns the place named by a function that starts with a deferred Catch. e is a
+// function literal or the name of a method.
 func (s *sources) deferredPlace(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt
 	switch e := e.(type) {

@@ -19,8 +19,8 @@ const (
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine restarts grows from firstRestartPause to maxRestartPause. If the goroutine has
-// run for at least steadyRunTime, the next pause is firstRestartPause again.
+// The pause before a goroutine restarts grows from firstRestartPause to maxRestartPause. If the
+// goroutine has run for at least steadyRunTime, the next pause is firstRestartPause again.
 const (
 	firstRestartPause = 100 * time.Millisecond
 	maxRestartPause   = 10 * time.Second
@@ -37,12 +37,12 @@ type panicRecord struct {
 	panics atomic.Uint64
 
 	mu          sync.Mutex
-	panicTimes  [stormPanics]time.Time // a ring; next is the index of the oldest time
+	panicTimes  [stormPanics]time.Time // a ring; oldestIndex is the index of the oldest time
 	oldestIndex int
-	inStorm     bool // the place is in a storm
+	inStorm     bool // whether the place is in a storm
 }
 
-// New returns a Guard for all places in Places.
+// New returns a Guard for all places returned by Places.
 func New() *Guard {
 	g := &Guard{places: make(map[string]*panicRecord, len(places))}
 	for _, name := range places {
@@ -72,8 +72,8 @@ func (g *Guard) StormPlace(now time.Time) string {
 	return ""
 }
 
-// Catch must be deferred. It recovers from a panic, counts the panic for the place, and calls
-// after, which may be nil. It also catches a panic in after.
+// Catch must be deferred. It recovers from a panic, counts the panic for the place, and then calls
+// the function after, which may be nil. It also catches a panic in after.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -145,8 +145,8 @@ func (r *panicRecord) isInStorm(now time.Time) bool {
 	return r.inStorm
 }
 
-// stackTrace returns functions and lines. Go's stack traces also print raw memory, which may contain
-// parts of keys and prompts.
+// stackTrace returns the stack as functions and lines only. Go's own stack traces also print raw
+// memory, which may contain parts of keys and prompts.
 func stackTrace() string {
 	var at [64]uintptr
 	var b strings.Builder

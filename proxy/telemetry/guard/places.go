@@ -5,7 +5,7 @@ package guard
 const (
 	Handler    = "handler"     // the request, which gets a 500 in its dialect; a call's connection closes
 	Admin      = "admin"       // the operator's request, which gets a 500
-	Connection = "connection"  // the request, which ends with an error, or the connection
+	Connection = "connection"  // the request, which gets an error, or the connection
 	Stream     = "stream"      // the stream, which breaks off
 	Shadow     = "shadow"      // the copy of one call
 	Copies     = "copies"      // the copies of calls that were being sent; they count as lost
@@ -22,7 +22,7 @@ const (
 	Names      = "names"       // one look-up; the previous addresses stay in use
 	Engines    = "engines"     // one check of idle connections, or the early end of one write or probe
 	Wake       = "wake"        // one request that wakes a sleeping engine
-	Room       = "room"        // one wake-up of waiting calls, or one trial; later ones follow
+	Room       = "room"        // one wake-up of waiting calls, or one trial; later wake-ups and trials follow
 	Reload     = "reload"      // one reload, or one SIGHUP
 	Files      = "files"       // one check of the files
 	History    = "history"     // one second of the page's history

@@ -4,7 +4,8 @@ package guard
 
 import "sync"
 
-// injected contains, for each guard, the points that must panic and how many times they still must.
+// injected contains, for each guard, the points that must panic, and how many more times each must
+// panic.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
@@ -20,7 +21,7 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns how many injected panics of a point have not happened yet.
+// Left returns how many injected panics at a point have not occurred yet.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()

@@ -31,8 +31,8 @@ func classifyRound(err error) roundOutcome {
 	return roundFailing
 }
 
-// predecessorRows contains the rows that were read from the ledger while the previous process still held the
-// lock.
+// predecessorRows contains the rows that were read from the ledger while the previous process still
+// held the lock.
 type predecessorRows struct {
 	mu       sync.Mutex
 	rows     map[rowID]observe.Amount
@@ -41,8 +41,8 @@ type predecessorRows struct {
 
 func (b *predecessorRows) clearRows() { b.rows = nil }
 
-// addNewUsage returns the new usage in rows. Unless all is true, it ignores the sum of old days, because
-// this usage has already been added.
+// addNewUsage returns the usage in rows that has not been added yet. Unless all is true, it ignores
+// the sum of old days, because this usage has already been added.
 func (b *predecessorRows) addNewUsage(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,8 @@ func (b *predecessorRows) fileChanged(file os.FileInfo) bool {
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// usageBetween returns a key's usage between two days (inclusive), from the rows that have a model.
+// usageBetween returns a key's usage between two days (inclusive), according to the rows that have
+// a model.
 func (b *predecessorRows) usageBetween(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow checks that usage counted by the previous process while it drains is added exactly
-// once, even if the last line is truncated.
+// TestFollow checks that usage counted by a draining previous process is added exactly once, even
+// if the last line is truncated.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -116,7 +116,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
-				if err := first.runRound(); err != nil { // both run every second, so neither misses a day
+				if err := first.runRound(); err != nil { // both edges run a round every second, so neither of them misses a day
 					t.Fatal(err)
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))

@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// deliverer delivers lines to a sink. After an error, it is unknown whether the sink has received
-// the lines.
+// deliverer delivers lines to a sink. If deliver returns an error, the sink may or may not have
+// received the lines.
 type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
@@ -84,7 +84,7 @@ func (u *urlDeliverer) deliver(lines []byte, within time.Duration) error {
 	request.SetConnectionClose() // the next delivery may be hours away
 	err := u.client.DoTimeout(request, answer, within)
 	if err != nil {
-		return err // the client may still use the request and the response
+		return err // the HTTP client may still be using the request and the response
 	}
 	status := answer.StatusCode()
 	fasthttp.ReleaseRequest(request)

@@ -102,7 +102,7 @@ func (x *Exporter) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.OlderDays { // the days in this sum have been exported individually
+		if rows[i].Day == observe.OlderDays { // the days in this sum were exported individually
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -177,7 +177,7 @@ func (x *Exporter) openAckFile() error {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
-		if c.header.Edge == h.Edge { // ignores acknowledgements for another ledger
+		if c.header.Edge == h.Edge { // acknowledgements for another ledger are ignored
 			for i := range c.rows {
 				acked[newRowID(&c.rows[i])] = c.rows[i].Amount
 			}

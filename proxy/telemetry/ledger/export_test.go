@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// flakySink is a sink that stores the last row of each id. It may fail before or after it stores the
-// rows.
+// flakySink is a sink that stores the last row with each id. It may fail before or after it stores
+// the rows.
 type flakySink struct {
 	rows  map[string]exportedRow
 	calls int
@@ -87,8 +87,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) killWithExport() { _ = e.file.close(); _ = e.exports[0].ackFile.close() }
 
-// TestExportIsWhatWasCounted checks that the sink receives all counted usage, however sinks fail
-// and edges exit. A restarted edge must not send acknowledged rows again.
+// TestExportIsWhatWasCounted checks that the sink receives all counted usage, no matter how the
+// sink fails and the edges exit. A restarted edge must not send acknowledged rows again.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -111,7 +111,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
-			case 1: // the edge exits; all rows are on disk, but the sink has only some
+			case 1: // the edge exits; all rows are on disk, but the sink may lack some of them
 				if err := e.runRound(); err != nil {
 					t.Fatal(err)
 				}

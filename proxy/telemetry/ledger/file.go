@@ -29,12 +29,12 @@ type file struct {
 	rewrittenSize int64 // size after the last rewrite
 }
 
-// A file is rewritten when it is growth bytes larger than four times its size after the last
+// A file is rewritten when it is rewriteGrowthBytes larger than four times its size after the last
 // rewrite.
 const rewriteGrowthBytes = 16 << 20
 
-// CheckFile returns an error if the file at a path is not an edge's ledger. If the file does not exist
-// or cannot be read, Check returns nil, because Run tries again.
+// CheckFile returns an error if the file at a path is not an edge's ledger. If the file does not
+// exist or cannot be read, CheckFile returns nil, because Ledger.Run will try again.
 func CheckFile(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -51,8 +51,8 @@ func CheckFile(path string) error {
 	return foreignFileError(path, err)
 }
 
-// foreignFileError adds a remedy to the error for a file that is not a ledger. For other errors it returns
-// nil.
+// foreignFileError adds a remedy to the error for a file that is not a ledger. For other errors it
+// returns nil.
 func foreignFileError(path string, err error) error {
 	if !errors.Is(err, errNotLedger) {
 		return nil
@@ -115,7 +115,7 @@ func (f *file) acquireLock() error {
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may only mean that there is no lock file yet
+			return err // readErr may just mean that there is no lock file yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {

@@ -30,7 +30,7 @@ type Options struct {
 	// Sinks are called once a second with the edge's name and the changed rows. They must not
 	// block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports resume after the last acknowledged row. They require Path.
+	// Exports are sinks that resume after the last acknowledged row. They require Path.
 	Exports []Sink
 
 	Metrics *metrics.Set
@@ -42,8 +42,8 @@ type Options struct {
 type Ledger struct {
 	o              Options
 	file           file
-	opened         bool                       // the file is locked and its rows have been added to Usage
-	sinksUpdated   bool                       // the sinks have already received the pending rows
+	opened         bool                       // whether the file is locked and its rows have been added to Usage
+	sinksUpdated   bool                       // whether the sinks have already received the pending rows
 	pending        map[rowID]observe.UsageRow // rows that are not on disk yet
 	lastRewriteDay int64
 	loggedOutcome  roundOutcome
@@ -54,8 +54,8 @@ type Ledger struct {
 	oldestPending            atomic.Int64 // when the oldest pending row was added, in Unix nanoseconds, or 0
 }
 
-// roundInterval is the interval of the rounds. If the edge is killed, at most the usage of one period is
-// lost.
+// roundInterval is the time between two rounds. If the edge is killed, at most the usage of one
+// interval is lost.
 const roundInterval = time.Second
 
 // Open opens an edge's ledger and adds its contents to Usage. It fails if another edge writes the
@@ -183,8 +183,9 @@ func (l *Ledger) followPredecessor() error {
 	return nil
 }
 
-// addInherited adds usage that the previous process has written. It skips rows of end users unless all
-// is true, because a user who was dropped and listed again starts over with fewer calls.
+// addInherited adds usage that the previous process has written. It skips rows of end users unless
+// all is true, because a user's rows restart with fewer calls after the user was dropped and listed
+// again.
 func (l *Ledger) addInherited(c *content, all bool) {
 	news := l.predecessor.addNewUsage(c.rows, all)
 	if len(news) == 0 && !all {
@@ -200,8 +201,8 @@ func (l *Ledger) addInherited(c *content, all bool) {
 	}
 }
 
-// InheritedUsage returns the part of a key's usage between two days that this process has not counted
-// under its ledger's name.
+// InheritedUsage returns the part of a key's usage between two days that comes from previous
+// processes and that this process has not counted under its ledger's name.
 func (l *Ledger) InheritedUsage(key string, from, to int64) observe.Amount {
 	return l.predecessor.usageBetween(key, from, to)
 }
@@ -216,7 +217,7 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collectChanges passes rows to the sinks only once the ledger is open, because before that, the rows lack
+// collectChanges passes rows to the sinks only once the ledger is open. Before that, the rows lack
 // the usage of earlier processes.
 func (l *Ledger) collectChanges() {
 	var rows []observe.UsageRow
@@ -291,7 +292,7 @@ func (l *Ledger) recordRound(err error) {
 		l.oldestPending.Store(0)
 	case roundFailing:
 		l.failed.Inc()
-	case roundWaiting: // waiting is neither a success nor a failure
+	case roundWaiting: // a round that waits is neither a success nor a failure
 	}
 	if is == l.loggedOutcome {
 		return

@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// edge is the usage and the ledger of an edge, with a clock that the test sets.
+// edge contains an edge's usage and ledger, and a clock that the test sets.
 type edge struct {
 	*Ledger
 	calls *observe.Calls
@@ -62,15 +62,15 @@ func (e *edge) call(key, model string, n int) {
 	}, e.now)
 }
 
-// kill ends the edge without a last round.
+// kill ends the edge without a final round.
 func (e *edge) kill() { _ = e.file.close() }
 
 func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now).Total }
 
 func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
 
-// TestRestart checks that usage survives an orderly end, and that a kill loses only the usage after
-// the last round.
+// TestRestart checks that usage survives a graceful exit, and that a killed edge loses only the
+// usage after its last round.
 func TestRestart(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -137,8 +137,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestCut truncates the file at every byte, as a kill might. It checks that reading the file
-// returns a state that was once written, and that the ledger continues from this state.
+// TestCut truncates the file at every byte, as a kill might. It checks that the file is read as a
+// state that was once written, and that the ledger continues from this state.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -175,8 +175,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestChangedLine checks that a changed line is skipped and counted, and that the next line of the
-// same row contains the row's whole usage.
+// TestChangedLine checks that a corrupted line is skipped and counted, and that the next line for
+// the same row contains the row's total usage.
 func TestChangedLine(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -203,8 +203,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked checks that a second edge cannot open a ledger, and that an edge that takes over the
-// ledger waits, and adds the first edge's usage.
+// TestLocked checks that a second edge cannot open a ledger, and that an edge taking over the
+// ledger waits for the lock and adds the first edge's usage.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -278,8 +278,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck checks that Check accepts a ledger, an empty file and a missing file, rejects any other
-// file, and creates no file.
+// TestCheck checks that CheckFile accepts a ledger, an empty file and a missing file, rejects any
+// other file, and creates no file.
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
@@ -306,8 +306,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNoDisk checks that a ledger whose folder is missing waits, reports the problem, and is
-// written once the folder exists.
+// TestNoDisk checks that if a ledger's folder is missing, the ledger reports the problem, waits,
+// and is written once the folder exists.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
 	e := mustOpen(t, path, noon)
@@ -365,7 +365,7 @@ func TestFailedWrite(t *testing.T) {
 
 // TestSumIsWhatWasCounted starts and ends edges in different ways, runs their rounds in any order,
 // and truncates the file. The ledger must contain all usage counted before one of the rounds. After
-// an orderly end, it must contain all usage.
+// a graceful exit, it must contain all usage.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -411,8 +411,8 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestLinesHoldNames checks that lines contain only configured names and numbers, and that reading
-// them returns what was written.
+// TestLinesHoldNames checks that lines contain only configured names and numbers, and that the rows
+// read are the same as the rows written.
 func TestLinesHoldNames(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -486,7 +486,7 @@ func TestForgedLines(t *testing.T) {
 }
 
 // TestEndUsers checks that rows of end users are not counted in addition to the rows of their key.
-// An edge of an older version must treat these rows as changed lines.
+// An edge with an older version must treat these rows as corrupted lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

@@ -29,7 +29,7 @@ const (
 
 // Row is a row in the file format.
 type Row struct {
-	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days that are not stored individually
+	Day   string `json:"day"` // 2026-01-31, in UTC; empty for the sum of all days not stored individually
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
 	User  string `json:"user,omitempty"` // a keyed hash; rows with a user have no model
@@ -45,7 +45,7 @@ func newRow(r *observe.UsageRow) Row {
 }
 
 // maxCounted is more than an edge can count in its lifetime. Larger sums could overflow, and a key
-// with negative usage could use its whole budget again.
+// with negative usage could use its entire budget again.
 const maxCounted = 1 << 53
 
 func (r *Row) usageRow() (observe.UsageRow, error) {
@@ -62,8 +62,8 @@ func (r *Row) usageRow() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userLinePrefix is the prefix of lines about end users. It makes an edge of an older version skip these
-// lines. Otherwise such an edge would read them as other rows of their keys.
+// userLinePrefix is the prefix of lines about end users. It makes an edge with an older version
+// skip these lines. Otherwise, that edge would read them as additional rows of their keys.
 const userLinePrefix = "u"
 
 func appendLine(dst []byte, v any) []byte {
@@ -119,9 +119,9 @@ type content struct {
 	header        header
 	rows          []observe.UsageRow // one row for each day
 	completeBytes int64              // length of the file up to the end of the last complete line
-	torn          bool               // a truncated line follows the last complete line
+	torn          bool               // whether a truncated line follows the last complete line
 	badLines      int
-	lostRows      []rowID // rows without a valid line, as far as their names could be read
+	lostRows      []rowID // rows without a valid line whose names could be read
 	// wasEmptied is true if the file was once a ledger and is empty now.
 	wasEmptied bool
 }
@@ -129,8 +129,8 @@ type content struct {
 // errNotLedger means that the file was not written by an edge.
 var errNotLedger = errors.New("not the ledger of a penstock")
 
-// readLedger reads a ledger. It rejects a file that does not start like a ledger, so that the edge never
-// overwrites another file.
+// readLedger reads a ledger. It rejects a file that does not start like a ledger, so that the edge
+// never overwrites another file.
 func readLedger(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLineBytes), map[rowID]int{}
 	for {

@@ -52,7 +52,7 @@ func TestLossIsNamed(t *testing.T) {
 	if w := warningsOf(t, path, changed); !strings.Contains(w, "key team-a, model m, 2026-11-22") || strings.Contains(w, "team-b") {
 		t.Errorf("a changed row: %s", w)
 	}
-	// A later line of the same row contains the usage.
+	// A later line for the same row contains the lost usage.
 	whole := append(bytes.Clone(changed), bytes.SplitAfter(text, []byte("\n"))[1]...)
 	whole = append(whole, bytes.SplitAfter(text, []byte("\n"))[2]...)
 	if w := warningsOf(t, path, whole); !strings.Contains(w, "left_out:1") || strings.Contains(w, "team-") {

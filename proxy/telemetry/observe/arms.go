@@ -8,13 +8,15 @@ import (
 
 // The edge counts the calls of each arm of a model, and of the upstreams without an arm. It
 // measures an arm by the answers to the calls assigned to it, if the first attempt succeeded. For a
-// call redirected to the arm, it counts only the end, because redirected calls are not a fair
-// sample.
+// call redirected to the arm, it counts only that the call ended there, because redirected calls
+// are not a fair sample.
 
-// Distribution counts values by size. Each element is a bucket and its count, sorted by bucket.
+// Distribution counts values by size. Each element contains a bucket and its count. The elements
+// are sorted by bucket.
 type Distribution [][2]uint64
 
-// A Spread has 16 buckets per octave, each 4.4 % wide. They range from 2^-14 (61 µs) to 2^20.
+// A Distribution has 16 buckets per octave, each 4.4 % wide. The buckets range from 2^-14 (61 µs)
+// to 2^20.
 const (
 	bucketsPerOctave = 16
 	lowestOctave     = -14
@@ -112,15 +114,15 @@ func (a *Arm) Since(b *Arm) Arm {
 }
 
 type armStats struct {
-	ended, missed                atomic.Int64 // calls that ended at the arm; calls of the arm that ended elsewhere
+	ended, missed                atomic.Int64 // missed: calls assigned to the arm that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
 	ttft, speed, length          atomicDistribution
 	finish                       [len(FinishReasons)]atomic.Uint64
 }
 
-// countCall counts a call that was assigned to the arm. If an engine of the arm rejects a request, this
-// counts as a failure of the arm only if another arm answers the request. Otherwise the request may
-// be at fault.
+// countCall counts a call that was assigned to the arm. If an engine of the arm rejects a request,
+// this counts as a failure of the arm only if another arm answers the request. Otherwise the
+// request may be at fault.
 func (a *armStats) countCall(r *Record, took float64) {
 	name, tried, rejected := r.assignedArm(), false, false
 	a.calls.Add(1)
@@ -159,7 +161,7 @@ func (a *armStats) countAnswer(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // the first token does not count
+		generated-- // the speed is measured from the first token on
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -180,8 +182,8 @@ func (r *Record) assignedArm() string {
 	return r.Arm
 }
 
-// statsForArm returns the statistics of a model's arm. If the model is not configured, the statistics are
-// discarded.
+// statsForArm returns the statistics of a model's arm. If the model is not configured, the
+// statistics are discarded.
 func (s *series) statsForArm(model, name string) *armStats {
 	return getOrCreate(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
@@ -203,8 +205,8 @@ func (c *Calls) ArmCounts(model string, arms ...string) ModelArms {
 	return out
 }
 
-// ArmTotals returns the number of calls that ended at the arm, that were assigned to the arm but ended
-// elsewhere, and that were assigned to the arm but refused or found no slot.
+// ArmTotals returns the number of calls that ended at the arm, that were assigned to the arm but
+// ended elsewhere, and that were assigned to the arm but refused or found no slot.
 func (c *Calls) ArmTotals(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

@@ -63,7 +63,7 @@ func TestArmsCount(t *testing.T) {
 	}
 }
 
-// TestBuckets checks that the middle of a bucket is within 2.3 % of its values.
+// TestBuckets checks that the middle of a bucket is within 2.3 % of every value in the bucket.
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))

@@ -55,8 +55,8 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns the number of calls that have ended since the edge started.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// SetConfigured sets the names in the configuration. Series with other names are dropped. A call whose
-// model was removed is counted under "-", and a call whose key was removed under "other".
+// SetConfigured sets the names in the configuration. Series with other names are dropped. A call
+// whose model was removed is counted under "-", and a call whose key was removed under "other".
 func (c *Calls) SetConfigured(models, upstreams, keys []string) {
 	c.series.setConfigured(models, upstreams, keys)
 }
@@ -75,7 +75,8 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
-// LastEnd returns when a model's last call ended or, if there was none, when the edge started.
+// LastEnd returns when a model's last call ended. If no call has ended, it returns when the edge
+// started.
 func (c *Calls) LastEnd(model string) time.Time {
 	last := c.startedAt
 	for k, m := range c.series.models.all() {
@@ -103,7 +104,7 @@ func (c *Calls) ClassCalls(model, class string) int64 {
 	return 0
 }
 
-// FallbackCalls returns how many of a model's calls ended at the fallback model to.
+// FallbackCalls returns how many of a model's calls ended at its fallback to.
 func (c *Calls) FallbackCalls(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -184,8 +185,8 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 	}
 }
 
-// StreamMeter measures one stream while it runs. All streams of a model share their counters, so each
-// Meter collects measurements for a short time and then adds them together.
+// StreamMeter measures one stream while it runs. All streams of a model share their counters, so
+// each StreamMeter collects measurements for a short time and then adds them in one batch.
 type StreamMeter struct {
 	model       *modelSeries
 	history     *history
@@ -196,20 +197,20 @@ type StreamMeter struct {
 	flushedAt     instant.Time // when measurements were last added to the counters
 	flushedEvents int          // number of events already added to the counters
 	gapCount      int
-	gaps          [16]float64 // in seconds; only gaps[:kept] is valid
+	gaps          [16]float64 // in seconds; only gaps[:gapCount] is valid
 }
 
-// flushInterval is how long a Meter collects measurements. flushInterval is shorter than the interval at which
-// the counters are read.
+// flushInterval is how long a StreamMeter collects measurements. It is shorter than the interval at
+// which the counters are read.
 const flushInterval = 250 * time.Millisecond
 
-// NewMeter returns the meter for a new stream. Model and upstream are configured names.
+// NewMeter returns the meter for a new stream. model and upstream are configured names.
 func (c *Calls) NewMeter(dialect, model, upstream string) StreamMeter {
 	return StreamMeter{model: c.series.model(dialect, model), history: c.series.pairHistory(model, upstream)}
 }
 
-// MoveMeter records that another upstream continues the stream. The new upstream's events are counted
-// from 0.
+// MoveMeter records that another upstream continues the stream. The new upstream's events are
+// counted from 0.
 func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
 	if m.model != nil {
 		m.flush()
@@ -218,8 +219,8 @@ func (c *Calls) MoveMeter(m *StreamMeter, model, upstream string) {
 	}
 }
 
-// RecordEvents records how many events have been received. Events that are received at the same time count
-// as one gap, because a read does not show how fast the engine generated them.
+// RecordEvents records how many events have been received. Events received in a single read count
+// as one gap, because the read does not show how fast the engine generated them.
 func (m *StreamMeter) RecordEvents(events int, at instant.Time) {
 	if m.model == nil || events == m.seenEvents {
 		return

@@ -197,8 +197,8 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads ends calls while models are added and removed. It checks that, after that,
-// only configured names have series.
+// TestSeriesUnderReloads ends calls while models are added and removed. It checks that only
+// configured names have series afterwards.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	var wg sync.WaitGroup
@@ -230,8 +230,8 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 }
 
-// TestSeriesOfACallThatOutlivesItsModel checks a call whose model is removed after the call has
-// ended and before its counter is looked up.
+// TestSeriesOfACallThatOutlivesItsModel checks that no series remain for a call whose model is
+// removed after the call has ended but before its counter is looked up.
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
@@ -269,8 +269,8 @@ func TestUndescribedStaysVisible(t *testing.T) {
 }
 
 // TestHistory checks that events of running streams are counted soon after they are received, and
-// that tokens without an event are counted in the steps in which they were generated. Old steps
-// must be removed.
+// that tokens without an event of their own are counted in the time steps in which they were
+// generated. Old steps must be removed.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -308,8 +308,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestMeterKeeps checks that a stream soon adds all its measurements to the shared counters, in
-// batches, for the upstream that sent the events.
+// TestMeterKeeps checks that a stream adds all its measurements to the shared counters soon and in
+// batches, and counts events for the upstream that sent them.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -373,7 +373,7 @@ func TestRecent(t *testing.T) {
 }
 
 // TestRecentKinds checks that failed, slow and refused calls are stored for an hour in limited
-// memory, whatever other calls follow.
+// memory, no matter which calls follow.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -481,8 +481,8 @@ func BenchmarkMeter(b *testing.B) {
 	})
 }
 
-// TestTTFTOfStreams checks that the time of an unstreamed answer is never shown as a time to first
-// token.
+// TestTTFTOfStreams checks that the duration of an unstreamed answer is never shown as a time to
+// first token.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
 	whole := successfulRecord("m", "a")
@@ -515,7 +515,8 @@ func TestInFlightUntilTold(t *testing.T) {
 	}
 }
 
-// TestFailedCallsEndToo checks that the calls that ended in the last minutes include failed calls.
+// TestFailedCallsEndToo checks that the number of calls that ended in the last minutes includes
+// failed calls.
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

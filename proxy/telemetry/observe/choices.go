@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Choice describes why a call's upstream was chosen, if there was more than one.
+// Choice describes why a call's upstream was chosen, if there was more than one candidate.
 type Choice struct {
 	Reason    string
 	Tokens    int
@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expectedCached returns how many prompt tokens the engine was expected to have cached. The result is
-// scaled to prompt, the engine's token count.
+// expectedCached returns how many prompt tokens the engine was expected to have cached. The result
+// is scaled to prompt, which is the engine's token count.
 func (c *Choice) expectedCached(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -44,7 +44,7 @@ func (c *Choice) expectedCached(prompt int) int {
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
 	Cached   uint64 `json:"cached_tokens"`
-	Expected uint64 `json:"expected_cached_tokens"` // the part of Prompt that engines were expected to have cached
+	Expected uint64 `json:"expected_cached_tokens"` // how many of Prompt engines were expected to have cached
 }
 
 // CachedShare returns the cached share of prompt tokens, from 0 to 1. If there are no prompts, it

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestChoices checks that calls that could choose among engines are counted, and that Recent copies
-// the Choice, because another call reuses the record.
+// TestChoices checks that calls that could choose among engines are counted. Recent must copy the
+// Choice, because another call reuses the record.
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
 	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}
@@ -17,7 +17,7 @@ func TestChoices(t *testing.T) {
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
 	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
-	r.SetTokens(500, 20, 0, true) // estimated, so Prompts does not count the prompt
+	r.SetTokens(500, 20, 0, true) // an estimated prompt, which Prompts does not count
 	finish(c, r)
 	finish(c, successfulRecord("m", "a")) // a call without a choice
 	calls := c.Recent.calls.newest()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// EndUser is a keyed hash of the name of an application's user. The application has the key. The
-// zero value means no user.
+// EndUser is a keyed hash that identifies a user of an application. The application owns the API
+// key. The zero value means no user.
 type EndUser [16]byte
 
 // String returns the hash in hexadecimal digits.
@@ -21,9 +21,9 @@ const maxListedUsers = 1000
 // endUsers contains the accounts of end users. A key's account includes the accounts of its end
 // users. Usage of unlisted users is reported as "all others".
 //
-// Besides the listed users, endUsers counts the same number of unlisted users. If an unlisted user
+// endUsers also counts unlisted users, up to as many as there are listed users. If an unlisted user
 // has more usage than the last listed user, the two change places. A client that invents a name for
-// each call therefore cannot displace users that have more usage than a single call.
+// each call therefore cannot displace users who have more usage than a single call.
 type endUsers struct {
 	mu       sync.Mutex
 	accounts map[endUserKey]*endUserAccount
@@ -42,7 +42,7 @@ func (e *endUsers) add(of endUserKey, a Amount, day int64) {
 	defer e.mu.Unlock()
 	c := e.account(of, day)
 	c.dropDaysThrough(e.today - UsageDays)
-	c.restoreDay(day, a) // day comes from the key's account, even if the user's newest day differs
+	c.restoreDay(day, a) // the day of the key's account, even if the user's newest day differs
 	if len(e.accounts) >= 2*maxListedUsers {
 		e.selectListed()
 	}
@@ -62,8 +62,8 @@ func (e *endUsers) account(of endUserKey, day int64) *endUserAccount {
 	return c
 }
 
-// selectListed selects the users to list. If there are too many unlisted users, it drops some. The caller
-// must hold mu.
+// selectListed selects the users to list. If there are too many unlisted users, it drops some. The
+// caller must hold mu.
 func (e *endUsers) selectListed() {
 	type place struct {
 		of endUserKey
@@ -164,13 +164,13 @@ func (e *endUsers) restore(rows []UsageRow) {
 
 // UserUsage is the usage of one of a key's end users, for all models.
 type UserUsage struct {
-	User  string `json:"user"` // a keyed hash; empty for all others, and for calls without a user
+	User  string `json:"user"` // a keyed hash; empty for all unlisted users and for calls without a user
 	Total Amount `json:"total"`
 	Days  []Day  `json:"days"`
 }
 
 // ReportUsers returns the usage by key and end user. The last row of each key is the sum of all
-// unlisted users, so that the totals are the same as in Report.
+// unlisted users, so that the totals are the same as those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
 	// Read the users before the keys, so that the keys include all of this usage.

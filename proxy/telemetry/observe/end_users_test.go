@@ -51,7 +51,7 @@ func checkUsersComplete(t interface{ Errorf(string, ...any) }, u *Usage, at time
 }
 
 // TestEndUsers checks that end users have accounts within the account of their key, and that the
-// remaining usage is reported as that of all others.
+// remaining usage is reported for "all others".
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -80,8 +80,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersAreBounded checks that, if there are very many users, those with the highest usage
-// are listed, and that all sums are correct.
+// TestEndUsersAreBounded checks that if there are very many users, the users with the highest usage
+// are listed, and all sums are correct.
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -144,8 +144,8 @@ func TestEndUsersDoNotFloodRows(t *testing.T) {
 	}
 }
 
-// TestEndUsersRestored checks that the last row of each day restores the accounts, whatever calls
-// and restarts come before.
+// TestEndUsersRestored checks that the last row of each day restores the accounts, no matter which
+// calls and restarts come before.
 func TestEndUsersRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := new(Usage)

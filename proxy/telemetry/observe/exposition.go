@@ -9,8 +9,8 @@ import (
 // metricPrefix is the prefix of the edge's metrics. Other metrics come from the runtime.
 const metricPrefix = "penstock_"
 
-// WriteText writes the metrics page in the Prometheus text format. Each family appears once. Its
-// HELP and TYPE precede the samples from all sources. Runtime metrics that are not in the table of
+// WriteText writes the metrics page in the Prometheus text format. Each family appears once, with
+// HELP and TYPE before the samples from all sources. Runtime metrics that are not in the table of
 // families are omitted.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, textHead, func(line string) string { return line }, "", sources)
@@ -20,7 +20,7 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes each family's head and samples. Finally, it writes the text in end.
+// writePage writes each family's head and samples, and then the text in end.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {

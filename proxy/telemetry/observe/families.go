@@ -17,11 +17,11 @@ type Family struct {
 	Help string
 }
 
-// Families returns every metric of /metrics. Dashboards and alert rules are checked against this
+// Families returns every metric on /metrics. Dashboards and alert rules are checked against this
 // list.
 func Families() []Family { return families }
 
-// The values of labels are configured names (model, upstream) or come from closed sets.
+// Label values are configured names (model, upstream) or come from closed sets.
 var families = []Family{
 	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
 

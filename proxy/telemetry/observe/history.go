@@ -16,7 +16,7 @@ const (
 
 // history records the last few minutes of one model at one upstream. It is safe for concurrent use.
 type history struct {
-	liveEvents atomic.Int64 // events of running streams that have not been added to a slot yet
+	liveEvents atomic.Int64 // number of events in running streams that have not been added to a slot yet
 
 	mu      sync.Mutex
 	prompts Prompts // totals since the edge started
@@ -34,8 +34,8 @@ type slot struct {
 }
 
 // historyBounds are the upper bounds of the buckets, in milliseconds. They include 1000 and 2000,
-// because the verdict compares quantiles with these values. A quantile is only as precise as the
-// width of its bucket, but it is always on the correct side of a bound.
+// because the verdict compares quantiles with these values. The precision of a quantile is limited
+// by the width of its bucket, but the quantile is always on the correct side of a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
@@ -123,7 +123,8 @@ func (h *history) spreadTokens(tokens float64, from, to time.Time) {
 	}
 }
 
-// incrementSaturating increments n unless n is at its maximum. More counts would hardly change a quantile.
+// incrementSaturating increments n unless n is at its maximum. More counts would hardly change a
+// quantile.
 func incrementSaturating(n *uint16) {
 	if *n < math.MaxUint16 {
 		*n++

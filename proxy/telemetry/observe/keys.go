@@ -10,7 +10,7 @@ import (
 )
 
 // The first maxKeySeries keys have separate series. All other keys, and removed keys, share
-// otherAccount. The number of series is therefore limited, whatever clients send.
+// otherAccount. The number of series is therefore limited, no matter what clients send.
 const (
 	maxKeySeries = 1000
 	otherAccount = "other"
@@ -20,11 +20,11 @@ const (
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
-	refusals table[string, *atomic.Int64] // by reason, from a closed set
+	refusals table[string, *atomic.Int64] // keyed by reason, from a closed set
 }
 
 // Account returns the key under which a call is counted. For a call made with a token, this is the
-// template that defines the token's rights. Otherwise it is the call's key.
+// template that defines the token's rights. For other calls, it is the call's key.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 func (s *series) accountSeries(name string) *keySeries {
@@ -71,8 +71,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusalReason returns the limit that the call exceeded, or the error code. If the call was not refused,
-// it returns "".
+// refusalReason returns the limit that the call exceeded, or the error code. If the call was not
+// refused, it returns "".
 func (r *Record) refusalReason() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, orDash(r.Code))

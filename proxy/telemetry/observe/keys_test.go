@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// keysPage returns the key metrics if the given calls are running.
+// keysPage returns the key metrics while the given calls are running.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
 	c.AppendKeyMetrics(&b, running)
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysAreBounded checks that, if there are more than maxKeySeries keys, the last keys share a
+// TestKeysAreBounded checks that if there are more than maxKeySeries keys, the last keys share a
 // series.
 func TestKeysAreBounded(t *testing.T) {
 	c, _ := newTestCalls(t)

@@ -52,7 +52,7 @@ var fieldPool = sync.Pool{New: func() any { return new([maxFieldCount]zap.Field)
 
 type accessLog struct {
 	log     *zap.Logger
-	console bool // write lines for a human reader
+	console bool // whether to write lines for a human reader
 }
 
 func (a accessLog) setLevel(level string) {
@@ -61,8 +61,8 @@ func (a accessLog) setLevel(level string) {
 	}
 }
 
-// logLevel returns warn if the service failed the call, so that a filter finds these calls whatever
-// their status. For example, the status of a broken stream is 200.
+// logLevel returns warn if the service failed the call, so that a filter finds such calls
+// regardless of their status. For example, the status of a broken stream is 200.
 func (o Outcome) logLevel() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel

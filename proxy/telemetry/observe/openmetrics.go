@@ -11,8 +11,8 @@ import (
 // OpenMetricsType is the content type of WriteOpenMetrics's output.
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0. Unlike the text format, counter
-// families have names without _total, families have units, and an end mark makes a truncated page
+// WriteOpenMetrics writes the metrics page as OpenMetrics 1.0. Unlike in the text format, counter
+// families have names without _total, families have units, and an end marker makes a truncated page
 // detectable.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
@@ -40,7 +40,7 @@ func openMetricsHead(f *Family) string {
 // integerBound matches a bucket bound that is written as an integer.
 var integerBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
 
-// canonicalBounds writes a bucket bound in OpenMetrics' number format: 1.0, not 1.
+// canonicalBounds rewrites a bucket bound in the number format of OpenMetrics: 1.0, not 1.
 func canonicalBounds(line string) string {
 	if !strings.Contains(line, "_bucket{") {
 		return line

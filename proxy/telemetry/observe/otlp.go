@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOverriddenVariables logs the names of standard variables that the configuration file overrides. It
-// does not log their values.
+// WarnOverriddenVariables logs the names of standard variables that the configuration file
+// overrides. It does not log their values.
 func WarnOverriddenVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -73,10 +73,10 @@ func otlpEndpoint(configured string) (string, error) {
 	return u.String(), nil
 }
 
-// rejectRedirects is the Proxy function of the exporter's transport, which runs before each request. It
-// rejects a request that follows a redirect, because the headers may contain a credential for the
-// configured host. A custom HTTP client could also do this, but would make the exporter ignore the
-// environment variables for certificates and the timeout.
+// rejectRedirects is the Proxy function of the exporter's transport, which runs before each
+// request. It rejects a request that follows a redirect, because the headers may contain a
+// credential for the configured host. A custom HTTP client could also do this, but would make the
+// exporter ignore the environment variables for certificates and the timeout.
 func rejectRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -128,7 +128,7 @@ type spanExporter struct {
 	guard         *guard.Guard
 	queuedSpans   atomic.Int64 // spans that have ended and are not exported yet
 	dropped       atomic.Uint64
-	exportContext context.Context // canceled when Shutdown gives up
+	exportContext context.Context // canceled when spanQueue.Shutdown gives up
 	cancel        context.CancelFunc
 	stopped       chan struct{}
 }
@@ -191,12 +191,13 @@ func (h *endpointHealth) recordExport(err error, lost int) {
 	}
 }
 
-// rejectedStatus matches an error after which the SDK does not retry. The first group is the status.
+// rejectedStatus matches an error after which the SDK does not retry. The first group is the
+// status.
 var rejectedStatus = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
-// describeExportError describes an export error for the log. It omits the SDK's message, which contains
-// the endpoint's URL and response. The path of the URL may be a credential, and the response may be
-// any text.
+// describeExportError describes an export error for the log. It omits the SDK's message, which
+// contains the endpoint's URL and response. The path of the URL may be a credential, and the
+// response may be any text.
 func describeExportError(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()

@@ -76,7 +76,7 @@ func TestExport(t *testing.T) {
 		}, 1, "the endpoint redirects"},
 		{"rejected", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
-			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success: one rejected span
+			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success with one rejected span
 		}, 1, "the endpoint rejected spans"},
 		{"gone", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, "map[error:EOF]"},
 	} {
@@ -98,8 +98,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportCertificates checks that the SDK's variables for certificates apply. If it had a custom
-// HTTP client, the exporter would ignore them.
+// TestExportCertificates checks that the SDK's variables for certificates apply. With a custom HTTP
+// client, the exporter would ignore these variables.
 func TestExportCertificates(t *testing.T) {
 	clearOTELVariables(t)
 	var taken atomic.Int32
@@ -122,8 +122,8 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded checks that an endpoint that never responds cannot delay Close beyond the end
-// of the context, and that no goroutine is left.
+// TestCloseIsBounded checks that if an endpoint never responds, Close returns when its context
+// ends, and no goroutine is left.
 func TestCloseIsBounded(t *testing.T) {
 	clearOTELVariables(t)
 	before := goleak.IgnoreCurrent()
@@ -137,7 +137,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // more than one batch; only the first is sent
+	for range 2000 { // more than one batch, of which only the first is sent
 		tracer.StartCall("chat", nil, time.Now()).End(successfulRecord("m", "a"), time.Now())
 	}
 	<-asked

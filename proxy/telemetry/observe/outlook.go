@@ -7,7 +7,7 @@ type Summary struct {
 	Total             History
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount
-	Attempts          []ReasonCount // failed attempts, including those of calls that did not fail
+	Attempts          []ReasonCount // failed attempts, including attempts of calls that then succeeded
 	Refusals          []ReasonCount // calls that were refused before a request was sent to an engine
 }
 

@@ -28,14 +28,14 @@ type Reason struct {
 	Upstream string
 	Cause    string // for a failure: one of upstreams.Causes
 
-	EngineStatus int // for a failure: the status of the engine's response, or 0 if there was no response
+	EngineStatus int // for a failure: the engine's response status, or 0 if there was no response
 }
 
-// ReasonCount counts the calls within ReasonWindow that ended for a reason.
+// ReasonCount counts the calls refused or failed within ReasonWindow for one reason.
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // the part of Count that is from the last minute
+	Minute int // how many of Count occurred in the last minute
 	Last   time.Time
 }
 

@@ -31,8 +31,8 @@ func TestRefusalsCountAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded checks that reasons beyond the maximum number share a row, and that rows
-// of old refusals are reused.
+// TestRefusalsAreBounded checks that reasons beyond the maximum number share a row, and that the
+// rows of old refusals are reused.
 func TestRefusalsAreBounded(t *testing.T) {
 	var r Reasons
 	now := time.Unix(1_700_000_000, 0)

@@ -9,8 +9,8 @@ import (
 
 const recentRows = 256
 
-// Recent stores up to maxKeptCalls calls of each kind for keptTime, because the newest calls of a busy
-// edge cover only a few seconds.
+// Recent stores up to maxKeptCalls calls of each kind for keptTime. Without them, the newest calls
+// would cover only a few seconds on a busy edge.
 const (
 	maxKeptCalls = 1000
 	keptTime     = time.Hour
@@ -36,7 +36,8 @@ type Recent struct {
 	Attempts Reasons
 }
 
-// keptCalls stores calls of one kind. Its memory grows with the number of calls, up to maxKeptCalls.
+// keptCalls stores calls of one kind. Its memory grows with the number of calls, up to
+// maxKeptCalls.
 type keptCalls struct {
 	mu   sync.Mutex
 	rows []EndedCall // a ring, once it is full
@@ -59,7 +60,7 @@ func (k *keptCalls) add(r *Record, now time.Time) {
 	k.next = (k.next + 1) % maxKeptCalls
 }
 
-// newest returns at most n calls that ended within keptTime, the most recent first.
+// newest returns at most n calls that ended within keptTime, most recent first.
 func (k *keptCalls) newest(n int, now time.Time) (out []EndedCall) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,8 +132,8 @@ func (r *Record) Slow() bool {
 	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
 }
 
-// Refused reports whether the call was refused before a request was sent to an engine, even though
-// the service was not at fault.
+// Refused reports whether the call was refused before a request was sent to an engine, and the
+// service was not at fault.
 func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
 
 func (r *Recent) add(rec *Record, now time.Time) {

@@ -24,7 +24,8 @@ const (
 	Internal     Outcome = "internal"
 )
 
-// Failed reports whether the service failed the call. The alert counts the same outcomes.
+// Failed reports whether the service failed the call. The alert PenstockErrors counts the same
+// outcomes.
 func (o Outcome) Failed() bool {
 	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
 }
@@ -39,7 +40,7 @@ const (
 	PhaseQueued    Phase = "queued"
 	PhaseWaiting   Phase = "waiting"
 	PhaseStreaming Phase = "streaming"
-	PhaseStalled   Phase = "stalled" // only for calls that have ended: the client stopped reading
+	PhaseStalled   Phase = "stalled" // only for ended calls: the client had stopped reading
 )
 
 // ID is a request id: "req_" and 26 characters. Storing an ID does not allocate.
@@ -71,13 +72,13 @@ type Record struct {
 	Resumed          int
 	Class            string // class of the call; empty for the first class
 	Asked            string // the requested model, if a different model (Model) answered
-	Nearest          string // the configured model that the client may have meant by an unknown name
+	Nearest          string // the configured model that the client may have meant if the requested name is unknown
 	// Tier is the tier of the upstream in the last attempt. The first tier is 0.
 	Tier int
 	// Arm is the arm of the upstream in the last attempt. If there was no attempt, Arm is the arm
 	// to which the call was assigned. It is empty if the model has no arms and no shadow.
 	Arm       string
-	MissedArm string  // the assigned arm (or NoArm), if another arm's upstream was used
+	MissedArm string  // the assigned arm, or NoArm, if an upstream of another arm was used
 	Choice    *Choice // why the last upstream was chosen; nil if there was no alternative
 	Code      string
 	Finish    string
@@ -91,15 +92,15 @@ type Record struct {
 	PromptTokens     int
 	CompletionTokens int
 	CachedTokens     int
-	ExpectedCached   int  // the part of PromptTokens expected to be cached; see Choice
+	ExpectedCached   int  // how many of PromptTokens were expected to be cached; see Choice
 	TokensEstimated  bool // the engine did not report token counts
 	Spend            money.Amount
 	Committed        bool // bytes of a stream were sent
 
 	Queue        time.Duration
-	TTFT         time.Duration // until the first event or, if not streamed, the last byte
+	TTFT         time.Duration // until the first event or, if the answer is not streamed, until the last byte
 	UpstreamTTFT time.Duration // from sending the request to the first event
-	Overhead     time.Duration // the time that the edge added before the first byte of the answer, or 0 if unknown
+	Overhead     time.Duration // time added by the edge before the first byte of the answer, or 0 if unknown
 
 	BytesIn, BytesOut int64
 
@@ -111,14 +112,14 @@ type Record struct {
 	// Failed lists the failed attempts, oldest first, even if a later attempt succeeded.
 	Failed []FailedAttempt
 
-	streamed int // events that a Meter counted while the stream ran
+	streamed int // number of events counted by a StreamMeter while the stream was running
 }
 
 // Hooks describes the hooks of a call.
 type Hooks struct {
 	Took   time.Duration
 	Failed string // the last hook that returned no decision, or empty
-	Detail string // the fault in the hook's response, one of hook.Details; empty if there was no response
+	Detail string // the fault in the hook's response, one of hook.AllDetails; empty if there was no response
 }
 
 // SetTokens records the tokens of the prompt and the answer.
@@ -154,12 +155,12 @@ func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Star
 
 // Limits that do not belong to a key.
 const (
-	limitPool   = "pool"   // all the model's slots are in use, and its queue is full or timed out
+	limitPool   = "pool"   // all the model's slots are in use, and its queue is full or the wait timed out
 	limitEngine = "engine" // the engines refused the call
 )
 
-// refusedLimit returns the limit that refused a call whose outcome is Limited. The result comes from a
-// closed set.
+// refusedLimit returns the limit that refused a call whose outcome is Limited. The result comes
+// from a closed set.
 func (r *Record) refusedLimit() string {
 	switch {
 	case r.Limit != "":
@@ -172,8 +173,8 @@ func (r *Record) refusedLimit() string {
 	return orDash(r.Code)
 }
 
-// loggedModel returns the model for the log. An unknown name is client text, so loggedModel returns a
-// similar configured name instead.
+// loggedModel returns the model for the log. An unknown name is client text, so loggedModel returns
+// a similar configured name instead.
 func (r *Record) loggedModel() string {
 	switch {
 	case r.Code != "model_not_found":

@@ -13,8 +13,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Histogram bounds, in seconds. The gap bounds cover fast engines (more than 1,000 tokens per
-// second) and engines that swap.
+// Histogram bounds, in seconds. The gap bounds cover both fast engines (more than 1,000 tokens per
+// second) and swapping engines.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -64,11 +64,11 @@ type (
 	markupKey struct{ model, markup string }
 	tierKey   struct {
 		model string
-		tier  int // above 0, which is the first tier
+		tier  int // greater than 0, because 0 is the first tier
 	}
 	classKey      struct{ model, class string } // class is not the first class
 	choiceKey     struct{ model, reason string }
-	fallbackKey   struct{ model, to string } // to answered calls for model, or received copies of such calls
+	fallbackKey   struct{ model, to string } // to answered calls to model, or received copies of them
 	armKey        struct{ model, arm string }
 	labelValueKey struct{ family, value string }
 	failureKey    struct{ upstream, cause, status string }
@@ -110,8 +110,8 @@ func (t *table[K, V]) deleteFunc(gone func(K) bool) {
 	t.update(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// getOrCreate returns the value of a key, or a new value if there is none. A new value is stored only
-// if keep returns true, because a removed model must not get new series. keep is called with
+// getOrCreate returns the value of a key, or a new value if there is none. A new value is stored
+// only if keep returns true, because a removed model must not get new series. keep is called with
 // series.mu held.
 func getOrCreate[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
 	if v, ok := t.get(k); ok {
@@ -129,9 +129,9 @@ func getOrCreate[K comparable, V any](s *series, t *table[K, *V], k K, keep func
 	return v
 }
 
-// knownLabelValues contains the label values of families with small sets. Their series exist from the
-// start, with the value 0. If a series appeared only with its first event, increase and rate would
-// miss that event.
+// knownLabelValues contains the label values of families with small sets. Their series exist from
+// the start, with the value 0. If a series appeared only with its first event, increase and rate
+// would miss that event.
 var knownLabelValues = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -160,7 +160,7 @@ func newSeries(set *metrics.Set) *series {
 // counters of ended calls exist.
 type modelSeries struct {
 	key                        modelKey
-	dropped                    bool // the model was removed from the configuration; guarded by series.mu
+	dropped                    bool // whether the model was removed from the configuration; guarded by series.mu
 	endCounters                table[endKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
@@ -252,8 +252,8 @@ func (m *modelSeries) endSeriesName(k endKey) string {
 		orDash(k.upstream), "outcome", string(k.outcome))
 }
 
-// recordLatencies records the latencies of a successful call. Refusals are fast and would distort the
-// latencies.
+// recordLatencies records the latencies of a successful call. Refusals are fast and would distort
+// the latencies.
 func (m *modelSeries) recordLatencies(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
@@ -358,8 +358,8 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// countMarkup counts an answer that starts with markup. If the model is not configured, the count is
-// discarded.
+// countMarkup counts an answer that starts with markup. If the model is not configured, the count
+// is discarded.
 func (s *series) countMarkup(model, markup string) {
 	k := markupKey{model, markup}
 	if c, ok := s.markups.get(k); ok {

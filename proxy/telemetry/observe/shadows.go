@@ -10,7 +10,7 @@ const (
 	ShadowOK       ShadowEnd = iota
 	ShadowFailed             // the engine failed, or sent no valid answer
 	ShadowUnfit              // the other model's rules, context or engine do not allow the request
-	ShadowNoSlot             // calls were waiting, or every engine was at least half busy or accepted no calls
+	ShadowNoSlot             // calls were waiting, or every engine was at least half full or accepted no calls
 	ShadowNoMemory           // limits.body_memory or limits.reply_memory was exhausted
 	ShadowLeft
 	ShadowDrained // the edge or the engine is draining
@@ -25,7 +25,7 @@ func (e ShadowEnd) String() string {
 	}[e]
 }
 
-// Shadows counts how the copies of a model's calls ended.
+// Shadows counts the copies of a model's calls by how they ended.
 type Shadows struct {
 	Ended              [shadowEndCount]int64
 	Prompt, Completion int64 // tokens
@@ -36,11 +36,11 @@ type shadowStats struct {
 	prompt, completion atomic.Int64
 }
 
-// ShadowArmName returns the arm name under which a comparison shows the copies sent to another model.
+// ShadowArmName returns the arm name used in a comparison for the copies sent to another model.
 func ShadowArmName(to string) string { return "shadow:" + to }
 
-// CountShadow counts a copy of a call for r.Model that was sent to another model. r contains the times
-// and tokens of the copy.
+// CountShadow counts a copy of a call for r.Model that was sent to another model. r contains the
+// times and tokens of the copy.
 func CountShadow(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.statsForShadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -57,7 +57,7 @@ func CountShadow(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowCounts returns how a model's call copies sent to another model ended.
+// ShadowCounts returns how the copies of a model's calls that were sent to another model ended.
 func ShadowCounts(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
@@ -68,8 +68,8 @@ func ShadowCounts(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// statsForShadow returns the statistics of copies. If the model is not configured, the statistics are
-// discarded.
+// statsForShadow returns the statistics of copies. If the model is not configured, the statistics
+// are discarded.
 func (s *series) statsForShadow(k fallbackKey) *shadowStats {
 	return getOrCreate(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }

@@ -12,13 +12,14 @@ import (
 
 const (
 	maxPendingBytes = 1 << 20
-	// closeTimeout limits Close, because a blocked reader must not prevent the process from exiting.
+	// closeTimeout limits Close, because a blocked reader must not prevent the process from
+	// exiting.
 	closeTimeout = 2 * time.Second
 )
 
-// LogSink is an asynchronous, bounded io.Writer for log lines. Write never waits for the destination.
-// Lines that do not fit into the buffer, or that the destination rejects, are dropped and counted.
-// Sink is safe for concurrent use.
+// LogSink is an asynchronous, bounded io.Writer for log lines. Write never waits for the
+// destination. Lines that do not fit into the buffer, or that the destination rejects, are dropped
+// and counted. LogSink is safe for concurrent use.
 type LogSink struct {
 	dst     io.Writer
 	guard   *guard.Guard
@@ -31,7 +32,8 @@ type LogSink struct {
 	dropped atomic.Uint64
 }
 
-// NewLogSink starts the writing goroutine; Close ends it. g catches panics in dst.
+// NewLogSink returns a LogSink and starts its writing goroutine, which Close ends. g catches panics
+// in dst.
 func NewLogSink(dst io.Writer, g *guard.Guard) *LogSink {
 	s := &LogSink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -91,8 +93,8 @@ func (s *LogSink) run() {
 	}
 }
 
-// writeChunk writes a chunk of lines. If a pipe is closed or a disk is full, the lines are lost, but no
-// request fails.
+// writeChunk writes a chunk of lines. If a pipe is closed or a disk is full, the lines are lost,
+// but no request fails.
 func (s *LogSink) writeChunk(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// limitedWriter accepts the first bytes of every write and rejects the remaining bytes.
+// limitedWriter accepts the first takes bytes of every write and rejects the remaining bytes.
 type limitedWriter struct {
 	takes int
 	got   bytes.Buffer
@@ -40,8 +40,8 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSinkNeverBlocks checks a destination that accepts no bytes. Lines that do not fit into the
-// buffer are lost, but neither writers nor the exit of the process may be delayed.
+// TestSinkNeverBlocks uses a destination that accepts no bytes. Lines that do not fit into the
+// buffer are lost, but writers and the exit of the process must not be delayed.
 func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

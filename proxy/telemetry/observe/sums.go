@@ -17,7 +17,7 @@ type History struct {
 
 // Minute summarizes the calls of the last minute. Unknown values are -1.
 type Minute struct {
-	Calls   int     `json:"calls"`  // ended calls, including refused ones
+	Calls   int     `json:"calls"`  // ended calls, including refused calls
 	Failed  int     `json:"failed"` // failed at an upstream, or because there was no upstream
 	Retried int     `json:"retried"`
 	Full    int     `json:"full"`
@@ -55,7 +55,7 @@ type stepSum struct {
 
 type historySums struct {
 	steps      [historySlots]stepSum // the current step is last
-	minuteTTFT timeCounts            // times to first token in the last minute
+	minuteTTFT timeCounts            // TTFTs in the last minute
 	minuteWait timeCounts            // waits for a slot in the last minute
 }
 
@@ -110,7 +110,8 @@ func (t *historySums) merge(o *historySums) {
 	t.minuteWait.add(&o.minuteWait)
 }
 
-// fullHistory returns the sums for display. present is how many seconds of the last step have passed.
+// fullHistory returns the sums for display. present is how many seconds of the last step have
+// passed.
 func (t *historySums) fullHistory(present float64) History {
 	out := t.historyWithoutSteps()
 	for i := range t.steps {
@@ -124,7 +125,7 @@ func (t *historySums) fullHistory(present float64) History {
 	return out
 }
 
-// historyWithoutSteps is like read, but omits the values of individual steps.
+// historyWithoutSteps is like fullHistory, but omits the values of individual steps.
 func (t *historySums) historyWithoutSteps() History {
 	var all timeCounts
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}

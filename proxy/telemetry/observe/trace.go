@@ -36,8 +36,8 @@ type Tracer struct {
 // distinguishes the edge from other edges. g catches panics while sending.
 //
 // The OpenTelemetry SDK's environment variables apply, except those for the endpoint and the queue
-// length. If a variable cannot be read, the edge logs its name, but not its value, which may be a
-// credential, and starts anyway.
+// length. If a variable cannot be read, the edge starts anyway. It logs the variable's name, but
+// not its value, which may be a credential.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
@@ -61,7 +61,8 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 
-// traceResource returns the attributes of the edge. Attributes from the environment take precedence.
+// traceResource returns the attributes of the edge. Attributes from the environment take
+// precedence.
 func traceResource(version, instance string) *resource.Resource {
 	own := []attribute.KeyValue{
 		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
@@ -71,7 +72,7 @@ func traceResource(version, instance string) *resource.Resource {
 	if err != nil {
 		otel.Handle(err)
 	}
-	return all // contains all valid entries
+	return all // after an error, it contains the valid entries
 }
 
 // Dropped returns how many spans were lost since the edge started.
@@ -88,12 +89,12 @@ func (t *Tracer) Close(ctx context.Context) error {
 // CallSpan is the span of one call. Only the call's goroutine may use it.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context // contains only the parent span for attempts
+	ctx    context.Context // contains only the span, as the parent of the attempts' spans
 	span   trace.Span
 }
 
-// StartCall starts the span of a call. traceparent is the client's well-formed header, or nil. operation
-// is an operation name from the conventions, such as chat.
+// StartCall starts the span of a call. traceparent is the client's well-formed header, or nil.
+// operation is an operation name from the conventions, such as chat.
 func (t *Tracer) StartCall(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -122,7 +123,7 @@ func parseTraceparent(traceparent []byte) (trace.SpanContext, bool) {
 	return trace.NewSpanContext(c), err1 == nil && err2 == nil
 }
 
-// AppendTraceparent appends the W3C traceparent header that continues the span.
+// AppendTraceparent appends a W3C traceparent header that names the span as the parent.
 func (s *CallSpan) AppendTraceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
 
 func appendTraceparent(dst []byte, s trace.Span) []byte {
@@ -131,7 +132,7 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 }
 
 // End ends the span with the record's values. It discards the span of a request without a valid
-// key, because strangers could otherwise flood the endpoint.
+// key. Otherwise, strangers could flood the endpoint.
 func (s *CallSpan) End(r *Record, now time.Time) {
 	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
 		return
@@ -181,8 +182,8 @@ func (r *Record) operationName(s trace.Span) string {
 // AttemptSpan is the span of one attempt at one upstream.
 type AttemptSpan struct{ span trace.Span }
 
-// StartAttempt starts the span of an attempt. base is the base URL of the connection, and engine is the
-// name of the engine profile.
+// StartAttempt starts the span of an attempt. base is the base URL of the connection, and engine is
+// the name of the engine profile.
 func (s *CallSpan) StartAttempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil

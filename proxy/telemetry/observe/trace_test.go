@@ -145,7 +145,7 @@ func TestSampling(t *testing.T) {
 		{"always_off", "", "", 0, 0, ""},
 		{"always_on", "", "", traces, traces, ""},
 		{"always_of", "", "", traces, traces, "cannot be read"},
-		{"parentbased_traceidratio", "0.25", "", 50, 150, ""}, // five standard deviations
+		{"parentbased_traceidratio", "0.25", "", 50, 150, ""}, // the bounds are five standard deviations from the mean
 		{"parentbased_traceidratio", "0", "-01", traces, traces, ""},
 		{"parentbased_traceidratio", "1", "-00", 0, 0, ""},
 		{"", "", "-00", 0, 0, ""},
@@ -165,7 +165,7 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.StartCall("chat", parent, time.Now()).span.IsRecording() { // this span is never ended or sent
+			if tracer.StartCall("chat", parent, time.Now()).span.IsRecording() { // this span never ends and is never sent
 				recorded++
 			}
 		}
@@ -195,7 +195,7 @@ func TestSpansOfCalls(t *testing.T) {
 		{Status: 401, Outcome: ClientError, Code: "credential_conflict"},
 		{Key: "team-a", Status: 200, Outcome: OK},
 		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked during the call
-		{Status: 404, Outcome: ClientError},                // auth: none
+		{Status: 404, Outcome: ClientError},                // a request to an edge with auth: none
 	} {
 		tracer.StartCall("chat", nil, time.Now()).End(&r, time.Now())
 	}
@@ -214,9 +214,9 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 }
 
-// TestEndpointHealth checks that the log reports once that the endpoint rejects spans, with its
-// status and without its URL, and once that the endpoint accepts spans again. If the endpoint
-// alternates between the two states, the log must report this at most once a minute.
+// TestEndpointHealth checks that the edge logs once that the endpoint rejects spans, with its
+// status but without its URL, and once that the endpoint accepts spans again. If the endpoint
+// alternates between both states, this must be logged at most once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

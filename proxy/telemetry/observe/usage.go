@@ -14,8 +14,8 @@ import (
 // UsageDays is how many days Usage stores individually: the current and the previous month.
 const UsageDays = 62
 
-// maxUsagePairs is the maximum number of pairs of a key and a model. Any other pairs are counted under
-// otherUsageName, so that the sums are correct.
+// maxUsagePairs is the maximum number of pairs of a key and a model. Further pairs are counted
+// under otherUsageName, so that the sums are correct.
 const (
 	maxUsagePairs  = 10_000
 	otherUsageName = "(other)"
@@ -37,13 +37,13 @@ type usagePair struct{ key, model string }
 type usageAccount struct {
 	mu      sync.Mutex
 	total   Amount
-	changed bool       // one of the days has changed
+	changed bool       // whether one of the days has changed
 	days    []usageDay // in ascending order
 }
 
 type usageDay struct {
 	day     int64 // number of the day since 1970
-	changed bool  // changed since the last call of Changed
+	changed bool  // whether the day has changed since the last EachChanged
 	Amount
 }
 
@@ -132,7 +132,7 @@ func (c *usageAccount) addToDay(a Amount, day int64) int64 {
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	d := &c.days[len(c.days)-1] // the newest day, even if the clock was set back
+	d := &c.days[len(c.days)-1] // the newest day, even if the clock has been set back
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day

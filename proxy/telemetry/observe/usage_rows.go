@@ -9,13 +9,13 @@ import (
 // day. A newer row replaces all older rows with the same key, model, user and day.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash; the row has no model, and the key's other rows include its usage
-	Day        int64  // days since 1970, in UTC; OlderDays for the sum of all days that are not stored individually
+	User       string // a keyed hash; if set, the row has no model, and the key's rows with a model include this usage
+	Day        int64  // days since 1970, in UTC; OlderDays for the sum of all days not stored individually
 	Amount
 }
 
-// EachChanged calls f with the rows that have changed since its last call. Changed must not be called
-// concurrently.
+// EachChanged calls f with the rows that have changed since its last call. EachChanged must not be
+// called concurrently.
 func (u *Usage) EachChanged(f func(UsageRow)) {
 	for p, c := range u.accounts.all() {
 		c.mu.Lock()
@@ -75,7 +75,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns the time since which the restored usage was counted, or the zero time.
+// Since returns when counting of the restored usage started, or the zero time.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

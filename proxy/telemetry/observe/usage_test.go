@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 	for i := range 100 {
 		book("k", "m", first.AddDate(0, 0, i+2), nil)
 	}
-	book("k", "m", first, nil) // the clock was set back
+	book("k", "m", first, nil) // the clock has been set back
 	m := u.Report(first, first).Keys[1].Models[0]
 	if len(m.Days) != UsageDays || m.Total.Calls != 103 || m.Days[UsageDays-1].Calls != 2 {
 		t.Errorf("%d days, %d calls, %d on the last", len(m.Days), m.Total.Calls, m.Days[UsageDays-1].Calls)

@@ -12,8 +12,8 @@ import (
 // collection. done collects this garbage, which takes milliseconds. Boosts may overlap.
 //
 // Go runs a goroutine for up to 10 ms. If the goroutine occupies the only processor, no goroutine
-// polls the network during this time. If there is one more processor, the kernel shares the core
-// among threads in smaller time slices, and prefers threads that need little time.
+// polls the network during this time. With one more processor, the kernel shares the core among
+// threads in smaller time slices, and prefers threads that need little time.
 func Boost() (done func()) {
 	spareProcessor.acquire()
 	if !gcPace.adaptive.Load() {
@@ -21,7 +21,7 @@ func Boost() (done func()) {
 	}
 	gcPace.beginBoost(readHeap())
 	return func() {
-		spareProcessor.release() // first, because the collector uses a fraction of the processors
+		spareProcessor.release() // before the collection, which uses a share of GOMAXPROCS
 		gcPace.endBoost(usedHeap(), readHeap())
 	}
 }

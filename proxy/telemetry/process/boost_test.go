@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// TestPacerBoosts checks that a boost lets the heap grow by a fixed amount, whatever the heap's
-// size, and that a pace chosen during the boost takes effect after it. It also checks that the
-// boost's garbage is collected first, unless the heap is still smaller than the pace's goal.
+// TestPacerBoosts checks that a boost lets the heap grow by a fixed amount, regardless of the
+// heap's size, and that a pace chosen during the boost takes effect after the boost. It also checks
+// that the boost's garbage is collected first, unless the heap is still smaller than the pace's
+// goal.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
@@ -34,8 +35,8 @@ func TestPacerBoosts(t *testing.T) {
 	}
 }
 
-// TestBoostProcessor checks that the process has exactly one more processor, whatever the number of
-// boosts.
+// TestBoostProcessor checks that the process has exactly one more processor during boosts,
+// regardless of their number.
 func TestBoostProcessor(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(own) })
@@ -86,7 +87,7 @@ func TestBoostCollects(t *testing.T) {
 	runtime.ReadMemStats(&within)
 	done()
 	runtime.ReadMemStats(&after)
-	if n := within.NumGC - before.NumGC; n > 1 { // a collection may have been running already
+	if n := within.NumGC - before.NumGC; n > 1 { // a collection may already have been running
 		t.Errorf("%d collections within the boost", n)
 	}
 	if within.HeapAlloc < 24<<20 {

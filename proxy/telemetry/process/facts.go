@@ -15,13 +15,14 @@ type Facts struct {
 	MemorySource MemorySource `json:"memory_limit_source,omitempty"`
 	Goroutines   int          `json:"goroutines"`
 	Heap         uint64       `json:"heap_bytes"`    // bytes of objects, including garbage
-	HeapHeld     uint64       `json:"heap_os_bytes"` // bytes obtained from the system and not returned
+	HeapHeld     uint64       `json:"heap_os_bytes"` // bytes obtained from the operating system and not returned
 	Stacks       uint64       `json:"stacks_bytes"`
 	Collections  uint32       `json:"collections"`
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// CurrentFacts returns the current facts. Reading the runtime's statistics briefly stops the process.
+// CurrentFacts returns the current facts. Reading the runtime's statistics briefly stops the
+// process.
 func CurrentFacts() Facts {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -11,9 +11,9 @@ import (
 )
 
 // The pace changes at these live heap sizes, in bytes. At the usual pace, a tiny heap would be
-// collected after every few megabytes of small requests, with almost no gain. A large heap is due
-// to open streams, which allocate almost no memory. Collections are therefore rare at any pace, and
-// a lower percentage saves memory.
+// collected after every few megabytes of small requests, with almost no gain. A large heap belongs
+// to open streams, which allocate almost no memory. With a large heap, collections are therefore
+// rare at any pace, and a lower percentage saves memory.
 const (
 	tightMinHeap = 48 << 20
 	tightEndHeap = 32 << 20 // below this size, the usual pace is restored
@@ -24,14 +24,15 @@ const (
 	defaultPace = 100
 	tightPace   = 40
 
-	boostHeapBytes = 64 << 20 // bytes that a boost may allocate without a collection
+	boostHeapBytes = 64 << 20 // how many bytes a boost may allocate without a collection
 )
 
 // While the process is busy, the collector does not collect a heap that is smaller than the floor.
-// This reduces the number of collections for the same load several times. A process becomes busy if
-// it has two collections within busyMaxInterval. It becomes idle after idleMinInterval without a collection,
-// and returns the floor's memory to the system. idleMinInterval is much longer than busyMaxInterval, so that
-// the state does not alternate. There is no floor if the process may use less than floorMinMemory.
+// For the same load, this reduces the number of collections to a fraction. A process becomes busy
+// if it has two collections within busyMaxInterval. It becomes idle after idleMinInterval without a
+// collection, and returns the floor's memory to the system. idleMinInterval is much longer than
+// busyMaxInterval, so that the state does not alternate. There is no floor if the process may use
+// less than floorMinMemory.
 const (
 	heapFloor      = 64 << 20
 	floorMinMemory = 8 * heapFloor
@@ -169,7 +170,7 @@ func readHeap() heap {
 // usedHeap returns the memory used by live and uncollected objects, in bytes.
 func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
 
-// CollectionCount returns how often the heap has been collected.
+// CollectionCount returns how many times the heap has been collected.
 func CollectionCount() uint64 { return readMetric("/gc/cycles/total:gc-cycles") }
 
 func readMetric(name string) uint64 {

@@ -31,8 +31,8 @@ func TestPaceOf(t *testing.T) {
 	}
 }
 
-// TestPacerFloor checks that a busy process whose live heap is smaller than the floor collects at
-// the floor, and that the floor does not affect an idle process.
+// TestPacerFloor checks that a busy process whose live heap is smaller than the floor collects when
+// the heap reaches the floor, and that the floor does not affect an idle process.
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
@@ -41,7 +41,7 @@ func TestPacerFloor(t *testing.T) {
 	for _, c := range []struct {
 		since         time.Duration
 		live, counted uint64
-		goal          uint64 // expected goal in MiB, within an eighth
+		goal          uint64 // expected goal in MiB; may differ by an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
 		{busyMaxInterval, 2 * mib, 3 * mib, 16},
@@ -49,8 +49,8 @@ func TestPacerFloor(t *testing.T) {
 		{idleMinInterval, 2 * mib, 3 * mib, 64},
 		{time.Second, 3 * mib, 5 * mib, 64},
 		{time.Second, 10 * mib, 25 * mib, 64},
-		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace allows more
-		{time.Second, 60 * mib, 62 * mib, 85}, // the tight pace allows more
+		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace allows a larger heap
+		{time.Second, 60 * mib, 62 * mib, 85}, // the tight pace allows a larger heap
 		{time.Second, 40 * mib, 42 * mib, 64},
 		{time.Second, 5 * mib, 6 * mib, 64},
 		{idleMinInterval + 1, 5 * mib, 6 * mib, 11},

@@ -27,8 +27,8 @@ const (
 // assumedMemory is the limit on systems that do not report their memory.
 const assumedMemory = 1 << 30
 
-// cgroupShare leaves room for memory that the kernel counts in addition to the Go heap, such as
-// socket buffers.
+// cgroupShare is the share of the cgroup's limit that the runtime may use. The remaining memory is
+// for what the kernel counts in addition to the Go heap, such as socket buffers.
 const cgroupShare = 0.9
 
 // memoryLimit returns how many bytes this process may use: the Go runtime's limit (GOMEMLIMIT), the

@@ -1,7 +1,7 @@
 // Package quietlog silences the standard library's log while packages are initialized.
 // VictoriaMetrics/metrics logs a line during its initialization on every host without pressure
-// stall information. Otherwise the output of every command, even `key new`, would start with this
-// line.
+// stall information. Without this package, the output of every command, even `key new`, would start
+// with this line.
 //
 // # Design
 //

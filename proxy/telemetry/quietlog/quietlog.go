@@ -8,5 +8,6 @@ import (
 
 func init() { log.SetOutput(io.Discard) }
 
-// RestoreOutput lets the standard library's log write to standard error again. main calls End first.
+// RestoreOutput lets the standard library's log write to standard error again. main calls
+// RestoreOutput first.
 func RestoreOutput() { log.SetOutput(os.Stderr) }

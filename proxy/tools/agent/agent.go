@@ -17,12 +17,13 @@ import (
 
 // Options are the options of the command.
 type Options struct {
-	Name   string // one of Names
-	URL    string // base URL of the edge's API
-	Model  string // id or alias; if empty, the first ready model that the agent can use
+	Name string // one of Names
+	URL  string // base URL of the edge's API
+	// id or alias of the model; if empty, the first ready model that the agent can use
+	Model  string
 	KeyEnv string // environment variable that contains the key
 	Write  bool
-	// Whether to write one JSON object to Out instead of the text of the files.
+	// JSON writes one JSON object to Out instead of the text of the files.
 	JSON bool
 
 	// Out receives the files, and Notes receives notes about them.
@@ -33,7 +34,7 @@ type Options struct {
 }
 
 type setup struct {
-	// baseURL does not end in /v1; key is the name of the environment variable.
+	// baseURL does not end in /v1. keyVariable is the environment variable that contains the key.
 	baseURL, keyVariable string
 	models               []model
 	codex                []byte
@@ -51,8 +52,8 @@ type file struct {
 type agentProgram struct {
 	endpoint string
 	folder   []string
-	// folderEnv is the environment variable by which users can move the agent's folder. below is
-	// the path inside that folder.
+	// folderEnv is the environment variable with which users can move the agent's folder. subfolder
+	// is the path inside that folder.
 	folderEnv, subfolder string
 	files                func(*setup) []file
 	startCommand         func(*setup) string // returns the command line that starts the agent
@@ -61,7 +62,8 @@ type agentProgram struct {
 // AgentNames returns the names of the supported agents.
 func AgentNames() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// maxVariableBytes is the maximum length of a variable's name. Most keys are longer.
+// maxVariableBytes is the maximum length of the name of an environment variable. Most keys are
+// longer than this.
 const maxVariableBytes = 40
 
 var variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -101,9 +101,9 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias checks an agent configured with an alias. The agent must request the alias, which the
-// edge resolves, and the files must contain the model's properties. Codex, however, must request
-// the id.
+// TestAlias checks an agent that is configured with an alias. The agent must request the alias,
+// which the edge resolves. The files must contain the model's properties. Codex must request the id
+// instead.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
 	const alias = "claude-it's/1"
@@ -155,8 +155,8 @@ func TestKeyInPlaceOfItsName(t *testing.T) {
 	}
 }
 
-// TestFoldersMoveWithTheirVariables checks that files are written to the folder named in the
-// agent's environment variable.
+// TestFoldersMoveWithTheirVariables checks that, if the agent's environment variable names a
+// folder, the files are written to that folder.
 func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	url := edge(t, twoModels)
 	for name, want := range map[string]string{
@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 
 // TestWrite checks that written files are readable only by their owner, that an identical file is
 // not changed, and that a symbolic link is preserved. If an existing file differs, the command must
-// show the differences and save the existing file.
+// show the differences, and save the existing file under another name.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	env := map[string]string{"EDGE_KEY": secretKey}
@@ -278,8 +278,8 @@ func TestWriteKeepsFolder(t *testing.T) {
 	checkWriteRejects(t, func(path string) error { return os.Mkdir(path, 0o700) })
 }
 
-// checkWriteRejects checks that --write rejects a path that is not a regular file, and leaves it
-// unchanged.
+// checkWriteRejects checks that --write rejects a path that is not a regular file, and leaves
+// whatever is there unchanged.
 func checkWriteRejects(t *testing.T, place func(path string) error) {
 	t.Helper()
 	url, home := edge(t, twoModels), t.TempDir()

@@ -40,8 +40,8 @@ func (m *model) catalogID() string {
 	return m.ID
 }
 
-// maxOutputTokens returns the maximum length of an answer. It is the model's limit or, if that is unknown, a
-// quarter of the context.
+// maxOutputTokens returns the maximum length of an answer. This is the model's limit or, if that is
+// unknown, a quarter of the context length.
 func (m *model) maxOutputTokens() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -55,7 +55,8 @@ func (m *model) supportsReasoning() bool {
 	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
 }
 
-// supportsEndpoint reports whether an agent that sends tools to the endpoint can use the model.
+// supportsEndpoint reports whether the model can be used by an agent that sends requests with tools
+// to the endpoint.
 func (m *model) supportsEndpoint(endpoint string) bool {
 	unknown := m.SupportedFeatures == nil || slices.Equal(m.SupportedFeatures, []string{"retained"})
 	tools := unknown || slices.Contains(m.SupportedFeatures, "tools")
@@ -71,7 +72,7 @@ const catalogTimeout = 5 * time.Second
 
 // fetchCatalog requests the catalog from the edge at base, which must not end in /v1. key may be
 // empty. If the catalog does not list the wanted model but the edge resolves its name, fetchCatalog
-// adds an entry for it.
+// adds an entry for this name.
 func fetchCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ProbeOptions())
 	if err != nil {
@@ -129,7 +130,8 @@ func supportsWebSocket(ctx context.Context, base, key string) bool {
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	transport := http.Transport{DisableKeepAlives: true} // without a proxy, as for the catalog
+	// does not use a proxy, like the request for the catalog
+	transport := http.Transport{DisableKeepAlives: true}
 	res, err := transport.RoundTrip(r)
 	if err != nil {
 		return false

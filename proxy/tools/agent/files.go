@@ -9,7 +9,7 @@ import (
 )
 
 // claudeFiles returns settings for Claude Code. apiKeyHelper is a command that prints the key. The
-// smaller models that Claude Code also uses are mapped to the same model.
+// smaller models that Claude Code also requests are mapped to the same model.
 func claudeFiles(s *setup) []file {
 	m := s.firstModel()
 	env := object{
@@ -86,8 +86,8 @@ func opencodeFiles(s *setup) []file {
 	})}}
 }
 
-// copilotFiles returns a file of environment variables, because Copilot cannot be configured with a
-// provider in any other way.
+// copilotFiles returns a file of environment variables, because only environment variables can
+// configure a provider for Copilot.
 func copilotFiles(s *setup) []file {
 	m := s.firstModel()
 	var b strings.Builder

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints the changes, and writes the file. If a file with other content exists, it saves that
-// file under another name.
+// write prints the changes, and writes the file. If a file with different content exists, it first
+// saves that file under another name.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {

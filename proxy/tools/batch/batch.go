@@ -24,7 +24,7 @@ type Options struct {
 	Notes       io.Writer
 }
 
-// These are the exit codes other than 0 (every line was answered) and 1 (the batch could not
+// These exit codes are used in addition to 0 (every line was answered) and 1 (the batch could not
 // continue).
 const (
 	exitUsage       = 2
@@ -56,7 +56,8 @@ type run struct {
 
 	unanswered chan struct{} // receives a value after an attempt that got no response
 	failures   atomic.Int64  // number of consecutive attempts without a response
-	// Why the last attempt got no response; nil if it got one.
+	// lastFailure is why the last attempt got no response. It is nil if that attempt got a
+	// response.
 	lastFailure atomic.Pointer[string]
 	ok, refused atomic.Int64
 }
@@ -76,8 +77,8 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Run processes the lines that are not in the output yet. If ctx is done before that, the next run
-// sends the unfinished lines again.
+// Run processes the lines that are not in the output yet. If ctx is done before all lines are
+// processed, the next run sends the remaining lines.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.validate(); err != nil {
 		return &Error{exitUsage, err}

@@ -62,8 +62,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOutputIsMended checks that final lines in an output file are kept, and that a truncated line
-// and lines that must be sent again are removed.
+// TestOutputIsMended checks that lines that are final stay in the output file, while a truncated
+// line and lines that must be sent again are removed.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -179,8 +179,8 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
-// TestWrongOptions checks that an invalid address, or a key that no edge accepts, is reported
-// immediately and without quoting the key.
+// TestWrongOptions checks that an invalid address, or a key that no edge would accept, is reported
+// immediately. The error must not quote the key.
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
@@ -215,8 +215,8 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestProgressSaysWhy checks that the progress line states what the run is waiting for until the
-// first answer.
+// TestProgressSaysWhy checks that, until the first answer arrives, the progress line states what
+// the run is waiting for.
 func TestProgressSaysWhy(t *testing.T) {
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -270,8 +270,8 @@ func (w *firstWriteRecorder) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestOutputIsOneRuns checks that only one run at a time can use an output, even if the output has
-// just been repaired.
+// TestOutputIsOneRuns checks that only one run at a time can use an output file, even if the file
+// has just been repaired.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",
@@ -347,8 +347,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that if no other request is running, a refusal stops all requests until its
-// Retry-After has passed.
+// TestGateWaits checks that, if no other request is running, no request starts after a refusal
+// until its Retry-After has passed.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

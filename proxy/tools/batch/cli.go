@@ -47,9 +47,9 @@ func (c *CLI) Run() error {
 	})
 }
 
-// parseKeyFile returns the first line of a key file if the file has the format of `penstock key new`. In
-// this format, the key is alone or followed by an empty line. Otherwise, it returns the entire
-// text, which is not a valid key.
+// parseKeyFile returns the first line of a key file if the file has the format of `penstock key
+// new`. In this format, the key is the only line or is followed by an empty line. For any other
+// format, parseKeyFile returns the entire text, which is not a valid key.
 func parseKeyFile(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

@@ -14,7 +14,7 @@ type gate struct {
 	changed chan struct{} // closed when another request may start
 	running int
 	limit   float64
-	// Whether any request was refused. From then on, limit grows slowly.
+	// everRefused is true once a request has been refused. From then on, limit grows slowly.
 	everRefused bool
 	notBefore   time.Time // no request may start before this time
 }
@@ -64,8 +64,8 @@ func (g *gate) leave() {
 	g.endLocked()
 }
 
-// leaveRefused ends a request that found no slot or no engine. after is how long to wait before the
-// next attempt.
+// leaveRefused is called when a request was refused because there was no free slot or no engine.
+// after is how long to wait before the next attempt.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -34,8 +34,9 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// isFinal reports whether the line does not have to be sent again. It was either answered, or refused
-// because of its content. In the latter case, another attempt would probably be refused again.
+// isFinal reports whether the line does not have to be sent again. A final line was either
+// answered, or refused because of its content. In the latter case, another attempt would probably
+// also be refused.
 func (a *answer) isFinal() bool {
 	if a.Response == nil || isRetryable(a.Response.Status) {
 		return false
@@ -63,7 +64,7 @@ type output struct {
 	file    *os.File
 	doneIDs map[string]bool // custom_ids of the lines in the file
 
-	refused int // number of refused lines in done
+	refused int // number of refused lines in doneIDs
 }
 
 // openOutput opens the output, which may have been written by an earlier run. It removes a
@@ -80,8 +81,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens and locks a file. The lock is on the file itself, so it is released if the run
-// is killed.
+// openLocked opens and locks a file. The lock is on the file itself, so the system releases it if
+// the run is killed.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -110,8 +111,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// repair reads the lines in an output. If lines must be removed, it rewrites the file. If the file is
-// not the output of a batch, mend returns an error and leaves it unchanged.
+// repair reads the lines in an output. If lines must be removed, it rewrites the file. If the file
+// is not the output of a batch, repair returns an error and leaves the file unchanged.
 func (o *output) repair(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -134,7 +135,7 @@ func (o *output) repair(path string) error {
 			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
 			if !json.Valid(line) && bytes.HasPrefix(line, []byte(linePrefix[:min(len(line), len(linePrefix))])) {
-				return nil // if it is the last line, a kill truncated it
+				return nil // a kill may have truncated the last line
 			}
 			return foreign
 		case !a.isFinal() || o.doneIDs[a.CustomID]:

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// maxAttempts is how many times a line without an answer is sent. Attempts that found no free
-	// slot do not count, because the line is not to blame.
+	// maxAttempts is how many times a line is sent if it gets no answer. Attempts that found no
+	// free slot do not count, because the line did not cause these failures.
 	maxAttempts = 8
-	// maxConsecutiveFailures is the number of consecutive failed attempts, for any lines, after which the run
-	// ends.
+	// maxConsecutiveFailures is the number of consecutive failed attempts after which the run ends.
+	// The attempts may be for different lines.
 	maxConsecutiveFailures = 3 * maxAttempts
 	// maxPause is the maximum pause between two attempts. minRetryPause is the first pause if
 	// the response has no Retry-After.
@@ -33,7 +33,7 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// errKeyRejected ends the run, because all other lines would fail too.
+// errKeyRejected ends the run, because all other lines would also fail.
 var errKeyRejected = errors.New("the edge refuses the key")
 
 // errNoEndpoint ends the run. A 404 for a missing model does not end the run, because it affects only one
@@ -44,8 +44,8 @@ var errNoAnswer = errors.New("nothing is answered any more: start the batch agai
 
 const codeNoAnswer = "no_answer"
 
-// sendUntilAnswered sends one line repeatedly until it is answered or given up. If work returns an error, the
-// run ends.
+// sendUntilAnswered sends one line repeatedly until it is answered or given up. If it returns an
+// error, the run ends.
 func (r *run) sendUntilAnswered(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
@@ -136,7 +136,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 }
 
 // retryAfter returns the number of seconds in a Retry-After header as a Duration. If the header is
-// missing or invalid, it returns 0. Larger values than a Duration allows are capped.
+// missing or invalid, it returns 0. A value that exceeds the range of a Duration is capped.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
 	n, err := strconv.ParseInt(header, 10, 64) // if the value is too large, n is the maximum
@@ -146,7 +146,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// failureText describes why an attempt produced no final answer. The reason is err or, if err is nil, the
+// failureText describes why an attempt produced no final answer. If err is nil, the reason is the
 // edge's refusal.
 func (r *response) failureText(err error) string {
 	if err == nil {

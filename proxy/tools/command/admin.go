@@ -76,8 +76,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until the user quits. SIGHUP also ends the command. This signal is sent when
-// the terminal is closed, and may be sent by a program that takes over the terminal.
+// Run shows the state until the user quits. SIGHUP also ends the command. The system sends this
+// signal when the terminal is closed. A program that takes over the terminal may also send it.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -190,24 +190,24 @@ func (o *takeOutFlags) takeOutOfService(mode string) error {
 // Drain takes an upstream out of service.
 type Drain struct{ takeOutFlags }
 
-// Run requests the mode.
+// Run requests the mode "drain".
 func (d *Drain) Run() error { return d.takeOutOfService("drain") }
 
 // Maintenance takes an upstream out of service and stops its probes.
 type Maintenance struct{ takeOutFlags }
 
-// Run requests the mode.
+// Run requests the mode "maintenance".
 func (m *Maintenance) Run() error { return m.takeOutOfService("maintenance") }
 
-// Ready checks whether an edge accepts requests. If an upstream is named, it lets that upstream
-// accept calls again.
+// Ready checks whether an edge accepts requests. If an upstream is named, Ready instead lets that
+// upstream accept calls again.
 type Ready struct {
 	modeFlags
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run asks the edge whether it is ready. If an upstream is named, Run sets its mode instead. It
-// returns an error if the edge is draining or does not respond.
+// Run asks the edge whether it is ready. If an upstream is named, Run sets the mode of the upstream
+// instead. Run returns an error if the edge is draining or does not respond.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.setMode(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

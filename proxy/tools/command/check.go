@@ -89,8 +89,9 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// loadConfig reads a file, or standard input if *name is "-". For standard input, it changes *name to the
-// name for reports of problems. If the configuration is invalid, the returned file is nil.
+// loadConfig reads a file, or standard input if *name is "-". For standard input, it changes *name
+// to the name that reports of problems use. If the configuration is invalid, the returned file is
+// nil.
 func loadConfig(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.LoadConfig(*name)

@@ -40,13 +40,13 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// completionNode is a node in kong's grammar that a command line has reached.
+// completionNode is a node in kong's grammar: the state that a command line has reached.
 type completionNode struct {
-	// Commands typed so far, such as "bench run"; empty at the root.
+	// path contains the commands typed so far, such as "bench run". It is empty at the root.
 	path         string
 	nextWords    []completionWord // possible next words other than flags: commands or values
 	flags        []completionFlag
-	argumentKind string // kind of the arguments: a kind of names, files, or empty
+	argumentKind string // kind of the arguments: a kind of names, filesKind, or empty
 }
 
 type completionWord struct{ text, help string }
@@ -56,7 +56,7 @@ type completionFlag struct {
 	short      string // short flag, or empty
 	takesValue bool
 	values     []string // allowed values; nil if any value is allowed
-	valueKind  string   // kind of the value, like place.kind
+	valueKind  string   // kind of the value, like completionNode.argumentKind
 }
 
 // caseLabel returns the parent's path and the last word, joined with a slash, as in "bench/run".
@@ -65,8 +65,8 @@ func (p *completionNode) caseLabel() string {
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// completionNodes returns the places in a grammar, starting with the root. The words after a default command
-// are also offered after its parent.
+// completionNodes returns the nodes in a grammar, starting with the root. The words that may follow
+// a default command are also offered after its parent.
 func (c *Completion) completionNodes(n *kong.Node) []completionNode {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := completionNode{path: path}
@@ -135,7 +135,7 @@ const filesKind = "files"
 type scriptFrame struct{ head, end string }
 
 var (
-	// Readline splits words at = and :, so the script splits the line in its own way.
+	// Readline splits words at = and :, so the script splits the line itself.
 	bashFrame = scriptFrame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
@@ -219,8 +219,8 @@ func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead is the part of a script that determines the place of a command line and calls the
-// program to get names.
+// fishHead is the part of the fish script that determines which node a command line has reached,
+// and calls the program to get names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null

@@ -63,8 +63,9 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// resolveUpstreamNames replaces each argument that is the name of an upstream with the upstream's URL. All other
-// arguments must be hosts. An argument that resembles a name is an error.
+// resolveUpstreamNames replaces each argument that is the name of an upstream by the URL of that
+// upstream. All other arguments must be hosts. An argument that merely resembles a name is an
+// error.
 func (d *Doctor) resolveUpstreamNames(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {

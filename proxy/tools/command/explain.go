@@ -63,7 +63,8 @@ func logTerms() (rows []referenceRow) {
 
 var alertNamePattern = regexp.MustCompile(`Penstock[A-Z]\w+`)
 
-// withAlerts adds the alerts mentioned in the rows, because the rows of alerts contain remedies.
+// withAlerts adds the rows of alerts that are mentioned in the given rows, because the row of an
+// alert contains the remedy.
 func withAlerts(rows, all []referenceRow) []referenceRow {
 	var names []string
 	for i := range rows {
@@ -102,7 +103,7 @@ func (e *Explain) Run() error {
 	rows := withAlerts(rowsNamed(all, word), all)
 	if !slices.ContainsFunc(rows, func(r referenceRow) bool { return !r.isWord() }) {
 		for _, row := range rowsAbout(all, strings.ToLower(word)) {
-			// A word in the log, such as timeout, may also be part of a setting.
+			// A word in the log, such as timeout, may also be part of the name of a setting.
 			if !row.isWord() || rows == nil {
 				rows = append(rows, row)
 			}
@@ -163,7 +164,8 @@ func rowsNamed(all []referenceRow, word string) (rows []referenceRow) {
 	return rows
 }
 
-// rowStatuses returns the statuses in a row. In the Messages dialect, 502 to 504 become 529.
+// rowStatuses returns the statuses in a row. It adds 529 if a row has a status from 502 to 504,
+// because the Messages dialect uses 529 instead.
 func rowStatuses(row referenceRow) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
@@ -172,7 +174,7 @@ func rowStatuses(row referenceRow) []string {
 	return all
 }
 
-// markdownLink matches a Markdown link, of which only the text is used.
+// markdownLink matches a Markdown link. Only the text of the link is used.
 var markdownLink = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
 func parseTableRows(text string, columns []string) []referenceRow {

@@ -34,9 +34,9 @@ var synonyms = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// rowsAbout returns the rows that match a common word in the singular or the plural. A setting matches
-// if a part of its path equals or contains the word. An error code matches if its cause or remedy
-// contains the word.
+// rowsAbout returns the rows that match a common word, in its singular or plural form. A setting
+// matches if a part of its path equals or contains the word. An error code matches if its cause or
+// remedy contains the word.
 func rowsAbout(all []referenceRow, word string) (rows []referenceRow) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, synonyms[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }

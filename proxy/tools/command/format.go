@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// formatJSON is the value of --format for output to be read by other programs. Each command that
-// prints results has this flag, and the help for the flag describes the JSON.
+// formatJSON is the --format value for machine-readable output. Each command that prints results
+// has this flag, and the help for the flag describes the JSON.
 const formatJSON = "json"
 
 func printJSON(doc any) error { return writeJSON(os.Stdout, doc) }

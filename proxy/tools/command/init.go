@@ -13,9 +13,9 @@ type engineKeyFlag struct {
 	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, if they need one; clients have another. Other users of the machine can see arguments, but not the variable."`
 }
 
-// localEngines returns the engines at the given URLs. A configuration refers to the engines' key through
-// an environment variable. If the key was given in a flag, named therefore sets this variable for
-// the process.
+// localEngines returns the engines at the given URLs. A configuration refers to the engines' key
+// through an environment variable. If the key was given in a flag, localEngines therefore sets this
+// variable for the process.
 func (k engineKeyFlag) localEngines(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {

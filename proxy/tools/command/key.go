@@ -54,8 +54,8 @@ func (k *keyStoreFlags) openWriter() (w *keystore.Writer, ctx context.Context, d
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// nonEmptyValue is the value of a flag that may be omitted but must not be empty. An empty value may come
-// from an unset variable in a script, and would remove a limit without notice.
+// nonEmptyValue is the value of a flag that may be omitted but must not be empty. An empty value
+// may come from an unset variable in a script, and would silently remove a limit.
 type nonEmptyValue string
 
 func (g *nonEmptyValue) UnmarshalText(text []byte) error {
@@ -106,7 +106,7 @@ func (k *keyRights) requestMembers(id string) map[string]any {
 		fields["expires"] = string(k.Expires)
 	}
 	if len(k.Limits) > 0 {
-		limits := map[string]any{} // as in JSON: numbers, or a string for an amount of money
+		limits := map[string]any{} // like decoded JSON: numbers, or a string for an amount of money
 		for name, text := range k.Limits {
 			if n, err := strconv.Atoi(text); err == nil {
 				limits[name] = n
@@ -171,7 +171,7 @@ type keyNew struct {
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a new key, unless the lines for it would be invalid in a configuration.
+// Run prints a new key. It fails if the lines for the key would be invalid in a configuration.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")

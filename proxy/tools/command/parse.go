@@ -6,8 +6,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Run runs the selected command and returns its error. kong's Run would join this error with the
-// error of a hook.
+// Run runs the selected command and returns its error. kong's own Run would join this error with
+// that of a hook.
 func Run(ctx *kong.Context) error {
 	if n := ctx.Selected(); n != nil {
 		switch c := n.Target.Addr().Interface().(type) {

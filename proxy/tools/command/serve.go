@@ -36,7 +36,7 @@ or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains 
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
-// Run serves until SIGTERM or SIGINT, and then drains. A second signal cancels the running calls.
+// Run serves until SIGTERM or SIGINT, and then drains. A second signal cancels all running calls.
 func (s *Serve) Run() error {
 	// The value may come from an unset variable in a script, in which case the edge must not start
 	// without a configuration.
@@ -81,7 +81,8 @@ func (s *Serve) Run() error {
 	})
 }
 
-// rejectFileSettings rejects flags for settings that belong in the configuration file if such a file is used.
+// rejectFileSettings returns an error if a configuration file is used together with flags for
+// settings that belong in that file.
 func (s *Serve) rejectFileSettings() error {
 	if s.Config == nil {
 		return nil
@@ -106,9 +107,9 @@ func (s *Serve) rejectFileSettings() error {
 	return nil
 }
 
-// listenOptions returns the addresses for an edge without a configuration file. The generated configuration
-// refers to the admin token through an environment variable. If the token was given in a flag,
-// place therefore sets this variable for the process.
+// listenOptions returns the addresses for an edge without a configuration file. The generated
+// configuration refers to the admin token through an environment variable. If the token was given
+// in a flag, listenOptions therefore sets this variable for the process.
 func (s *Serve) listenOptions() (local.ListenOptions, error) {
 	at := local.ListenOptions{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

@@ -56,7 +56,8 @@ func splitErrors(err error) []error {
 	return []error{err}
 }
 
-// NormalizeArgs replaces the common forms `help COMMAND…` and `--version` with ours.
+// NormalizeArgs replaces the common forms `help COMMAND…` and `--version` by the forms that this
+// program uses.
 func NormalizeArgs(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -178,7 +179,8 @@ func isServeError(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// missingArgumentText describes the missing part of a command line in the words of the command's help.
+// missingArgumentText describes the missing part of a command line in the words that the command's
+// help uses.
 func missingArgumentText(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {

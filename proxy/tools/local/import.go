@@ -49,7 +49,7 @@ func Import(from string, to Destination) error {
 }
 
 // readSource reads a file, or standard input if *from is "-". For standard input, it changes *from
-// to the name for error messages.
+// to the name that error messages use.
 func readSource(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -63,9 +63,9 @@ func readSource(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setPlaceholders sets unset environment variables to a placeholder until end is called, so that a
-// configuration that refers to them can be read. It returns the names of the variables that were
-// unset.
+// setPlaceholders sets each unset environment variable in names to a placeholder until end is
+// called. A configuration that refers to these variables can then be read. It returns the names of
+// the variables that were unset.
 func setPlaceholders(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

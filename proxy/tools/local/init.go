@@ -37,7 +37,7 @@ seal: { keys: [%q] }
 type Destination struct {
 	File string // "-" means Out
 	Out  io.Writer
-	// Receives other messages if the configuration is written to Out.
+	// Notes receives all other messages if the configuration is written to Out.
 	Notes io.Writer
 }
 
@@ -46,7 +46,8 @@ type Destination struct {
 // It fails if no engine responds. It does not overwrite an existing file.
 func Init(ctx context.Context, named Engines, to Destination) error {
 	notes := to.notesWriter()
-	if err := to.checkWritable(); err != nil { // checked before engines are queried; see also write
+	// checked before engines are queried, so that mistakes are reported early
+	if err := to.checkWritable(); err != nil {
 		return err
 	}
 	engines, missing, err := named.detectEngines(ctx, plaintext.NewWriter(notes))

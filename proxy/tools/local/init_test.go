@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestInitWithoutAFolder checks that if the file cannot be created, an error is reported before
-// engines are queried and a key is printed.
+// TestInitWithoutAFolder checks that, if the file cannot be created, an error is reported before
+// engines are queried or a key is printed.
 func TestInitWithoutAFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -35,7 +35,7 @@ func TestInitWithoutAFolder(t *testing.T) {
 	}
 }
 
-// TestTellCounts checks that the singular or plural form is used correctly after a number.
+// TestTellCounts checks that the correct form, singular or plural, follows a number.
 func TestTellCounts(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]config.File{

@@ -25,7 +25,7 @@ type Engines struct {
 }
 
 // Serve serves engines until end starts the shutdown. If no engine is named or found, it serves the
-// engine at the URL returned by simulator. It prints to out what it serves.
+// engine at the URL returned by simulator. It prints a description of what it serves to out.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at ListenOptions, simulator func() (url string, stop func(), err error),
 ) error {
@@ -70,8 +70,8 @@ func Serve(
 	})
 }
 
-// describeStart returns the first line in the log, which states why no configuration file is used and what
-// is served.
+// describeStart returns the first line in the log, which states that no configuration file is used,
+// and what is served.
 func describeStart(f *config.File) string {
 	var engines []string
 	for i := range f.Upstreams {
@@ -105,15 +105,15 @@ func renderConfig(head string, engines []engine.Detection) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// detectAll is find, but returns an error if a named engine is missing.
+// detectAll is like detectEngines, but returns an error if a named engine is missing.
 func (e Engines) detectAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.detectEngines(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// detectEngines detects the named engines. If no engines are named, it scans the usual ports on this
-// machine, and prints to out which engines it omits. missing explains why named engines were
-// omitted: they do not respond, or have no model that a client could name.
+// detectEngines detects the named engines. If no engines are named, it scans the usual ports on
+// this machine, and prints the engines that it omits to out. missing explains why named engines
+// were omitted: they do not respond, or have no model that a client could request.
 func (e Engines) detectEngines(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -137,7 +137,8 @@ func (e Engines) detectEngines(ctx context.Context, out io.Writer) (engines []en
 	return engines, missing, nil
 }
 
-// scanUsualPorts scans the usual ports. It omits engines without a model that a client could name.
+// scanUsualPorts scans the usual ports. It omits engines that have no model that a client could
+// request.
 func scanUsualPorts(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {

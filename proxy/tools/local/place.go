@@ -15,14 +15,14 @@ import (
 
 // ListenOptions contains the listen addresses and the keys for a start without a configuration file.
 type ListenOptions struct {
-	// HOST:PORT, :PORT or PORT. If empty, the usual port is used or, if that is in use, the next
-	// free one.
+	// Listen is HOST:PORT, :PORT or PORT. If it is empty, the usual port is used or, if that is in
+	// use, the next free port.
 	Listen      string
 	AdminListen string // same format as Listen, for the admin listener
-	// The configuration refers to this token as ${PENSTOCK_ADMIN_TOKEN}.
+	// AdminToken is the token that the configuration refers to as ${PENSTOCK_ADMIN_TOKEN}.
 	AdminToken string
-	// File with the key for clients, which is created if it is missing. If empty, a key is made for
-	// this run.
+	// KeyFile is the file with the key for clients. A missing file is created. If KeyFile is empty,
+	// a key is made for this run.
 	KeyFile   string
 	SharePort bool
 }
@@ -55,8 +55,8 @@ func (p *ListenOptions) addresses() (public, admin string, err error) {
 
 const minTokenBytes = 16
 
-// listenAddress returns the listen address for the value of a flag. A value that is just a port means
-// loopback.
+// listenAddress returns the listen address for the value of a flag. If the value is just a port,
+// the host is the loopback address.
 func listenAddress(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
@@ -77,8 +77,8 @@ type clientKey struct {
 	wasCreated  bool
 }
 
-// loadOrCreateKey reads the key from KeyFile. If the file does not exist, key creates it. If KeyFile is empty,
-// key makes a key for this run.
+// loadOrCreateKey reads the key from KeyFile. If the file does not exist, it is created with a new
+// key. If KeyFile is empty, the new key is only for this run.
 func (p *ListenOptions) loadOrCreateKey() (clientKey, error) {
 	k := clientKey{file: p.KeyFile, wasCreated: true}
 	if p.KeyFile != "" {

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks the address formats that new users probably type.
+// TestPlace checks the address formats that new users are likely to type.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            ListenOptions

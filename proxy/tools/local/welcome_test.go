@@ -11,9 +11,9 @@ import (
 	"penstock/config"
 )
 
-// TestWelcomeCommand checks that the printed command can be pasted into a shell, no matter how the
-// engine has named its model. The command must request that model, and must not run any other
-// command.
+// TestWelcomeCommand checks that the printed command can be pasted into a shell, regardless of the
+// model name that the engine has chosen. The command must request that model, and must not run any
+// other command.
 func TestWelcomeCommand(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 type Conversion struct {
 	Program string
 	Text    []byte
-	// New key in plain text, if the other file contains no key that could be hashed.
+	// NewKey is a new key in plain text. It is set if the other file contains no key that could be
+	// hashed.
 	NewKey    string
 	Notes     []string // settings that have no counterpart or should be checked
 	Variables []string // environment variables that Text refers to

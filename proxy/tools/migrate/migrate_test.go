@@ -57,7 +57,8 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// TestKeysWork checks that keys from the other file are valid with the converted configuration.
+// TestKeysWork checks that an edge with the converted configuration accepts the keys from the other
+// file.
 func TestKeysWork(t *testing.T) {
 	const key = "sk-one-0123456789abcdefghij"
 	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
@@ -72,8 +73,8 @@ func TestKeysWork(t *testing.T) {
 	}
 }
 
-// TestNotConverted checks that a file that is not LiteLLM's is recognized, and that the error does
-// not quote the file.
+// TestNotConverted checks that a file that is not a LiteLLM configuration is rejected, and that the
+// error does not quote the file.
 func TestNotConverted(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "not a configuration of LiteLLM"},

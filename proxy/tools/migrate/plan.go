@@ -91,8 +91,8 @@ func (p *plan) variableReference(name string) string {
 	return "${" + name + "}"
 }
 
-// addClientKey adds the hash of a client key. where is the setting that contains the key. variable is
-// the environment variable that contains the key. If it is empty, plain is the key.
+// addClientKey adds the hash of a client key. where is the setting that contains the key. variable
+// is the environment variable that contains the key. If variable is empty, plain is the key.
 func (p *plan) addClientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -109,13 +109,14 @@ func (p *plan) addClientKey(where, id, plain, variable string) {
 	}
 }
 
-// findOrAddUpstream returns the upstream that has the URL and key of u. If there is none, it adds one.
+// findOrAddUpstream returns the upstream that has the URL and key of u. If there is none, it adds
+// u.
 func (p *plan) findOrAddUpstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.addNote("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	// This is plain text, because the other program has no file: references.
+	// This key is plain text, because the other program has no file: references.
 	if strings.HasPrefix(u.apiKey, "file:") {
 		p.addNote("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)

@@ -63,7 +63,7 @@ func (s *section) takeSection(key string) *section {
 	return newSection(joinPath(s.path, key), s.take(key))
 }
 
-// takeList takes a setting and returns its list. A single value counts as a list of one.
+// takeList takes a setting and returns its list. A single value counts as a list with one element.
 func (s *section) takeList(key string) []any {
 	switch v := s.take(key).(type) {
 	case nil:

@@ -47,7 +47,7 @@ func (p *plan) renderYAML() []byte {
 }
 
 // writeKeys writes the client keys. If there are external upstreams, each key gets the consent to
-// use them, because the other program implies this consent.
+// use them, because the other program allows every key to use every engine.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {

@@ -31,7 +31,7 @@ func (a *Authority) Roots() *x509.CertPool {
 }
 
 // VerifyPeer reports whether the authority signed p's certificate for client authentication and the
-// chain is valid at the time now. The result is valid until the time until.
+// chain is valid at the time now. until is the time until which this result is valid.
 func (a *Authority) VerifyPeer(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {

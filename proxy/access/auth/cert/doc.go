@@ -5,10 +5,10 @@
 // The handshake requests a certificate and verifies it against the authority that is configured at
 // that moment. A connection may stay open for days, and a reload may change the authority. The edge
 // therefore verifies the certificate again when a request relies on it. It caches the result with
-// the connection (Peer.Remember), so it verifies the certificate once per connection and
-// configuration.
+// the connection (Peer.CacheValue), and therefore verifies the certificate only once per connection
+// and configuration.
 //
-// A configured key identifies a certificate by one of two marks:
+// A configured key names one of two identities of a certificate:
 //
 //   - The hash of its public key. It stays the same if the certificate is renewed with the same key
 //     pair.

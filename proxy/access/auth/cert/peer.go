@@ -37,7 +37,8 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 // PresentedAt returns when the certificate was presented.
 func (p *Peer) PresentedAt() time.Time { return p.presentedAt }
 
-// Identities returns the marks of the client's certificate, in the format of PublicKeyIdentity and Name.
+// Identities returns the identities of the client's certificate, in the format of PublicKeyIdentity
+// and NameIdentity.
 func (p *Peer) Identities() []string { return p.identities }
 
 // CacheValue caches a value computed for the configuration with the given number.
@@ -55,17 +56,18 @@ func (p *Peer) CachedValue(number uint64) (value any, ok bool) {
 // hashPrefix is the prefix for the hash of a public key. API keys have the same prefix.
 const hashPrefix = "sha256:"
 
-// PublicKeyIdentity returns the mark for a certificate's public key. hash must be "sha256:" followed by the
-// SHA-256 of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise, ok is false.
+// PublicKeyIdentity returns the identity for a certificate's public key. hash must be "sha256:"
+// followed by the SHA-256 of the SubjectPublicKeyInfo in 64 hexadecimal digits; otherwise, ok is
+// false.
 func PublicKeyIdentity(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// NameIdentity returns the mark for a subject alternative name. The format of the name determines its kind:
-// an IP address, a URI if it contains a colon, a mail address if it contains an @, and otherwise a
-// DNS name. The mark contains the kind.
+// NameIdentity returns the identity for a subject alternative name. The format of the name
+// determines its kind: an IP address, a URI if it contains a colon, a mail address if it contains
+// an @, and otherwise a DNS name. The identity contains the kind.
 func NameIdentity(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
@@ -86,8 +88,8 @@ func NameIdentity(name string) (mark string) {
 func dnsIdentity(name string) string   { return "dns " + strings.ToLower(name) }
 func emailIdentity(name string) string { return "email " + strings.ToLower(name) }
 
-// uriIdentity returns the mark for a URI. It converts only the scheme and the host to lower case,
-// because the path of a SPIFFE ID is case-sensitive.
+// uriIdentity returns the identity for a URI. It converts only the scheme and the host to lower
+// case, because the path of a SPIFFE ID is case-sensitive.
 func uriIdentity(u *url.URL) string {
 	folded := *u
 	// url.Parse has already converted the scheme to lower case.

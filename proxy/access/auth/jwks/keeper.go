@@ -18,7 +18,7 @@ const (
 	maxBackoff       = time.Minute
 
 	maxTokenWait         = time.Second      // maximum time that a token waits for a fetch
-	maxWaitingTokens     = 64               // maximum number of waiting tokens of one issuer
+	maxWaitingTokens     = 64               // maximum number of waiting tokens per issuer
 	absentTTL            = 30 * time.Second // how long a missing kid counts as absent
 	badSignatureInterval = 30 * time.Second // minimum time between fetches because of bad signatures
 	maxAbsentKids        = 1024             // maximum number of remembered kids
@@ -47,7 +47,7 @@ type Keeper struct {
 // New returns a Keeper without sources.
 func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
 
-// Source returns the Source for a URL. The Keeper does not fetch the set until Follow is called
+// Source returns the Source for a URL. The Keeper does not fetch the set until FollowURLs is called
 // with the URL.
 func (k *Keeper) Source(url string) *Source {
 	k.mu.Lock()
@@ -100,7 +100,7 @@ type Source struct {
 	fetchRequests chan struct{}
 
 	set          atomic.Pointer[jwt.Set]
-	fetchedAt    atomic.Int64 // Unix time of the last successful fetch; 0 if none has succeeded
+	fetchedAt    atomic.Int64 // Unix time of the last successful fetch; 0 if no fetch has succeeded
 	failureCount atomic.Uint64
 	lastError    atomic.Pointer[string]
 
@@ -108,7 +108,8 @@ type Source struct {
 	fetching       bool
 	lastFetchOK    bool
 	fetchRequested bool // whether a token has requested a fetch that has not started yet
-	// fetchDone is closed at the end of the current fetch or, if none is running, of the next fetch.
+	// fetchDone is closed at the end of the current fetch or, if none is running, of the next
+	// fetch.
 	fetchDone      chan struct{}
 	waitingTokens  int
 	badSignatureAt time.Time // when a wrong signature last caused a fetch
@@ -116,7 +117,8 @@ type Source struct {
 	absentUntil map[jwt.Thumbprint]time.Time
 }
 
-// recordAbsent records that the set has no key for tokens with this header. The caller must hold mu.
+// recordAbsent records that the set has no key for tokens with this header. The caller must hold
+// mu.
 func (s *Source) recordAbsent(header jwt.Thumbprint, now time.Time) {
 	// Most entries come from guessed kids; real ones are recorded again.
 	if len(s.absentUntil) >= maxAbsentKids {
@@ -156,8 +158,8 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// joinFetch makes a token wait for the current fetch or, if fresh is true, for a new fetch. If ended is
-// nil, the token does not wait, and Renew returns final immediately.
+// joinFetch lets a token wait for the current fetch. If fresh is true, the token waits for a new
+// fetch instead. If ended is nil, the token must not wait, and Renew returns final immediately.
 func (s *Source) joinFetch(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,9 +190,9 @@ func (s *Source) joinFetch(t *jwt.Token, suspect bool, now time.Time) (ended <-c
 // State describes a source for operators.
 type State struct {
 	Keys     int
-	Fetched  time.Time // time of the last successful fetch; zero if none has succeeded
+	Fetched  time.Time // time of the last successful fetch; zero if no fetch has succeeded
 	Failures uint64
-	Trouble  string // why the last fetch failed; empty if it succeeded
+	Trouble  string // why the last fetch failed; empty if the last fetch succeeded
 }
 
 // State returns the state of the source.
@@ -244,8 +246,9 @@ func (s *Source) fetchLoop(ctx context.Context) {
 	}
 }
 
-// waitForNextFetch waits until the next fetch is due, which is after most at the latest. If a token requests a
-// fetch, it is due earlier, but not before least has passed. ok is false if ctx is done.
+// waitForNextFetch waits until the next fetch is due, at most for the duration most. If a token
+// requests a fetch, the fetch is due earlier, but not before least has passed. ok is false if ctx
+// is done.
 func (s *Source) waitForNextFetch(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()

@@ -164,10 +164,10 @@ func TestRenew(t *testing.T) {
 		renew("of a dead issuer", "y", false, true, 1, 0)
 		i.answer.Store(&answer{text: firstSet})
 		advanceClock(minFetchInterval)
-		renew("of a live one again", "y", false, true, 1, 0) // this kid did not count as absent
+		renew("of a live one again", "y", false, true, 1, 0) // this kid does not count as absent
 
-		// While a fetch is running, tokens above the maximum number do not wait, and no other token
-		// waits longer than the maximum time.
+		// While a fetch is running, at most maxWaitingTokens tokens wait, and no token waits longer
+		// than maxTokenWait.
 		advanceClock(minFetchInterval)
 		i.hang.Store(true)
 		results := make(chan bool, maxWaitingTokens)

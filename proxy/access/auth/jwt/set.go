@@ -22,9 +22,9 @@ const (
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// maxKeysTried is the maximum number of keys tried for one signature. Usually, each kid in a set
-	// has one key. If an issuer does not use kids, its set contains a few keys during a rotation.
-	// Each try costs up to a millisecond.
+	// maxKeysTried is the maximum number of keys tried for one signature. Usually, each kid in a
+	// set has one key. If an issuer does not use kids, its set contains a few keys during a
+	// rotation. Each try costs up to a millisecond.
 	maxKeysTried = 8
 
 	// The sizes of RSA keys are in bits. With a longer key, verifying a signature takes
@@ -58,7 +58,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // unlike go-jose, Valid limits the nesting depth
+	if !stdjson.Valid(text) { // unlike go-jose, stdjson.Valid limits the nesting depth
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {
@@ -143,8 +143,9 @@ func (s *Set) HasKeyFor(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.matchesToken(t) })
 }
 
-// candidateKeys returns the keys that might verify a token. These are the keys with the token's kid or, if the
-// token has no kid, all keys for its algorithm. It returns at most maxKeysTried keys.
+// candidateKeys returns the keys that might verify a token. These are the keys with the token's
+// kid. If the token has no kid, these are all keys for its algorithm. candidateKeys returns at most
+// maxKeysTried keys.
 func (s *Set) candidateKeys(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.matchesToken(t) && len(found) < maxKeysTried {

@@ -32,7 +32,8 @@ var (
 	ErrNotYet     = errors.New("it is not valid yet")
 )
 
-// LooksLikeToken reports whether a credential consists of three parts separated by dots, like a token.
+// LooksLikeToken reports whether a credential consists of three parts separated by dots, like a
+// token.
 func LooksLikeToken(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
 // Token is a parsed token. It must not be trusted until Verify has succeeded.
@@ -80,8 +81,8 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// isAcceptedHeader reports whether a header is free of members that change how the token is verified or
-// interpreted.
+// isAcceptedHeader reports whether a header contains no members that change how the token is
+// verified or interpreted.
 func isAcceptedHeader(text []byte) bool {
 	header := parseObject(text)
 	if header == nil {
@@ -104,7 +105,8 @@ func isAcceptedHeader(text []byte) bool {
 	return false
 }
 
-// parseObject parses a JSON object. It returns nil if text is not an object or has duplicate members.
+// parseObject parses a JSON object. It returns nil if text is not an object or has duplicate
+// members.
 func parseObject(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -144,8 +146,8 @@ type Claims struct{ members map[string]any }
 // Validity is the validity period of a token, extended by the leeway at both ends.
 type Validity struct{ From, To time.Time }
 
-// CheckAudience checks that the token is intended for one of the audiences, and returns its validity
-// period. The error is ErrAudience or ErrMalformed.
+// CheckAudience checks that the token is intended for one of the audiences, and returns its
+// validity period. The error is ErrAudience or ErrMalformed.
 func (c Claims) CheckAudience(audiences []string) (Validity, error) {
 	if !slices.ContainsFunc(stringList(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Validity{}, ErrAudience
@@ -173,8 +175,8 @@ func (c Claims) CheckAudience(audiences []string) (Validity, error) {
 	return at, nil
 }
 
-// CheckTime checks whether the token is valid at the wall-clock time now. The error is ErrExpired or
-// ErrNotYet.
+// CheckTime checks whether the token is valid at the wall-clock time now. The error is ErrExpired
+// or ErrNotYet.
 func (t Validity) CheckTime(now time.Time) error {
 	switch now = now.Round(0); {
 	case !now.Before(t.To):

@@ -23,7 +23,7 @@ import (
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// signed returns a token with the given header, claims and signature key.
+// signed returns a token with the given header and claims, signed with key.
 func signed(t testing.TB, header, claims string, key crypto.Signer) string {
 	t.Helper()
 	input := encoded([]byte(header)) + "." + encoded([]byte(claims))
@@ -221,8 +221,8 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(good); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
-	// In the base64 encoding of 64 bytes, the last character has four unused bits. An encoding with
-	// other unused bits is not a valid token.
+	// In the base64 encoding of 64 bytes, the last character has four unused bits. If these bits
+	// are changed, the token is not valid.
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", good[len(good)-1])
 	spelt := good[:len(good)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1])
 	if _, err := i.verify(spelt); err == nil {
