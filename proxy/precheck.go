@@ -28,7 +28,8 @@ import (
 const precheckMinBytes = 8 << 10
 
 // lastKeys caches the hashes of keys that precheck has checked recently. precheck does not know the
-// connection, which has its own cache.
+// connection, which has its own cache. An entry may meet another client's key, so it must be compared
+// in constant time, as LastKey does.
 var lastKeys = sync.Pool{New: func() any { return new(auth.LastKey) }}
 
 // headReceived checks a request with a body. If the request will be rejected regardless of the

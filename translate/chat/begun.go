@@ -47,9 +47,6 @@ func lastMessage(r *Request) jsonx.Value {
 // that engine is written.
 func (b *PartialAnswer) AttachTo(r *Request) { r.partial, r.Tokens.generated = b, b.Tokens }
 
-// ContinuesAnswer reports whether the next engine of r continues another engine's answer.
-func ContinuesAnswer(r *Request) bool { return r.partial != nil }
-
 // patchMessages adds b to the engine's messages. If the client's last message is the start of the
 // answer, patchMessages extends that message. Otherwise it adds a message. reasoning is the member
 // from which the engine reads the reasoning in a message.

@@ -58,7 +58,7 @@ func TestGoOn(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 		r.Reset()
-		if ContinuesAnswer(&r) || r.Tokens.GeneratedTokens() != 0 {
+		if r.partial != nil || r.Tokens.GeneratedTokens() != 0 {
 			t.Errorf("%s: the next request goes on with it, too", name)
 		}
 	}

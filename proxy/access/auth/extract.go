@@ -14,7 +14,7 @@ type Request struct {
 	Authorization Header
 	APIKey        Header   // the x-api-key header
 	Query         []byte   // the query string as sent, without the question mark
-	Last          *LastKey // the connection's last key; nil if keys are not cached
+	Last          *LastKey // nil if keys are not cached
 }
 
 // Header is a request header.
@@ -31,7 +31,7 @@ func (h *Header) Add(value []byte) {
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
-// outlive them. Only the connection's LastKey may store the key.
+// outlive them. Only a LastKey may store the key.
 type Credential struct {
 	key      []byte
 	value    []byte // header value; not set if cached is true
