@@ -177,7 +177,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		Counters:  call.NewCounters(e.metrics),
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
-		Hooks:     hook.NewClient(e.metrics),
+		Hooks:     hook.NewClient(e.metrics, nil),
 	}
 	e.hookCopies, e.shadows = copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}), s.NewShadows()
 	s.Features = []participant.Feature{e.hookCopies, e.shadows}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
+	"time"
 
-	"penstock/proxy/front/listen"
+	"penstock/config/instant"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/telemetry/guard"
@@ -19,10 +21,19 @@ import (
 // a running stream delays the drain of the edge.
 type detachedStream struct {
 	relay
-	conn            *listen.Conn
+	conn            detachableConn
 	unwritten       []byte // bytes that Conn.TryWrite could not write; sent before the next chunk
 	keepAlive       bool   // whether the client may send another request on this connection
 	hasLeftFasthttp bool   // if true, fasthttp does not finish the call
+}
+
+// detachableConn is a plain connection that can leave fasthttp and return to it (listen.Conn).
+type detachableConn interface {
+	net.Conn
+	WriteAtTime(p []byte, now instant.Time) (int, error)
+	TryWrite(p []byte) int
+	DetachOnClose(then func())
+	ResumeHTTP(idle time.Duration)
 }
 
 // chunkPrefixLen is the space before a relay's bytes that is reserved for the size line of a chunk:
@@ -40,7 +51,7 @@ const (
 //   - The connection uses TLS, which fasthttp would shut down.
 //   - Part of a form has not been read yet.
 func newDetachedStream(r relay) *detachedStream {
-	conn, plain := r.call.client.ctx.Conn().(*listen.Conn)
+	conn, plain := r.call.client.ctx.Conn().(detachableConn)
 	if !plain || r.call.ep.Form {
 		return nil
 	}
@@ -89,7 +100,7 @@ func (t *detachedStream) handlePanic() {
 func (t *detachedStream) serve() {
 	shared, conn := t.call.services, t.conn
 	defer shared.Guard.Catch(guard.Stream, func() {
-		defer conn.Close() //nolint:errcheck // a failed connection is closed in any case
+		defer conn.Close()
 		t.handlePanic()
 	})
 	t.pollerStep = t.relayInPoller

@@ -8,7 +8,7 @@ import (
 
 // TestAt checks to which URL the question for a hook is sent, and to which socket the URL refers.
 func TestAt(t *testing.T) {
-	c := NewClient(metrics.NewSet())
+	c := NewClient(metrics.NewSet(), nil)
 	for before, want := range map[string]string{
 		"http://127.0.0.1:8090/decide/": "http://127.0.0.1:8090/decide/",
 		"unix:/h":                       "http://2f68/",

@@ -42,21 +42,27 @@ const (
 	initialBufferSize = 4 << 10
 )
 
-// NewClient returns a Client that registers its metrics in set.
-func NewClient(set *metrics.Set) *Client {
-	dialer := &net.Dialer{KeepAlive: idleTimeout}
-	return &Client{metrics: set, httpClient: newHTTP(dialer.DialContext), sockets: newHTTP(
+// Dial opens a connection to a hook.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// NewClient returns a Client that registers its metrics in set. It opens connections with dial, or
+// with a net.Dialer if dial is nil.
+func NewClient(set *metrics.Set, dial Dial) *Client {
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: idleTimeout}).DialContext
+	}
+	return &Client{metrics: set, httpClient: newHTTP(dial), sockets: newHTTP(
 		func(ctx context.Context, _, host string) (net.Conn, error) {
 			file, err := decodeSocketPath(host)
 			if err != nil {
 				return nil, err
 			}
-			return dialer.DialContext(ctx, "unix", file)
+			return dial(ctx, "unix", file)
 		},
 	)}
 }
 
-func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+func newHTTP(dial Dial) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:         dial,

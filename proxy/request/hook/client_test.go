@@ -51,7 +51,7 @@ type rig struct {
 
 func newRig(t *testing.T, answer http.HandlerFunc) *rig {
 	set := metrics.NewSet()
-	r := &rig{client: NewClient(set), metrics: set, memory: &memoryBudget{most: 1 << 20}}
+	r := &rig{client: NewClient(set, nil), metrics: set, memory: &memoryBudget{most: 1 << 20}}
 	r.server = httptest.NewServer(answer)
 	t.Cleanup(func() {
 		r.client.Close()

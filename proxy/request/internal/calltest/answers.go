@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"penstock/upstreams/http1"
 )
 
 // AnswerText answers a chat request with text. If the request asks for a stream, AnswerText streams
@@ -66,6 +69,23 @@ func AnswerError(status int, message string) http.HandlerFunc {
 
 // AbortConnection closes the connection without an answer.
 func AbortConnection(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// Upgrade accepts a WebSocket handshake and calls then with the connection, which it closes
+// afterwards.
+func Upgrade(then func(net.Conn)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
+			http1.AcceptKey(r.Header.Get("Sec-WebSocket-Key"))+"\r\n\r\n")
+		if err == nil {
+			then(conn)
+		}
+	}
+}
 
 // Delay waits before it answers, unless the edge closes the connection first.
 func Delay(d time.Duration, then http.HandlerFunc) http.HandlerFunc {

@@ -1,6 +1,6 @@
-// Package calltest runs calls without sockets. Engines are functions behind pipes, and clients are
-// Go values. In a testing/synctest bubble, the test controls the clock. A call runs the same code
-// as behind a listener, except that its stream stays in fasthttp.
+// Package calltest runs calls without sockets. Engines and hooks are functions behind pipes. Clients
+// are Go values (Client), whose calls stay in fasthttp, or pipes (Connection), whose calls run as
+// behind a listener. In a testing/synctest bubble, the test controls the clock.
 package calltest
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 	"penstock/proxy/access/auth/jwks"
@@ -47,6 +48,7 @@ type Edge struct {
 	Set      *upstreams.Set
 	Metrics  *metrics.Set
 	Copies   *copies.Copies
+	Log      *observer.ObservedLogs // of the process and of the calls
 
 	t       testing.TB
 	running atomic.Pointer[snapshot.Snapshot]
@@ -55,11 +57,15 @@ type Edge struct {
 	engines map[string]*Engine // keyed by the address that the edge dials
 	// Replaces engine names in URLs with addresses, because no resolver exists.
 	hosts *strings.Replacer
+
+	server      *fasthttp.Server
+	connections []*Connection
+	served      sync.WaitGroup
 }
 
-// New returns an edge with the given configuration. In the configuration, the upstream of an engine
-// has the URL http://NAME. New returns after the engines have been probed. The edge is closed when
-// the test ends.
+// New returns an edge with the given configuration, in which the upstream of an engine, or a hook that
+// an Engine plays, has the URL http://NAME. Every upstream needs an engine, because there is no
+// resolver. New returns after the engines have been probed. The edge is closed when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -75,18 +81,24 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	var err error
 	e.Set, err = upstreams.NewSet(upstreams.Options{
 		Guard: g, Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {},
-		Dial: e.dial, OnFree: e.queues.SlotFreed, OnRoom: e.queues.UpstreamChanged,
+		DrainTime: func() time.Duration { return e.running.Load().Config.Timeouts.Drain.D() },
+		Dial:      e.dial, OnFree: e.queues.SlotFreed, OnRoom: e.queues.UpstreamChanged,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	replies := limit.NewMemory(256 << 20)
-	calls := observe.NewCalls(e.Metrics, zap.NewNop(), config.Log{})
+	core, seen := observer.New(zap.DebugLevel)
+	log := zap.New(core)
+	e.Log = seen
+	calls := observe.NewCalls(e.Metrics, log, config.Log{Access: true})
 	e.Services = &call.Services{
-		Log: zap.NewNop(), Guard: g, Current: e.running.Load, Calls: calls,
+		Log: log, Guard: g, Current: e.running.Load, Calls: calls,
 		Bodies: limit.NewMemory(256 << 20), Replies: replies, Retries: limit.NewRetries(time.Now()),
-		Counters: call.NewCounters(e.Metrics), Poison: poison.New(), Hooks: hook.NewClient(e.Metrics),
+		Counters: call.NewCounters(e.Metrics), Poison: poison.New(), Hooks: hook.NewClient(e.Metrics, e.dial),
 	}
+	e.server = e.newServer()
+	e.Services.ServeNext = e.server.ServeConn
 	e.Copies = copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics})
 	e.Services.Features = []participant.Feature{e.Copies, e.Services.NewShadows()}
 	e.keys = &snapshot.Sources{
@@ -142,6 +154,11 @@ func ids[T any](all []T, id func(*T) string) (out []string) {
 }
 
 func (e *Edge) close() {
+	for _, c := range e.connections {
+		_ = c.Close()
+	}
+	e.served.Wait()
+	e.Services.Hooks.Close()
 	e.Copies.Close()
 	if s := e.running.Load(); s != nil {
 		s.Issued.Close()
@@ -161,6 +178,16 @@ func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, errors.New("no engine is at this address")
 	}
 	return at.connect(ctx)
+}
+
+// LastCall returns the fields of the newest line about a call in the log.
+func (e *Edge) LastCall() map[string]any {
+	e.t.Helper()
+	lines := e.Log.FilterMessage("call").All()
+	if len(lines) == 0 {
+		e.t.Fatal("no call has ended")
+	}
+	return lines[len(lines)-1].ContextMap()
 }
 
 // CounterValue returns the value of a counter.
@@ -225,20 +252,14 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	if ep == nil {
 		e.t.Fatalf("no endpoint is at %s", path)
 	}
-	var ctx fasthttp.RequestCtx
-	var request fasthttp.Request
-	request.Header.SetMethod("POST")
-	request.SetRequestURI(path)
-	request.Header.SetContentType("application/json")
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		request.Header.Set(name, value)
-	}
-	to.begun = time.Now()
-	ctx.Init2(&to.conn, quietLogger{}, false)
-	request.CopyTo(&ctx.Request)
-	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
-	e.Services.Handler(ep)(&ctx)
+	return e.SendTo(to, ep, body, headers...)
+}
+
+// SendTo is Send to an endpoint that may not be the one at its path.
+func (e *Edge) SendTo(to *Client, ep *endpoint.Endpoint, body string, headers ...string) *Answer {
+	e.t.Helper()
+	ctx := to.begin(ep.Path, body, headers)
+	e.Services.Handler(ep)(ctx)
 	a := &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header}
 	if stream, ok := ctx.Response.BodyStream().(io.WriterTo); ok {
 		_, a.Err = stream.WriteTo(to)
@@ -250,6 +271,33 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	}
 	a.Body, a.Took = to.body.String(), time.Since(to.begun)
 	return a
+}
+
+// OpenDialogue opens a dialogue with a model. It returns the response if the call fails.
+func (e *Edge) OpenDialogue(to *Client, model string, meet func(*call.Engine) error, headers ...string) (*call.Dialogue, *Answer) {
+	ctx := to.begin(endpoint.Realtime.Path, `{"model":"`+model+`"}`, headers)
+	if d := e.Services.OpenDialogue(ctx, meet); d != nil {
+		return d, nil
+	}
+	return nil, &Answer{Status: ctx.Response.StatusCode(), Header: &ctx.Response.Header, Body: string(ctx.Response.Body()), Took: time.Since(to.begun)}
+}
+
+// begin returns the context of a request.
+func (c *Client) begin(path, body string, headers []string) *fasthttp.RequestCtx {
+	var request fasthttp.Request
+	request.Header.SetMethod("POST")
+	request.SetRequestURI(path)
+	request.Header.SetContentType("application/json")
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
+	c.begun = time.Now()
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(&c.conn, quietLogger{}, false)
+	request.CopyTo(&ctx.Request)
+	ctx.Request.SetBodyStream(strings.NewReader(body), len(body))
+	return ctx
 }
 
 type clientConn struct {
@@ -288,7 +336,7 @@ func (quietLogger) Printf(string, ...any) {}
 type Engine struct {
 	Name   string // host in the upstream's URL
 	Models []string
-	// Answer answers all requests except probes. If Answer is nil, AnswerText("ok") is used.
+	// Answer answers all requests except probes, and handshakes too. If Answer is nil, AnswerText("ok") is used.
 	Answer http.HandlerFunc
 	// Pages maps paths to the responses for GET requests. The model list is always available.
 	Pages map[string]string
@@ -345,7 +393,7 @@ func (refusedError) Error() string { return "connection refused" }
 func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	e.runs.Add(1)
 	defer e.runs.Done()
-	if r.Method != http.MethodPost {
+	if r.Method != http.MethodPost && r.Header.Get("Upgrade") == "" {
 		e.serveGet(w, r)
 		return
 	}
