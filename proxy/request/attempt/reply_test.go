@@ -2,6 +2,8 @@ package attempt_test
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +48,14 @@ func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// thenAbort returns a handler that calls answer and then breaks the connection.
+func thenAbort(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r)
+		panic(http.ErrAbortHandler)
+	}
+}
+
 func splitBytes(text string, n int) (pieces []string) {
 	for len(text) > n {
 		pieces, text = append(pieces, text[:n]), text[n:]
@@ -70,6 +80,10 @@ func TestReplies(t *testing.T) {
 		{name: "no DONE", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent), status: 200, has: done},
 		{name: "no finish", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent, secondEvent), status: 200, has: `"error"`},
 		{name: "silent after its finish", ask: stream, answer: thenSilent(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, took: 3 * time.Second},
+		{name: "cut after its finish", ask: stream, answer: thenAbort(calltest.AnswerPieces(200, sse, firstEvent, secondEvent, finishEvent)), status: 200, has: done, hasNot: `"error"`},
+		{name: "cut before its finish", ask: stream, answer: thenAbort(calltest.AnswerPieces(200, sse, firstEvent, secondEvent)), status: 200, has: `"error"`, hasNot: done},
+		{name: "an error in the same bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent+`data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 200, has: `good `, hasNot: done},
+		{name: "another event in the same bytes", ask: stream, answer: calltest.AnswerPieces(200, sse, firstEvent+"data: {\n\n"), status: 200, has: `good `, hasNot: done},
 		{name: "events as text/plain", ask: stream, answer: calltest.AnswerPieces(200, "text/plain", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
 		{name: "events without a type", ask: stream, answer: calltest.AnswerPieces(200, "", firstEvent, secondEvent, finishEvent, done), status: 200, has: `"day"`},
 		{name: "whole answer instead of a stream", ask: stream, answer: calltest.AnswerPieces(200, json, splitBytes(completion, 50)...), status: 200, has: `good day`},
@@ -92,6 +106,9 @@ func TestReplies(t *testing.T) {
 		{name: "a refusal as text", ask: fullResponse, answer: calltest.AnswerPieces(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
 		{name: "a refusal that does not end", ask: fullResponse, answer: thenSilent(calltest.AnswerPieces(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
 		{name: "401 of the engine", ask: fullResponse, answer: calltest.AnswerPieces(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
+		{name: "no such model", ask: fullResponse, answer: calltest.AnswerError(404, "The model `m` does not exist."), status: 503, has: `"error"`},
+		{name: "no such path", ask: fullResponse, answer: calltest.AnswerPieces(404, "text/plain", "404 page not found"), status: 502, has: `"error"`},
+		{name: "too long", ask: fullResponse, answer: calltest.AnswerError(400, "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."), status: 400, has: "1200"},
 		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: fullResponse, answer: calltest.AnswerPieces(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
 	}
 	for _, tt := range tests {
@@ -277,3 +294,102 @@ func TestUnreachable(t *testing.T) {
 		}
 	})
 }
+
+// TestTranscripts checks a transcript that the client wants as a stream, in each form in which an
+// engine may send it.
+func TestTranscripts(t *testing.T) {
+	const yaml = `
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: speaches, url: "http://a", concurrency: {audio: 4}}
+models:
+  - {id: hear, kind: audio-transcription, deployments: [{upstream: a}]}
+`
+	form := strings.NewReplacer("\n", "\r\n").Replace("--x\nContent-Disposition: form-data; name=\"model\"\n\nhear\n" +
+		"--x\nContent-Disposition: form-data; name=\"stream\"\n\ntrue\n--x\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\n\nRIFF\n--x--\n")
+	const json, sse = "application/json", "text/event-stream"
+	for _, tt := range []struct {
+		name        string
+		answer      http.HandlerFunc
+		status      int
+		has, hasNot string
+	}{
+		{"events", calltest.AnswerPieces(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n", `data: {"type":"transcript.text.done","text":"good day"}`+"\n\n"), 200, "transcript.text.done", `"error"`},
+		{"events, cut", thenAbort(calltest.AnswerPieces(200, sse, `data: {"type":"transcript.text.delta","delta":"good day"}`+"\n\n")), 200, `"error"`, "transcript.text.done"},
+		{"whole", calltest.AnswerPieces(200, json, `{"text":"`, `good day"}`), 200, "transcript.text.done", `"error"`},
+		{"whole, cut", thenAbort(calltest.AnswerPieces(200, json, `{"text":"`)), 502, `"error"`, "transcript.text.done"},
+		{"whole, in another form", calltest.AnswerPieces(200, json, `["good day"]`), 502, `"error"`, "transcript.text.done"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &calltest.Engine{Name: "a", Models: []string{"hear"}, Answer: tt.answer}
+				e := calltest.New(t, yaml, a)
+				got := e.Post("/v1/audio/transcriptions", form, "Content-Type: multipart/form-data; boundary=x")
+				if got.Status != tt.status || !strings.Contains(got.Body, tt.has) || strings.Contains(got.Body, tt.hasNot) {
+					t.Errorf("got %d %s, want %d with %s", got.Status, got.Body, tt.status, tt.has)
+				}
+				if n := e.Services.Replies.Used(); n != 0 {
+					t.Errorf("%d bytes of replies are still held", n)
+				}
+			})
+		})
+	}
+}
+
+// TestUpgrade checks the limits and the failures of an upgraded connection.
+func TestUpgrade(t *testing.T) {
+	const yaml = `
+timeouts: {first_event: 20s, idle: 30s}
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: speaches, url: "http://a", concurrency: {audio: 4}, api_key: engine-secret}
+models:
+  - {id: m, kind: audio-transcription, deployments: [{upstream: a, served: inner}]}
+`
+	silent := calltest.Upgrade(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	for _, tt := range []struct {
+		name   string
+		answer http.HandlerFunc
+		status int // 0 if the connection is upgraded
+		has    string
+	}{
+		{"upgraded", silent, 0, ""},
+		{"refused", calltest.AnswerError(400, "`inner` with engine-secret is no model for speech"), 400, "`m`"},
+		{"no answer", neverAnswer, 504, "timeout"},
+		{"another key", func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Sec-WebSocket-Key", "other")
+			silent(w, r)
+		}, 502, "upstream_bad_response"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"inner"}, Answer: tt.answer})
+				var met *call.Engine
+				d, refused := e.OpenDialogue(&calltest.Client{}, "m", func(at *call.Engine) error {
+					met = at
+					return nil
+				})
+				if d == nil {
+					if refused.Status != tt.status || !strings.Contains(refused.Body, tt.has) || strings.Contains(refused.Body, "secret") {
+						t.Errorf("got %d %s, want %d with %s", refused.Status, refused.Body, tt.status, tt.has)
+					}
+					return
+				}
+				defer d.End()
+				if tt.status != 0 || met.First != 20*time.Second || met.Idle != 30*time.Second || met.Served != "inner" {
+					t.Errorf("met %+v, want the configured limits, or %d", met, tt.status)
+				}
+				begun := time.Now()
+				_ = met.Conn.SetReadDeadline(begun.Add(met.First))
+				_, err := met.Conn.Read(make([]byte, 1))
+				if failed := d.Reconnect(err); failed == nil || failed.Status != 504 || time.Since(begun) != 20*time.Second {
+					t.Errorf("after silence: got %v after %v, want a 504 after 20s", failed, time.Since(begun))
+				}
+			})
+		})
+	}
+}
+
+func neverAnswer(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -119,18 +119,6 @@ models:
 	})
 }
 
-// TestNotNow checks that a request is sent again to an engine that is still loading the model.
-func TestNotNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.AnswerSequence(calltest.AnswerError(503, "Loading model"), calltest.AnswerText("loaded"))}
-		yaml := strings.Replace(oneEngine("", ""), "engine: vllm", "engine: llamacpp", 1)
-		got := calltest.New(t, yaml, a).Post(chatPath, chat(""))
-		if n := len(a.RequestBodies()); got.Status == 200 && n != 2 || got.Status != 200 && n != 1 {
-			t.Errorf("got %d %s after %d requests", got.Status, got.Body, n)
-		}
-	})
-}
-
 // TestCachePerKey checks that the edge sends a salt to an engine that supports salts, and that the
 // salt does not contain the key.
 func TestCachePerKey(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/http"
-	"sort"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,18 @@ models:
   - {id: hear, kind: audio-transcription, deployments: [{upstream: s}]}
   - {id: draw, kind: image, deployments: [{upstream: o}]}
   - {id: edit, kind: image-edit, deployments: [{upstream: o}]}
+  - {id: plain, input_modalities: [text], deployments: [{upstream: v, served: m}]}
 `
+
+// enginesOf returns the engines of models, all with the same answer.
+func enginesOf(answer http.HandlerFunc) []*calltest.Engine {
+	return []*calltest.Engine{
+		{Name: "v", Models: []string{"m", "e", "r"}, Answer: answer},
+		{Name: "s", Models: []string{"say", "hear"}, Answer: answer},
+		{Name: "o", Models: []string{"draw", "edit"}, Answer: answer},
+		{Name: "l", Models: []string{"local"}, Answer: answer},
+	}
+}
 
 // form returns a multipart body with the given fields. The fields named file and image become
 // files.
@@ -172,13 +182,7 @@ func TestExchanges(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engines := map[string]*calltest.Engine{}
-				var all []*calltest.Engine
-				for name, served := range map[string][]string{"v": {"m", "e", "r"}, "s": {"say", "hear"}, "o": {"draw", "edit"}, "l": {"local"}} {
-					engines[name] = &calltest.Engine{Name: name, Models: served, Answer: tt.answer}
-					all = append(all, engines[name])
-				}
-				sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+				all := enginesOf(tt.answer)
 				var headers []string
 				if tt.header != "" {
 					headers = append(headers, tt.header)
@@ -215,8 +219,7 @@ func TestExchanges(t *testing.T) {
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)
 	synctest.Test(t, func(t *testing.T) {
-		v := &calltest.Engine{Name: "v", Models: []string{"m", "e", "r"}, Answer: calltest.AnswerPieces(200, "application/json", `{"data":"quiet","usage":{"prompt_tokens":1}}`)}
-		e := calltest.New(t, models, v)
+		e := calltest.New(t, models, enginesOf(calltest.AnswerPieces(200, "application/json", `{"data":"quiet","usage":{"prompt_tokens":1}}`))...)
 		for body, want := range map[string]string{
 			`{"model":"e","input":"hi"}`: `"DATA":"QUIET"`,
 			`{"model":"x","input":"hi"}`: `model_not_found`,

@@ -1,0 +1,238 @@
+package call_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/internal/calltest"
+	"penstock/proxy/request/participant"
+	"penstock/proxy/telemetry/guard"
+)
+
+// TestStreamsOfAConnection checks streams on a keep-alive connection, which leave the HTTP server
+// and return the connection to it.
+func TestStreamsOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := calltest.New(t, oneEngine("", ""), singleEngine(calltest.AnswerText("one two three")))
+		client := e.Connect()
+		for i, ask := range []string{chat(stream), chat(stream), chat(""), chat(stream)} {
+			answer, err := client.Post(chatPath, ask)
+			if err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			synctest.Wait()
+			if err != nil || answer.StatusCode != 200 || !strings.Contains(string(text), "three") {
+				t.Fatalf("request %d: got %d, %v: %s", i, answer.StatusCode, err, text)
+			}
+			if streamed := strings.HasSuffix(string(text), "data: [DONE]\n\n"); streamed != (ask == chat(stream)) {
+				t.Errorf("request %d: want a complete stream if the client asked for one: %s", i, text)
+			}
+			if got := e.LastCall(); got["outcome"] != "ok" || got["bytes_out"] != int64(len(text)) {
+				t.Errorf("request %d: the log has %v, want ok and %d bytes", i, got, len(text))
+			}
+		}
+		if n := e.Services.Calls.InFlight(); n != 0 {
+			t.Errorf("%d calls are in flight, want none", n)
+		}
+	})
+}
+
+// panickingFeature takes part in every call, and panics when it is notified of the nth part of the
+// answer, or that the call was sent if n is 0.
+type panickingFeature struct {
+	recordingFeature
+	n, parts int
+}
+
+func (f *panickingFeature) Join(*participant.Call) participant.Participant { return f }
+
+func (f *panickingFeature) OnSent(*participant.Call) {
+	if f.n == 0 {
+		panic("test")
+	}
+}
+
+func (f *panickingFeature) OnAnswerWritten([]byte) {
+	if f.parts++; f.parts == f.n {
+		panic("test")
+	}
+}
+
+// TestPanics checks that a panic while a call is handled becomes an error, that one in the middle
+// of a stream breaks the stream off, and that the call releases its slot either way.
+func TestPanics(t *testing.T) {
+	tests := []struct {
+		name, proto, ask string
+		n, status        int
+		place            string
+	}{
+		{"handler", "HTTP/1.1", chat(""), 0, 500, guard.Handler},
+		{"handler of a stream", "HTTP/1.1", chat(stream), 0, 500, guard.Handler},
+		{"first part", "HTTP/1.1", chat(stream), 1, 200, guard.Stream},
+		{"later part", "HTTP/1.1", chat(stream), 2, 200, guard.Stream},
+		{"later part, HTTP/1.0", "HTTP/1.0", chat(stream), 2, 200, guard.Stream},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := func(w http.ResponseWriter, r *http.Request) {
+					if !calltest.AsksStream(r) {
+						w.Header().Set("Content-Type", "application/json")
+						_, _ = io.WriteString(w, "{}")
+						return
+					}
+					s := calltest.StartStream(w)
+					for _, text := range []string{"one ", "two ", "three "} {
+						s.SendText(text)
+						time.Sleep(time.Second)
+					}
+					s.Finish()
+				}
+				e := calltest.New(t, oneEngine("", ""), singleEngine(slow))
+				e.Services.Features = []participant.Feature{&panickingFeature{n: tt.n}}
+				client := e.Connect()
+				answer, err := client.PostProto(tt.proto, chatPath, tt.ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				if answer.StatusCode != tt.status || strings.Contains(string(text), "[DONE]") {
+					t.Errorf("got %d, want %d and no end of the stream: %s", answer.StatusCode, tt.status, text)
+				}
+				if whole := err == nil; whole != (tt.status == 500 || tt.proto == "HTTP/1.0") {
+					t.Errorf("the answer is whole: %t (%v)", whole, err)
+				}
+				if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+					t.Errorf("the connection stays open: %v", err)
+				}
+				synctest.Wait()
+				if got := e.LastCall(); got["code"] != "internal" || e.Services.Guard.PanicCount(tt.place) == 0 {
+					t.Errorf("the log has %v, want an internal error and a counted panic", got)
+				}
+				e.Services.Features = nil
+				e.Load(oneEngine("", "")) // the features are those of a configuration
+				if got := e.Post(chatPath, chat(stream)); got.Status != 200 || e.Services.Calls.InFlight() != 0 {
+					t.Errorf("afterwards: got %d %s, %d calls in flight", got.Status, got.Body, e.Services.Calls.InFlight())
+				}
+			})
+		})
+	}
+}
+
+// TestBrokenStreams checks how a stream ends at the client after its engine has broken off: with an
+// error event if the format has one, otherwise with the connection.
+func TestBrokenStreams(t *testing.T) {
+	const audio = `
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: speaches, url: "http://a", concurrency: {audio: 4}}
+models:
+  - {id: m, kind: audio-speech, deployments: [{upstream: a}]}
+`
+	sound := func(w http.ResponseWriter, r *http.Request) {
+		calltest.AnswerPieces(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		panic(http.ErrAbortHandler)
+	}
+	tests := []struct {
+		name, proto, config, path, ask string
+		answer                         http.HandlerFunc
+		has                            string
+		ends, kept                     bool // whether the body ends as announced, and whether the connection is kept
+	}{
+		{"events", "HTTP/1.1", oneEngine("", ""), chatPath, chat(stream), events(true, delta("half")), `"error"`, true, true},
+		{"events, HTTP/1.0", "HTTP/1.0", oneEngine("", ""), chatPath, chat(stream), events(true, delta("half")), `"error"`, true, false},
+		{"sound", "HTTP/1.1", audio, "/v1/audio/speech", `{"model":"m","input":"hi","voice":"v"}`, sound, "www", false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := calltest.New(t, tt.config, singleEngine(tt.answer))
+				client := e.Connect()
+				answer, err := client.PostProto(tt.proto, tt.path, tt.ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				if !strings.Contains(string(text), tt.has) || (err == nil) != tt.ends {
+					t.Errorf("got %v and %.200q, want %s, and a body that ends: %t", err, text, tt.has, tt.ends)
+				}
+				synctest.Wait()
+				if got := e.LastCall(); got["outcome"] != "stream_broken" {
+					t.Errorf("the log has %v, want a broken stream", got)
+				}
+				if _, err = client.Post(tt.path, tt.ask); (err == nil) != tt.kept {
+					t.Errorf("the connection serves another request: %v, want that it does: %t", err, tt.kept)
+				}
+			})
+		})
+	}
+}
+
+// TestClientGone checks a client that leaves, or that stops reading, before and in the middle of a
+// stream: the engine stops, and the log says so.
+func TestClientGone(t *testing.T) {
+	const path, ask = chatPath, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	for _, tt := range []struct {
+		name, proto string
+		first       time.Duration // when the engine's first event arrives
+		reads       bool          // whether the client reads the first event
+		closes      bool
+		after       time.Duration // how long the engine works
+		phase       string
+	}{
+		{"before the answer", "HTTP/1.1", time.Hour, false, true, 5 * time.Second, "waiting"},
+		{"in the stream", "HTTP/1.1", time.Second, true, true, 7 * time.Second, "streaming"},
+		{"in the stream, HTTP/1.0", "HTTP/1.0", time.Second, true, true, 7 * time.Second, "streaming"},
+		{"stops reading", "HTTP/1.1", time.Second, true, false, 40 * time.Second, "stalled"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan time.Duration, 1)
+				endless := func(w http.ResponseWriter, r *http.Request) {
+					begun := time.Now()
+					defer func() { ended <- time.Since(begun) }()
+					select {
+					case <-time.After(tt.first):
+					case <-r.Context().Done():
+						return
+					}
+					for s := calltest.StartStream(w); r.Context().Err() == nil; time.Sleep(time.Second) {
+						s.SendText("on ")
+					}
+				}
+				e := calltest.New(t, oneEngine("timeouts: {write: 30s}\nlog: {client: true}", ""), singleEngine(endless))
+				client := e.Connect()
+				answered := make(chan *http.Response, 1)
+				go func() {
+					answer, err := client.PostProto(tt.proto, path, ask)
+					if (err == nil) != tt.reads {
+						t.Errorf("the client sees %v, want an answer: %t", err, tt.reads)
+					}
+					answered <- answer
+				}()
+				if tt.reads {
+					if _, err := io.ReadFull((<-answered).Body, make([]byte, 100)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				if tt.closes {
+					_ = client.Close()
+				}
+				if d := <-ended; d > tt.after {
+					t.Errorf("the engine worked for %v, want at most %v", d, tt.after)
+				}
+				synctest.Wait()
+				if got := e.LastCall(); got["outcome"] != "client_gone" || got["client"] != "10.0.0.1" || got["left_in_phase"] != tt.phase {
+					t.Errorf("the log has %v, want client_gone in phase %s", got, tt.phase)
+				}
+			})
+		})
+	}
+}

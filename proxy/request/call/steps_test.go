@@ -1,0 +1,199 @@
+package call_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/internal/calltest"
+)
+
+// notNow is what a router answers while it starts the engine behind it.
+var notNow = calltest.AnswerError(500, "proxy error: Could not establish connection")
+
+// TestSameEngine checks that a request is sent once more to an engine that cannot answer yet, after
+// a pause, unless the client leaves in between.
+func TestSameEngine(t *testing.T) {
+	router := strings.Replace(oneEngine("", ""), "engine: vllm", "engine: llamacpp-router", 1)
+	const pause = 300 * time.Millisecond
+	for _, tt := range []struct {
+		name    string
+		answers []http.HandlerFunc
+		leaves  bool
+		status  int
+		sends   int
+		took    time.Duration
+	}{
+		{"ready", []http.HandlerFunc{notNow, calltest.AnswerText("ready")}, false, 200, 2, pause},
+		{"not ready", []http.HandlerFunc{notNow}, false, 503, 2, pause},
+		{"the client leaves", []http.HandlerFunc{notNow}, true, 200, 1, pause / 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := singleEngine(calltest.AnswerSequence(tt.answers...))
+				e, client, done := calltest.New(t, router, a), &calltest.Client{}, make(chan *calltest.Answer, 1)
+				go func() { done <- e.Send(client, chatPath, chat("")) }()
+				if time.Sleep(pause / 2); tt.leaves {
+					client.WithCall((*call.Call).OnDisconnect)
+				}
+				got := <-done
+				if n := len(a.RequestBodies()); got.Status != tt.status || n != tt.sends || got.Took != tt.took {
+					t.Errorf("got %d after %v and %d requests, want %d after %v and %d: %s", got.Status, got.Took, n, tt.status, tt.took, tt.sends, got.Body)
+				}
+				if outcome := e.LastCall()["outcome"]; (outcome == "client_gone") != tt.leaves {
+					t.Errorf("the log has the outcome %v", outcome)
+				}
+			})
+		})
+	}
+}
+
+// TestLaterTier checks that a call whose tier has failed is sent to the next one.
+func TestLaterTier(t *testing.T) {
+	const tiers = `
+auth: none
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    deployments: [{upstream: a}, {upstream: b, tier: 1}]
+`
+	for _, ask := range []string{chat(""), chat(stream)} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := enginePair(calltest.AnswerError(503, "busy"), calltest.AnswerText("later"))
+			e := calltest.New(t, tiers, a, b)
+			if got := e.Post(chatPath, ask); got.Status != 200 || !strings.Contains(got.Body, "later") {
+				t.Errorf("got %d %s, want the later tier's answer", got.Status, got.Body)
+			}
+			if line := e.LastCall(); line["upstream"] != "b" || line["attempts"] != int64(2) || line["tier"] != int64(1) {
+				t.Errorf("the log has %v, want two attempts, the second one at b", line)
+			}
+		})
+	}
+}
+
+// TestLongerContext checks that a prompt that is too long for one engine is sent to the one with a
+// longer context, and never to one with a shorter context.
+func TestLongerContext(t *testing.T) {
+	const refusal = "This model's maximum context length is 1000 tokens. However, your request has 1200 input tokens. Please reduce the length of the input messages."
+	const config = `
+auth: none
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - id: m
+    deployments: [{upstream: a}, {upstream: b, tier: 1}]
+`
+	for _, tt := range []struct {
+		name, context string // the context of b
+		status        int
+		sends         int
+	}{
+		{"longer", "8000", 200, 1},
+		{"shorter", "500", 400, 0},
+		{"longer, but too short", "1100", 400, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := enginePair(calltest.AnswerError(400, refusal), calltest.AnswerText("fits"))
+				a.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":1000}]}`}
+				b.Pages = map[string]string{"/v1/models": `{"object":"list","data":[{"id":"m","object":"model","max_model_len":` + tt.context + `}]}`}
+				e := calltest.New(t, config, a, b)
+				got := e.Post(chatPath, chat(`,"max_tokens":50`))
+				if n := len(b.RequestBodies()); got.Status != tt.status || n != tt.sends {
+					t.Errorf("got %d after %d requests to b, want %d after %d: %s", got.Status, n, tt.status, tt.sends, got.Body)
+				}
+				if tt.status == 400 && !strings.Contains(got.Body, "1200") {
+					t.Errorf("got %s, want the lengths, which agents read", got.Body)
+				}
+				if n := e.CounterValue("penstock_max_tokens_refits_total"); n != tt.sends {
+					t.Errorf("%d steps to a longer context are counted, want %d", n, tt.sends)
+				}
+			})
+		})
+	}
+}
+
+// TestLearnedChange checks that the edge remembers which word an engine refuses, leaves it out from
+// then on, and tells the operator once.
+func TestLearnedChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := func(w http.ResponseWriter, r *http.Request) {
+			var b strings.Builder
+			_, _ = io.Copy(&b, r.Body)
+			if strings.Contains(b.String(), "reasoning_effort") {
+				calltest.AnswerError(400, "Invalid reasoning_effort: 'xhigh'. Supported values are: low, medium, high.")(w, r)
+				return
+			}
+			calltest.Delay(time.Second, calltest.AnswerText("fine"))(w, r)
+		}
+		a := singleEngine(answer)
+		e := calltest.New(t, oneEngine("", ""), a)
+		ask := chat(`,"reasoning_effort":"xhigh"`)
+		for i, sends := range []int{2, 3, 4} {
+			if got := e.Post(chatPath, ask); got.Status != 200 {
+				t.Fatalf("call %d: got %d %s", i, got.Status, got.Body)
+			}
+			if n := len(a.RequestBodies()); n != sends {
+				t.Errorf("after call %d: %d requests, want %d", i, n, sends)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		e.Post(chatPath, ask)
+		if n := len(a.RequestBodies()); n != 6 {
+			t.Errorf("two hours later: %d requests, want 6, because the engine may have been mended", n)
+		}
+	})
+}
+
+// TestDrainedEngine checks that a stream leaves an engine that a reload has removed, once the drain
+// time is over: in the middle of its answer if it can be resumed, otherwise not at all.
+func TestDrainedEngine(t *testing.T) {
+	for _, tt := range []struct {
+		name, more string
+		moves      bool
+	}{
+		{"resumed", "    retry: {resume: 1}\n", true},
+		{"not resumed", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := func(w http.ResponseWriter, r *http.Request) {
+					s := calltest.StartStream(w)
+					for range 60 {
+						s.SendText("on ")
+						select {
+						case <-time.After(time.Second):
+						case <-r.Context().Done():
+							return
+						}
+					}
+					s.Finish()
+				}
+				a, b := enginePair(slow, calltest.AnswerText("the rest"))
+				before := strings.Replace(twoEngines("timeouts: {drain: 20s}", tt.more), "{upstream: b}", "{upstream: b, tier: 1}", 1)
+				e, done := calltest.New(t, before, a, b), make(chan *calltest.Answer, 1)
+				go func() { done <- e.Post(chatPath, chat(stream)) }()
+				time.Sleep(10 * time.Second)
+				e.Load("timeouts: {drain: 20s}\nauth: none\nupstreams:\n  - {name: b, engine: vllm, url: \"http://b\", concurrency: 4}\nmodels:\n  - id: m\n    deployments: [{upstream: b}]\n" + tt.more)
+				got := <-done
+				if moved := strings.Contains(got.Body, "rest"); moved != tt.moves || !strings.Contains(got.Body, "[DONE]") {
+					t.Errorf("moved: %t, want %t, and a complete stream: %s", moved, tt.moves, got.Body)
+				}
+				if left := got.Took < 40*time.Second; left != tt.moves || got.Took < 30*time.Second {
+					t.Errorf("took %v, want the drain time at least, and not much more if it moves: %t", got.Took, tt.moves)
+				}
+				if n := e.CounterValue("penstock_streams_resumed_total"); (n == 1) != tt.moves {
+					t.Errorf("%d streams are counted as resumed", n)
+				}
+			})
+		})
+	}
+}

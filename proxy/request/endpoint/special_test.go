@@ -1,0 +1,135 @@
+package endpoint_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/internal/calltest"
+)
+
+// TestWarmUp checks that a request without generation is checked, and answered with an empty stream
+// without an engine.
+func TestWarmUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := enginesOf(nil)
+		e := calltest.New(t, models, all...)
+		got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUp, `{"model":"m","input":"hi","stream":true}`)
+		for _, part := range []string{"event: response.created", "event: response.completed", `"output":[]`} {
+			if got.Status != 200 || !strings.Contains(got.Body, part) {
+				t.Errorf("got %d %s, want %q in it", got.Status, got.Body, part)
+			}
+		}
+		if sent := all[0].RequestBodies(); len(sent) > 0 {
+			t.Errorf("the engine was sent %q", sent)
+		}
+		if got := e.SendTo(&calltest.Client{}, endpoint.ResponsesWarmUp, `{"model":"none","input":"hi"}`); got.Status != 404 {
+			t.Errorf("for an unknown model: got %d %s, want 404", got.Status, got.Body)
+		}
+	})
+}
+
+// TestStrict checks that the endpoints of single engines do not exist if the operator has set
+// strict.
+func TestStrict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := calltest.New(t, "strict: true"+models, enginesOf(nil)...)
+		if got := e.Post("/tokenize", `{"model":"m","prompt":"hi"}`); got.Status != 404 || !strings.Contains(got.Body, "strict") {
+			t.Errorf("got %d %s, want a 404", got.Status, got.Body)
+		}
+		if got := e.Post("/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); got.Status != 200 {
+			t.Errorf("chat: got %d %s, want 200", got.Status, got.Body)
+		}
+	})
+}
+
+// TestErrorPlaces checks that an error about the request that is sent names the member of the
+// request that the client sent, for each dialect.
+func TestErrorPlaces(t *testing.T) {
+	const png = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+	image := strings.TrimPrefix(png, "data:image/png;base64,")
+	for path, c := range map[string]struct{ body, place string }{
+		"/v1/chat/completions": {`{"model":"plain","messages":[{"role":"system","content":"be kind"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + png + `"}}]}]}`, "messages[1]"},
+		"/v1/messages":         {`{"model":"plain","max_tokens":9,"system":"be kind","messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + image + `"}}]}]}`, "messages[0]"},
+		"/v1/responses":        {`{"model":"plain","instructions":"be kind","input":[{"role":"user","content":[{"type":"input_image","image_url":"` + png + `"}]}]}`, "input[0]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := calltest.New(t, models, enginesOf(nil)...)
+			if got := e.Post(path, c.body); got.Status != 400 || !strings.Contains(got.Body, c.place) {
+				t.Errorf("%s: got %d %s, want a 400 about %s", path, got.Status, got.Body, c.place)
+			}
+		})
+	}
+}
+
+// TestSessions checks from which member of a request its session is taken.
+func TestSessions(t *testing.T) {
+	for path, c := range map[string]struct{ body, none string }{
+		"/v1/chat/completions": {`{"model":"m","messages":[{"role":"user","content":"hi"}],"prompt_cache_key":"talk"}`, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`},
+		"/v1/responses":        {`{"model":"m","input":"hi","prompt_cache_key":"talk"}`, `{"model":"m","input":"hi"}`},
+		"/v1/embeddings":       {"", `{"model":"e","input":"hi"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := calltest.New(t, "log: {sessions: true}"+models, enginesOf(nil)...)
+			var seen []any
+			for _, body := range []string{c.body, c.body, c.none} {
+				if body == "" {
+					continue
+				}
+				e.Post(path, body)
+				seen = append(seen, e.LastCall()["session"])
+			}
+			if last := seen[len(seen)-1]; last != nil {
+				t.Errorf("%s: got the session %v, want none", path, last)
+			}
+			if len(seen) == 3 && (seen[0] == nil || seen[0] != seen[1]) {
+				t.Errorf("%s: got the sessions %v, want the same twice", path, seen)
+			}
+		})
+	}
+}
+
+// TestRealtimeHandshake checks the handshake for each kind of engine, and which bytes count.
+func TestRealtimeHandshake(t *testing.T) {
+	const config = `
+auth: none
+upstreams:
+  - {name: v, engine: vllm, url: "http://v", concurrency: {audio: 4}}
+  - {name: s, engine: speaches, url: "http://s", concurrency: {audio: 4}}
+  - {name: w, engine: whisper, url: "http://w", concurrency: {audio: 4}}
+models:
+  - {id: voxtral, kind: audio-transcription, deployments: [{upstream: v}]}
+  - {id: hear, kind: audio-transcription, deployments: [{upstream: s, served: in ner}]}
+  - {id: whole, kind: audio-transcription, deployments: [{upstream: w}]}
+`
+	for model, want := range map[string]string{
+		"voxtral": "/v1/realtime", "hear": "/v1/realtime?intent=transcription&model=in+ner", "whole": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := ""
+			accept := func(w http.ResponseWriter, r *http.Request) {
+				asked = r.URL.String()
+				calltest.Upgrade(func(net.Conn) {})(w, r)
+			}
+			e := calltest.New(t, config, &calltest.Engine{Name: "v", Models: []string{"voxtral"}, Answer: accept},
+				&calltest.Engine{Name: "s", Models: []string{"in ner"}, Answer: accept}, &calltest.Engine{Name: "w", Models: []string{"whole"}, Answer: accept})
+			d, refused := e.OpenDialogue(&calltest.Client{}, model, func(*call.Engine) error { return nil })
+			if d == nil {
+				if want != "" || refused.Status != 404 {
+					t.Errorf("%s: got %d %s, want a dialogue: %q", model, refused.Status, refused.Body, want)
+				}
+				return
+			}
+			d.AddBytesIn(300)
+			d.Complete()
+			d.End()
+			if in := e.LastCall()["bytes_in"]; asked != want || in != int64(300+len(`{"model":"`+model+`"}`)) {
+				t.Errorf("%s: asked %q, want %q; %v bytes in", model, asked, want, in)
+			}
+		})
+	}
+}
