@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"go.uber.org/zap"
 
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/attempt"
@@ -97,7 +96,7 @@ func (c *Call) answerError(f *failure.Failure) {
 	if f.Cause == upstreams.CauseNoEndpoint && c.ep.IsEngineSpecific() { // no other engine serves the endpoint
 		f.API, f.Result = endpoint.NoEngineError(), observe.ClientError
 	}
-	c.fail(f)
+	recordFailure(&c.record, f)
 	e := c.ep.Dialect.ConvertError(f.API)
 	switch {
 	case f.Result != observe.ClientGone:
@@ -110,7 +109,7 @@ func (c *Call) answerError(f *failure.Failure) {
 	default:
 		c.client.hangUp()
 	}
-	c.logUpstreamFailure(f)
+	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
 }
 
 func (c *Call) writeError(e *apierr.Error) {
@@ -123,15 +122,6 @@ func (c *Call) writeError(e *apierr.Error) {
 	endpoint.SetErrorHeaders(&ctx.Response.Header, e)
 	ctx.Response.SetBody(c.ep.Dialect.AppendError(nil, e, string(c.client.requestID)))
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
-}
-
-func (c *Call) logUpstreamFailure(f *failure.Failure) {
-	if f.Result == observe.UpstreamFail && f.API.Code != apierr.CodeHookUnavailable {
-		c.services.Log.Warn("upstream failed",
-			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
-			zap.String("code", c.record.Code),
-			zap.String("cause", c.record.Cause), zap.Int("engine_status", c.record.EngineStatus))
-	}
 }
 
 const jsonType = "application/json"

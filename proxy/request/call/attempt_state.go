@@ -31,14 +31,13 @@ type attemptState struct {
 	// records the stream so that it can be resumed; nil if the stream cannot be resumed
 	recording *resume.Recording
 	// when a call on a drained engine last tried to acquire a slot at another engine
-	moveTriedAt     time.Time
-	countRequests   int  // number of requests that asked an engine to count tokens
-	usesOverflow    bool // whether the call may use overflow tiers and does not wait for a slot any more
-	fallbackModels  []string
-	fallbacksLoaded bool
-	turn            turns.Turn       // the key's turn; the zero value if keys do not take turns
-	slotWait        *slotWait        // nil if the call is not waiting
-	firstFailure    *failure.Failure // first failure that was not resumed; nil if there is none
+	moveTriedAt   time.Time
+	countRequests int  // number of requests that asked an engine to count tokens
+	usesOverflow  bool // whether the call may use overflow tiers and does not wait for a slot any more
+	fallbacks     fallbacks
+	turn          turns.Turn       // the key's turn; the zero value if keys do not take turns
+	slotWait      *slotWait        // nil if the call is not waiting
+	firstFailure  *failure.Failure // first failure that was not resumed; nil if there is none
 }
 
 // pickReason is reused with the pooled call, so recording it allocates nothing.
@@ -73,10 +72,4 @@ func (t *attemptState) leaveQueue() {
 		t.slotWait = nil
 		w.queueEntry.Leave()
 	}
-}
-
-// mustContinue reports whether the client has received part of an answer that the next engine must
-// continue.
-func (t *attemptState) mustContinue() bool {
-	return t.recording != nil && t.recording.Started() && !t.recording.IsNextEngineSilent()
 }

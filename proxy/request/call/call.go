@@ -85,18 +85,6 @@ func (c *Call) CancelIfRevoked(keys *auth.Ring) {
 	}
 }
 
-func (c *Call) fail(f *failure.Failure) {
-	c.record.Outcome = f.Result
-	c.record.Code = f.API.Code
-	if f.Label != "" {
-		c.record.Code = f.Label
-	}
-	c.record.Cause, c.record.EngineStatus = string(f.Cause), f.Status
-	if f.Result == observe.ClientGone {
-		c.record.Status = failure.StatusClientGone
-	}
-}
-
 // attemptCount returns the number of attempts for the log. A failed dial counts even though no
 // request was sent. If a request was sent again because a reused connection was closed, the second
 // request counts as another attempt at the same engine.
@@ -194,22 +182,9 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	if c.attempt.Lease() == nil {
 		return
 	}
-	c.recordFailedAttempt(f, now)
+	recordFailedAttempt(&c.record, f, c.times.stepStart, now)
 	c.attempt.BlameUpstream(f)
 	c.endAttempt(f.Outcome)
-}
-
-// recordFailedAttempt records a failed attempt. If the client or the edge canceled the attempt, the
-// failure has no cause and is not recorded.
-func (c *Call) recordFailedAttempt(f *failure.Failure, now time.Time) {
-	if f.Cause == "" {
-		return
-	}
-	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
-		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
-		Rejected: f.Cause == upstreams.CauseRejected, Fault: f.Outcome.IsFailure(),
-		After: c.times.stepStart.Sub(c.record.Start), Took: now.Sub(c.times.stepStart),
-	})
 }
 
 // charge charges the tokens used by the call to its key and to the key's turn, no matter how the

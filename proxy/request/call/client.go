@@ -1,6 +1,7 @@
 package call
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"penstock/proxy/front/listen"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
+	"penstock/translate/apierr"
 )
 
 type client struct {
@@ -87,6 +89,22 @@ func (cl *client) closeAfterTrailers() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
 	}
+}
+
+// refuseUnread returns err, with which a request is rejected before its body is read. If the request
+// has a body, the connection closes after the response.
+func (cl *client) refuseUnread(err error) error {
+	if e := (*apierr.Error)(nil); errors.As(err, &e) && cl.hasBody() {
+		cl.closeAfterResponse()
+	}
+	return err
+}
+
+// refuseBody returns err, with which a request is rejected whose body was not read completely. The
+// connection closes after the response.
+func (cl *client) refuseBody(err error) error {
+	cl.closeAfterResponse()
+	return err
 }
 
 func (cl *client) setWriteTimeout(d time.Duration) {

@@ -141,11 +141,8 @@ func (d *Dialogue) Reconnect(err error) *apierr.Error {
 
 func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	c := d.call
-	c.fail(f)
-	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
-		c.record.Outcome = observe.StreamBroken
-	}
-	c.logUpstreamFailure(f)
+	recordBrokenAnswer(&c.record, f)
+	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
 	c.failAttempt(f, time.Now())
 	return c.ep.Dialect.ConvertError(f.API)
 }

@@ -3,28 +3,52 @@ package call
 import (
 	"time"
 
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/request/endpoint"
 	"penstock/proxy/running/snapshot"
 	"penstock/translate/chat"
 )
 
 // A fallback model may answer a call if none of the upstreams of the requested model can.
 
-// acquireFallback acquires a slot at the first suitable fallback model. A fallback model is
-// suitable if the key may use it, it can answer the request, and it has a free slot.
-// acquireFallback does not wait for a slot. Each fallback is tried at most once per call, and the
-// fallbacks of a fallback are not tried. If no fallback can answer, acquireFallback returns the
+// fallbacks are the fallback models that a call has not tried. Each is tried at most once. The
+// fallbacks of a fallback are not tried.
+type fallbacks struct {
+	ids    []string
+	loaded bool
+}
+
+// load loads the fallbacks of the requested model. Later calls, which may be made with a fallback,
+// do nothing.
+func (f *fallbacks) load(requested *config.Model) {
+	if !f.loaded {
+		f.loaded, f.ids = true, requested.Fallback
+	}
+}
+
+// next removes and returns the next fallback that the key may use and that serves the endpoint,
+// unless calls wait for its slots. It returns nil if there is none.
+func (f *fallbacks) next(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.Key) *snapshot.Model {
+	for len(f.ids) > 0 {
+		m, ok := s.ModelByID(f.ids[0])
+		f.ids = f.ids[1:]
+		if ok && (key == nil || key.AllowsModel(m.Config.ID)) && ep.ServesModel(m) && !m.HasWaitingCalls() {
+			return m
+		}
+	}
+	return nil
+}
+
+// acquireFallback acquires a slot at the first fallback model that can answer the request and has a
+// free slot. It does not wait for a slot. If no fallback can answer, acquireFallback returns the
 // error why unchanged.
 func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
-	t := &c.attemptState
 	if !c.hasFallback() || c.abort.Cause() != nil {
 		return slot{}, why
 	}
-	for len(t.fallbackModels) > 0 {
-		m, ok := c.config.snapshot.ModelByID(t.fallbackModels[0])
-		t.fallbackModels = t.fallbackModels[1:]
-		if !ok || c.limits.key != nil && !c.limits.key.AllowsModel(m.Config.ID) || !c.ep.ServesModel(m) || m.HasWaitingCalls() {
-			continue
-		}
+	next := func() *snapshot.Model { return c.attemptState.fallbacks.next(c.config.snapshot, c.ep, c.limits.key) }
+	for m := next(); m != nil; m = next() {
 		if s, ok := c.acquireFrom(m, now); ok {
 			return s, nil
 		}
@@ -36,11 +60,9 @@ func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 // This is possible even if the client has received the announcement of an answer, because the edge
 // itself creates the announcement and puts the requested model into it.
 func (c *Call) hasFallback() bool {
-	t := &c.attemptState
-	if !t.fallbacksLoaded {
-		t.fallbacksLoaded, t.fallbackModels = true, c.config.model.Config.Fallback
-	}
-	return len(t.fallbackModels) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
+	f := &c.attemptState.fallbacks
+	f.load(c.config.model.Config)
+	return len(f.ids) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
 }
 
 // acquireFrom acquires a slot for the call at the model m and makes m the model of the call. It

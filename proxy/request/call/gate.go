@@ -2,7 +2,6 @@ package call
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -25,7 +24,7 @@ import (
 
 func (c *Call) passGate() error {
 	if err := c.authenticate(); err != nil {
-		return c.refuseUnread(err)
+		return c.client.refuseUnread(err)
 	}
 	if err := c.decode(); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (c *Call) authenticate() error {
 		return err
 	}
 	if d := c.limits.chargeRequest(&snap.Credentials, c.record.Start); !d.OK {
-		return c.recordLimitError(d)
+		return recordLimit(&c.record, d)
 	}
 	return nil
 }
@@ -74,32 +73,15 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread rejects a request before its body is read. If the request has a body, the connection
-// closes after the response.
-func (c *Call) refuseUnread(err error) error {
-	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
-		c.client.closeAfterResponse()
-	}
-	return err
-}
-
-func (c *Call) recordLimitError(d limit.Decision) *apierr.Error {
-	c.record.Limit = limitLabels[d.LimitName]
-	if d.Group != "" {
-		c.record.Limit = groupLabels[d.LimitName]
-	}
-	return limitError(d)
-}
-
 // decode reads and decodes the body.
 func (c *Call) decode() error {
 	snap, h := c.config.snapshot, &c.client.ctx.Request.Header
 	announced, most := body.AnnouncedLength(h), c.ep.BodyLimit(snap.Config, c.limits.key.BodyLimits())
 	if e := body.CheckHead(h, c.ep.Form); e != nil {
-		return c.refuseBody(e)
+		return c.client.refuseBody(e)
 	}
 	if announced > most {
-		return c.refuseBody(c.ep.TooLargeError(most))
+		return c.client.refuseBody(c.ep.TooLargeError(most))
 	}
 	from := body.Source{
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
@@ -111,7 +93,7 @@ func (c *Call) decode() error {
 	}
 	if !c.ep.Form {
 		if e := c.body.Read(&from); e != nil {
-			return c.refuseBody(e)
+			return c.client.refuseBody(e)
 		}
 		if announced < 0 {
 			c.client.closeAfterTrailers()
@@ -122,7 +104,7 @@ func (c *Call) decode() error {
 	}
 	if err := c.decodeRequest(from); err != nil {
 		if c.ep.Form { // the body has not been read completely
-			return c.refuseBody(err)
+			return c.client.refuseBody(err)
 		}
 		return err
 	}
@@ -140,13 +122,6 @@ func (c *Call) decodeRequest(from body.Source) error {
 		Body: &c.body, From: from, Memory: c.services.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
 		Seal: c.config.snapshot.Secrets.Seals.NewBox(c.record.Key, c.services.Counters.Seals),
 	})
-}
-
-// refuseBody rejects a request whose body was not read completely. The connection closes after the
-// response.
-func (c *Call) refuseBody(err error) error {
-	c.client.closeAfterResponse()
-	return err
 }
 
 // resolveModel finds the model with the given name and applies its rules to the request.
@@ -231,7 +206,7 @@ func (c *Call) reserveKeyLimits() error {
 	c.attemptState.excluded = m.Route.AppendTooShort(c.attemptState.excluded, t.estimatedPrompt)
 	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
 	if d := c.limits.reserve(expected, c.times.stepStart); !d.OK {
-		return c.recordLimitError(d)
+		return recordLimit(&c.record, d)
 	}
 	return nil
 }

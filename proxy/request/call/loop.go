@@ -1,12 +1,14 @@
 package call
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/retry"
+	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -99,7 +101,7 @@ func (c *Call) resendToEngine(step retry.Step, changed requestChange, f *failure
 		c.applyChange(changed)
 	}
 	now, s := time.Now(), slot{c.attempt.Lease(), c.attempt.Target()}
-	c.recordFailedAttempt(f, now)
+	recordFailedAttempt(&c.record, f, c.times.stepStart, now)
 	c.attemptState.stepCounts.CountStep(step)
 	c.attempt.CloseExchange(f.Outcome, now)
 	c.times.addWait(now)
@@ -167,7 +169,8 @@ func (c *Call) excludeForStep(step retry.Step) {
 		t.excluded = x.appendTooShort(t.excluded)
 	}
 	if step == retry.StepLaterTier {
-		c.excludeTier()
+		a := c.alternatives()
+		t.excluded, t.usesOverflow = a.excludeTier(), true // a call does not queue for a later tier
 	}
 	if step == retry.StepResume {
 		t.excluded = appendCannotContinue(t.excluded, c.config.model.Route.Targets(), t.recording.HasReasoning())
@@ -204,7 +207,9 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	}
 	s.BodyFails = f.Failed != 0 && c.fingerprint.hasFailed(time.Now())
 	if c.attempt.Target() != nil {
-		s.Room, s.Below = c.hasOtherTarget(), c.mayLeaveTier()
+		a, t := c.alternatives(), &c.attemptState
+		asked := routing.Query{Pool: t.pool, Key: c.record.Key, Needs: t.neededFeatures, Now: time.Now()}
+		s.Room, s.Below = a.hasRoom(c.config.model.Route, &asked), c.hasFallback() || a.hasLaterTier()
 		if f.API.Code == apierr.CodeContextLength {
 			x := c.compareContexts()
 			s.Longer = x.fitsElsewhere()
@@ -234,8 +239,10 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	if first := c.attemptState.firstFailure; first != nil && !(c.attemptState.stepCounts.Longer > 0 && errors.As(err, &full)) {
 		return first // the client gets the first failure that no resume has repaired
 	}
-	c.recordOwnArm()
 	m := c.config.model
+	if c.attemptCount() == 0 && countsByArm(m) { // the refusal counts for the call's own arm
+		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
+	}
 	next := m.Route.NextChance(c.keyTiers(), now)
 	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.attemptState.pool), next)
 }

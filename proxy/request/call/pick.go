@@ -8,6 +8,7 @@ import (
 
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
+	"penstock/proxy/request/retry"
 	"penstock/routing"
 	"penstock/routing/queue"
 	"penstock/routing/turns"
@@ -119,15 +120,10 @@ func (c *Call) callArms() routing.Arms {
 // engine, which may still answer.
 func (c *Call) AcquireOtherSlot() bool {
 	now, t := time.Now(), &c.attemptState
-	continued := t.mustContinue()
-	switch {
-	case c.record.Committed && !c.body.HasBytes(): // the request was released
-		return false
-	case continued:
-		if !c.canResumeNow(now) {
-			return false
-		}
-	case t.stepCounts.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.IsConsumed():
+	state := c.retryState(failure.EngineStalled())
+	step := retry.Decide(&state, &retry.Failure{Cause: retry.CauseEngineGone})
+	continued := step == retry.StepResume || step == retry.StepFinish
+	if !continued && step != retry.StepMove {
 		return false
 	}
 	if upstreams.ShouldHandOver(t.upstream) {
@@ -254,39 +250,4 @@ func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
 		return w.deadline
 	}
 	return now.Add(every)
-}
-
-// hasOtherTarget reports whether another target has a free slot for the call.
-func (c *Call) hasOtherTarget() bool {
-	t, route := &c.attemptState, c.config.model.Route
-	q := routing.Query{
-		Pool: t.pool, Key: c.record.Key, Tiers: c.keyTiers(), Needs: t.neededFeatures, Now: time.Now(),
-		Exclude: append(slices.Clip(t.excluded), t.upstream.ID()),
-	}
-	hasRoom := func(to routing.Target) bool { return route.UsableSlots(to.Upstream, &q).Slots > 0 }
-	return slices.ContainsFunc(route.Targets(), hasRoom)
-}
-
-// mayLeaveTier reports whether a later tier or a fallback model may answer.
-func (c *Call) mayLeaveTier() bool {
-	if c.hasFallback() {
-		return true
-	}
-	at, tiers := c.attempt.Target().Tier, c.keyTiers()
-	return slices.ContainsFunc(c.config.model.Route.Targets(), func(t routing.Target) bool {
-		return t.Tier > at && t.IsOpenToTiers(tiers) && t.Upstream.State() != upstreams.StateDown && !slices.Contains(c.attemptState.excluded, t.Upstream.ID())
-	})
-}
-
-// excludeTier excludes the engines in the current tier and in earlier tiers. The call will not
-// queue for a later tier.
-func (c *Call) excludeTier() {
-	at := c.attempt.Target().Tier
-	targets := c.config.model.Route.Targets()
-	for i := range targets {
-		if targets[i].Tier <= at {
-			c.attemptState.exclude(targets[i].Upstream)
-		}
-	}
-	c.attemptState.usesOverflow = true
 }

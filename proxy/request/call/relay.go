@@ -96,7 +96,7 @@ func (r *relay) WriteTo(w io.Writer) (int64, error) { return r.writeBody(fasthtt
 func (r *relay) writeBody(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.services.Guard.Catch(guard.Stream, func() {
-		c.fail(failure.Internal(failure.ErrPanicked))
+		recordFailure(&c.record, failure.Internal(failure.ErrPanicked))
 		err = failure.ErrPanicked // closes the connection, which marks the answer as incomplete
 	})
 	c.services.Guard.Point("relay.run")
@@ -315,11 +315,8 @@ func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 func (r *relay) endWithError(f *failure.Failure) {
 	c := r.call
 	r.recordUsage()
-	c.fail(f)
-	if f.Result == observe.UpstreamFail || f.Result == observe.Limited || f.Result == observe.NoRoute {
-		c.record.Outcome = observe.StreamBroken
-	}
-	c.logUpstreamFailure(f)
+	recordBrokenAnswer(&c.record, f)
+	logUpstreamFailure(c.services.Log, c.client.requestID, &c.record, f)
 	c.failAttempt(f, time.Now())
 	switch e := c.ep.Dialect.ConvertError(f.API); {
 	case r.form == formPassthrough, r.form == formStream && !r.streamCodec.HasInBandErrors():
@@ -374,7 +371,7 @@ func (r *relay) endClientLost(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.abort.Cause() == nil {
 		c.record.Phase = observe.PhaseStalled
 	}
-	c.fail(failure.FromAbort(failure.ErrClientGone))
+	recordFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
@@ -389,7 +386,7 @@ func (r *relay) Close() error {
 	defer c.finish()
 	c.services.Guard.Point("relay.close")
 	if c.record.Outcome == "" { // the headers could not be written
-		c.fail(failure.FromAbort(failure.ErrClientGone))
+		recordFailure(&c.record, failure.FromAbort(failure.ErrClientGone))
 	}
 	r.recycleOut()
 	c.attemptState.recording.Release()

@@ -1,15 +1,12 @@
 package call
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
-	"penstock/proxy/running/snapshot"
-	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/upstreams"
 	"penstock/upstreams/http1"
@@ -23,33 +20,14 @@ func (c *Call) beginAttempt(s slot, now time.Time) {
 	t.turn.SetCharge(0) // the charge of the new turn also includes the tokens of earlier engines
 	t.turn = routing.BeginTurn(c.config.model.Route, c.record.Key, c.limits.key.TurnWeight(), s.lease, now)
 	c.record.Upstream, c.record.Tier = u.Name(), s.target.Tier
-	c.recordArm(s.target)
+	c.record.Arm, c.record.MissedArm = s.target.Arm, ""
+	if m := c.config.model; countsByArm(m) {
+		recordArm(&c.record, m.Route, c.callArms(), s.target)
+	}
 	t.pickReason.record(&c.record, s.lease)
 	c.callStatus.target.Store(u)
 	c.times.stepStart = now
 }
-
-func (c *Call) recordArm(target *routing.Target) {
-	r, m := &c.record, c.config.model
-	if r.Arm, r.MissedArm = target.Arm, ""; countsByArm(m) {
-		r.Arm = cmp.Or(r.Arm, observe.NoArm)
-		if own, missed := routing.MissedArm(m.Route, c.callArms(), target); missed {
-			r.MissedArm = cmp.Or(own, observe.NoArm)
-		}
-	}
-}
-
-// recordOwnArm records the arm of a call that was not sent to any upstream, so that the call's
-// refusal counts for that arm.
-func (c *Call) recordOwnArm() {
-	if m := c.config.model; c.attemptCount() == 0 && countsByArm(m) {
-		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
-	}
-}
-
-// countsByArm reports whether the model's calls are counted by arm. They are if the model has arms
-// or a shadow.
-func countsByArm(m *snapshot.Model) bool { return m.Shadow != nil || routing.HasArms(m.Route) }
 
 // sendRequest sends the request to the engine of a slot.
 func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {

@@ -93,7 +93,7 @@ func (t *detachedStream) Close() error {
 func (t *detachedStream) handlePanic() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // Close never returns an error
-		t.call.fail(failure.Internal(failure.ErrPanicked))
+		recordFailure(&t.call.record, failure.Internal(failure.ErrPanicked))
 	}
 }
 

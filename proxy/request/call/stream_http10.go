@@ -40,7 +40,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 		listen.ResetConn(s.conn)
 		if s.call != nil {
 			defer s.relay.Close() //nolint:errcheck // it never returns an error
-			s.call.fail(failure.Internal(failure.ErrPanicked))
+			recordFailure(&s.call.record, failure.Internal(failure.ErrPanicked))
 		}
 	})
 	c.services.Guard.Point("stream.http10")
