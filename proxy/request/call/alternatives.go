@@ -17,7 +17,7 @@ type alternatives struct {
 }
 
 func (c *Call) alternatives() alternatives {
-	return alternatives{c.config.model.Route.Targets(), c.attempt.Target(), c.attemptState.excluded, c.keyTiers()}
+	return alternatives{c.config.model.Route.Targets(), c.attempt.Target(), c.search.excluded, c.keyTiers()}
 }
 
 // hasRoom reports whether another target has a free slot for a call that asks q.

@@ -12,7 +12,6 @@ import (
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
-	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
 	"penstock/upstreams"
@@ -39,7 +38,7 @@ func (c *Call) setHeaders() {
 			c.client.closeAfterResponse()
 		}
 	}
-	if m := c.requestedModel(); m != nil {
+	if m := c.config.requestedModel(c.record.Asked); m != nil {
 		if m.Deprecation != nil {
 			h.SetCanonical(headerDeprecation, m.Deprecation)
 		}
@@ -48,18 +47,22 @@ func (c *Call) setHeaders() {
 		}
 	}
 	if c.config.snapshot.Config.Log.DebugHeaders {
-		h.Set("X-Penstock-Model", c.record.Model)
-		h.Set("X-Penstock-Pool", c.record.Pool)
-		h.Set("X-Penstock-Upstream", c.record.Upstream)
-		if c.record.Code != "" {
-			h.Set("X-Penstock-Code", c.record.Code)
-		}
-		h.Set("X-Penstock-Attempts", strconv.Itoa(c.attemptCount()))
-		if c.record.Choice != nil {
-			h.Set("X-Penstock-Cached", strconv.Itoa(c.record.Choice.Expected))
-		}
-		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
+		setDebugHeaders(h, &c.record, c.attemptCount())
 	}
+}
+
+func setDebugHeaders(h *fasthttp.ResponseHeader, r *observe.Record, attempts int) {
+	h.Set("X-Penstock-Model", r.Model)
+	h.Set("X-Penstock-Pool", r.Pool)
+	h.Set("X-Penstock-Upstream", r.Upstream)
+	if r.Code != "" {
+		h.Set("X-Penstock-Code", r.Code)
+	}
+	h.Set("X-Penstock-Attempts", strconv.Itoa(attempts))
+	if r.Choice != nil {
+		h.Set("X-Penstock-Cached", strconv.Itoa(r.Choice.Expected))
+	}
+	h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(r.Queue.Milliseconds(), 10))
 }
 
 // appendHeaderLines appends the header lines common to all answers, without the line break after
@@ -78,17 +81,6 @@ func (c *Call) appendHeaderLines(dst []byte) []byte {
 }
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
-
-// requestedModel returns the model that the client requested, even if a fallback model answers. It
-// returns nil if the model is unknown.
-func (c *Call) requestedModel() *snapshot.Model {
-	if c.record.Asked != "" {
-		if m, ok := c.config.snapshot.ModelByID(c.record.Asked); ok {
-			return m
-		}
-	}
-	return c.config.model
-}
 
 // answerError ends the attempt and answers with an error.
 func (c *Call) answerError(f *failure.Failure) {

@@ -33,6 +33,8 @@ type Call struct {
 	tokens       tokens
 	memory       attempt.ReplyMemory // memory for engine replies
 	abort        attempt.Abort
+	search       search
+	slots        slots
 	attemptState attemptState
 	attempt      attempt.Attempt // the current attempt, or the attempt that delivered the answer
 	relay        *relay          // writes a committed answer
@@ -154,11 +156,11 @@ func (c *Call) release() {
 	defer c.releaseBodies()
 	defer c.tokens.learnBytesPerToken(c.attemptState.upstream)
 	defer c.learnAcceptedChange()
-	defer c.attemptState.leaveQueue()
+	defer c.slots.leaveQueue()
 	defer c.endAttempt(upstreams.OutcomeClientGone) // the attempt is still open only after a panic
 	// The client may have disconnected after the call acquired a new slot and before it moved
 	// there.
-	if n := c.attemptState.takeReservedSlot(); n.lease != nil {
+	if n := c.slots.takeReservedSlot(); n.lease != nil {
 		n.lease.Release(upstreams.OutcomeClientGone)
 	}
 	if c.client.conn != nil {
@@ -227,11 +229,11 @@ func (c *Call) reportCall() {
 }
 
 func recycleCall(c *Call) {
-	id, lines, why := c.client.requestID, c.client.commonHeaderLines[:0], c.attemptState.pickReason
-	excluded, prefix := c.attemptState.excluded[:0], c.attemptState.conversation.hashes[:0]
+	id, lines, why := c.client.requestID, c.client.commonHeaderLines[:0], c.search.pickReason
+	excluded, prefix := c.search.excluded[:0], c.search.conversation.hashes[:0]
 	*c = Call{} // in place, because a new value would first be built and then copied
-	c.client.requestID, c.client.commonHeaderLines, c.attemptState.pickReason = id, lines, why
-	c.attemptState.excluded, c.attemptState.conversation.hashes = excluded, prefix
+	c.client.requestID, c.client.commonHeaderLines, c.search.pickReason = id, lines, why
+	c.search.excluded, c.search.conversation.hashes = excluded, prefix
 	callPool.Put(c)
 }
 

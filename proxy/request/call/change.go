@@ -101,7 +101,7 @@ func (c *Call) endpointTarget(up *upstreams.Upstream, target *routing.Target) en
 	m := c.config.model
 	to := endpoint.Target{
 		Upstream: up, Model: m, Served: target.Served, Stream: c.request.WantsStream(up.Engine()), Formats: &c.services.formats,
-		Priority: endpoint.EnginePriority(up, m, c.attemptState.classRank),
+		Priority: endpoint.EnginePriority(up, m, c.search.classRank),
 		Refused:  c.services.refusals.lookup(refusalKey{up.ID(), target.Served}, c.times.stepStart).Union(c.attemptState.pendingChanges),
 	}
 	if c.ep.CachesPrompts {

@@ -38,3 +38,15 @@ func (c *configuration) writeTimeout() time.Duration {
 	}
 	return c.snapshot.Config.Timeouts.Write.D()
 }
+
+// requestedModel returns the model that the client requested. If a fallback model answers, asked is
+// the id of the requested model; otherwise it is empty. requestedModel returns nil if the model is
+// unknown.
+func (c *configuration) requestedModel(asked string) *snapshot.Model {
+	if asked != "" {
+		if m, ok := c.snapshot.ModelByID(asked); ok {
+			return m
+		}
+	}
+	return c.model
+}

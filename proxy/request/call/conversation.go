@@ -57,14 +57,14 @@ type conversation struct {
 	sessionRead bool // whether session is set
 }
 
-func (c *Call) session() chat.Session {
-	t := &c.attemptState.conversation
+// clientSession returns the session that the request or its headers name.
+func (t *conversation) clientSession(r endpoint.Request, cl *client) chat.Session {
 	if t.sessionRead {
 		return t.session
 	}
-	t.sessionRead, t.session = true, c.request.Session()
-	if c.client.ctx != nil {
-		if id := sessionHash(&c.client.ctx.Request.Header); id != 0 {
+	t.sessionRead, t.session = true, r.Session()
+	if cl.ctx != nil {
+		if id := sessionHash(&cl.ctx.Request.Header); id != 0 {
 			t.session.ID = id
 		}
 	}

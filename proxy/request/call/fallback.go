@@ -47,7 +47,7 @@ func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 	if !c.hasFallback() || c.abort.Cause() != nil {
 		return slot{}, why
 	}
-	next := func() *snapshot.Model { return c.attemptState.fallbacks.next(c.config.snapshot, c.ep, c.limits.key) }
+	next := func() *snapshot.Model { return c.search.fallbacks.next(c.config.snapshot, c.ep, c.limits.key) }
 	for m := next(); m != nil; m = next() {
 		if s, ok := c.acquireFrom(m, now); ok {
 			return s, nil
@@ -60,7 +60,7 @@ func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
 // This is possible even if the client has received the announcement of an answer, because the edge
 // itself creates the announcement and puts the requested model into it.
 func (c *Call) hasFallback() bool {
-	f := &c.attemptState.fallbacks
+	f := &c.search.fallbacks
 	f.load(c.config.model.Config)
 	return len(f.ids) > 0 && !c.request.IsConsumed() && !(c.record.Committed && (!c.body.HasBytes() || c.clientHasAnswer()))
 }
@@ -72,7 +72,7 @@ func (c *Call) acquireFrom(m *snapshot.Model, now time.Time) (slot, bool) {
 	if err != nil || !fitsContext(m, c.tokens.estimatedPrompt, now) {
 		return slot{}, false
 	}
-	t := &c.attemptState
+	t := &c.search
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
 	c.config.model, t.pool, t.conversation.hashes = m, checked.Pool, t.conversation.hashes[:0]
 	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.estimatedPrompt)

@@ -110,7 +110,7 @@ func (c *Call) decode() error {
 	}
 	c.record.Stream = c.request.ClientWantsStream()
 	if snap.Config.Log.Sessions {
-		s := c.session()
+		s := c.search.conversation.clientSession(c.request, &c.client)
 		c.record.Session = observe.NewSession(cmp.Or(s.ID, s.CacheKey))
 	}
 	return nil
@@ -135,7 +135,7 @@ func (c *Call) resolveModel(name []byte) error {
 	if err != nil {
 		return err
 	}
-	t := &c.attemptState
+	t := &c.search
 	t.pool, t.neededFeatures, t.classRank = found.checkResult.Pool, found.neededFeatures, found.classRank
 	t.excluded = append(t.excluded, found.checkResult.Unfit...)
 	c.tokens.promptBytes = found.checkResult.PromptBytes
@@ -203,7 +203,7 @@ func (c *Call) reserveKeyLimits() error {
 	if c.ep.Local != nil { // counting tokens generates no output
 		t.expectedOutput = 0
 	}
-	c.attemptState.excluded = m.Route.AppendTooShort(c.attemptState.excluded, t.estimatedPrompt)
+	c.search.excluded = m.Route.AppendTooShort(c.search.excluded, t.estimatedPrompt)
 	expected := limit.Cost{Tokens: int64(t.estimatedPrompt + t.expectedOutput), Spend: m.Price.CallCost(t.estimatedPrompt, 0, t.expectedOutput)}
 	if d := c.limits.reserve(expected, c.times.stepStart); !d.OK {
 		return recordLimit(&c.record, d)

@@ -8,6 +8,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/request/body"
+	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/hook"
 	"penstock/proxy/telemetry/observe"
@@ -63,43 +64,46 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 		c.record.Hooks = new(observe.Hooks)
 	}
 	c.record.Hooks.Took += answered.Sub(begun)
-	var blamed *hook.Failure
-	switch {
-	case err == nil:
-		return nil
-	case c.abort.Cause() != nil:
-		return failure.FromAbort(c.abort.Cause())
-	case errors.Is(err, hook.ErrNoMemory):
-		return failure.FromRequestError(body.MemoryFullError())
-	case !errors.As(err, &blamed):
-		return classifyDecisionError(err)
+	f, blamed := classifyHookError(err, c.abort.Cause())
+	if blamed == nil {
+		return f
 	}
 	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
-	c.logHookFailure(of, blamed)
+	logHookFailure(c.services.Log, c.client.requestID, of, blamed)
 	if of.OnError == config.HookOpen {
 		return nil
 	}
-	return failure.HookUnavailable(blamed.Cause)
+	return f
 }
 
-func (c *Call) logHookFailure(of *config.Hook, blamed *hook.Failure) {
+// classifyHookError returns the failure that ends a call after err, which a hook or the application
+// of its decision has returned. If the hook is to blame, blamed is its failure. canceled is why the
+// call was canceled, or nil.
+func classifyHookError(err, canceled error) (f *failure.Failure, blamed *hook.Failure) {
+	switch {
+	case err == nil:
+		return nil, nil
+	case canceled != nil:
+		return failure.FromAbort(canceled), nil
+	case errors.Is(err, hook.ErrNoMemory):
+		return failure.FromRequestError(body.MemoryFullError()), nil
+	case errors.As(err, &blamed):
+		return failure.HookUnavailable(blamed.Cause), blamed
+	case errors.As(err, &f):
+		return f, nil
+	}
+	return failure.FromRequestError(err), nil
+}
+
+func logHookFailure(log *zap.Logger, requestID []byte, of *config.Hook, blamed *hook.Failure) {
 	fields := []zap.Field{
-		zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
+		zap.ByteString("request_id", requestID), zap.String("hook", of.Name),
 		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError),
 	}
 	if blamed.Detail != "" {
 		fields = append(fields, zap.String("detail", string(blamed.Detail)))
 	}
-	c.services.Log.Warn("hook failed", fields...)
-}
-
-// classifyDecisionError returns the failure for an error from applyDecision.
-func classifyDecisionError(err error) *failure.Failure {
-	var f *failure.Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	return failure.FromRequestError(err)
+	log.Warn("hook failed", fields...)
 }
 
 func (c *Call) buildHookQuestion(of *config.Hook) *hook.Question {
@@ -114,19 +118,14 @@ func (c *Call) buildHookQuestion(of *config.Hook) *hook.Question {
 }
 
 func (c *Call) applyDecision(d *hook.Decision) error {
+	client := c.body.ClientBytes()
 	switch d.Action {
 	case hook.ActionRefuse:
 		return failure.RefusedByHook(d.Status, d.Message)
 	case hook.ActionRewrite:
-		if c.ep.Form {
-			return hook.InvalidAnswer(hook.DetailUploadReplaced)
-		}
-		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.limits.key.BodyLimits()); int64(len(d.Body)) > most {
-			return c.ep.TooLargeError(most)
-		}
-		// The client expects the format that it requested.
-		if requestsStream(d.Body) != requestsStream(c.body.ClientBytes()) {
-			return hook.InvalidAnswer(hook.DetailStreamChanged)
+		most := c.ep.BodyLimit(c.config.snapshot.Config, c.limits.key.BodyLimits())
+		if err := checkRewrite(c.ep, d.Body, client, most); err != nil {
+			return err
 		}
 		return c.replaceBody(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
 	case hook.ActionRoute:
@@ -134,26 +133,41 @@ func (c *Call) applyDecision(d *hook.Decision) error {
 			c.resetAdmission()
 			return c.readmit([]byte(d.Model))
 		}
-		return c.rewriteModel(d.Model)
+		edits, err := modelEdit(client, d.Model)
+		if err != nil {
+			return err
+		}
+		return c.replaceBody(int64(edits.Size(len(client))), func(dst []byte) []byte { return edits.Append(dst, client) })
 	default:
 		return nil
 	}
 }
 
-// rewriteModel replaces the model in the body, and admits the call again.
-func (c *Call) rewriteModel(model string) error {
-	src := c.body.ClientBytes()
+// checkRewrite checks a body of at most most bytes with which a hook replaces the client's.
+func checkRewrite(ep *endpoint.Endpoint, rewritten, client []byte, most int64) error {
+	switch {
+	case ep.Form:
+		return hook.InvalidAnswer(hook.DetailUploadReplaced)
+	case int64(len(rewritten)) > most:
+		return ep.TooLargeError(most)
+	case requestsStream(rewritten) != requestsStream(client): // the client expects the format that it requested
+		return hook.InvalidAnswer(hook.DetailStreamChanged)
+	}
+	return nil
+}
+
+// modelEdit returns the edits that replace the model in a request.
+func modelEdit(src []byte, model string) (edits jsonx.Edits, err error) {
 	var doc jsonx.Doc
-	var edits jsonx.Edits
 	if err := doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
-		return apierr.FromJSONError(err, "")
+		return edits, apierr.FromJSONError(err, "")
 	}
 	named := doc.Root().Get("model")
 	if !named.Exists() { // unexpected, because the endpoint rejects a body without a model
-		return hook.InvalidAnswer(hook.DetailModel)
+		return edits, hook.InvalidAnswer(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
-	return c.replaceBody(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
+	return edits, nil
 }
 
 func requestsStream(src []byte) bool {
@@ -183,9 +197,7 @@ func (c *Call) replaceBody(n int64, write func(dst []byte) []byte) error {
 // resetAdmission undoes what the gate has stored in the call.
 func (c *Call) resetAdmission() {
 	c.limits.reservation.Cancel()
-	t := &c.attemptState
-	t.excluded, t.classRank = t.excluded[:0], 0
-	t.conversation = conversation{hashes: t.conversation.hashes[:0]}
+	c.search.forgetModel()
 	c.record.Class, c.record.Dropped = "", nil
 }
 

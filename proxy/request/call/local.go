@@ -38,7 +38,7 @@ func (c *Call) answerCount() *failure.Failure {
 func (c *Call) engineCount() (tokens int, ok bool) {
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
-		Pool: c.attemptState.pool, Key: c.record.Key, Tiers: c.keyTiers(), Now: time.Now(), Rand: rand.Uint64(),
+		Pool: c.search.pool, Key: c.record.Key, Tiers: c.keyTiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
 	route := routing.FirstTier(m.Route) // only engines in the first tier are asked
 	targets, own := route.Targets(), routing.Query{Arms: c.callArms()}

@@ -32,7 +32,7 @@ const (
 // sendFirst sends a call that no engine has received, or a call that has waited for a slot.
 func (c *Call) sendFirst(now time.Time) (sendResult, *failure.Failure) {
 	var lost *failure.Failure
-	if w := c.attemptState.slotWait; w != nil {
+	if w := c.slots.slotWait; w != nil {
 		lost = w.lost
 	}
 	result, f := c.sendToNextEngine(now)
@@ -140,7 +140,7 @@ func (c *Call) sendElsewhere(step retry.Step, f *failure.Failure) (sendResult, *
 	case result == resultFailed:
 		return resultFailed, after
 	case result == resultWaiting && step == retry.StepResume:
-		t.slotWait.lost = f
+		c.slots.slotWait.lost = f
 		return resultWaiting, nil
 	case step == retry.StepResume:
 		c.recordResume()
@@ -163,19 +163,19 @@ func (c *Call) recordResume() {
 
 // excludeForStep excludes the current engine, and all engines that are not suitable for the step.
 func (c *Call) excludeForStep(step retry.Step) {
-	t := &c.attemptState
-	if step == retry.StepLongerContext {
+	out := &c.search.excluded
+	switch step {
+	case retry.StepLongerContext:
 		x := c.compareContexts()
-		t.excluded = x.appendTooShort(t.excluded)
-	}
-	if step == retry.StepLaterTier {
+		*out = x.appendTooShort(*out)
+	case retry.StepLaterTier:
 		a := c.alternatives()
-		t.excluded, t.usesOverflow = a.excludeTier(), true // a call does not queue for a later tier
+		*out, c.search.usesOverflow = a.excludeTier(), true // a call does not queue for a later tier
+	case retry.StepResume:
+		*out = appendCannotContinue(*out, c.config.model.Route.Targets(), c.attemptState.recording.HasReasoning())
+	default:
 	}
-	if step == retry.StepResume {
-		t.excluded = appendCannotContinue(t.excluded, c.config.model.Route.Targets(), t.recording.HasReasoning())
-	}
-	t.exclude(t.upstream)
+	*out = append(*out, c.attemptState.upstream.ID())
 }
 
 // chooseStep chooses the next step, and the change to make if the step is retry.StepChangeRequest.
@@ -207,7 +207,7 @@ func (c *Call) retryState(f *failure.Failure) retry.CallState {
 	}
 	s.BodyFails = f.Failed != 0 && c.fingerprint.hasFailed(time.Now())
 	if c.attempt.Target() != nil {
-		a, t := c.alternatives(), &c.attemptState
+		a, t := c.alternatives(), &c.search
 		asked := routing.Query{Pool: t.pool, Key: c.record.Key, Needs: t.neededFeatures, Now: time.Now()}
 		s.Room, s.Below = a.hasRoom(c.config.model.Route, &asked), c.hasFallback() || a.hasLaterTier()
 		if f.API.Code == apierr.CodeContextLength {
@@ -244,7 +244,7 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
 	next := m.Route.NextChance(c.keyTiers(), now)
-	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.attemptState.pool), next)
+	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.search.pool), next)
 }
 
 // endFailedAttempt ends a failed attempt. If begun is true, the engine had begun to answer, so the

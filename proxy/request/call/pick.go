@@ -20,6 +20,26 @@ type slot struct {
 	target *routing.Target
 }
 
+// slots are the slot that a call has acquired in advance, and the one for which it waits.
+type slots struct {
+	nextSlot slot      // slot that the call acquired before it left its engine; empty if there is none
+	slotWait *slotWait // nil if the call is not waiting
+	// when a call on a drained engine last tried to acquire a slot at another engine
+	moveTriedAt time.Time
+}
+
+func (t *slots) takeReservedSlot() (s slot) {
+	s, t.nextSlot = t.nextSlot, s
+	return s
+}
+
+func (t *slots) leaveQueue() {
+	if w := t.slotWait; w != nil {
+		t.slotWait = nil
+		w.queueEntry.Leave()
+	}
+}
+
 func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
 	s.lease, s.target, err = r.Acquire(q)
 	return s, err
@@ -30,10 +50,10 @@ func acquireSlot(r *routing.Route, q *routing.Query) (s slot, err error) {
 // tries the newest snapshot, so that a reload does not cause rejections. If the wait must be
 // interrupted, pickSlot returns errWaiting, and the next call of pickSlot resumes the wait.
 func (c *Call) pickSlot(now time.Time) (slot, error) {
-	if next := c.attemptState.takeReservedSlot(); next.lease != nil {
+	if next := c.slots.takeReservedSlot(); next.lease != nil {
 		return next, nil
 	}
-	if c.attemptState.slotWait != nil {
+	if c.slots.slotWait != nil {
 		return c.awaitSlot()
 	}
 	m, q := c.config.model, c.routingQuery(now)
@@ -68,21 +88,22 @@ func (c *Call) adoptNewestSnapshot() bool {
 	if !c.config.adoptSnapshot(c.services.Current()) {
 		return false
 	}
-	c.attemptState.excluded = c.config.model.Route.AppendTooShort(c.attemptState.excluded, c.tokens.estimatedPrompt)
+	c.search.excluded = c.config.model.Route.AppendTooShort(c.search.excluded, c.tokens.estimatedPrompt)
 	return true
 }
 
 func (c *Call) routingQuery(now time.Time) (q routing.Query) {
-	t, m := &c.attemptState, c.config.model
+	t, m := &c.search, c.config.model
 	q.Prefix = t.conversation.prefixBlocks(m, c.limits.key, c.request)
 	q.Pool, q.Key, q.Weight, q.Tokens = t.pool, c.record.Key, c.limits.key.TurnWeight(), c.tokens.estimatedPrompt
 	q.Text, q.Exclude, q.Needs = t.conversation.prefixBytes, t.excluded, t.neededFeatures
 	q.Now, q.Rand = now, rand.Uint64()
-	q.Busy = t.firstFailure != nil && t.firstFailure.Outcome == upstreams.OutcomeRefused
+	first := c.attemptState.firstFailure
+	q.Busy = first != nil && first.Outcome == upstreams.OutcomeRefused
 	q.Tiers, q.Overflow = c.keyTiers(), t.usesOverflow || m.Queue == nil
 	q.Arms = c.callArms()
 	if m.Route.UsesPrefix() {
-		s := c.session()
+		s := c.search.conversation.clientSession(c.request, &c.client)
 		q.Session, q.CacheKey = s.ID, s.CacheKey
 		if t.pickReason == nil {
 			t.pickReason = new(pickReason)
@@ -112,7 +133,7 @@ func (c *Call) callArms() routing.Arms {
 	if !routing.HasArms(route) {
 		return 0
 	}
-	return routing.SelectArms(route, c.attemptState.conversation.armSelector(c.record.Key, c.request), c.keyTiers())
+	return routing.SelectArms(route, c.search.conversation.armSelector(c.record.Key, c.request), c.keyTiers())
 }
 
 // AcquireOtherSlot implements attempt.Mover. It acquires a slot at another engine before the call
@@ -139,7 +160,7 @@ func (c *Call) AcquireOtherSlot() bool {
 	if err != nil {
 		return false
 	}
-	t.nextSlot = s
+	c.slots.nextSlot = s
 	return true
 }
 
@@ -171,7 +192,7 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	}
 	need := queue.WaitRequest{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
-		Key: q.Key, Weight: q.Weight, Session: c.session().ID, Expected: turns.ServiceUnits(q.Tokens, 0),
+		Key: q.Key, Weight: q.Weight, Session: c.search.conversation.clientSession(c.request, &c.client).ID, Expected: turns.ServiceUnits(q.Tokens, 0),
 	}
 	if q.Rank > 0 {
 		need.Ages = time.Now().Add(m.Config.Queue.Wait.D() / 2)
@@ -187,17 +208,17 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 			w.keepaliveStream = stream
 		}
 	}
-	c.attemptState.slotWait = w
+	c.slots.slotWait = w
 	return c.awaitSlot()
 }
 
 func (c *Call) awaitSlot() (s slot, err error) {
-	w, begun := c.attemptState.slotWait, time.Now()
+	w, begun := c.slots.slotWait, time.Now()
 	c.setPhase(&phaseQueued)
 	waited := w.queueEntry.Await(w.canceled, c.nextKeepaliveAt(begun), w.deadline, func() bool {
 		w.query.Now = time.Now()
 		if c.adoptNewestSnapshot() {
-			w.query.Tiers, w.query.Arms, w.query.Exclude = c.keyTiers(), c.callArms(), c.attemptState.excluded
+			w.query.Tiers, w.query.Arms, w.query.Exclude = c.keyTiers(), c.callArms(), c.search.excluded
 		}
 		route := c.config.model.Route
 		s, err = acquireSlot(route, &w.query)
@@ -212,7 +233,7 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	if errors.Is(waited, queue.ErrNotYet) {
 		return slot{}, errWaiting
 	}
-	c.attemptState.leaveQueue()
+	c.slots.leaveQueue()
 	if waited == nil {
 		c.setPhase(&phaseWaiting)
 		return s, err
@@ -232,7 +253,7 @@ func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
 	if route.Tiers == nil {
 		return slot{}, full
 	}
-	q.Overflow, c.attemptState.usesOverflow = true, true
+	q.Overflow, c.search.usesOverflow = true, true
 	s, err := acquireSlot(route, q)
 	if err == nil {
 		c.setPhase(&phaseWaiting)
@@ -242,7 +263,7 @@ func (c *Call) acquireOverflow(q *routing.Query, full error) (slot, error) {
 
 // nextKeepaliveAt returns when the client of a waiting call must get the next keep-alive.
 func (c *Call) nextKeepaliveAt(now time.Time) time.Time {
-	w, every := c.attemptState.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
+	w, every := c.slots.slotWait, c.config.snapshot.Config.Stream.CommitAfter.D()
 	switch r := c.relay; {
 	case r != nil && r.keepaliveAfter > 0:
 		return r.nextKeepaliveAt().Std()

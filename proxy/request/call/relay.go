@@ -169,7 +169,7 @@ func (r *relay) fill() {
 
 func (r *relay) fillStream() {
 	c := r.call
-	if c.attemptState.slotWait != nil {
+	if c.slots.slotWait != nil {
 		fillWaiting(r)
 		r.readAt = instant.Now()
 		return
@@ -207,7 +207,7 @@ func (r *relay) fillStream() {
 			return
 		}
 	case errors.Is(err, http1.ErrNotYet):
-		c.appendKeepalive(r.streamCodec, r.out)
+		appendKeepalive(r.streamCodec, r.out, &c.memory)
 		r.lastSentAt = instant.Now()
 	default:
 		r.handleFailure(err)
@@ -281,7 +281,7 @@ func (r *relay) handleFailure(err error) {
 func (r *relay) continueAfterSend(result sendResult, f *failure.Failure) {
 	c := r.call
 	if result == resultWaiting {
-		c.appendKeepalive(r.streamCodec, r.out)
+		appendKeepalive(r.streamCodec, r.out, &c.memory)
 		r.lastSentAt = instant.Now()
 		return
 	}
@@ -405,9 +405,9 @@ func (r *relay) recycleOut() {
 
 // appendKeepalive appends a keep-alive. In a Responses stream, the first keep-alive announces the
 // answer and repeats much of the request, so the keep-alive may be large.
-func (c *Call) appendKeepalive(stream endpoint.Stream, out *[]byte) {
+func appendKeepalive(stream endpoint.Stream, out *[]byte, memory *attempt.ReplyMemory) {
 	*out = stream.Keepalive(*out)
-	_ = c.memory.SetOutSize(cap(*out)) // the buffer is already allocated
+	_ = memory.SetOutSize(cap(*out)) // the buffer is already allocated
 }
 
 func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
@@ -428,7 +428,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	c.recordFirstToken(&progress, now)
 	c.setPhase(&phaseStreaming)
 	c.recordOverhead(now)
-	if stream.HasInBandErrors() && c.attemptState.slotWait == nil {
+	if stream.HasInBandErrors() && c.slots.slotWait == nil {
 		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.RecordEvents(progress.Events, instant.FromTime(now))
 	}

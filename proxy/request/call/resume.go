@@ -65,9 +65,9 @@ func (c *Call) leaveDrainedEngine() bool {
 		return false
 	}
 	now := time.Now()
-	if now.Sub(t.moveTriedAt) < leaveInterval {
+	if now.Sub(c.slots.moveTriedAt) < leaveInterval {
 		return false
 	}
-	t.moveTriedAt = now
+	c.slots.moveTriedAt = now
 	return c.AcquireOtherSlot()
 }

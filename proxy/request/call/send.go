@@ -24,7 +24,7 @@ func (c *Call) beginAttempt(s slot, now time.Time) {
 	if m := c.config.model; countsByArm(m) {
 		recordArm(&c.record, m.Route, c.callArms(), s.target)
 	}
-	t.pickReason.record(&c.record, s.lease)
+	c.search.pickReason.record(&c.record, s.lease)
 	c.callStatus.target.Store(u)
 	c.times.stepStart = now
 }
@@ -48,7 +48,7 @@ func (c *Call) sendRequest(s slot, x *http1.Exchange) *failure.Failure {
 	a.Begin(&terms, s.lease, s.target, x)
 	to := c.endpointTarget(s.lease.Upstream(), s.target)
 	sending, err := c.request.EncodeRequest(to)
-	s.lease.SetFeatures(c.attemptState.neededFeatures)
+	s.lease.SetFeatures(c.search.neededFeatures)
 	if err == nil {
 		err = a.Send(sending, to.Stream, a.SendCount() > c.attemptState.stepCounts.Changes+c.attemptState.stepCounts.Longer)
 	}

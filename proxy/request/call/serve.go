@@ -68,7 +68,7 @@ func (c *Call) tryStream() *failure.Failure {
 	switch {
 	case err == nil:
 	case errors.Is(err, http1.ErrNotYet):
-		c.appendKeepalive(stream, out)
+		appendKeepalive(stream, out, &c.memory)
 	default:
 		attempt.RecycleBuffer(out)
 		c.memory.FreePart(attempt.PartOut)
@@ -83,8 +83,8 @@ func (c *Call) tryStream() *failure.Failure {
 // wait for a slot.
 func (c *Call) commitWaiting() {
 	c.times.stepStart = time.Now()
-	stream := c.wrapRecording(c.attemptState.slotWait.keepaliveStream)
+	stream := c.wrapRecording(c.slots.slotWait.keepaliveStream)
 	out := newOut()
-	c.appendKeepalive(stream, out)
+	appendKeepalive(stream, out, &c.memory)
 	commitStream(c, stream, out, false)
 }
