@@ -24,10 +24,11 @@
 //
 // # Parts
 //
-// A Call consists of parts, such as client, configuration, callLimits and attemptState. Each part
-// is in a separate file, and does not refer to the call. The steps of a call are its methods. Their
-// decisions are made by functions that depend only on their arguments, such as resolveRequest,
-// chooseChange, compareContexts and retry.Decide.
+// A Call consists of parts, such as client, configuration, callLimits, search, slots and
+// attemptState. Parts do not refer to the call. The steps of a call are its methods. Their decisions
+// are made by functions and values that depend only on their arguments, such as resolveRequest,
+// alternatives, contextComparison, chooseChange and retry.Decide. The functions in record.go write
+// the outcome into the call's record.
 //
 // A relay, which writes an answer after the commit, and a Dialogue refer to their call, because
 // they outlive its handler. An attempt knows its call only as an attempt.Mover. All calls share one

@@ -43,7 +43,7 @@ func (r *relay) fillWhitespace() {
 	r.recycleOut()
 	out, err := c.awaitUnary(time.Now().Add(c.config.snapshot.Config.Stream.WholeKeepalive.D()), &r.unaryCodec)
 	if errors.Is(err, attempt.ErrLarge) {
-		if r.passthrough, out, err = c.beginPassthrough(r.unaryCodec); err == nil {
+		if r.passthrough, out, err = beginPassthrough(&c.attempt.Reply, r.unaryCodec); err == nil {
 			c.record.TTFT = time.Since(c.record.Start)
 			r.form, r.out = formPassthrough, out
 			return

@@ -197,3 +197,43 @@ func TestDrainedEngine(t *testing.T) {
 		})
 	}
 }
+
+// TestFallbackChoice checks which fallback answers: the first that the key may use and that has a
+// free slot. The fallbacks of a fallback are not tried.
+func TestFallbackChoice(t *testing.T) {
+	const config = `
+keys:
+  - {id: a, hash: "sha256:HASHA", models: [m, gone, small, last]}
+retry: {attempts: 1}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 4}
+  - {name: b, engine: vllm, url: "http://b", concurrency: 4}
+models:
+  - {id: m, deployments: [{upstream: a}], fallback: [closed, gone, small, last]}
+  - {id: closed, deployments: [{upstream: b}]}
+  - {id: kind: embedding, deployments: [{upstream: b}]}
+  - {id: gone, deployments: [{upstream: a}], fallback: [last]}
+  - {id: small, deployments: [{upstream: b}]}
+  - {id: last, deployments: [{upstream: b}]}
+`
+	for _, tt := range []struct{ name, left, model string }{
+		{"the first that can", "", "small"},
+		{"none is left", "closed, gone", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				yaml := strings.Replace(config, "HASHA", calltest.Hash("sk-secret-a"), 1)
+				if tt.left != "" {
+					yaml = strings.Replace(yaml, "closed, gone, small, last", tt.left, 1)
+				}
+				a := &calltest.Engine{Name: "a", Models: []string{"m", "gone"}, Answer: calltest.AnswerError(503, "busy")}
+				b := &calltest.Engine{Name: "b", Models: []string{"closed", "vectors", "small", "last"}}
+				e := calltest.New(t, yaml, a, b)
+				got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a")
+				if sent := strings.Join(b.RequestBodies(), "\n"); tt.model == "" && (got.Status != 503 || sent != "") || tt.model != "" && !strings.Contains(sent, tt.model) {
+					t.Errorf("got %d, b was sent %q, want the model %q: %s", got.Status, sent, tt.model, got.Body)
+				}
+			})
+		})
+	}
+}

@@ -28,7 +28,7 @@ func (c *Call) tryUnary() *failure.Failure {
 		commitWhitespace(c, codec)
 		return nil
 	case errors.Is(err, attempt.ErrLarge):
-		passOn, out, err := c.beginPassthrough(codec)
+		passOn, out, err := beginPassthrough(&c.attempt.Reply, codec)
 		if err != nil {
 			return c.attempt.ClassifyError(err)
 		}
@@ -111,11 +111,12 @@ func (c *Call) translateUnary(completion []byte, codec endpoint.Unary) (*[]byte,
 	return out, nil
 }
 
-func (c *Call) beginPassthrough(codec endpoint.Unary) (*endpoint.Passthrough, *[]byte, error) {
-	a := &c.attempt
-	passOn, out := codec.NewPassthrough(a.Reply.Head()), attempt.NewBuffer()
+// beginPassthrough starts to relay a large response. It returns a buffer with chunkPrefixLen bytes
+// followed by the first bytes for the client.
+func beginPassthrough(reply *attempt.Reply, codec endpoint.Unary) (*endpoint.Passthrough, *[]byte, error) {
+	passOn, out := codec.NewPassthrough(reply.Head()), attempt.NewBuffer()
 	var err error
-	if *out, err = a.Reply.BeginPassthrough((*out)[:chunkPrefixLen], passOn); err != nil {
+	if *out, err = reply.BeginPassthrough((*out)[:chunkPrefixLen], passOn); err != nil {
 		attempt.RecycleBuffer(out)
 		return nil, nil, err
 	}

@@ -1,0 +1,78 @@
+package call
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
+)
+
+// TestRecordFailure checks the outcome, the code and the status that each failure leaves in the
+// record, before and after the answer was committed, and whether the log blames an upstream.
+func TestRecordFailure(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		f               *failure.Failure
+		outcome, broken observe.Outcome
+		code            string
+		status          int
+		logged          bool
+	}{
+		{"the client has left", failure.FromAbort(failure.ErrClientGone), observe.ClientGone, observe.ClientGone, "client_gone", failure.StatusClientGone, false},
+		{"shutdown", failure.FromAbort(failure.ErrShuttingDown), observe.Drained, observe.Drained, "shutting_down", 0, false},
+		{"a revoked key", failure.FromAbort(failure.ErrRevoked), observe.ClientError, observe.ClientError, "revoked", 0, false},
+		{"engine down", failure.EngineDown(), observe.UpstreamFail, observe.StreamBroken, "upstream_unreachable", 0, true},
+		{"engine draining", failure.EngineDraining(), observe.NoRoute, observe.StreamBroken, "no_healthy_route", 0, false},
+		{"engine stalled", failure.EngineStalled(), observe.Timeout, observe.Timeout, "generation_timeout", 0, false},
+		{"a hook", failure.HookUnavailable(upstreams.CauseHookStatus), observe.UpstreamFail, observe.StreamBroken, "hook_unavailable", 0, false},
+		{"a panic", failure.Internal(errors.New("test")), observe.Internal, observe.Internal, "internal", 0, false},
+	} {
+		var whole, broken observe.Record
+		recordFailure(&whole, c.f)
+		recordBrokenAnswer(&broken, c.f)
+		if whole.Outcome != c.outcome || whole.Code != c.code || whole.Status != c.status || whole.Cause != string(c.f.Cause) {
+			t.Errorf("%s: the record is %s, %s, %d, %s; want %s, %s, %d", c.name, whole.Outcome, whole.Code, whole.Status, whole.Cause, c.outcome, c.code, c.status)
+		}
+		if broken.Outcome != c.broken || broken.Code != c.code {
+			t.Errorf("%s, committed: the record is %s, %s; want %s", c.name, broken.Outcome, broken.Code, c.broken)
+		}
+		core, seen := observer.New(zap.WarnLevel)
+		logUpstreamFailure(zap.New(core), nil, &whole, c.f)
+		if logged := seen.Len() == 1; logged != c.logged {
+			t.Errorf("%s: logged: %t, want %t", c.name, logged, c.logged)
+		}
+	}
+}
+
+// TestRecordFailedAttempt checks the times and the blame of a failed attempt, and that a canceled
+// attempt is not recorded.
+func TestRecordFailedAttempt(t *testing.T) {
+	start := time.Now()
+	r := observe.Record{Start: start, Upstream: "a", Arm: "new"}
+	recordFailedAttempt(&r, failure.FromAbort(failure.ErrClientGone), start, start.Add(time.Second))
+	if len(r.Failed) > 0 {
+		t.Errorf("a canceled attempt is recorded: %+v", r.Failed)
+	}
+	recordFailedAttempt(&r, failure.EngineDown(), start.Add(2*time.Second), start.Add(5*time.Second))
+	want := observe.FailedAttempt{Upstream: "a", Cause: string(failure.EngineDown().Cause), Arm: "new", Fault: true, After: 2 * time.Second, Took: 3 * time.Second}
+	if len(r.Failed) != 1 || r.Failed[0] != want {
+		t.Errorf("got %+v, want %+v", r.Failed, want)
+	}
+}
+
+// TestRecordLimit checks that a limit of a group is told apart from one of a key.
+func TestRecordLimit(t *testing.T) {
+	for group, want := range map[string]string{"": "concurrency", "team": "group_concurrency"} {
+		var r observe.Record
+		if e := recordLimit(&r, limit.Decision{LimitName: limit.Concurrency, Limit: 2, Group: group}); r.Limit != want || e.Status != 429 {
+			t.Errorf("group %q: got %s and %v, want %s and a 429", group, r.Limit, e, want)
+		}
+	}
+}
