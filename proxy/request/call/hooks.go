@@ -143,7 +143,7 @@ func (c *Call) applyDecision(d *hook.Decision) error {
 	}
 }
 
-// checkRewrite checks a body of at most most bytes with which a hook replaces the client's.
+// checkRewrite checks the body with which a hook replaces the client's. most is the maximum size.
 func checkRewrite(ep *endpoint.Endpoint, rewritten, client []byte, most int64) error {
 	switch {
 	case ep.Form:
