@@ -53,12 +53,23 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 	case !s.options.IncludeUsage && s.state.allFinished(s.options.N):
 		s.held.holdForTimings(dst[start:])
 		return dst[:start], true
-	case len(text) > 0 && p.usage.Finish == FinishNone && s.opening.Done && !addRole:
-		s.template.toolCall = false
-		moved := len("data: ") + len(s.out.model) - (p.model.end - p.model.at)
-		s.template.store(data, p.content.at, p.content.end, dst[start:], moved+p.content.at)
+	case len(text) > 0 && p.usage.Finish == FinishNone && s.opening.Done:
+		s.storeTemplate(data, &p)
 	}
 	return dst, true
+}
+
+// storeTemplate stores a chunk with text as the template. Later chunks of the choice get no role,
+// even if this chunk got one.
+func (s *Stream) storeTemplate(data []byte, p *simpleChunk) {
+	t := &s.template
+	t.toolCall = false
+	if !t.template.store(data, p.content.at, p.content.end) {
+		return
+	}
+	event := s.appendWithRole(t.outHead[:0], data, p, false)
+	from := len("data: ") + len(s.out.model) - (p.model.end - p.model.at) + p.content.at
+	t.outHead, t.outTail = event[:from], append(t.outTail[:0], event[from+p.content.end-p.content.at:]...)
 }
 
 func (s *Stream) acceptsSimpleChunk(p *simpleChunk) bool {
