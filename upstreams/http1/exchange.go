@@ -179,16 +179,21 @@ func (x *Exchange) WaitReadable(until time.Time) bool {
 	return x.life.checkOpen() != nil || x.reply.waitReadable(x.delivery.c, until)
 }
 
-// StayInPoller is like WaitReadable, but calls step as soon as bytes arrive, and continues to wait
-// as long as step returns true. This saves a read that would find nothing.
-//
-// step runs within the runtime's poller. It must not block, and must not call WaitReadable,
-// StayInPoller or Close. Within step, Read returns ErrNotYet instead of waiting. If an exchange
-// cannot stay in the poller, StayInPoller only calls WaitReadable and never calls step.
-func (x *Exchange) StayInPoller(until time.Time, step func() bool) bool {
+// Stepper handles the bytes that arrive during Exchange.StayInPoller.
+type Stepper interface {
+	// Step reports whether to continue to wait. It must not block, and must not call the exchange's
+	// WaitReadable, StayInPoller or Close. Within Step, Read returns ErrNotYet instead of waiting.
+	Step() bool
+}
+
+// StayInPoller is like WaitReadable, but calls s.Step as soon as bytes arrive, and continues to wait
+// as long as Step returns true. This saves a read that would find nothing. Step runs within the
+// runtime's poller. If an exchange cannot stay in the poller, StayInPoller only calls WaitReadable
+// and never calls Step.
+func (x *Exchange) StayInPoller(until time.Time, s Stepper) bool {
 	x.life.inPoller.Store(true) // set before checkOpen, so that no abort is missed
 	defer x.life.inPoller.Store(false)
-	return x.life.checkOpen() != nil || x.reply.stayInPoller(x.delivery.c, x.delivery.t.guard, until, step)
+	return x.life.checkOpen() != nil || x.reply.stayInPoller(x.delivery.c, x.delivery.t.guard, until, s)
 }
 
 // failInvalid fails the exchange because the engine sent an invalid response.

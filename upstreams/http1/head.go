@@ -128,9 +128,12 @@ func (h *head) keepValues(b []byte) {
 
 // detachValues copies the values out of the buffer, so that the body can use the whole buffer.
 func (h *head) detachValues() {
-	if !h.valuesInReadBuf {
-		return
+	if h.valuesInReadBuf {
+		h.copyValues()
 	}
+}
+
+func (h *head) copyValues() {
 	size := uint32(0)
 	for _, v := range h.values {
 		size += v.to - v.from

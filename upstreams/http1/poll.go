@@ -36,8 +36,9 @@ type pollOps struct {
 	sentBytes     int                   // number of bytes sent from unsentRequest, head or pieces
 	pieces        [][]byte              // argument of sendPieces
 
-	onFetched    func() bool // handles the bytes in fetched and reports whether to wait for more; may be nil
-	isInStep     bool        // a step of Exchange.StayInPoller is running
+	staying      *reply      // the response that stays in the poller, or nil
+	stepper      Stepper     // the argument of Exchange.StayInPoller
+	isInStep     bool        // stepper.Step is running
 	engineHungUp atomic.Bool // the engine has hung up, and the poller will report no further event
 
 	isUnixSocket    bool      // the socket is a Unix socket, for which unacknowledged bytes cannot be counted

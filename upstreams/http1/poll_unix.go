@@ -154,7 +154,7 @@ func (p *pollOps) tryFetch(fd uintptr) bool {
 	if n > 0 {
 		p.fetched, p.fetchedBytes, p.err = b, n, nil
 		// After a short read, the socket is empty, and later bytes or a hang-up wake the poller.
-		return p.onFetched == nil || !p.onFetched() || n == len(b) || p.engineHungUp.Load()
+		return p.staying == nil || !p.staying.runStep(p) || n == len(b) || p.engineHungUp.Load()
 	}
 	readBufferPool.Put(b)
 	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it unwrapped

@@ -239,15 +239,15 @@ func (r *reply) waitReadable(c *conn, until time.Time) bool {
 }
 
 // stayInPoller implements Exchange.StayInPoller.
-func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, step func() bool) bool {
+func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, s Stepper) bool {
 	if r.body.kind != bodyChunked || r.body.isDone || r.body.deferredErr != nil || r.readErr != nil ||
 		!r.received.isEmpty() || !c.canFetch() || !c.watchHangUps(g) {
 		return r.waitReadable(c, until)
 	}
 	r.release()
 	p := &c.poll
-	p.onFetched = func() bool { return r.runStep(p, step) }
-	defer func() { p.onFetched, p.isInStep = nil, false }()
+	p.staying, p.stepper = r, s
+	defer func() { p.staying, p.stepper, p.isInStep = nil, nil, false }()
 	_, _, err := c.fetch(until)
 	if err != nil && !errors.Is(err, ErrNotYet) {
 		r.readErr = err
@@ -255,13 +255,13 @@ func (r *reply) stayInPoller(c *conn, g Guard, until time.Time, step func() bool
 	return !errors.Is(err, ErrNotYet)
 }
 
-// runStep runs step for the bytes that were fetched, and reports whether to stay in the poller.
-func (r *reply) runStep(p *pollOps, step func() bool) bool {
+// runStep runs p.stepper for the bytes that were fetched, and reports whether to stay in the poller.
+func (r *reply) runStep(p *pollOps) bool {
 	r.received = received{pooledBuf: p.fetched, b: p.fetched[:], end: p.fetchedBytes}
 	p.fetched, p.fetchedBytes = nil, 0
 	r.arrivedInWait = true
 	p.isInStep = true
-	more := step()
+	more := p.stepper.Step()
 	p.isInStep = false
 	if !more || !r.received.isEmpty() || r.body.isDone || r.body.deferredErr != nil {
 		return false

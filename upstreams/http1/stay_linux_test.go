@@ -16,6 +16,10 @@ const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrans
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
+type stepFunc func() bool
+
+func (f stepFunc) Step() bool { return f() }
+
 // newStayingExchange returns an exchange whose response head has arrived. After that, the engine
 // runs script.
 func newStayingExchange(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
@@ -53,7 +57,7 @@ func readStaying(x *Exchange) (text string, steps int, err error) {
 		}
 	}
 	for {
-		x.StayInPoller(inThirtySeconds(), step)
+		x.StayInPoller(inThirtySeconds(), stepFunc(step))
 		n, err := x.Read(p, inThirtySeconds())
 		b.Write(p[:n])
 		if err != nil {
@@ -129,7 +133,7 @@ func TestStayRoom(t *testing.T) {
 		}
 		return false
 	}
-	if x.StayInPoller(inThirtySeconds(), step); !ran {
+	if x.StayInPoller(inThirtySeconds(), stepFunc(step)); !ran {
 		t.Error("no step")
 	}
 }
@@ -184,11 +188,11 @@ func TestStayAfterHangUp(t *testing.T) {
 		_, err := x.Read(make([]byte, 10), inThirtySeconds())
 		return err == nil
 	}
-	x.StayInPoller(time.Now().Add(20*time.Millisecond), read)
+	x.StayInPoller(time.Now().Add(20*time.Millisecond), stepFunc(read))
 	close(last)
 	waitFor(t, "the hang-up was noticed", x.delivery.c.poll.engineHungUp.Load)
 	begun := time.Now()
-	if !x.StayInPoller(inThirtySeconds(), read) || time.Since(begun) > 20*time.Second {
+	if !x.StayInPoller(inThirtySeconds(), stepFunc(read)) || time.Since(begun) > 20*time.Second {
 		t.Error("the hang-up was seen only at the deadline")
 	}
 	if _, err := x.Read(make([]byte, 10), inThirtySeconds()); err == nil {
@@ -207,7 +211,7 @@ func TestStayAborted(t *testing.T) {
 			go x.Abort(errTestCause)
 			return err == nil
 		}
-		x.StayInPoller(inThirtySeconds(), step)
+		x.StayInPoller(inThirtySeconds(), stepFunc(step))
 		_, err := x.Read(make([]byte, 10), inThirtySeconds())
 		wantFailure(t, err, KindAborted, ReasonAborted)
 		x.Close()
@@ -224,7 +228,7 @@ func TestStayAborted(t *testing.T) {
 			wantFailure(t, err, KindAborted, ReasonAborted)
 			return true
 		}
-		x.StayInPoller(inThirtySeconds(), step)
+		x.StayInPoller(inThirtySeconds(), stepFunc(step))
 		_, err := x.Read(make([]byte, 10), inThirtySeconds())
 		wantFailure(t, err, KindAborted, ReasonAborted)
 	})
@@ -232,7 +236,7 @@ func TestStayAborted(t *testing.T) {
 		checkLeaks(t)
 		x := newStayingExchange(t, func(p *rawserver.Peer) { p.ReadToEnd() })
 		x.Abort(errTestCause)
-		if !x.StayInPoller(inThirtySeconds(), func() bool { return true }) {
+		if !x.StayInPoller(inThirtySeconds(), stepFunc(func() bool { return true })) {
 			t.Error("an aborted exchange stays")
 		}
 	})
@@ -249,7 +253,7 @@ func TestStayPanics(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		x.StayInPoller(inThirtySeconds(), func() bool { panic("test") })
+		x.StayInPoller(inThirtySeconds(), stepFunc(func() bool { panic("test") }))
 	}()
 	x.Close()
 	<-closed
@@ -265,7 +269,7 @@ func TestStayTimesOut(t *testing.T) {
 		p.Send(chunk("one") + "0\r\n\r\n")
 		p.ReadToEnd()
 	})
-	if x.StayInPoller(time.Now().Add(20*time.Millisecond), func() bool { return true }) {
+	if x.StayInPoller(time.Now().Add(20*time.Millisecond), stepFunc(func() bool { return true })) {
 		t.Error("something has arrived")
 	}
 	close(more)
@@ -289,7 +293,7 @@ func TestStayBadFraming(t *testing.T) {
 		})
 		buf := make([]byte, 10)
 		var failed error
-		x.StayInPoller(inThirtySeconds(), func() bool {
+		x.StayInPoller(inThirtySeconds(), stepFunc(func() bool {
 			for {
 				n, err := x.Read(buf, inThirtySeconds())
 				if string(buf[:n]) == "one" {
@@ -300,7 +304,7 @@ func TestStayBadFraming(t *testing.T) {
 					return errors.Is(err, ErrNotYet)
 				}
 			}
-		})
+		}))
 		wantFailure(t, failed, KindBadResponse, ReasonInvalid)
 		x.Close()
 		<-closed

@@ -36,6 +36,7 @@ type Reply struct {
 	timeouts responseTimeouts
 	form     endpoint.ReplyForm
 
+	stepper     http1.Stepper // during WaitForBytes
 	eventReader *sse.Reader
 	peekedBytes []byte // bytes that peekedReader returns before it reads from the Reply
 	sniffed     sniffedResponse
@@ -96,8 +97,8 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// SpareBuffer returns a buffer that the step function of WaitForBytes may use until step returns;
-// see http1.Exchange.SpareBuffer.
+// SpareBuffer returns a buffer that the Stepper of WaitForBytes may use until Step returns; see
+// http1.Exchange.SpareBuffer.
 func (r *Reply) SpareBuffer() []byte { return r.x.SpareBuffer() }
 
 func (r *Reply) recordArrival() {
@@ -115,26 +116,35 @@ func (r *Reply) WouldBlock() bool {
 
 // WaitForBytes waits until bytes for PullStream arrive, the given time passes, or a failure occurs.
 // PullStream returns the failure. The caller may call WaitForBytes only if WouldBlock is true.
-// While it waits, the attempt uses no buffer, and the caller must not use one either. If step is
-// not nil, WaitForBytes calls step when bytes arrive, and continues to wait if step returns true;
-// see http1.Exchange.StayInPoller.
-func (r *Reply) WaitForBytes(until instant.Time, step func() bool) {
+// While it waits, the attempt uses no buffer, and the caller must not use one either. If s is not
+// nil, WaitForBytes calls s.Step when bytes arrive, and continues to wait if Step returns true; see
+// http1.Exchange.StayInPoller.
+func (r *Reply) WaitForBytes(until instant.Time, s http1.Stepper) {
 	r.pendingErr = r.eventReader.PrepareForWait()
 	for r.pendingErr == nil {
 		look := r.timeouts.nextCheckAt()
-		if r.waitOrStay(instant.Earlier(until, r.timeouts.nextWakeup()).Std(), step) || !look.Passed() || until.Passed() {
+		if r.waitOrStay(instant.Earlier(until, r.timeouts.nextWakeup()).Std(), s) || !look.Passed() || until.Passed() {
 			return
 		}
 		r.pendingErr = r.timeouts.checkTimeouts(instant.Now())
 	}
 }
 
-func (r *Reply) waitOrStay(until time.Time, step func() bool) bool {
-	if step == nil {
+func (r *Reply) waitOrStay(until time.Time, s http1.Stepper) bool {
+	if s == nil {
 		return r.x.WaitReadable(until)
 	}
-	return r.x.StayInPoller(until, func() bool { return step() && r.prepareNextWait() })
+	r.stepper = s
+	done := r.x.StayInPoller(until, (*stayingReply)(r))
+	r.stepper = nil
+	return done
 }
+
+// stayingReply is the http1.Stepper of a Reply.
+type stayingReply Reply
+
+// Step implements http1.Stepper.
+func (s *stayingReply) Step() bool { return s.stepper.Step() && (*Reply)(s).prepareNextWait() }
 
 // prepareNextWait prepares the reply to wait for more bytes in the poller. It returns false if the
 // call must leave the poller:
@@ -217,6 +227,9 @@ func readErrorBody(x *http1.Exchange, memory *ReplyMemory) []byte {
 // reused. It waits for at most drainTimeout.
 func (r *Reply) ReadTail() {
 	if r.hasEnded || r.x == nil {
+		return
+	}
+	if _, err := r.x.Read(nil, time.Time{}); err != nil { // usually, the end has arrived
 		return
 	}
 	until := time.Now().Add(drainTimeout)

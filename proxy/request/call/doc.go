@@ -47,7 +47,7 @@
 // taken from a pool when bytes arrive, and returned once the bytes have been written. A waiting
 // stream needs only a goroutine stack of 4 KiB, two sockets and about 9 KiB of state. A stream that
 // has left fasthttp waits in the poller, which also translates and writes plain tokens
-// (detachedStream.relayInPoller, http1.Exchange.StayInPoller).
+// (detachedStream.Step, http1.Exchange.StayInPoller).
 //
 // The edge uses the Go runtime's netpoller instead of an event loop. In both designs, a token costs
 // two system calls and the kernel's work for them. We measured two minimal relays: one used a

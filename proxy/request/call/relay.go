@@ -34,8 +34,8 @@ type relay struct {
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
 
 	streamCodec    endpoint.Stream       // used by formStream
-	pollerStep     func() bool           // called in the poller; nil if the stream does not stay there
-	pulled         pullResult            // result of a pull by pollerStep, for fillStream
+	stepper        http1.Stepper         // relays in the poller; nil if the stream does not stay there
+	pulled         pullResult            // result of a pull by stepper, for fillStream
 	keepaliveAfter time.Duration         // silence before each keep-alive; 0 means no keep-alives
 	lastSentAt     instant.Time          // when the client last received bytes
 	passthrough    *endpoint.Passthrough // used by formPassthrough
@@ -181,7 +181,7 @@ func (r *relay) fillStream() {
 	}
 	if c.attempt.Reply.WouldBlock() {
 		r.recycleOut()
-		c.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.pollerStep)
+		c.attempt.Reply.WaitForBytes(r.nextKeepaliveAt(), r.stepper)
 		if r.out == nil {
 			r.out = newOut()
 		}

@@ -103,7 +103,7 @@ func (t *detachedStream) serve() {
 		defer conn.Close()
 		t.handlePanic()
 	})
-	t.pollerStep = t.relayInPoller
+	t.stepper = t
 	_, err := t.writeBody(t)
 	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
@@ -157,11 +157,11 @@ func frameChunk(out *[]byte, last bool) (b []byte, before int) {
 // more, append allocates.
 const minEventSpace = 1 << 10
 
-// relayInPoller is the pollerStep of a stream. It translates newly arrived events into the unused
-// part of the buffer in which they arrived, and writes them to the client. It returns false if
-// writeBody must continue: before the first event has been recorded, at the end, after an error,
-// after many bytes, or if the client's socket is full.
-func (t *detachedStream) relayInPoller() bool {
+// Step implements http1.Stepper. It translates newly arrived events into the unused part of the
+// buffer in which they arrived, and writes them to the client. It returns false if writeBody must
+// continue: before the first event has been recorded, at the end, after an error, after many bytes,
+// or if the client's socket is full.
+func (t *detachedStream) Step() bool {
 	c, room := t.call, t.call.attempt.Reply.SpareBuffer()
 	if c.record.TTFT == 0 || c.body.HasBytes() || len(room) < minEventSpace {
 		return false
@@ -193,8 +193,8 @@ func (t *detachedStream) relayInPoller() bool {
 }
 
 // keepUnsent returns the unsent bytes of a buffer of the given size, so that they stay valid after
-// relayInPoller returns. A small buffer may be the engine's, so its bytes are copied. A large
-// buffer counts as attempt.PartOut until recycleOut, but a copy would not be counted.
+// Step returns. A small buffer may be the engine's, so its bytes are copied. A large buffer counts
+// as attempt.PartOut until recycleOut, but a copy would not be counted.
 func keepUnsent(b []byte, size int) []byte {
 	if size > attempt.MaxPooled {
 		return b
@@ -202,7 +202,7 @@ func keepUnsent(b []byte, size int) []byte {
 	return slices.Clone(b)
 }
 
-// deferToRun stores what relayInPoller has pulled, so that fillStream processes it.
+// deferToRun stores what Step has pulled, so that fillStream processes it.
 func (t *detachedStream) deferToRun(out []byte, done bool, err error) {
 	t.out, t.pulled = attempt.NewBuffer(), pullResult{true, done, err}
 	*t.out = append(*t.out, out...)
