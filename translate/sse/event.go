@@ -6,10 +6,6 @@ import "bytes"
 type Event struct {
 	Name []byte // from the last "event" field; empty if the event has no name
 	Data []byte // from all "data" fields, joined by "\n"; never nil in an event that Next returns
-
-	// Raw is the event as received, including the blank line. It is nil if AppendEvent would write
-	// other bytes for Name and Data.
-	Raw []byte
 }
 
 // IsBlank reports whether the event has no data, or only null, which llama.cpp sends.
@@ -36,7 +32,7 @@ func (e *Event) data(b []byte, limit int) bool {
 	if n < len(field) || n >= limit || string(b[:len(field)]) != field || bytes.IndexByte(b[:n], '\r') >= 0 {
 		return false
 	}
-	e.Name, e.Data, e.Raw = nil, b[len(field):n:n], b
+	e.Name, e.Data = nil, b[len(field):n:n]
 	return true
 }
 
@@ -46,39 +42,30 @@ type eventFields struct {
 	name               []byte // the name, if it had to be copied out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
-	nonCanonical       bool // AppendEvent would write the event differently
 	names              [2][]byte
 }
 
 // add reads the line event[start:stop], which must not be empty. Offset 0 of event is the start of
-// the current event.
+// the current event. add ignores a comment, an id, a retry and an unknown field.
 func (f *eventFields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
 	case len(line) >= 5 && string(line[:5]) == "data:":
-		spaced := len(line) > 5 && line[5] == ' '
 		start += 5
-		if spaced {
+		if start < stop && event[start] == ' ' {
 			start++
 		}
-		f.nonCanonical = f.nonCanonical || !spaced || f.hasData
 		f.addData(event, start, stop)
 	case string(line) == "data":
-		f.nonCanonical = true
 		f.addData(event, stop, stop)
 	case len(line) >= 6 && string(line[:6]) == "event:":
-		spaced := len(line) > 7 && line[6] == ' '
 		start += 6
 		if start < stop && event[start] == ' ' {
 			start++
 		}
-		f.nonCanonical = f.nonCanonical || !spaced || f.hasName || f.hasData
 		f.nameStart, f.nameEnd, f.name, f.hasName = start, stop, nil, true
 	case string(line) == "event":
-		f.nonCanonical = true
 		f.nameStart, f.nameEnd, f.name, f.hasName = stop, stop, nil, true
-	default: // a comment, an id, a retry, or an unknown field
-		f.nonCanonical = true
 	}
 }
 
@@ -110,10 +97,7 @@ func (f *eventFields) finishEvent(raw []byte, ev *Event) bool {
 		case f.hasName:
 			ev.Name = raw[f.nameStart:f.nameEnd:f.nameEnd]
 		}
-		if !f.nonCanonical {
-			ev.Raw = raw
-		}
 	}
-	f.hasName, f.hasData, f.nonCanonical, f.name = false, false, false, nil
+	f.hasName, f.hasData, f.name = false, false, nil
 	return found
 }

@@ -156,7 +156,6 @@ func (r *Reader) findEvent() bool {
 			next++
 			r.skipLF = in.buf[stop] == '\r'
 		}
-		r.cur.nonCanonical = r.cur.nonCanonical || !found || r.skipLF
 		if stop == in.line {
 			in.line, in.scannedTo = next, next
 			if r.dispatch() {
@@ -167,11 +166,7 @@ func (r *Reader) findEvent() bool {
 		r.cur.add(in.buf[in.start:], in.line-in.start, stop-in.start)
 		r.endLine(next)
 	}
-	if ended {
-		r.cur.nonCanonical = true
-		return r.dispatch()
-	}
-	return false
+	return ended && r.dispatch()
 }
 
 // readSingleData is a fast path of findEvent for an event that consists of one data line, as
@@ -209,7 +204,7 @@ func (r *Reader) skipBOM(ended bool) bool {
 func (r *Reader) endLine(next int) {
 	r.in.line, r.in.scannedTo = next, next
 	if !r.cur.hasName && !r.cur.hasData {
-		r.in.start, r.cur.nonCanonical = next, false
+		r.in.start = next
 	}
 }
 

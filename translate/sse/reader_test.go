@@ -35,10 +35,6 @@ func readAll(t testing.TB, r *Reader) (events []event, err error) {
 			t.Fatal("an event without data")
 		}
 		e := event{string(ev.Name), string(ev.Data)}
-		want := AppendEvent(nil, e.name, ev.Data)
-		if ev.Raw != nil && !bytes.Equal(ev.Raw, want) {
-			t.Fatalf("Raw is %q, AppendEvent makes %q", ev.Raw, want)
-		}
 		events = append(events, e)
 		// HasEvent looks for the next event. It must not modify the current event.
 		r.HasEvent()
@@ -103,36 +99,6 @@ func TestForms(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestRaw(t *testing.T) {
-	for _, c := range []struct{ src, want string }{
-		{"data: a\n\n", "data: a\n\n"},
-		{"event: x\ndata: a\n\n", "event: x\ndata: a\n\n"},
-		{"data: \n\n", "data: \n\n"},
-		{"\n: comment\nid: 1\ndata: a\n\n", "data: a\n\n"},
-		{"id: 1\r\ndata: a\n\n", "data: a\n\n"},
-		{"\ufeffdata: a\n\n", "data: a\n\n"},
-		{"data:a\n\n", ""},
-		{"data\n\n", ""},
-		{"event:x\ndata: a\n\n", ""},
-		{"event: \ndata: a\n\n", ""},
-		{"event\ndata: a\n\n", ""},
-		{"event: x\nevent: x\ndata: a\n\n", ""},
-		{"data: a\nevent: x\n\n", ""},
-		{"data: a\ndata: b\n\n", ""},
-		{"data: a\n: comment\n\n", ""},
-		{"data: a\nid: 1\n\n", ""},
-		{"data: a\r\n\r\n", ""},
-		{"data: a\n\r\n", ""},
-		{"data: a\n", ""},
-		{"data: a", ""},
-	} {
-		ev, err := NewReader(strings.NewReader(c.src), 100).Next()
-		if err != nil || string(ev.Raw) != c.want {
-			t.Errorf("%q: got %q, %v, want %q", c.src, ev.Raw, err, c.want)
-		}
 	}
 }
 
