@@ -39,13 +39,24 @@ var fieldNames = [fieldCount]string{
 
 // lookUpField returns the field with a header name, ignoring case.
 func lookUpField[T string | []byte](name T) field {
-	for f, known := range fieldNames {
-		if len(name) == len(known) && httptoken.EqualFold(name, known) {
-			return field(f)
+	if len(name) >= len(fieldsOfLength) {
+		return fieldOther
+	}
+	for _, f := range fieldsOfLength[len(name)] {
+		if httptoken.EqualFold(name, fieldNames[f]) {
+			return f
 		}
 	}
 	return fieldOther
 }
+
+// fieldsOfLength lists the fields by the length of their names.
+var fieldsOfLength = func() (t [20][]field) {
+	for f, name := range fieldNames {
+		t[len(name)] = append(t[len(name)], field(f))
+	}
+	return t
+}()
 
 // wireError describes a malformed response without quoting it.
 type wireError struct{ reason, text string }

@@ -130,7 +130,11 @@ func (m *ReplyMemory) grow(buf []byte, most int) ([]byte, error) {
 }
 
 // FreePart releases the memory of a part.
-func (m *ReplyMemory) FreePart(part MemoryPart) { _ = m.SetPartSize(part, 0) }
+func (m *ReplyMemory) FreePart(part MemoryPart) {
+	if m.partBytes[part] > 0 {
+		_ = m.SetPartSize(part, 0)
+	}
+}
 
 // Release releases the memory of all parts. It may be called more than once.
 func (m *ReplyMemory) Release() {

@@ -81,12 +81,53 @@ func (d *Decoder) Consume(n int64) {
 // byte. Parsing that byte again returns the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
+		if m := d.skipUsualFraming(b[n:], r); m > 0 {
+			n += m
+			continue
+		}
 		if err := d.decodeByte(b[n], r); err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, nil
+}
+
+// skipUsualFraming is a fast path for the line end after a payload, and for the line before a
+// payload if it has no extension. It returns the number of bytes it has parsed, or 0 if b starts
+// with anything else.
+func (d *Decoder) skipUsualFraming(b []byte, r *Rules) int {
+	switch {
+	case d.state == atPayloadCR && len(b) > 1 && b[0] == '\r' && b[1] == '\n':
+		d.state = inSize
+		return 2
+	case d.state != inSize || d.digits != 0:
+		return 0
+	}
+	size, start := parseSizeLine(b)
+	if size == 0 || start-len("\r\n") > int(r.MaxDigits) {
+		return 0
+	}
+	if d.state, d.payload = inPayload, int64(size); !r.Total {
+		d.skipped = 0
+	}
+	return start
+}
+
+// parseSizeLine returns the size in the line at the start of b, and the length of the line. Both
+// are 0 unless b starts with at most 6 digits and CR LF.
+func parseSizeLine(b []byte) (size, length int) {
+	for i, c := range b {
+		if digit := hexDigits[c]; digit > 0 && i < 6 {
+			size = size<<4 | int(digit-1)
+			continue
+		}
+		if i == 0 || c != '\r' || i+1 == len(b) || b[i+1] != '\n' {
+			break
+		}
+		return size, i + 2
+	}
+	return 0, 0
 }
 
 // SingleChunkPayload returns the payload of b if b is exactly one chunk without extensions, and the
@@ -97,19 +138,12 @@ func (d *Decoder) SingleChunkPayload(b []byte) []byte {
 	if d.state != inSize || d.digits != 0 {
 		return nil
 	}
-	size := 0
-	for i, c := range b {
-		if digit := hexDigits[c]; digit > 0 && i < 6 {
-			size = size<<4 | int(digit-1)
-			continue
-		}
-		start, end := i+2, len(b)-2
-		if size == 0 || end-start != size || string(b[i:start]) != "\r\n" || string(b[end:]) != "\r\n" {
-			break
-		}
-		return b[start:end:end]
+	size, start := parseSizeLine(b)
+	end := start + size
+	if size == 0 || len(b) != end+2 || b[end] != '\r' || b[end+1] != '\n' {
+		return nil
 	}
-	return nil
+	return b[start:end:end]
 }
 
 // hexDigits maps each hexadecimal digit to its value plus one, and other bytes to 0.
