@@ -7,7 +7,7 @@
 //	go run ./.ci/icount -top 40    also prints the most expensive functions of each row
 //	go run ./.ci/icount -row 1KB   measures a single row
 //
-// The unchanged program runs twice. The first time, it runs in qemu's user-mode emulation
+// The unchanged program runs twice, with GOMAXPROCS=1. The first time, it runs in qemu's user-mode emulation
 // (qemu-user), where a plugin counts each block of instructions (plugin/count.c, compiled by gcc).
 // The second time, it runs natively under strace. The engine and the clients run in this process
 // and are not counted. The counts include timers. Probes are configured to be rare, and other
