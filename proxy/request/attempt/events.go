@@ -32,7 +32,7 @@ func (r *Reply) pullStream(dst []byte, to endpoint.Stream) (out []byte, done boo
 }
 
 func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
-	before := len(dst)
+	before, events := len(dst), to.Translator()
 	for {
 		ev, err := r.eventReader.Next()
 		switch {
@@ -51,20 +51,20 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			return dst, false, err
 		}
 		blank := ev.IsBlank()
-		if dst, err = r.appendEvent(dst, ev, to); err != nil {
+		if dst, err = r.appendEvent(dst, ev, events); err != nil {
 			return r.deferError(dst, before, err)
 		}
 		if !blank { // a blank event does not prove that generation has started
 			r.timeouts.answerBegun = true
 			r.eventCount++
 		}
-		if to.Done() {
+		if events.Done() {
 			if out, err = r.appendStreamEnd(dst, to); err != nil {
 				return r.deferError(dst, before, err)
 			}
 			return out, true, nil
 		}
-		if to.Finished() {
+		if events.Finished() {
 			r.timeouts.markComplete()
 		}
 		if len(dst) > before && (len(dst) >= coalesceBytes || !r.eventReader.HasEvent()) {
@@ -81,7 +81,7 @@ func isConnectionLost(err error) bool {
 
 // appendEvent translates an event and appends the result. It reserves memory for the event before
 // the translation, and corrects the reservation afterwards.
-func (r *Reply) appendEvent(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
+func (r *Reply) appendEvent(dst []byte, ev sse.Event, to translate.Stream) ([]byte, error) {
 	if err := r.memory.SetOutSize(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
 	}

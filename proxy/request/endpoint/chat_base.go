@@ -247,7 +247,8 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup {
 	return suspectMarkup(e.Stream.Markup(), e.offeredFeatures)
 }
-func (*dialectEvents) MarkEnded() {}
+func (e *dialectEvents) Translator() translate.Stream { return e.Stream }
+func (*dialectEvents) MarkEnded()                      {}
 
 // AppendBody implements Stream. It is never called, because in these dialects the response to a
 // stream request is always a stream.

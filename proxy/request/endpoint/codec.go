@@ -255,6 +255,9 @@ type Unary interface {
 // Stream writes the client's events from the engine's events.
 type Stream interface {
 	translate.Stream
+	// Translator returns the translate.Stream that does the work, or the Stream itself. A caller that
+	// handles each event calls the Translator, which saves a call per method.
+	Translator() translate.Stream
 	// MarkEnded records that the response ended as its framing requires.
 	MarkEnded()
 	// AppendBody appends the events for a ReplyWholeAsStream response or for one piece of a

@@ -121,6 +121,9 @@ func (f *forwardedAnswer) Markup() translate.Markup { return 0 }
 
 type forwardedEvents struct{ forward.Stream }
 
+// Translator implements Stream.
+func (e *forwardedEvents) Translator() translate.Stream { return &e.Stream }
+
 func (*forwardedEvents) AppendBody([]byte, []byte, ReplyHead) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }

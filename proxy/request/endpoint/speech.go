@@ -141,6 +141,9 @@ func (audioStream) BufferedBytes() int       { return 0 }
 func (audioStream) Markup() translate.Markup { return 0 }
 func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
 func (audioStream) MarkEnded()               {}
+
+// Translator implements Stream.
+func (s audioStream) Translator() translate.Stream { return s }
 func (audioStream) HasInBandErrors() bool    { return false }
 func (s audioStream) MediaType() string      { return s.mediaType }
 

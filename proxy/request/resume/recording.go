@@ -3,6 +3,7 @@ package resume
 import (
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/endpoint"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/sse"
@@ -31,6 +32,9 @@ func NewRecording(codec endpoint.Stream, memory *limit.Memory) *Recording {
 	s.reader.Reset("", 0)
 	return s
 }
+
+// Translator implements endpoint.Stream. The Recording must see every event.
+func (s *Recording) Translator() translate.Stream { return s }
 
 // Append implements endpoint.Stream.
 func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/endpoint"
+	"penstock/translate"
 	"penstock/translate/chat"
 	"penstock/translate/chat/answer"
 	"penstock/translate/sse"
@@ -16,6 +17,7 @@ type chatCodec struct {
 	*answer.Stream
 }
 
+func (c chatCodec) Translator() translate.Stream                                 { return c.Stream }
 func (chatCodec) MarkEnded()                                                     {}
 func (chatCodec) AppendBody(dst, _ []byte, _ endpoint.ReplyHead) ([]byte, error) { return dst, nil }
 func (chatCodec) MediaType() string                                              { return "" }
@@ -33,7 +35,7 @@ func deltaEvent(delta string) sse.Event {
 func appendDeltas(t *testing.T, s *Recording, deltas ...string) (out string) {
 	t.Helper()
 	for _, d := range deltas {
-		b, err := s.Append(nil, deltaEvent(d))
+		b, err := s.Translator().Append(nil, deltaEvent(d)) // as an attempt does
 		if err != nil {
 			t.Fatal(err)
 		}
