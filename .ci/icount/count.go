@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -206,42 +205,33 @@ func readBlocks(out string, n int) (map[uint64]block, error) {
 	defer f.Close()
 	all := map[uint64]block{}
 	for s := bufio.NewScanner(f); s.Scan(); {
-		var address, length, executions uint64
-		if _, err := fmt.Sscanf(s.Text(), "%x %d %d", &address, &length, &executions); err != nil {
+		var address, length, executions, end uint64
+		if _, err := fmt.Sscanf(s.Text(), "%x %d %d %x", &address, &length, &executions, &end); err != nil {
 			return nil, err
 		}
 		b := all[address] // a block that was translated more than once has more than one line
-		all[address] = block{max(b.length, length), b.executed + length*executions}
+		all[address] = block{max(b.length, length), b.executed + length*executions, max(b.end, end)}
 	}
 	return all, nil
 }
 
-type block struct{ length, executed uint64 }
+// block is what was executed of the code at one address, up to the next jump, which ends at end.
+type block struct{ length, executed, end uint64 }
 
-// sum returns how many instructions were executed between two states, per unit. It prints the top
-// most expensive functions with their instructions and calls.
+// sum returns how many instructions were executed between two states, per unit. It prints where they
+// are if top is not 0.
 func (b *buildOutput) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
-	by, calls := map[string]float64{}, map[string]float64{}
+	t := newTable()
 	for address, is := range after {
-		ran := float64(is.executed - before[address].executed)
-		if ran == 0 {
-			continue
-		}
-		instructions += ran / n
-		if ran/float64(is.length)/n >= 0.5 {
-			different += float64(is.length)
-		}
-		f := b.functionAt(address)
-		by[f.name] += ran / n
-		if address == f.address {
-			calls[f.name] += ran / float64(is.length) / n
+		is.executed -= before[address].executed
+		if is.executed > 0 {
+			t.add(b.functionAt(address), address, is, n)
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(by), func(a, c string) int { return int(by[c]*100) - int(by[a]*100) })
-	for _, name := range names[:min(top, len(names))] {
-		fmt.Printf("%10.0f %8.2f %s\n", by[name], calls[name], name)
+	if top > 0 {
+		t.print(os.Stdout, top)
 	}
-	return instructions, different
+	return t.all.instructions, t.all.different
 }
 
 func (b *buildOutput) functionAt(address uint64) function {

@@ -4,7 +4,7 @@
 //
 //	go run ./.ci/icount            fails if a count is more than 4 % above the recorded one
 //	go run ./.ci/icount -write     records the counts in numbers.json; the commit explains increases
-//	go run ./.ci/icount -top 40    also prints the most expensive functions of each row
+//	go run ./.ci/icount -top 40    also prints the functions and packages of each row by cost
 //	go run ./.ci/icount -row 1KB   measures a single row
 //
 // The unchanged program runs twice, with GOMAXPROCS=1. The first time, it runs in qemu's user-mode emulation
@@ -30,7 +30,7 @@ import (
 // counts is a row of the table, per request or per token.
 type counts struct {
 	Instructions float64 `json:"instructions"`
-	Different    float64 `json:"different"` // distinct instructions that at least two requests execute
+	Different    float64 `json:"different"` // distinct instructions that every second request executes
 	SystemCalls  float64 `json:"system_calls"`
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
@@ -74,7 +74,7 @@ const maxTries = 3
 func main() {
 	var (
 		write = flag.Bool("write", false, "record today's counts")
-		top   = flag.Int("top", 0, "print so many functions of each row")
+		top   = flag.Int("top", 0, "print so many functions and packages of each row")
 		row   = flag.String("row", "", "count this row alone")
 	)
 	flag.Parse()

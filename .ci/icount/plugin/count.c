@@ -1,5 +1,5 @@
 // A qemu plugin that counts how often each translated block runs. When the file OUT.go appears, it removes it and
-// writes OUT.<n>: a line "address instructions executions" for each block. The declarations are those of qemu's
+// writes OUT.<n>: a line "address instructions executions end" for each block. The declarations are those of qemu's
 // plugin interface, version 1, so that no header of qemu has to be installed.
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,10 +19,13 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct qemu_plugin_tb *));
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn;
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, enum op, void *, uint64_t);
 
 struct block {
-	uint64_t address, instructions, executions;
+	uint64_t address, instructions, executions, end; // end is the address of the last instruction
 	struct block *next;
 };
 
@@ -34,6 +37,7 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb) {
 	struct block *b = calloc(1, sizeof *b);
 	b->address = qemu_plugin_tb_vaddr(tb);
 	b->instructions = qemu_plugin_tb_n_insns(tb);
+	b->end = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, b->instructions - 1));
 	pthread_mutex_lock(&lock);
 	b->next = blocks;
 	blocks = b;
@@ -51,7 +55,7 @@ static void write_counts(int n) {
 	pthread_mutex_lock(&lock);
 	for (struct block *b = blocks; b; b = b->next)
 		if (b->executions)
-			fprintf(f, "%" PRIx64 " %" PRIu64 " %" PRIu64 "\n", b->address, b->instructions, b->executions);
+			fprintf(f, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIx64 "\n", b->address, b->instructions, b->executions, b->end);
 	pthread_mutex_unlock(&lock);
 	fclose(f);
 	rename(part, whole);
