@@ -119,8 +119,18 @@ func (c *Calls) CountRefused(code string) { c.series.labelCounter(familyErrors, 
 func (c *Calls) CountClientGone() { c.series.labelCounter(familyAborts, string(PhaseBody)).Inc() }
 
 func (c *Calls) countCall(r *Record, now time.Time) {
-	m := c.series.model(r.Dialect, r.Model)
-	m.endCounter(c.series, r.Upstream, r.Outcome).Inc()
+	var (
+		m      *modelSeries
+		served *servedSeries // nil if the call reached no upstream
+	)
+	if r.Upstream != "" && r.Attempts > 0 {
+		served = c.series.servedBy(servedKey{r.Dialect, r.Model, r.Upstream})
+		m = served.modelSeries
+		served.countEnd(c.series, r.Upstream, r.Outcome)
+	} else {
+		m = c.series.model(r.Dialect, r.Model)
+		m.endCounter(c.series, r.Upstream, r.Outcome).Inc()
+	}
 	m.lastEndNanos.Store(now.UnixNano())
 	switch r.Outcome {
 	case OK:
@@ -179,9 +189,9 @@ func (c *Calls) countCall(r *Record, now time.Time) {
 	if r.Overhead > 0 {
 		m.overheadSeries(c.series).Update(r.Overhead.Seconds())
 	}
-	if r.Upstream != "" && r.Attempts > 0 {
-		c.series.upstream(r.Upstream).recordTTFT(r)
-		c.series.pairHistory(r.Model, r.Upstream).addCall(r, now)
+	if served != nil {
+		served.upstream.recordTTFT(r)
+		served.history.addCall(r, now)
 	}
 }
 

@@ -251,6 +251,30 @@ func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	}
 }
 
+// TestServedSeriesUnderReloads checks that a configuration drops the series that a call finds at
+// once, and that a call that outlives its upstream is not remembered.
+func TestServedSeriesUnderReloads(t *testing.T) {
+	c, page := newTestCalls(t)
+	count := func(upstream string, want string) {
+		t.Helper()
+		finish(c, successfulRecord("m", "a"))
+		if want = `penstock_calls_total{dialect="chat",model="m",upstream="` + upstream + `",outcome="ok"} ` + want + "\n"; !strings.Contains(page(), want) {
+			t.Errorf("no %s in\n%s", want, page())
+		}
+	}
+	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
+	count("a", "1")
+	count("a", "2")
+	c.SetConfigured([]string{"m"}, nil, nil)
+	count("-", "1")
+	count("-", "2")
+	c.SetConfigured([]string{"m"}, []string{"a"}, nil)
+	count("a", "1")
+	if h := c.series.pairHistory("m", "a"); h != c.series.servedBy(servedKey{"chat", "m", "a"}).history {
+		t.Error("calls are recorded in a history that nothing reads")
+	}
+}
+
 func TestLabelsAreEscaped(t *testing.T) {
 	if got := formatLabels("a", "x\"y\\z\nü", "b", ""); got != `{a="x\"y\\z\nü",b=""}` {
 		t.Error(got)

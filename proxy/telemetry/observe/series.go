@@ -42,7 +42,9 @@ type series struct {
 	mu                 sync.Mutex // held to create or drop series
 	configured         map[string]bool
 	configuredUpstream map[string]bool
+	applied            int // number of configurations so far
 
+	served        table[servedKey, *servedSeries]
 	models        table[modelKey, *modelSeries]
 	upstreams     table[string, *upstreamSeries]
 	histories     table[pairKey, *history]
@@ -59,6 +61,7 @@ type series struct {
 }
 
 type (
+	servedKey struct{ dialect, model, upstream string }
 	modelKey  struct{ dialect, model string }
 	pairKey   struct{ model, upstream string }
 	markupKey struct{ model, markup string }
@@ -252,6 +255,45 @@ func (m *modelSeries) endSeriesName(k endKey) string {
 		orDash(k.upstream), "outcome", string(k.outcome))
 }
 
+// servedSeries contains the series of the calls of one model, in one dialect, that reached one
+// upstream. Such a call needs one look-up instead of four.
+type servedSeries struct {
+	*modelSeries
+	ok       atomic.Pointer[metrics.Counter] // nil before the first successful call
+	upstream *upstreamSeries
+	history  *history
+}
+
+// servedBy returns the series of a call that reached an upstream.
+func (s *series) servedBy(k servedKey) *servedSeries {
+	if c, ok := s.served.get(k); ok {
+		return c
+	}
+	s.mu.Lock()
+	applied := s.applied
+	s.mu.Unlock()
+	c := &servedSeries{modelSeries: s.model(k.dialect, k.model), upstream: s.upstream(k.upstream), history: s.pairHistory(k.model, k.upstream)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// If another configuration was applied meanwhile, some of the series may have been dropped.
+	if s.applied == applied && s.configured[k.model] && s.configuredUpstream[k.upstream] {
+		s.served.update(func(all map[servedKey]*servedSeries) { all[k] = c })
+	}
+	return c
+}
+
+// countEnd counts the end of a call.
+func (c *servedSeries) countEnd(s *series, upstream string, o Outcome) {
+	n := c.ok.Load()
+	if o != OK || n == nil {
+		n = c.endCounter(s, upstream, o)
+		if o == OK {
+			c.ok.Store(n)
+		}
+	}
+	n.Inc()
+}
+
 // recordLatencies records the latencies of a successful call. Refusals are fast and would distort
 // the latencies.
 func (m *modelSeries) recordLatencies(r *Record, now time.Time) {
@@ -388,6 +430,8 @@ func (s *series) setConfigured(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.configured, s.configuredUpstream = nameSet(models), nameSet(upstreams)
+	s.applied++
+	s.served.deleteFunc(func(servedKey) bool { return true })
 	s.setKeys(keys)
 	s.models.update(func(all map[modelKey]*modelSeries) {
 		for k, m := range all {
