@@ -1,7 +1,9 @@
 package endpoint
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"penstock/config"
@@ -276,17 +278,38 @@ var (
 // FormatCache caches the format of chat requests for each engine profile. A FormatCache may be used
 // by multiple goroutines.
 type FormatCache struct {
-	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
+	// There are few profiles, so searching a list is faster than a map. The list is replaced when
+	// a profile is added.
+	list atomic.Pointer[[]cachedFormat]
+}
+
+type cachedFormat struct {
+	of     *engine.Profile
+	format *chat.EngineFormat
 }
 
 // formatFor returns the format for an engine profile. It does not set the fields that differ
 // between calls.
 func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
-	if t, ok := f.byProfile.Load(p); ok {
-		return *t.(*chat.EngineFormat)
+	for {
+		list := f.list.Load()
+		var known []cachedFormat
+		if list != nil {
+			known = *list
+		}
+		for i := range known {
+			if known[i].of == p {
+				return *known[i].format
+			}
+		}
+		more := append(slices.Clip(known), cachedFormat{p, newFormat(p)})
+		f.list.CompareAndSwap(list, &more)
 	}
+}
+
+func newFormat(p *engine.Profile) *chat.EngineFormat {
 	r, forms := p.Reasoning(), p.Forms()
-	t := &chat.EngineFormat{
+	return &chat.EngineFormat{
 		TokenMember:     p.TokenLimitMember(),
 		ContinuousUsage: p.HasQuirk(config.QuirkContinuousUsage),
 		TokenTimings:    p.HasQuirk(config.QuirkTokenTimings),
@@ -302,12 +325,10 @@ func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
 		NullContent:    nullForms[forms.NullContent],
 		JoinTurns:      forms.AdjacentTurns == config.TurnsJoined,
 	}
-	f.byProfile.Store(p, t)
-	return *t
 }
 
 // Forget clears the cache, because a reload may change the profiles.
-func (f *FormatCache) Forget() { f.byProfile.Clear() }
+func (f *FormatCache) Forget() { f.list.Store(nil) }
 
 func convertMembers(in []engine.Member) []chat.Member {
 	out := make([]chat.Member, len(in))
