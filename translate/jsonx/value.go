@@ -357,39 +357,39 @@ func (n *NameIndex) ReadFields(v Value, out []Value) (found uint64, others bool,
 }
 
 func (n *NameIndex) fields(v Value, out []Value) (found uint64, others bool, err error) {
-	nodes, src := v.d.nodes, v.d.src
-members:
-	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
+	d := v.d
+	nodes, src := d.nodes, d.src
+	for i, end := v.i+1, nodes[v.i].next; i < end; i = nodes[i+1].next {
 		k := &nodes[i]
 		raw := src[k.start+1 : k.end-1]
-		set := ^uint64(0) >> (maxIndexed - len(n.list))
 		if k.flags == 0 && len(raw) > 0 {
-			set = n.buckets[bucket(len(raw), raw[0])]
-		}
-		for ; set != 0; set &= set - 1 {
-			j := bits.TrailingZeros64(set)
-			name := n.list[j]
-			if k.flags == 0 {
-				if len(raw) != len(name) {
-					continue
-				}
-				if out[j].d == nil && string(raw) == name {
-					out[j] = Value{v.d, i + 1}
-					found |= 1 << j
-					continue members
-				}
-			}
-			if (Key{raw, k.flags}).EqualFold(name) {
-				if err := v.set(i, name, &out[j]); err != nil {
-					return 0, false, err
-				}
+			if j := n.exact(raw); j >= 0 && found&(1<<j) == 0 {
+				out[j] = Value{d, i + 1}
 				found |= 1 << j
-				continue members
+				continue
 			}
 		}
-		others = true
+		j := n.Index(Key{raw, k.flags})
+		if j < 0 {
+			others = true
+			continue
+		}
+		if err := v.set(i, n.list[j], &out[j]); err != nil {
+			return 0, false, err
+		}
+		found |= 1 << j
 	}
 	return found, others, nil
+}
+
+// exact returns the position of a name in the list, or -1. The name must not be empty.
+func (n *NameIndex) exact(name []byte) int {
+	for set := n.buckets[bucket(len(name), name[0])]; set != 0; set &= set - 1 {
+		if j := bits.TrailingZeros64(set); string(name) == n.list[j] {
+			return j
+		}
+	}
+	return -1
 }
 
 // AppendText appends the decoded contents of a string. A lone surrogate becomes U+FFFD.
