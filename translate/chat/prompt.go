@@ -9,21 +9,26 @@ import (
 // Prompt describes the part of a request that the model reads: the conversation and the size of the
 // tool definitions.
 type Prompt struct {
+	promptFacts
 	// Images are the image parts, in message order.
 	Images []Image
 	// Media are the parts with audio, video or a file, in message order.
 	Media []Medium
+
+	refusals    []refusalPart
+	arguments   Arguments
+	malformed   []jsonx.Value // tool call arguments in the history that engines would reject
+	contentless []emptyMessage
+	reasoning   reasoningHistory
+}
+
+// promptFacts are the fields of Prompt that own no memory.
+type promptFacts struct {
 	// Bytes is the total JSON length of contents, tool calls and tool definitions, without images.
 	Bytes int
 
-	messageCount int
-	reasoning    reasoningHistory
-	hasDeveloper bool
-	refusals     []refusalPart
-	arguments    Arguments
-	malformed    []jsonx.Value // tool call arguments in the history that engines would reject
-
-	contentless      []emptyMessage
+	messageCount     int
+	hasDeveloper     bool
 	lastTurn         turnRole
 	hasAdjacentTurns bool
 }
@@ -35,18 +40,19 @@ type emptyMessage struct {
 
 // reset releases the body and keeps allocated memory.
 func (p *Prompt) reset() {
+	p.promptFacts = promptFacts{}
 	clear(p.Images)
+	p.Images = p.Images[:0]
 	clear(p.Media)
+	p.Media = p.Media[:0]
 	clear(p.refusals)
+	p.refusals = p.refusals[:0]
 	clear(p.malformed)
-	clear(p.reasoning.list)
+	p.malformed = p.malformed[:0]
 	clear(p.contentless)
+	p.contentless = p.contentless[:0]
 	p.arguments.Reset()
-	images, media, refused, malformed := p.Images[:0], p.Media[:0], p.refusals[:0], p.malformed[:0]
-	arguments, list, contentless := p.arguments, p.reasoning.list[:0], p.contentless[:0]
-	*p = Prompt{} // cleared first, because a literal with the retained fields would be copied
-	p.Images, p.Media, p.refusals, p.malformed = images, media, refused, malformed
-	p.arguments, p.reasoning.list, p.contentless = arguments, list, contentless
+	p.reasoning.reset()
 }
 
 // EstimateTokens estimates the number of tokens in the prompt, for limits and for routing. It

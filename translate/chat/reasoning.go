@@ -179,11 +179,22 @@ const (
 )
 
 type reasoningHistory struct {
-	list            []reasoningEntry
-	keepMode        string
-	loopStart       int // the current tool loop starts after this message
+	list     []reasoningEntry
+	keepMode string
+	toolLoop
+}
+
+// toolLoop is the current tool loop of a conversation.
+type toolLoop struct {
+	loopStart       int // the loop starts after this message
+	loopBytes       int // bytes of reasoning in the loop
 	afterToolResult bool
-	loopBytes       int // bytes of reasoning in the current tool loop
+}
+
+// reset releases the body and keeps allocated memory.
+func (t *reasoningHistory) reset() {
+	clear(t.list)
+	t.list, t.keepMode, t.toolLoop = t.list[:0], "", toolLoop{}
 }
 
 // reasoningEntry is the reasoning of one message. Either content or reasoning may be absent.

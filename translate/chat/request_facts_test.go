@@ -98,3 +98,17 @@ func TestLowerEffort(t *testing.T) {
 		}
 	}
 }
+
+// TestResetForgetsThePrompt checks that a pooled request keeps nothing of the previous prompt.
+func TestResetForgetsThePrompt(t *testing.T) {
+	var r Request
+	for _, c := range ruleCases {
+		_ = r.Decode([]byte(c.body))
+		r.Reset()
+		p := &r.Prompt
+		kept := len(p.Images) + len(p.Media) + len(p.refusals) + len(p.malformed) + len(p.contentless) + len(p.reasoning.list)
+		if p.promptFacts != (promptFacts{}) || p.reasoning.toolLoop != (toolLoop{}) || p.reasoning.keepMode != "" || kept != 0 {
+			t.Fatalf("%.200s: %+v is kept", c.body, p)
+		}
+	}
+}

@@ -110,7 +110,9 @@ func (b *chatBase) WantsStream(p *engine.Profile) bool {
 }
 
 func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
-	p, format := to.Upstream.Engine(), engineFormat(&to)
+	p := to.Upstream.Engine()
+	var format chat.EngineFormat
+	setEngineFormat(&format, &to)
 	// If every chunk contained usage, the edge would have to parse every chunk completely. A stream
 	// that may be resumed needs usage in every chunk, because the edge must know how many tokens
 	// the client has received.
@@ -121,8 +123,9 @@ func (b *chatBase) EncodeRequest(to Target) (EngineRequest, error) {
 	return newEngineRequest(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-func engineFormat(to *Target) chat.EngineFormat {
-	format := to.Formats.formatFor(to.Upstream.Engine())
+// setEngineFormat sets format to the format for a target.
+func setEngineFormat(format *chat.EngineFormat, to *Target) {
+	*format = *to.Formats.formatFor(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
 	if to.Refused != (RejectedParts{}) {
 		reasoning := *format.Reasoning
@@ -130,7 +133,6 @@ func engineFormat(to *Target) chat.EngineFormat {
 		format.Reasoning = &reasoning
 		format.JoinTurns = format.JoinTurns || to.Refused.AdjacentTurns
 	}
-	return format
 }
 
 func newEngineRequest(path string, stream bool, segments [][]byte) EngineRequest {
@@ -288,9 +290,9 @@ type cachedFormat struct {
 	format *chat.EngineFormat
 }
 
-// formatFor returns the format for an engine profile. It does not set the fields that differ
-// between calls.
-func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
+// formatFor returns the format for an engine profile, without the fields that differ between calls.
+// The caller must not change it.
+func (f *FormatCache) formatFor(p *engine.Profile) *chat.EngineFormat {
 	for {
 		list := f.list.Load()
 		var known []cachedFormat
@@ -299,7 +301,7 @@ func (f *FormatCache) formatFor(p *engine.Profile) chat.EngineFormat {
 		}
 		for i := range known {
 			if known[i].of == p {
-				return *known[i].format
+				return known[i].format
 			}
 		}
 		more := append(slices.Clip(known), cachedFormat{p, newFormat(p)})

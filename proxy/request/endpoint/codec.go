@@ -174,7 +174,8 @@ func DescribeSent(p PromptInfo, to *Target) SentParts {
 	if c == nil {
 		return sent
 	}
-	format := engineFormat(to)
+	var format chat.EngineFormat
+	setEngineFormat(&format, to)
 	sent.Effort = chat.EffortWord(c, &format)
 	sent.AdjacentTurns = chat.HasAdjacentTurns(c) && !chat.MustJoinTurns(c, &format)
 	return sent
