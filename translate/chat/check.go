@@ -23,12 +23,7 @@ func (r *Request) CheckRules(rules *ModelRules) error {
 		r.Tokens.Max, r.Tokens.contextLimit, r.Reasoning.Effort = r.clientValues.max, -1, r.clientValues.effort
 	}
 	r.clientValues = clientValues{true, r.Tokens.Max, r.Reasoning.Effort}
-	for _, rule := range ruleChecks {
-		if e := rule(r, rules); e != nil {
-			return e.Err()
-		}
-	}
-	return nil
+	return r.checkModel(rules).Err()
 }
 
 type clientValues struct {
@@ -37,14 +32,30 @@ type clientValues struct {
 	effort string
 }
 
-var ruleChecks = [...]func(*Request, *ModelRules) *InvalidMember{
-	(*Request).checkFeatures,
-	func(r *Request, rules *ModelRules) *InvalidMember { return r.Prompt.checkImages(rules) },
-	func(r *Request, rules *ModelRules) *InvalidMember { return r.Prompt.checkMedia(rules) },
-	(*Request).checkTopMedia,
-	func(r *Request, rules *ModelRules) *InvalidMember { return r.Reasoning.check(rules) },
-	(*Request).checkTokenLimit,
-	func(r *Request, rules *ModelRules) *InvalidMember { return r.ToolUse.check(rules) },
+func (r *Request) checkModel(rules *ModelRules) *InvalidMember {
+	if e := r.checkFeatures(rules); e != nil {
+		return e
+	}
+	if len(r.Prompt.Images) > 0 {
+		if e := r.Prompt.checkImages(rules); e != nil {
+			return e
+		}
+	}
+	if len(r.Prompt.Media) > 0 {
+		if e := r.Prompt.checkMedia(rules); e != nil {
+			return e
+		}
+	}
+	if e := r.checkTopMedia(rules); e != nil {
+		return e
+	}
+	if e := r.Reasoning.check(rules); e != nil {
+		return e
+	}
+	if e := r.checkTokenLimit(rules); e != nil {
+		return e
+	}
+	return r.ToolUse.check(rules)
 }
 
 func (r *Request) checkFeatures(rules *ModelRules) *InvalidMember {

@@ -91,6 +91,18 @@ const usualMembers uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemper
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
 
+// Sets of members that are decoded or changed together.
+const (
+	limitMembers  uint64 = 1<<memberMaxTokens | 1<<memberMaxCompletionTokens
+	streamMembers uint64 = 1<<memberStream | 1<<memberStreamOptions
+	toolMembers   uint64 = 1<<memberTools | 1<<memberToolChoice
+
+	reasoningMembers uint64 = 1<<memberReasoning | 1<<memberReasoningEffort | 1<<memberIncludeReasoning
+
+	rareMembers uint64 = 1<<memberN | 1<<memberNCmpl | 1<<memberStop | 1<<memberLogitBias | 1<<memberLogprobs |
+		1<<memberParallelToolCalls | 1<<memberUser
+)
+
 // numberRules contains the rules for members that are numbers within a range, both ends included.
 var numberRules = [memberCount]struct {
 	lo, hi  float64

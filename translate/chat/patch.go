@@ -65,6 +65,9 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 		p.setString(v, format.Served)
 	}
 	r.patchStream(&p, format)
+	if !r.onlyUsual {
+		LowerAliases(p.edits, p.root, r.Tokens.Bound(), "")
+	}
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
 	for set := r.found & integers; set != 0; set &= set - 1 {
 		v := r.members[bits.TrailingZeros64(set)]
@@ -72,19 +75,26 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 			p.setInt(v, n)
 		}
 	}
-	if n := r.members[memberN]; IsGiven(r.members[memberNCmpl]) && n.IsNull() {
-		p.setInt(n, int64(r.N))
-	} else if IsGiven(r.members[memberNCmpl]) && !n.Exists() {
-		p.insertMember("n", strconv.AppendInt(nil, int64(r.N), 10))
+	if IsGiven(r.members[memberNCmpl]) {
+		if n := r.members[memberN]; n.IsNull() {
+			p.setInt(n, int64(r.N))
+		} else if !n.Exists() {
+			p.insertMember("n", strconv.AppendInt(nil, int64(r.N), 10))
+		}
 	}
-	added := r.Reasoning.patch(&p, &r.members, format.Reasoning)
+	var added []Member
+	if r.Reasoning.Effort != "" || r.found&reasoningMembers != 0 {
+		added = r.Reasoning.patch(&p, &r.members, format.Reasoning)
+	}
 	if r.Prefilled || r.partial != nil {
 		p.addMembers(format.Prefill, added)
 	}
 	if r.partial != nil {
 		r.partial.patchMessages(&p, r, format.reasoningHistory())
 	}
-	r.ToolUse.patch(&p, &r.members, format.ToolChoice)
+	if r.found&toolMembers != 0 {
+		r.ToolUse.patch(&p, &r.members, format.ToolChoice)
+	}
 	if format.ResponseFormat != ResponseAsSent {
 		patchResponseFormat(&p, r.members[memberResponseFormat], format.ResponseFormat)
 	}
@@ -160,7 +170,6 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 // patch writes the token limit. member is max_tokens or max_completion_tokens. If it is anything
 // else, the limit stays in the client's member.
 func (t *TokenLimit) patch(p *patch, members *members, member string) {
-	LowerAliases(p.edits, p.root, t.Bound(), "")
 	limit := int64(t.TokenLimit())
 	if limit < 0 {
 		return

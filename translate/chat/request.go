@@ -150,41 +150,56 @@ func (r *Request) decode(root jsonx.Value) *InvalidMember {
 	if e := r.Prompt.decode(r.Messages()); e != nil {
 		return e
 	}
-	for i := range decodeSteps {
-		if step := &decodeSteps[i]; found&step.reads != 0 {
-			if e := step.run(r); e != nil {
-				return e
-			}
+	return r.decodeOptional()
+}
+
+// decodeOptional reads the optional members in the order of the contract's table, so that Decode
+// reports the first mistake in this order.
+func (r *Request) decodeOptional() (e *InvalidMember) {
+	if r.found&numbers != 0 {
+		if e = r.members.checkNumbers(r.found); e != nil {
+			return e
 		}
+	}
+	if r.found&limitMembers != 0 {
+		if e = r.Tokens.decode(&r.members); e != nil {
+			return e
+		}
+	}
+	if r.found&rareMembers != 0 {
+		if e = r.decodeRare(); e != nil {
+			return e
+		}
+	}
+	if r.found&streamMembers != 0 {
+		if e = r.decodeStream(); e != nil {
+			return e
+		}
+	}
+	if r.found&(1<<memberResponseFormat) != 0 {
+		if e = r.decodeResponseFormat(); e != nil {
+			return e
+		}
+	}
+	if r.found&(toolMembers|1<<memberParallelToolCalls) != 0 {
+		if e = r.decodeTools(); e != nil {
+			return e
+		}
+	}
+	if r.found&reasoningMembers != 0 {
+		return r.Reasoning.decode(&r.members)
 	}
 	return nil
 }
 
-// decodeSteps reads the optional members in the order of the contract's table, so that Decode
-// reports the first mistake in this order. A step is skipped if the request has none of its
-// members.
-var decodeSteps = [...]struct {
-	reads uint64
-	run   func(*Request) *InvalidMember
-}{
-	{reads: numbers, run: func(r *Request) *InvalidMember { return r.members.checkNumbers(r.found) }},
-	{
-		reads: 1<<memberMaxTokens | 1<<memberMaxCompletionTokens,
-		run:   func(r *Request) *InvalidMember { return r.Tokens.decode(&r.members) },
-	},
-	{reads: 1<<memberN | 1<<memberNCmpl, run: (*Request).decodeChoices},
-	{reads: 1 << memberStop, run: func(r *Request) *InvalidMember { return r.members.checkStop() }},
-	{
-		reads: 1<<memberLogitBias | 1<<memberLogprobs | 1<<memberParallelToolCalls | 1<<memberUser,
-		run:   func(r *Request) *InvalidMember { return r.members.checkSimpleMembers() },
-	},
-	{reads: 1<<memberStream | 1<<memberStreamOptions, run: (*Request).decodeStream},
-	{reads: 1 << memberResponseFormat, run: (*Request).decodeResponseFormat},
-	{reads: 1<<memberTools | 1<<memberParallelToolCalls | 1<<memberToolChoice, run: (*Request).decodeTools},
-	{
-		reads: 1<<memberReasoning | 1<<memberReasoningEffort | 1<<memberIncludeReasoning,
-		run:   func(r *Request) *InvalidMember { return r.Reasoning.decode(&r.members) },
-	},
+func (r *Request) decodeRare() *InvalidMember {
+	if e := r.decodeChoices(); e != nil {
+		return e
+	}
+	if e := r.members.checkStop(); e != nil {
+		return e
+	}
+	return r.members.checkSimpleMembers()
 }
 
 func (r *Request) decodeModel() *InvalidMember {
@@ -243,8 +258,12 @@ func (r *Request) decodeStream() (e *InvalidMember) {
 	if r.Stream, e = OptionalBool("stream", r.members[memberStream], false); e != nil {
 		return e
 	}
+	options := r.members[memberStreamOptions]
+	if !IsGiven(options) {
+		return nil
+	}
 	var out [2]jsonx.Value
-	if e = ReadObject("stream_options", r.members[memberStreamOptions], streamOptionNames, out[:]); e != nil {
+	if e = ReadObject("stream_options", options, streamOptionNames, out[:]); e != nil {
 		return e
 	}
 	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e == nil {
