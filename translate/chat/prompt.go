@@ -140,11 +140,11 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
 	if err != nil {
 		return invalidMember(err)
 	}
-	if e := RequiredString("role", m[messageRole]); e != nil {
-		return e
-	}
 	role := roleOf(m[messageRole])
 	if role == "" {
+		if e := RequiredString("role", m[messageRole]); e != nil {
+			return e
+		}
 		return WrongValue("role", "must be one of system, developer, user, assistant and tool")
 	}
 	p.hasDeveloper = p.hasDeveloper || role == "developer"

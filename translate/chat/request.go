@@ -204,11 +204,11 @@ func (r *Request) decodeRare() *InvalidMember {
 
 func (r *Request) decodeModel() *InvalidMember {
 	v := r.members[memberModel]
-	if e := RequiredString("model", v); e != nil {
-		return e
-	}
 	name, ok := v.Text()
 	if !ok {
+		if e := RequiredString("model", v); e != nil {
+			return e
+		}
 		r.modelBuf = v.AppendText(r.modelBuf[:0])
 		name = r.modelBuf
 	}
