@@ -34,7 +34,8 @@ type Conn struct {
 	proxiedAddr     *net.TCPAddr // address of the client, if it is behind a proxy
 
 	client           clientState
-	nextRequestBytes []byte // bytes of the next request that arrived with the current one
+	nextRequestBytes []byte         // bytes of the next request that arrived with the current one
+	response         responseBuffer // see RecycleAfterResponse
 	idle             idleState
 	readDeadline     readDeadline
 	writeDeadline    writeDeadline

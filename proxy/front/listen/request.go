@@ -9,10 +9,33 @@ import (
 func SetIdle(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
 		conn.idle.markIdle()
+		if conn.response.buffer != nil {
+			conn.response.recycle(conn.response.buffer)
+			conn.response = responseBuffer{}
+		}
 	}
 	if l := connFraming(c); l != nil {
 		l.enable()
 	}
+}
+
+// responseBuffer is a buffer with the response to the request being served.
+type responseBuffer struct {
+	buffer  *[]byte
+	recycle func(*[]byte)
+}
+
+// RecycleAfterResponse calls recycle once the server has written the response to the request being
+// served on c, which is in the buffer. If the response is not written completely, the buffer is left
+// to the collector. RecycleAfterResponse returns false and does nothing if no server serves c itself,
+// as for the calls of a WebSocket.
+func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) bool {
+	if connFraming(c) == nil {
+		return false
+	}
+	conn := UnwrapConn(c)
+	conn.response = responseBuffer{buffer, recycle}
+	return true
 }
 
 // SetActive records that the server is starting to serve a request on c. It must be called once per

@@ -25,3 +25,23 @@ func TestSenderOf(t *testing.T) {
 		t.Errorf("of a foreign connection is known %v", s)
 	}
 }
+
+// TestRecycleAfterResponse checks that the buffer of a response is recycled once, when its connection
+// waits for the next request, and never for a connection that no server serves itself.
+func TestRecycleAfterResponse(t *testing.T) {
+	recycled := 0
+	recycle := func(*[]byte) { recycled++ }
+	c := &Conn{}
+	if !RecycleAfterResponse(c, new([]byte), recycle) || recycled != 0 {
+		t.Fatalf("recycled %d times before the response is written", recycled)
+	}
+	SetActive(c)
+	SetIdle(c)
+	SetIdle(c)
+	if recycled != 1 {
+		t.Errorf("recycled %d times, want once", recycled)
+	}
+	if RecycleAfterResponse(struct{ net.Conn }{c}, new([]byte), recycle) {
+		t.Error("the connection of a WebSocket never becomes idle again")
+	}
+}

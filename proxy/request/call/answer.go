@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/access/limit"
+	"penstock/proxy/front/listen"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
@@ -118,17 +119,21 @@ func (c *Call) writeError(e *apierr.Error) {
 
 const jsonType = "application/json"
 
-// answerBuffered responds with body, which is stored in buf. It copies the body and recycles buf.
-// The body fits into a socket buffer, so the call does not wait until the client has received it.
+// answerBuffered responds with body, which is stored in buf. buf is recycled once the response has
+// been written. The body fits into a socket buffer, so the call does not wait until the client has received it.
 func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
 	c.record.BytesOut = int64(len(body))
-	response := &c.client.ctx.Response
-	response.Header.SetContentType(mediaType)
+	ctx := c.client.ctx
+	ctx.Response.Header.SetContentType(mediaType)
 	c.setHeaders()
 	c.client.setWriteTimeout(c.config.writeTimeout())
-	response.SetBody(body)
+	if listen.RecycleAfterResponse(ctx.Conn(), buf, attempt.RecycleBuffer) {
+		ctx.Response.SetBodyRaw(body)
+		return
+	}
+	ctx.Response.SetBody(body)
 	attempt.RecycleBuffer(buf)
 }
 
