@@ -31,11 +31,16 @@ type function struct {
 	name    string
 }
 
-func build(dir string) (*buildOutput, error) {
+func buildProgram(dir string) (*buildOutput, error) {
 	b := &buildOutput{dir: dir, program: filepath.Join(dir, "penstock"), plugin: filepath.Join(dir, "count.so")}
 	compile := exec.Command("go", "build", "-trimpath", "-o", b.program, ".")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if err := output(compile); err != nil {
+	return b, output(compile)
+}
+
+func build(dir string) (*buildOutput, error) {
+	b, err := buildProgram(dir)
+	if err != nil {
 		return nil, err
 	}
 	if err := output(exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", b.plugin, filepath.Join(".ci", "icount", "plugin", "count.c"), "-lpthread")); err != nil {
@@ -104,8 +109,8 @@ func (b *buildOutput) count(w *workload, top int) (counts, error) {
 }
 
 type edge struct {
-	process *exec.Cmd
-	address string
+	process        *exec.Cmd
+	address, admin string
 }
 
 // withEdge runs the edge in front of the workload's engines. If wrapper is not empty, the wrapper
@@ -125,9 +130,13 @@ func (b *buildOutput) withEdge(w *workload, wrapper []string, use func(*edge) er
 	if err != nil {
 		return err
 	}
+	admin, err := freeAddress()
+	if err != nil {
+		return err
+	}
 	config := filepath.Join(b.dir, "edge.yaml")
 	text := fmt.Sprintf(`listen: %s
-admin: { listen: 127.0.0.1:0 }
+admin: { listen: %s }
 log: { access: false }
 watch: false
 keys:
@@ -135,12 +144,12 @@ keys:
 upstreams:
 %smodels:
   - { id: m, deployments: [%s] }
-`, address, sha256.Sum256([]byte(key)), &upstreams, &deployments)
+`, address, admin, sha256.Sum256([]byte(key)), &upstreams, &deployments)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
 	words := append(slices.Clone(wrapper), b.program, "serve", "--config", config)
-	e := &edge{process: exec.Command(words[0], words[1:]...), address: address}
+	e := &edge{process: exec.Command(words[0], words[1:]...), address: address, admin: admin}
 	var log bytes.Buffer
 	e.process.Stdout, e.process.Stderr = &log, &log
 	// The goals were measured with the edge on one core. With more, the number of events per wake-up
@@ -155,8 +164,10 @@ upstreams:
 		_ = e.process.Process.Kill()
 		<-ended
 	}()
+	first := *w
+	first.stream = false
 	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		if _, err := e.sendRequests(w, 1); err == nil {
+		if _, err := e.sendRequests(&first, 1); err == nil {
 			break
 		}
 		select {

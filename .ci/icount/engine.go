@@ -45,11 +45,13 @@ func (w *workload) traced() *workload {
 	return &long
 }
 
+var streamedHead = []byte(`{"model":"m","stream":true,`)
+
 // body returns the body of all requests, which is prose with the usual JSON escapes.
 func (w *workload) body() []byte {
 	head := `{"model":"m","stream":false,`
 	if w.stream {
-		head = `{"model":"m","stream":true,"stream_options":{"include_usage":true},`
+		head = string(streamedHead) + `"stream_options":{"include_usage":true},`
 	}
 	head += `"temperature":0.7,"max_tokens":500,"messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`
 	const end, sentence = `"}]}`, `The quick brown fox said \"no\" to the lazy dog.\n`
@@ -91,13 +93,14 @@ func startEngine(w *workload) (net.Listener, error) {
 
 func (e *engine) serve(c net.Conn) {
 	defer c.Close()
-	r := bufio.NewReaderSize(c, 256<<10)
+	r := bufio.NewReaderSize(c, e.size+4<<10)
 	for {
 		req, err := http.ReadRequest(r)
 		if err != nil {
 			return
 		}
-		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
 			return
 		}
 		switch {
@@ -105,7 +108,7 @@ func (e *engine) serve(c net.Conn) {
 			_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(models), models)
 		case req.Method != http.MethodPost:
 			_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		case e.stream:
+		case bytes.HasPrefix(body, streamedHead):
 			err = e.streamTokens(c)
 		default:
 			_, err = c.Write(e.whole)

@@ -16,8 +16,7 @@ import (
 // sendRequests sends n requests from the workload's clients, and returns the number of served units
 // (requests or tokens). It returns an error if any request is not served completely.
 func (e *edge) sendRequests(w *workload, n int) (int, error) {
-	body := w.body()
-	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", e.address, key, len(body), body)
+	request := w.request(e.address)
 	var (
 		left  atomic.Int64
 		wait  sync.WaitGroup
@@ -42,6 +41,12 @@ func (e *edge) sendRequests(w *workload, n int) (int, error) {
 		n *= w.tokens
 	}
 	return n, nil
+}
+
+// request returns the head and the body of a request.
+func (w *workload) request(address string) []byte {
+	body := w.body()
+	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: load\r\nAccept: */*\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", address, key, len(body), body)
 }
 
 func client(address string, request []byte, w *workload, left *atomic.Int64) error {

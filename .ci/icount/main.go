@@ -6,6 +6,7 @@
 //	go run ./.ci/icount -write     records the counts in numbers.json; the commit explains increases
 //	go run ./.ci/icount -top 40    also prints the functions and packages of each row by cost
 //	go run ./.ci/icount -row 1KB   measures a single row
+//	go run ./.ci/icount -memory    measures the memory of held connections instead
 //
 // The unchanged program runs twice, with GOMAXPROCS=1. The first time, it runs in qemu's user-mode emulation
 // (qemu-user), where a plugin counts each block of instructions (plugin/count.c, compiled by gcc).
@@ -75,10 +76,18 @@ func main() {
 	var (
 		write = flag.Bool("write", false, "record today's counts")
 		top   = flag.Int("top", 0, "print so many functions and packages of each row")
+		held  = flag.Bool("memory", false, "measure the memory of held connections instead")
+		dir   = flag.String("profiles", "", "with -memory: write profiles of the held connections to this directory")
 		row   = flag.String("row", "", "count this row alone")
 	)
 	flag.Parse()
-	if err := run(*write, *top, *row); err != nil {
+	var err error
+	if *held {
+		err = runMemory(*row, *dir)
+	} else {
+		err = run(*write, *top, *row)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "icount:", err)
 		os.Exit(1)
 	}
