@@ -138,7 +138,7 @@ func New(o Options) (*Edge, error) {
 	if e.listener, err = listen.New(o.Public, listen.Options{
 		MaxConns: e.connectionLimit.effectiveLimit(c, o.Log), MaxPerAddress: c.Limits.ConnectionsPerAddress,
 		MakeRoom: true, EvictAfter: minEvictionIdleTime,
-		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, Guard: e.guard, RequestID: endpoint.AppendRequestID,
+		TLS: o.Certificate != nil, KeepSocket: o.InheritedPublic, ServeAgain: e.services.ServeNext, Guard: e.guard, RequestID: endpoint.AppendRequestID,
 	}); err != nil {
 		return nil, errors.Join(err, closeAfterError(e))
 	}

@@ -81,7 +81,9 @@ type idleState struct {
 	idleSince atomic.Int64 // start of the idle time; 0 once a request has started
 	// When the wait for a complete request started; 0 if the connection is not waiting.
 	waitingSince    atomic.Int64
-	readInterrupted atomic.Bool // whether CloseGracefully interrupted a read
+	readInterrupted atomic.Bool // whether CloseGracefully or parkIdleConns interrupted a read
+	// Whether the connection is parked (park.go), or is about to be.
+	isParked atomic.Bool
 }
 
 func (s *idleState) markIdle() {

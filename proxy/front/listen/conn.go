@@ -39,7 +39,7 @@ type Conn struct {
 	idle             idleState
 	readDeadline     readDeadline
 	writeDeadline    writeDeadline
-	hadRequest       bool          // whether a request has started on this connection
+	hadRequest       atomic.Bool   // whether a request has started on this connection
 	hasValidKey      atomic.Bool   // see MarkAuthenticated
 	lastKey          auth.LastKey  // see RequestSender
 	resumeIdle       time.Duration // if not 0, the next read deadline is this far in the future
@@ -48,7 +48,8 @@ type Conn struct {
 	isClosed      atomic.Bool
 	// Function that the next Close runs instead of closing the connection.
 	onDetach          atomic.Pointer[func()]
-	isRunningDetached bool // whether a function from onDetach is running
+	isRunningDetached bool        // whether a function from onDetach is running
+	parksOnClose      atomic.Bool // whether the next Close parks the connection instead of closing it
 }
 
 // UnwrapConn returns the Conn that c wraps, for example if c is a TLS connection. If c is of
@@ -110,7 +111,8 @@ func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
 // runDetached runs the functions passed to DetachOnClose. If such a function serves the connection
 // again, the server calls Close again. The outermost runDetached then runs the next function, so
-// that the stack does not grow with each stream on the connection.
+// that the stack does not grow with each stream on the connection. It then parks the connection if
+// the last read has asked for that.
 func (c *Conn) runDetached() {
 	if c.isRunningDetached {
 		return
@@ -120,6 +122,9 @@ func (c *Conn) runDetached() {
 		(*then)()
 	}
 	c.isRunningDetached = false
+	if c.parksOnClose.CompareAndSwap(true, false) {
+		c.park() // from here on, another goroutine may serve the connection
+	}
 }
 
 // ResumeHTTP prepares the connection for a server that will serve it like a new connection. The
@@ -154,7 +159,11 @@ func (c *Conn) read(p []byte) (int, error) {
 		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if !c.idle.readInterrupted.CompareAndSwap(true, false) && c.readDeadline.hasPassed() {
+		interrupted := c.idle.readInterrupted.CompareAndSwap(true, false)
+		if interrupted && c.mayPark(instant.Now()) {
+			return 0, errPark
+		}
+		if !interrupted && c.readDeadline.hasPassed() {
 			// If the process was stopped or got no processor time, the deadline may have passed
 			// even though bytes have arrived. Read these bytes first.
 			if n, late := readAvailable(c.socketConn, p); late == nil {
@@ -162,7 +171,7 @@ func (c *Conn) read(p []byte) (int, error) {
 			}
 			return n, err
 		}
-		// Either CloseGracefully interrupted the read, or the socket's deadline is earlier than the
+		// Either CloseGracefully or parkIdleConns interrupted the read, or the socket's deadline is earlier than the
 		// wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but the
 		// next iteration checks isClosing.
 		c.readDeadline.restore(c.socketConn)
@@ -171,7 +180,7 @@ func (c *Conn) read(p []byte) (int, error) {
 
 // closeGrace returns how long the connection may stay idle during a graceful close.
 func (c *Conn) closeGrace() time.Duration {
-	if c.hadRequest {
+	if c.hadRequest.Load() {
 		return idleGrace
 	}
 	return firstRequestGrace
@@ -226,10 +235,10 @@ func (c *Conn) TryWrite(p []byte) int { return c.stream.TryWrite(p) }
 // sending.
 func (c *Conn) LingerOnClose() { c.lingerOnClose.Store(true) }
 
-// Close closes the connection. After DetachOnClose, it detaches the connection instead. Later calls
-// return net.ErrClosed.
+// Close closes the connection. After DetachOnClose, it detaches the connection instead, and after a
+// read that ended in order to park it, it parks the connection. Later calls return net.ErrClosed.
 func (c *Conn) Close() error {
-	if c.onDetach.Load() != nil {
+	if c.onDetach.Load() != nil || c.parksOnClose.Load() {
 		c.runDetached()
 		return nil
 	}

@@ -3,6 +3,7 @@ package listen
 import (
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/telemetry/guard"
 	"penstock/upstreams/http1/socket"
 )
@@ -50,9 +51,20 @@ func (c *Conn) onHangUp() {
 // remove must be called before the descriptor of c is closed.
 func (w *disconnectWatch) remove(c *Conn) { w.hangUps.Remove(&c.hangUp) }
 
+// awaitBytes makes the watch call c.serveParked when bytes arrive or the client hangs up. It returns
+// false if c is closed.
+func (w *disconnectWatch) awaitBytes(c *Conn) bool {
+	raw, err := c.SyscallConn()
+	return err == nil && w.hangUps.AwaitBytes(&c.hangUp, raw, c.serveParked) == nil
+}
+
+// stopAwaiting undoes awaitBytes. It returns false if c.serveParked has been called or will be called.
+func (w *disconnectWatch) stopAwaiting(c *Conn) bool { return w.hangUps.StopAwaitingBytes(&c.hangUp) }
+
 func (w *disconnectWatch) run() {
-	tick := time.NewTicker(w.ackInterval)
+	tick, parkTick := time.NewTicker(w.ackInterval), time.NewTicker(parkInterval)
 	defer tick.Stop()
+	defer parkTick.Stop()
 	for {
 		select {
 		case <-w.stop:
@@ -60,6 +72,8 @@ func (w *disconnectWatch) run() {
 			return
 		case <-tick.C:
 			w.checkAcks(w.ackInterval)
+		case <-parkTick.C:
+			w.ln.parkIdleConns(instant.Now())
 		}
 	}
 }

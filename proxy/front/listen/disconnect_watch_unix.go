@@ -30,6 +30,11 @@ func (w *disconnectWatch) add(*Conn) error { return nil }
 
 func (w *disconnectWatch) remove(*Conn) {}
 
+// awaitBytes returns false, because connections are only parked on Linux.
+func (w *disconnectWatch) awaitBytes(*Conn) bool { return false }
+
+func (w *disconnectWatch) stopAwaiting(*Conn) bool { return false }
+
 func (w *disconnectWatch) run() {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()

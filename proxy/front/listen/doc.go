@@ -98,6 +98,15 @@
 // keep-alive connection. Reads end at the end of a request, so the server never has bytes of a
 // pipelined request in its buffers.
 //
+// Parking. fasthttp keeps the goroutine, its stack and the read buffer of an idle connection, 25 KiB
+// in total. Once a second, the watch therefore interrupts the reads of the connections that have been
+// idle for a second. Such a read returns io.EOF, so that the server releases its memory and calls
+// Close, which parks the connection instead: the watch waits for its next byte. A new goroutine then
+// serves the connection again. The watch also closes parked connections whose idle time is over. Busy
+// connections are not affected, because parking takes two system calls and serving again needs a new
+// stack. Connections that use TLS are not parked, because their state belongs to the server. Nor are
+// connections without a request so far, for which the server holds little memory.
+//
 // Write deadlines. A deadline applies to one write, not to an entire response. A stream may take
 // hours, and a large response is written in pieces that have separate deadlines. Only a client that
 // stops reading is disconnected. Setting a deadline costs more than a small write, so deadlines are

@@ -24,7 +24,8 @@ const (
 // CloseGracefully stops accepting connections without losing any connection. It returns when the
 // listener is closed. It still accepts connections whose handshake has already started. Later
 // connections are refused or reach another process on the same port. It closes idle connections
-// after idleGrace or firstRequestGrace, unless the last read returns bytes of a request.
+// after idleGrace or firstRequestGrace, unless the last read returns bytes of a request. Parked
+// connections have been idle for longer and are closed immediately.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the connections in the queue
@@ -33,9 +34,11 @@ func (l *Listener) CloseGracefully() {
 	}
 	l.isClosing.Store(true)
 	for _, c := range l.copyConns() {
-		if c.idle.idleSince.Load() != 0 {
-			c.idle.readInterrupted.Store(true)
-			_ = c.socketConn.SetReadDeadline(time.Now())
+		switch {
+		case c.unpark():
+			c.closeUnlessReadable()
+		case c.idle.idleSince.Load() != 0:
+			c.interruptRead()
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	working, busy := pair(t, l)
 	working.idle.markComplete()
 	for _, c := range []*Conn{server, silent} {
-		c.hadRequest = true
+		c.hadRequest.Store(true)
 		c.idle.idleSince.Store(1) // the connection has been idle since the process started
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {

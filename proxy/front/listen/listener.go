@@ -35,6 +35,9 @@ type Options struct {
 	// MarkHeadersReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
+	// ServeAgain serves a connection that was parked (park.go), and closes it. If it is nil, no
+	// connection is parked.
+	ServeAgain func(net.Conn) error
 	// Guard catches panics in background goroutines and parsers. If nil, panics are not caught.
 	Guard *guard.Guard
 	// RequestID appends a new request id to the response for a rejected connection. If nil, the
@@ -53,6 +56,7 @@ type Listener struct {
 	evictsWhenFull  bool
 	evictAfter      time.Duration
 	requestID       func([]byte) []byte
+	serveAgain      func(net.Conn) error // nil if no connection is parked
 	guard           *guard.Guard
 	isClosing       atomic.Bool
 	disconnectWatch *disconnectWatch
@@ -76,6 +80,9 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, usesTLS: o.TLS, keepSocket: o.KeepSocket, evictsWhenFull: o.MakeRoom, evictAfter: o.EvictAfter,
 		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, connsByAddress: map[netip.Addr]int{},
+	}
+	if !o.TLS {
+		l.serveAgain = o.ServeAgain
 	}
 	l.SetMaxConns(o.MaxConns, o.MaxPerAddress)
 	var err error

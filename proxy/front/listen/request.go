@@ -2,6 +2,7 @@ package listen
 
 import (
 	"bytes"
+	"io"
 	"net"
 )
 
@@ -42,7 +43,9 @@ func RecycleAfterResponse(c net.Conn, buffer *[]byte, recycle func(*[]byte)) boo
 // request, after the first byte of the request has arrived.
 func SetActive(c net.Conn) {
 	if conn := UnwrapConn(c); conn != nil {
-		conn.hadRequest = true
+		if !conn.hadRequest.Load() {
+			conn.hadRequest.Store(true)
+		}
 		conn.idle.markBegun(conn.hasValidKey.Load())
 	}
 	if l := connFraming(c); l != nil {
@@ -142,7 +145,8 @@ func connFraming(c net.Conn) *framingChecker {
 }
 
 // Read reads from the client. If the framing of a request is malformed, Read returns one of the
-// errors in framing.go. After CloseGracefully, it returns io.EOF if the connection is idle.
+// errors in framing.go. It returns io.EOF if the connection is idle and is to be parked, or
+// CloseGracefully was called.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.proxyHeader != nil {
 		return c.readAfterHeader(p)
@@ -162,6 +166,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.read(p)
+	if err == errPark { //nolint:errorlint // read does not wrap it
+		c.parksOnClose.Store(true)
+		return 0, io.EOF
+	}
 	return c.cutAtRequestEnd(p[:n], err), err
 }
 

@@ -22,6 +22,10 @@ func (*disconnectWatch) add(*Conn) error { return nil }
 
 func (*disconnectWatch) remove(*Conn) {}
 
+func (*disconnectWatch) awaitBytes(*Conn) bool { return false }
+
+func (*disconnectWatch) stopAwaiting(*Conn) bool { return false }
+
 func (*disconnectWatch) close() error { return nil }
 
 // hasUnread returns false, because these systems cannot peek at a socket.

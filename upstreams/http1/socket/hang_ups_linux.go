@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,11 @@ import (
 // only once. With EPOLLET, it would be reported again whenever this side shuts it down for reading.
 const hangUpEvents = syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
-// HangUpWatch reports connections whose peer has closed its side, and connections that have failed.
+// endEvents are the events that mean a hang-up.
+const endEvents = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
+
+// HangUpWatch reports connections whose peer has closed its side, and connections that have failed. On
+// request, it also reports that bytes have arrived (AwaitBytes).
 // All connections share an epoll set and a goroutine. The goroutine waits for the set in the
 // runtime's poller, so it needs no thread. The set and the goroutine exist while there are
 // connections, or from Open to Close. The zero value has no connections.
@@ -24,7 +29,14 @@ type HangUpWatch struct {
 	epoll     *os.File // nil while there is no set
 	isOpen    bool     // Open was called
 	callbacks map[uint64]func()
+	arrivals  map[uint64]arrival // connections that wait for bytes
 	lastID    uint64
+}
+
+// arrival is a connection that waits for bytes.
+type arrival struct {
+	raw  syscall.RawConn
+	came func()
 }
 
 // HangUpHandle identifies a connection in a HangUpWatch. The zero value is not watched. Ids are
@@ -49,6 +61,7 @@ func (h *HangUpWatch) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.callbacks)
+	clear(h.arrivals)
 	h.isOpen = false
 	h.closeSet()
 }
@@ -67,18 +80,64 @@ func (h *HangUpWatch) Add(u *HangUpHandle, c syscall.RawConn, start func(run fun
 	h.lastID++
 	h.callbacks[h.lastID] = gone
 	u.id.Store(h.lastID)
-	event := syscall.EpollEvent{Events: hangUpEvents, Fd: int32(h.lastID), Pad: int32(h.lastID >> 32)}
-	err := h.withEpoll(func(epoll uintptr) error {
-		var failed error
-		if err := c.Control(func(fd uintptr) { failed = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &event) }); err != nil {
-			return err
-		}
-		return failed
-	})
+	err := h.control(syscall.EPOLL_CTL_ADD, c, hangUpEvents, h.lastID)
 	if err != nil {
 		h.removeLocked(u)
 	}
 	return err
+}
+
+// AwaitBytes makes the goroutine call came once when bytes arrive or the peer hangs up, even if this has
+// already happened. came must not block or panic. AwaitBytes fails if the connection is not watched.
+func (h *HangUpWatch) AwaitBytes(u *HangUpHandle, c syscall.RawConn, came func()) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id := u.id.Load()
+	if h.callbacks[id] == nil {
+		return net.ErrClosed
+	}
+	if err := h.control(syscall.EPOLL_CTL_MOD, c, hangUpEvents|syscall.EPOLLIN, id); err != nil {
+		return err
+	}
+	if h.arrivals == nil {
+		h.arrivals = map[uint64]arrival{}
+	}
+	h.arrivals[id] = arrival{c, came}
+	return nil
+}
+
+// StopAwaitingBytes undoes AwaitBytes. It returns false if came has been called or will be called, or if
+// the connection is not waiting.
+func (h *HangUpWatch) StopAwaitingBytes(u *HangUpHandle) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.endArrival(u.id.Load(), false) != nil
+}
+
+// endArrival ends the wait of a connection and returns its function, or nil if it is not waiting. Unless
+// the peer has hung up, hang-ups are reported again from then on. The caller must hold mu.
+func (h *HangUpWatch) endArrival(id uint64, hungUp bool) (came func()) {
+	a, ok := h.arrivals[id]
+	if !ok {
+		return nil
+	}
+	delete(h.arrivals, id)
+	if !hungUp {
+		_ = h.control(syscall.EPOLL_CTL_MOD, a.raw, hangUpEvents, id) // fails only if the connection is closed
+	}
+	return a.came
+}
+
+// control changes the events of a connection in the epoll set. The caller must hold mu.
+func (h *HangUpWatch) control(operation int, c syscall.RawConn, events uint32, id uint64) error {
+	event := syscall.EpollEvent{Events: events, Fd: int32(id), Pad: int32(id >> 32)}
+	return h.withEpoll(func(epoll uintptr) error {
+		var failed error
+		if err := c.Control(func(fd uintptr) { failed = syscall.EpollCtl(int(epoll), operation, int(fd), &event) }); err != nil {
+			return err
+		}
+		return failed
+	})
 }
 
 // Remove removes a connection that is being closed, if it is watched. The kernel removes the
@@ -93,7 +152,9 @@ func (h *HangUpWatch) Remove(u *HangUpHandle) {
 
 // removeLocked is like Remove, but the caller must hold mu.
 func (h *HangUpWatch) removeLocked(u *HangUpHandle) {
-	delete(h.callbacks, u.id.Swap(0))
+	id := u.id.Swap(0)
+	delete(h.callbacks, id)
+	delete(h.arrivals, id)
 	if len(h.callbacks) == 0 && !h.isOpen {
 		h.closeSet()
 	}
@@ -161,10 +222,16 @@ func (h *HangUpWatch) reportLoop(raw syscall.RawConn) {
 }
 
 func (h *HangUpWatch) reportEvent(e syscall.EpollEvent) {
+	id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
+	hungUp := e.Events&endEvents != 0
 	h.mu.Lock()
-	gone := h.callbacks[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
+	gone := h.callbacks[id]
+	came := h.endArrival(id, hungUp)
 	h.mu.Unlock()
-	if gone != nil {
+	if gone != nil && hungUp {
 		gone()
+	}
+	if came != nil {
+		came()
 	}
 }

@@ -167,3 +167,52 @@ func TestHangUpsOpen(t *testing.T) {
 	}
 	h.Close()
 }
+
+// TestAwaitBytes checks that bytes and hang-ups end a wait, each wait only once, that a wait can be
+// stopped, and that bytes without a wait are not reported.
+func TestAwaitBytes(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var h HangUpWatch
+	w := watch(t, &h)
+	came := make(chan struct{}, 8)
+	await := func() {
+		t.Helper()
+		if err := h.AwaitBytes(&w.HangUpHandle, w.raw, func() { came <- struct{}{} }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends := func(c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing is reported")
+		}
+	}
+	await()
+	if !h.StopAwaitingBytes(&w.HangUpHandle) || h.StopAwaitingBytes(&w.HangUpHandle) {
+		t.Error("a wait is not stopped once")
+	}
+	_, _ = w.far.Write([]byte("x"))
+	if reported(t, &h, 50*time.Millisecond) {
+		t.Error("bytes are reported that nobody waits for")
+	}
+	await() // the byte has already arrived
+	ends(came)
+	if h.StopAwaitingBytes(&w.HangUpHandle) || reported(t, &h, 50*time.Millisecond) {
+		t.Error("the wait has not ended")
+	}
+	one := make([]byte, 1)
+	_, _ = w.near.Read(one)
+	await()
+	w.far.Close()
+	ends(w.gone)
+	ends(came)
+	w.end(&h)
+	if err := h.AwaitBytes(&w.HangUpHandle, w.raw, func() {}); err == nil {
+		t.Error("a wait on a connection that is not watched")
+	}
+	if n := w.calls.Load(); n != 1 || len(came) > 0 {
+		t.Errorf("%d hang-ups and %d more arrivals are reported, want 1 and 0", n, len(came))
+	}
+}
