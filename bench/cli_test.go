@@ -173,7 +173,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 // TestOverheadDefaults checks the defaults of the flags of `bench overhead`.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
-	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {
-		t.Errorf("defaults = %+v, want 14 tests in 3 rounds at rate 1000 beside nginx and haproxy", c.Overhead)
+	if len(c.Overhead.Tests) != 17 || c.Overhead.Tests[0] != "saturated" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {
+		t.Errorf("defaults = %+v, want 17 tests in 3 rounds at rate 1000 beside nginx and haproxy", c.Overhead)
 	}
 }

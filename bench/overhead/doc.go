@@ -3,10 +3,12 @@
 //
 // For each measurement, the proxies are tested one after another. Each is started anew, with a new
 // engine behind it. The proxy has a CPU to itself, and the client and the engine share the other
-// CPUs. CPU time and memory are read from /proc. Package load sends the load.
+// CPUs. CPU time and memory are read from /proc. Package load sends the load. Small requests are also
+// sent by package rawload, which is fast enough to saturate a proxy.
 //
 //	overhead.go      runs the rounds; report.go computes medians and ratios
-//	measurements.go  the measurements; measurement.go defines their type and converts results to rows
+//	saturation.go    the measurements with package rawload
+//	measurements.go  the other measurements; measurement.go defines their type and converts results to rows
 //	lab.go           starts an engine and a target for a measurement, as configured in proxies/
 //	stage.go         plays a load, idle connections or reloads, and measures
 //

@@ -88,8 +88,12 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	if t.useLargeConfig {
 		more = newLargeConfig(engine)
 	}
+	kind := "sim"
+	if t.raw != nil {
+		kind = "openai"
+	}
 	sum := sha256.Sum256([]byte(l.key))
-	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine, "{{.TLS}}", tls,
+	text := strings.NewReplacer("{{.Dir}}", l.dir, "{{.Listen}}", listen, "{{.Engine}}", engine, "{{.Kind}}", kind, "{{.TLS}}", tls,
 		"{{.Connections}}", strconv.Itoa(l.connections), "{{.KeyHash}}", hex.EncodeToString(sum[:]),
 		"{{.Keys}}", more.keys, "{{.Upstreams}}", more.upstreams, "{{.Deployments}}", more.deployments,
 	).Replace(string(source))
@@ -98,6 +102,9 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 }
 
 func (l *lab) measureTarget(ctx context.Context, target string, t *measurement) (*targetResult, error) {
+	if t.raw != nil {
+		return l.measureRaw(ctx, target, t)
+	}
 	sim, engine, err := process.StartSim(ctx, "engine", l.placement.otherCPUs,
 		append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"penstock/bench/load"
+	"penstock/bench/overhead/rawload"
 	"penstock/bench/result"
 )
 
@@ -17,11 +18,12 @@ type measurement struct {
 	options load.Options
 	// dialect of requests that the edge translates; the other proxies receive chat requests
 	translated     string
-	tls            bool // clients use TLS
-	useLargeConfig bool // use a configuration with many keys and upstreams
-	edgeOnly       bool // measure only the edge
-	direct         bool // also measure without a proxy
-	timed          bool // times are measured at the client, so any disturbance of the client invalidates them
+	tls            bool          // clients use TLS
+	useLargeConfig bool          // use a configuration with many keys and upstreams
+	edgeOnly       bool          // measure only the edge
+	direct         bool          // also measure without a proxy
+	raw            *rawload.Load // load between the engine and the client of package rawload; nil if package load is used
+	timed          bool          // times are measured at the client, so any disturbance of the client invalidates them
 	// perform performs the measurement. If perform is nil, the measurement sends a load with the
 	// options.
 	perform func(ctx context.Context, s *stage) (*targetResult, error)
@@ -32,14 +34,17 @@ type measurement struct {
 type measuredLine struct {
 	name, unit, text string
 	value            func(m *targetResult) float64
+	withoutProxy     bool // whether the row has a value without a proxy; used only by raw loads
 }
 
 // targetResult is the result of one measurement of one target.
 type targetResult struct {
-	result      *result.Result // nil if no load was sent
-	undisturbed *result.Result // result of the same load without reloads; usually nil
-	cpu         float64        // CPU time of the proxy in microseconds
-	before      float64        // resident memory of the proxy in bytes
+	result      *result.Result  // nil if no load was sent
+	undisturbed *result.Result  // result of the same load without reloads; usually nil
+	raw         *rawload.Result // nil unless a raw load was sent
+	cpu         float64         // CPU time of the proxy in microseconds
+	userShare   float64         // share of cpu in user mode
+	before      float64         // resident memory of the proxy in bytes
 	highest     float64
 	held        int           // number of streams or connections held open
 	took        time.Duration // the measured durations
@@ -79,6 +84,9 @@ func (m *targetResult) failures() string {
 // trustworthy if requests failed. A measurement of client-side times is also not trustworthy if the
 // verdict is invalid.
 func (t *measurement) distrustReason(m *targetResult) string {
+	if m.raw != nil {
+		return t.rawDistrustReason(m)
+	}
 	if m.result == nil {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func (c *Cmd) tests() ([]measurement, error) {
-	all := slices.Concat(c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
+	all := slices.Concat(c.saturationMeasurements(), c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
 	var out []measurement
 	for _, name := range c.Tests {
 		i := slices.IndexFunc(all, func(t measurement) bool { return t.name == name })

@@ -52,8 +52,8 @@ func (c *Cmd) measure(ctx context.Context, notes io.Writer) (*Report, error) {
 		return nil, exit.Usagef("bench overhead reads /proc: it needs Linux")
 	}
 	if c.Rounds < 1 || c.Streams < 1 || c.Hold < 1 || c.Duration < 100*time.Millisecond ||
-		!(c.Rate > 0 && c.Rate <= 100_000) {
-		return nil, exit.Usagef("--rounds, --streams and --hold are at least 1, --duration at least 100ms, --rate above 0 and at most 100000")
+		!(c.Rate > 0 && c.Rate <= 100_000) || !(c.HalfRate > 0 && c.HalfRate <= 100_000) {
+		return nil, exit.Usagef("--rounds, --streams and --hold are at least 1, --duration at least 100ms, --rate and --half-rate above 0 and at most 100000")
 	}
 	tests, err := c.tests()
 	if err != nil {

@@ -39,7 +39,7 @@ func overheadStopped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
 		ctx, stop := context.WithCancel(t.Context())
-		c := &Cmd{Rounds: 3, Duration: time.Second, Rate: 1, NoPin: true, Streams: 1, Hold: 1, Tests: []string{"reload", "idle"}}
+		c := &Cmd{Rounds: 3, Duration: time.Second, Rate: 1, HalfRate: 1, NoPin: true, Streams: 1, Hold: 1, Tests: []string{"reload", "idle"}}
 		var text bytes.Buffer
 		err := c.run(ctx, &text, writerFunc(func(note string) {
 			if strings.HasPrefix(note, in) && strings.Contains(note, "idle") {
@@ -66,7 +66,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 func overheadBeside(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.json")
-	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency", "tls", "connection"}, Beside: []string{"nginx", "haproxy"}, Format: "json", Output: out}
+	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, HalfRate: 200, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"saturated", "half", "light", "request", "latency", "tls", "connection"}, Beside: []string{"nginx", "haproxy"}, Format: "json", Output: out}
 	var text bytes.Buffer
 	if err := c.run(context.Background(), &text, io.Discard); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func overheadBeside(t *testing.T) {
 func overheadAlone(t *testing.T) {
 	t.Parallel()
 	c := &Cmd{
-		Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4,
+		Rounds: 1, Duration: 300 * time.Millisecond, Rate: 100, HalfRate: 1, NoPin: true, Streams: 2, Hold: 4,
 		Tests: []string{"token", "latency", "prompt", "image", "messages", "responses", "short", "memory", "tls", "connection", "idle", "reload", "reloading"},
 	}
 	r, err := c.measure(context.Background(), io.Discard)
@@ -113,12 +113,12 @@ func overheadAlone(t *testing.T) {
 // table.
 func TestDefaultTests(t *testing.T) {
 	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
-	c := Cmd{Rate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
+	c := Cmd{Rate: 1, HalfRate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
 	tests, err := c.tests()
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := slices.Concat(c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
+	all := slices.Concat(c.saturationMeasurements(), c.requestMeasurements(), c.streamMeasurements(), c.memoryMeasurements(), c.reloadMeasurements())
 	if len(tests) != len(all) {
 		t.Errorf("the default has %d tests of %d", len(tests), len(all))
 	}
@@ -218,9 +218,9 @@ func TestNothingAdded(t *testing.T) {
 }
 
 func TestOverheadUsage(t *testing.T) {
-	good := Cmd{Rounds: 1, Duration: time.Second, Rate: 1, Streams: 1, Hold: 1, Tests: []string{"request"}}
+	good := Cmd{Rounds: 1, Duration: time.Second, Rate: 1, HalfRate: 1, Streams: 1, Hold: 1, Tests: []string{"request"}}
 	for _, change := range []func(*Cmd){
-		func(c *Cmd) { c.Rounds = 0 }, func(c *Cmd) { c.Duration = 0 }, func(c *Cmd) { c.Hold = -1 }, func(c *Cmd) { c.Rate = 0 }, func(c *Cmd) { c.Rate = math.Inf(1) },
+		func(c *Cmd) { c.Rounds = 0 }, func(c *Cmd) { c.Duration = 0 }, func(c *Cmd) { c.Hold = -1 }, func(c *Cmd) { c.Rate = 0 }, func(c *Cmd) { c.HalfRate = 0 }, func(c *Cmd) { c.Rate = math.Inf(1) },
 		func(c *Cmd) { c.Tests = []string{"nope"} }, func(c *Cmd) { c.Beside = []string{"apache"} },
 	} {
 		c := good

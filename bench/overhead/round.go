@@ -32,6 +32,9 @@ func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number 
 				return exit.NewError(exit.Failed, fmt.Sprintf("%s through %s: %s", t.name, target, err))
 			}
 			for k, row := range t.rows {
+				if target == "direct" && t.raw != nil && !row.withoutProxy {
+					continue
+				}
 				values = append(values, value{&rows[k], target, row.value(m)})
 			}
 			if why := t.distrustReason(m); why != "" {

@@ -9,7 +9,16 @@ import (
 )
 
 // Usage contains the CPU time of a process in microseconds, and its resident memory in bytes.
-type Usage struct{ CPU, Memory float64 }
+type Usage struct {
+	CPU, Memory  float64
+	user, kernel float64 // CPU time in clock ticks, which the kernel counts less exactly than CPU
+}
+
+// UserShare returns the share of the CPU time since begin that was spent in user mode.
+func (u Usage) UserShare(begin Usage) float64 {
+	user, kernel := u.user-begin.user, u.kernel-begin.kernel
+	return user / max(user+kernel, 1)
+}
 
 // ReadUsage reads the CPU time of all threads, and the resident memory, from /proc. It does not
 // include threads that have ended, but no measured proxy ends threads.
@@ -28,7 +37,26 @@ func ReadUsage(pid int) (Usage, error) {
 	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
 		return Usage{}, fmt.Errorf("read %s/statm: %w", root, err)
 	}
-	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
+	user, kernel, err := readTicks(root + "/stat")
+	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize()), user: user, kernel: kernel}, err
+}
+
+// readTicks reads the CPU time in user mode and in the kernel from /proc/ID/stat. The name of the
+// program, the second field, may contain blanks and is in parentheses.
+func readTicks(file string) (user, kernel float64, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, 0, err
+	}
+	const userField, kernelField = 11, 12 // after the name
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) <= kernelField {
+		return 0, 0, fmt.Errorf("read %s: %d fields", file, len(fields))
+	}
+	if _, err := fmt.Sscan(fields[userField]+" "+fields[kernelField], &user, &kernel); err != nil {
+		return 0, 0, fmt.Errorf("read %s: %w", file, err)
+	}
+	return user, kernel, nil
 }
 
 // schedulerTimes contains the scheduler's times for a process, in nanoseconds, as sums over all threads.

@@ -26,6 +26,9 @@ func TestProcessUse(t *testing.T) {
 	if err != nil || after.CPU-before.CPU < 1000 || before.Memory < 1<<20 {
 		t.Errorf("usage: %v, %+v, then %+v; want more processor time and 1 MiB", err, before, after)
 	}
+	if share := after.UserShare(before); share < 0 || share > 1 {
+		t.Errorf("a share of %v in user mode", share)
+	}
 	if _, err := ReadUsage(1 << 30); err == nil {
 		t.Error("a process that does not exist has used something")
 	}

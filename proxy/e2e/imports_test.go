@@ -110,18 +110,19 @@ var allowedImports = map[string]struct {
 	"proxy/fleet/certstore": {ours: "proxy/front/acme proxy/telemetry/guard translate/seal", modules: "github.com/caddyserver/certmagic github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "log"},
 	"proxy/fleet/keystore":  {ours: "config", modules: "github.com/VictoriaMetrics/metrics github.com/valkey-io/valkey-go go.uber.org/zap/...", never: "net/http log"},
 
-	"bench/exit":          {never: "net os log time"},
-	"bench/result":        {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
-	"bench/report":        {ours: "bench/result proxy/front/plaintext", never: "net os log"},
-	"bench/compare":       {ours: "bench/exit bench/result proxy/front/plaintext", never: "net os log"},
-	"bench/process":       {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: pins processes to processors
-	"bench/load/client":   {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
-	"bench/load/workload": {ours: "bench/exit bench/load/client", never: "net log"},
-	"bench/load":          {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
-	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
-	"bench/plan":          {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
-	"bench/overhead":      {ours: "bench/exit bench/load bench/load/client bench/process bench/result", never: "net/http log"},
-	"bench/benchtest":     {ours: "...", modules: "..."}, // shared by the load tester's tests
+	"bench/exit":             {never: "net os log time"},
+	"bench/result":           {ours: "bench/exit", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net log"},
+	"bench/report":           {ours: "bench/result proxy/front/plaintext", never: "net os log"},
+	"bench/compare":          {ours: "bench/exit bench/result proxy/front/plaintext", never: "net os log"},
+	"bench/process":          {modules: "golang.org/x/sys/...", never: "net log"}, // x/sys: pins processes to processors
+	"bench/load/client":      {ours: "bench/exit bench/result upstreams/http1/chunked translate/jsonx translate/sse", modules: "github.com/valyala/fasthttp", never: "net/http log"},
+	"bench/load/workload":    {ours: "bench/exit bench/load/client", never: "net log"},
+	"bench/load":             {ours: "bench/exit bench/load/client bench/load/workload bench/process bench/result proxy/build", modules: "github.com/HdrHistogram/hdrhistogram-go", never: "net/http log"},
+	"bench/scenario":         {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
+	"bench/plan":             {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
+	"bench/overhead":         {ours: "bench/exit bench/load bench/load/client bench/overhead/rawload bench/process bench/result", never: "net/http log"},
+	"bench/overhead/rawload": {modules: "golang.org/x/sys/...", never: "net/http log"},
+	"bench/benchtest":        {ours: "...", modules: "..."}, // shared by the load tester's tests
 
 	"upstreams/engine":          {ours: "config config/unixsocket upstreams/http1", never: "net/http log"},
 	"upstreams/dns":             {never: "net/http os log"},
