@@ -14,18 +14,19 @@ type trace struct {
 	savedTracestate  []byte            // the client's tracestate; see saveClientContext
 }
 
-// saveClientContext copies the client's trace context, because the request headers may be released
+// saveClientContext saves the client's trace context, because the request headers may be released
 // before the call moves to another engine.
 func (t *trace) saveClientContext(cl *client) {
 	if t.span == nil {
-		t.savedTraceparent = append([]byte(nil), t.traceparent(cl)...)
+		t.savedTraceparent = t.traceparent(cl)
 	}
-	t.savedTracestate = append([]byte(nil), t.tracestate(cl)...)
+	t.savedTracestate = t.tracestate(cl)
 }
 
 // traceparent returns the W3C traceparent for an engine. If tracing is on, it is the traceparent of
 // the call's span. If tracing is off, it is the client's traceparent, or nil if the client's
-// traceparent is malformed.
+// traceparent is malformed. The result is a copy: an exchange may send its request again after
+// fasthttp has reused the request headers for another client.
 func (t *trace) traceparent(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -33,12 +34,12 @@ func (t *trace) traceparent(cl *client) []byte {
 	case cl.ctx == nil:
 		return t.savedTraceparent
 	}
-	return clientTraceparent(&cl.ctx.Request.Header)
+	return bytes.Clone(clientTraceparent(&cl.ctx.Request.Header))
 }
 
 // tracestate returns the client's tracestate for an engine, or nil if the traceparent is not valid.
 // Spans do not contain the tracestate, because the trace collector would then store text that the
-// client controls.
+// client controls. The result is a copy, like that of traceparent.
 func (t *trace) tracestate(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.savedTracestate
@@ -51,7 +52,7 @@ func (t *trace) tracestate(cl *client) []byte {
 	case 0:
 		return nil
 	case 1:
-		return truncateTracestate(lines[0])
+		return truncateTracestate(bytes.Clone(lines[0]))
 	default: // multiple headers form a single list
 		return truncateTracestate(bytes.Join(lines, []byte(",")))
 	}

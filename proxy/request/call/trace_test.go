@@ -60,3 +60,19 @@ func TestTracestateLines(t *testing.T) {
 		t.Errorf("the state is %q, want %q", got, "a=1,b=2")
 	}
 }
+
+// TestTraceContextIsCopied checks that the trace context for an engine does not change when fasthttp
+// reuses the request headers: an exchange may send its request again after that.
+func TestTraceContextIsCopied(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
+	h := &cl.ctx.Request.Header
+	h.Set("Traceparent", parent)
+	h.Set("Tracestate", "a=1")
+	gotParent, gotState := tr.traceparent(&cl), tr.tracestate(&cl)
+	h.Set("Traceparent", strings.Repeat("x", len(parent)))
+	h.Set("Tracestate", "xxx")
+	if string(gotParent) != parent || string(gotState) != "a=1" {
+		t.Errorf("after the headers were reused: traceparent %q, tracestate %q", gotParent, gotState)
+	}
+}
