@@ -16,6 +16,10 @@ const maxSmallBody = 16 << 10
 // Request is a request to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
 // if configured, Authorization. It adds no other headers.
 //
+// The bytes of RequestID, Traceparent, Tracestate and Body must not change or be reused until Await
+// has returned the response head or the exchange has been closed: until then, the exchange may send
+// the request again on a new connection.
+//
 // Set at most one of Body and BodyReader.
 type Request struct {
 	// Path starts with a slash and may include a query. It is appended to the transport's base
@@ -26,9 +30,7 @@ type Request struct {
 	RequestID, Traceparent []byte // X-Request-Id and traceparent; if empty, the header is omitted
 	Tracestate             []byte // tracestate; if empty, the header is omitted
 
-	// Body is the body in pieces. The pieces must not change until Await has returned the response
-	// head or the exchange has ended. The outer slice is not modified.
-	Body [][]byte
+	Body [][]byte // the body in pieces; the outer slice is not modified
 
 	// BodyReader returns the body up to io.EOF. Send reads the body and sends it in chunks. A
 	// request with a BodyReader cannot be sent twice, so it always uses a new connection. If

@@ -193,6 +193,10 @@ func (r *Reply) RecordClientBlocked(since, now time.Time) {
 // ArrivedEvents returns the number of events that have arrived, and when bytes last arrived.
 func (r *Reply) ArrivedEvents() (events int, at instant.Time) { return r.eventCount, r.timeouts.readAt }
 
+// HasHead reports whether the headers of a usable response have arrived. From then on, the exchange
+// does not send its request again.
+func (r *Reply) HasHead() bool { return r.timeouts.headArrived }
+
 // Head returns the response headers, which must have arrived.
 func (r *Reply) Head() endpoint.ReplyHead { return r.x }
 

@@ -110,8 +110,8 @@ func (c *Call) clearPoison() {
 	}
 }
 
-// releaseRequest releases the client's request once the client has received part of the answer,
-// because the request will not be sent again.
+// releaseRequest releases the client's request, which will not be sent again. No exchange may still
+// refer to it (see http1.Request).
 func (c *Call) releaseRequest() {
 	c.fingerprint.keepHash(c.attemptState.upstream)
 	c.request.Release()

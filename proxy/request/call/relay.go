@@ -32,6 +32,7 @@ type relay struct {
 	isDone         bool
 	leavesFasthttp bool // whether writeBody returns errLeftFasthttp after it has written the first bytes
 	brokenOff      bool // whether the answer is incomplete and its format cannot contain errors
+	freedRequest   bool // whether the stream has released the request
 
 	streamCodec    endpoint.Stream       // used by formStream
 	stepper        http1.Stepper         // relays in the poller; nil if the stream does not stay there
@@ -196,10 +197,11 @@ func (r *relay) fillStream() {
 	if c.record.TTFT == 0 {
 		c.recordFirstToken(&progress, progress.ReadAt().Std())
 	}
-	if c.body.HasBytes() && r.streamCodec.Started() && !c.isResumable() {
+	if !r.freedRequest && c.canFreeRequest(r.streamCodec) {
 		c.clearPoison()
 		c.releaseRequest()
 		c.attemptState.recording.Release()
+		r.freedRequest = true
 	}
 	switch {
 	case err == nil:
@@ -419,6 +421,14 @@ func (c *Call) recordFirstToken(p *attempt.Progress, now time.Time) {
 	}
 }
 
+// canFreeRequest reports whether a committed stream no longer needs the client's request. Until the
+// engine's headers have arrived, the exchange may still send the request again on a new connection.
+// After that, only another engine may still need it. A form is not sent to another engine after the
+// commit.
+func (c *Call) canFreeRequest(stream endpoint.Stream) bool {
+	return c.attempt.Reply.HasHead() && (c.ep.Form || stream.Started() && !c.isResumable())
+}
+
 // commitStream commits a stream that starts with the bytes in out. After that, every failure is
 // reported in the stream. Another engine may still answer unless the stream already contains part
 // of the answer.
@@ -432,12 +442,16 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 		c.meter = c.services.Calls.NewMeter(c.record.Dialect, c.record.Model, c.record.Upstream)
 		c.meter.RecordEvents(progress.Events, instant.FromTime(now))
 	}
-	if c.ep.Form || stream.Started() && !c.isResumable() {
+	free := c.canFreeRequest(stream)
+	if free {
 		c.releaseRequest()
 	} else {
 		c.trace.saveClientContext(&c.client)
 	}
-	r := relay{call: c, streamCodec: stream, out: out, readAt: instant.FromTime(now), lastSentAt: instant.FromTime(now), isDone: done}
+	r := relay{
+		call: c, streamCodec: stream, out: out, readAt: instant.FromTime(now), lastSentAt: instant.FromTime(now), isDone: done,
+		freedRequest: free,
+	}
 	if stream.HasInBandErrors() {
 		r.keepaliveAfter = c.config.snapshot.Config.Stream.Keepalive.D()
 	}
