@@ -154,9 +154,13 @@ func (g *generationProber) run(
 	}()
 	defer func() { g.recordResult(result, trial) }()
 	u.hooks.guard.Point(guardGeneration)
+	notFound := true
 	for i := range steps {
 		begun, reads := time.Now(), u.client.answerWatch.Observe()
 		result = p.generate(p.ctx, profile, &steps[i], limit)
+		// An engine that knows only one of the paths is not lost.
+		notFound = notFound && result.NotFound
+		result.NotFound = notFound
 		progressed := u.client.answerWatch.Observe() != reads || u.Progress.ProgressedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
@@ -175,8 +179,8 @@ func (g *generationProber) recordResult(result engine.GenerationResult, trial bo
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost && result.Verdict == engine.GenerationRejected && result.Status == 404 {
-		result.Verdict = engine.GenerationFailed // the edge's own request gets the same response as the calls
+	if g.lost && result.Verdict == engine.GenerationRejected && result.NotFound {
+		result.Verdict = engine.GenerationFailed // the edge's own requests get the same response as the calls
 	}
 	u.series.generated[result.Verdict].Inc()
 	if result.Verdict == engine.GenerationOK {

@@ -339,6 +339,49 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
+// TestProbeAfterNotFound checks a probe after calls that got a 404 without a reason. The breaker
+// opens only if each step of the probe gets such a 404, too.
+func TestProbeAfterNotFound(t *testing.T) {
+	notFound := engine.GenerationResult{Verdict: engine.GenerationRejected, Status: 404, NotFound: true}
+	rejected := engine.GenerationResult{Verdict: engine.GenerationRejected, Status: 400}
+	noModel := engine.GenerationResult{Verdict: engine.GenerationRejected, Status: 404}
+	for _, c := range []struct {
+		name              string
+		chat, completions engine.GenerationResult
+		want              BreakerState
+	}{
+		{"nothing is found", notFound, notFound, BreakerOpen},
+		{"chat is refused, completions are not there", rejected, notFound, BreakerClosed},
+		{"chat is not there, completions are refused", notFound, rejected, BreakerClosed},
+		{"the probe's model is not there", noModel, noModel, BreakerClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u := probedUpstream(t, &scriptedEngine{code: 200}, "vllm")
+				synctest.Wait()
+				u.probeControl.mu.Lock()
+				u.probeControl.prober.generate = func(_ context.Context, _ *engine.Profile, s *engine.GenerationStep, _ time.Duration) engine.GenerationResult {
+					if strings.Contains(s.Path, "chat") {
+						return c.chat
+					}
+					return c.completions
+				}
+				u.probeControl.mu.Unlock()
+				for range 5 {
+					if l, ok := u.TryLease("a", PoolText, 0, time.Now()); ok {
+						l.SetFailureSource(FailureSource{Key: "a", Served: "m", Sent: true, NotFound: true})
+						l.Release(OutcomeBadResponse)
+					}
+				}
+				synctest.Wait()
+				if got := u.Breaker.StateAt(time.Now()); got != c.want || u.Status(time.Now()).Generation == nil {
+					t.Errorf("breaker %v, want %v; the probe: %+v", got, c.want, u.Status(time.Now()).Generation)
+				}
+			})
+		})
+	}
+}
+
 // failWork simulates the given number of failed calls of one client to a model. Each call has a
 // different body.
 func (u *Upstream) failWork(key, served, kind string, times int) {

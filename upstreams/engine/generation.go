@@ -148,6 +148,8 @@ type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
 	Status  int    // HTTP status of the response
+	// NotFound means that the response was a 404 that does not name a model.
+	NotFound bool
 }
 
 // Generate sends one step and judges the response. Generate is a function type so that tests can
@@ -175,7 +177,7 @@ func NewGenerate(t *http1.Transport) Generate {
 		result := GenerationResult{Verdict: GenerationFailed}
 		if err == nil {
 			result.Status = x.Status()
-			result.Verdict, err = s.judge(x, profile, until)
+			result.Verdict, result.NotFound, err = s.judge(x, profile, until)
 		}
 		var f *http1.Failure
 		switch {
@@ -199,13 +201,13 @@ func NewGenerate(t *http1.Transport) Generate {
 	}
 }
 
-func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
+func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (verdict Generation, notFound bool, err error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
 	body, seen := []byte(nil), 0
 	for {
 		if len(body) > maxGenerationBytes {
-			return GenerationFailed, http1.ErrPageTooLarge
+			return GenerationFailed, false, http1.ErrPageTooLarge
 		}
 		body = slices.Grow(body, 4<<10)
 		n, err := x.Read(body[len(body):cap(body)], until)
@@ -217,19 +219,23 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			}
 			verdict, done := judgeLine(bytes.TrimSpace(body[seen:seen+end]), profile)
 			if seen += end + 1; done {
-				return verdict, nil
+				return verdict, false, nil
 			}
 		}
 		switch {
 		case err == io.EOF && streamed: //nolint:errorlint // a wrapped io.EOF is the cause of a Failure
-			return GenerationFailed, nil // the response is incomplete
+			return GenerationFailed, false, nil // the response is incomplete
 		case err == io.EOF: //nolint:errorlint // io.EOF is returned unwrapped
-			return s.judgeWhole(status, body, profile), nil
+			return s.judgeWhole(status, body, profile), status == 404 && !mentionsModel(body), nil
 		case err != nil:
-			return GenerationFailed, err
+			return GenerationFailed, false, err
 		}
 	}
 }
+
+// mentionsModel reports whether an error is about a model. Such an error says nothing about the
+// engine's other models.
+func mentionsModel(body []byte) bool { return bytes.Contains(bytes.ToLower(body), []byte("model")) }
 
 // judgeLine judges one line of a stream of chat or completion chunks. done reports whether the
 // verdict is final.

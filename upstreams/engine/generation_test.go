@@ -166,6 +166,18 @@ func TestGenerationVerdicts(t *testing.T) {
 			}
 		})
 	}
+	for text, want := range map[string]bool{
+		`404 page not found`: true, `{"error":{"message":"nothing here","code":404}}`: true,
+		`{"error":{"message":"The model m does not exist."}}`: false, `{"error":{"code":"model_not_found","message":"no m"}}`: false,
+	} {
+		status.Store(404)
+		body.Store(text)
+		profile := mustProfile(t, "vllm")
+		told := generate(t.Context(), profile, &GenerationSteps(config.KindChat, profile, "m", false)[0], 20*time.Second)
+		if told.Verdict != GenerationRejected || told.NotFound != want {
+			t.Errorf("%s: %+v; want not found: %v", text, told, want)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	profile := mustProfile(t, "vllm")
