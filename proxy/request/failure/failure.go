@@ -442,6 +442,9 @@ func FromStreamError(e *engineerror.Error) *Failure {
 	}
 	f := FromStatus(status, e, 0)
 	f.Cause, f.Status = upstreams.CauseErrorEvent, 200
+	if status == 404 { // the engine has the path, so the request names something that does not exist
+		f.Outcome, f.Failed = upstreams.OutcomeRejected, 0
+	}
 	return f
 }
 

@@ -44,6 +44,7 @@ func TestMeanings(t *testing.T) {
 		{"529", status(529), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRefused, upstreams.CauseRefused, retry.CauseEngineFull, true},
 		{"no endpoint", NoEndpoint(404), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeRejected, upstreams.CauseNoEndpoint, retry.CauseModelGone, false},
 		{"error event", FromStreamError(&engineerror.Error{Message: "m"}), 502, apierr.CodeUpstreamFailed, upstreams.OutcomeBadResponse, upstreams.CauseErrorEvent, retry.CauseEngineFailed, true},
+		{"error event, 404", FromStreamError(&engineerror.Error{Message: "m", Status: 404}), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeRejected, upstreams.CauseErrorEvent, retry.CauseConnectionLost, false},
 		{"stalled", EngineStalled(), 504, apierr.CodeGenerationTimeout, upstreams.OutcomeStalled, upstreams.CauseStalled, retry.CauseEngineGone, true},
 		{"down", EngineDown(), 502, apierr.CodeUpstreamUnreachable, upstreams.OutcomeUnreachable, http1.ReasonSilent, retry.CauseEngineGone, true},
 		{"drained", EngineDraining(), 503, apierr.CodeNoHealthyRoute, upstreams.OutcomeHandedOver, upstreams.CauseHandedOver, retry.CauseEngineGone, true},
