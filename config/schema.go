@@ -342,7 +342,7 @@ type Timeouts struct {
 	// An answer may pause for this long. Comments in a stream count as activity. 0s means 15m for
 	// an engine whose counters show progress, and 60s for other engines.
 	Idle Duration `yaml:"idle"`
-	// A whole call may take this long. 0s means no limit.
+	// A whole call may take this long, the wait in the queue included. 0s means no limit.
 	Total Duration `yaml:"total"`
 	// The head of a request may take this long to arrive.
 	ClientHeader Duration `yaml:"client_header"`

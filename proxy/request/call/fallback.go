@@ -1,6 +1,7 @@
 package call
 
 import (
+	"errors"
 	"time"
 
 	"penstock/config"
@@ -44,7 +45,7 @@ func (f *fallbacks) next(s *snapshot.Snapshot, ep *endpoint.Endpoint, key *auth.
 // free slot. It does not wait for a slot. If no fallback can answer, acquireFallback returns the
 // error why unchanged.
 func (c *Call) acquireFallback(now time.Time, why error) (slot, error) {
-	if !c.hasFallback() || c.abort.Cause() != nil {
+	if !c.hasFallback() || c.abort.Cause() != nil || errors.Is(why, errTotalTime) {
 		return slot{}, why
 	}
 	next := func() *snapshot.Model { return c.search.fallbacks.next(c.config.snapshot, c.ep, c.limits.key) }

@@ -47,9 +47,7 @@ func (c *Call) askHook(of *config.Hook) *failure.Failure {
 	}
 	about := hook.Call{
 		Left: left, Memory: c.services.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
-	}
-	if total := c.config.model.Clocks.Total.D(); total > 0 {
-		about.Deadline = c.record.Start.Add(total)
+		Deadline: c.totalDeadline(),
 	}
 	begun, answered := time.Now(), time.Time{}
 	err := c.services.Hooks.Ask(of, c.buildHookQuestion(of), &about, func(d *hook.Decision) error {

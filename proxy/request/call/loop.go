@@ -243,6 +243,9 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 	if c.attemptCount() == 0 && countsByArm(m) { // the refusal counts for the call's own arm
 		c.record.Arm = cmp.Or(routing.CallArm(m.Route, c.callArms(), c.keyTiers()), observe.NoArm)
 	}
+	if errors.Is(err, errTotalTime) {
+		return failure.GenerationTimeout(upstreams.CauseTotalTimeout, err)
+	}
 	next := m.Route.NextChance(c.keyTiers(), now)
 	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.search.pool), next)
 }

@@ -177,7 +177,10 @@ type slotWait struct {
 	lost *failure.Failure
 }
 
-var errWaiting = errors.New("the call waits for a slot")
+var (
+	errWaiting   = errors.New("the call waits for a slot")
+	errTotalTime = errors.New("timeouts.total passed while the call waited for a slot")
+)
 
 // waitForSlot joins the model's queue, if the model has one, and waits for a slot. queue.Queues
 // wakes the call when an upstream changes. waitForSlot returns the same results as pickSlot.
@@ -203,6 +206,9 @@ func (c *Call) waitForSlot(q *routing.Query, full error) (slot, error) {
 	}
 	q.Now = time.Now()
 	w := &slotWait{queueEntry: queued, query: *q, canceled: done, deadline: q.Now.Add(m.Config.Queue.Wait.D())}
+	if end := c.totalDeadline(); !end.IsZero() && end.Before(w.deadline) {
+		w.deadline = end
+	}
 	if c.relay == nil && c.record.Stream && !c.ep.Form {
 		if stream := c.request.Stream(c.callInfo()); stream.HasInBandErrors() {
 			w.keepaliveStream = stream
@@ -242,6 +248,9 @@ func (c *Call) awaitSlot() (s slot, err error) {
 	full := c.config.model.Route.RefusalError(&w.query)
 	if errors.Is(waited, queue.ErrCanceled) {
 		return slot{}, full
+	}
+	if end := c.totalDeadline(); !end.IsZero() && !w.query.Now.Before(end) {
+		return slot{}, errTotalTime
 	}
 	return c.acquireOverflow(&w.query, full)
 }

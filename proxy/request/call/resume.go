@@ -36,9 +36,17 @@ func (c *Call) isResumable() bool {
 // canResumeNow reports whether another engine may continue the stream now. Like isResumable, it may
 // release the recording.
 func (c *Call) canResumeNow(now time.Time) bool {
-	total := c.config.model.Clocks.Total.D()
+	end := c.totalDeadline()
 	return c.isResumable() && c.attemptState.recording.HasNewText() && !c.attemptState.recording.Finished() && !c.fingerprint.isBlocked(now) &&
-		(total == 0 || now.Before(c.record.Start.Add(total)))
+		(end.IsZero() || now.Before(end))
+}
+
+// totalDeadline returns when timeouts.total ends the call, or the zero time if the setting is off.
+func (c *Call) totalDeadline() (end time.Time) {
+	if total := c.config.model.Clocks.Total.D(); total > 0 {
+		end = c.record.Start.Add(total)
+	}
+	return end
 }
 
 // appendCannotContinue appends the ids of the targets that cannot continue an answer. reasoned is

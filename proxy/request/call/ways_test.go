@@ -56,6 +56,40 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestQueueAndTotal checks that a call leaves the queue when timeouts.total has passed, and that no
+// engine receives the call. A stream that has started ends with an error event.
+func TestQueueAndTotal(t *testing.T) {
+	const short = "  - {id: short, deployments: [{upstream: a, served: m}], queue: {depth: 1, wait: 30s}, timeouts: {total: 15s}}\n"
+	for name, tt := range map[string]struct {
+		body   string
+		status int
+	}{
+		"whole":  {chat(""), 504},
+		"stream": {chat(stream), 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := singleEngine(calltest.Delay(20*time.Second, calltest.AnswerText("done")))
+				e := calltest.New(t, oneEngine("", short), a)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					e.Post(chatPath, chat(""))
+				}()
+				time.Sleep(time.Second)
+				got := e.Post(chatPath, strings.Replace(tt.body, `"m"`, `"short"`, 1))
+				if got.Status != tt.status || got.Took != 15*time.Second || !strings.Contains(got.Body, `"code":"generation_timeout"`) {
+					t.Errorf("got %d after %v, want %d after 15s: %s", got.Status, got.Took, tt.status, got.Body)
+				}
+				<-done
+				if n := len(a.RequestBodies()); n != 1 {
+					t.Errorf("the engine was sent %d requests, want only that of the first call", n)
+				}
+			})
+		})
+	}
+}
+
 // TestFallback checks that a fallback model answers if the engine of the requested model does not.
 func TestFallback(t *testing.T) {
 	const yaml = `

@@ -131,10 +131,14 @@ func BadResponse(cause error) *Failure {
 // GenerationTimeout returns the failure for an engine that exceeded a time limit. why names the
 // limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
+	message := "The engine did not answer in time. Retry after 5 seconds."
+	if why == upstreams.CauseTotalTimeout { // the call may have spent the time in the queue
+		message = "The call took longer than the model's time limit. Retry after 5 seconds."
+	}
 	return &Failure{
 		API: &apierr.Error{
 			Status: 504, Type: apierr.TypeTimeout, Code: apierr.CodeGenerationTimeout, RetryAfter: longRetryAfter, Cause: cause,
-			Message: "The engine did not answer in time. Retry after 5 seconds.",
+			Message: message,
 		},
 		Cause: why, Outcome: upstreams.OutcomeTimeout, Result: observe.Timeout,
 	}
