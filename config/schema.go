@@ -442,8 +442,10 @@ type Responses struct {
 // names, but no IP addresses.
 type Images struct {
 	// The https image URLs in prompts may name these hosts. By default they may name any public
-	// host. They cannot be IP addresses. Names without a dot, and names in .internal, .local,
-	// .localhost and .home.arpa need an entry here.
+	// host. They cannot be IP addresses. Names without a dot, and names in .corp, .home, .home.arpa,
+	// .internal, .intra, .intranet, .lan, .local, .localdomain, .localhost, .private and .svc need
+	// an entry here. In a Kubernetes cluster, name the hosts: NAME.NAMESPACE looks like a public
+	// name there.
 	Hosts []string `yaml:"hosts"`
 }
 

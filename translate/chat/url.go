@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+
+	"penstock/translate"
 )
 
 const maxURL = 8 << 10
@@ -88,15 +90,11 @@ func isHostName(host []byte) bool {
 	return true
 }
 
-// privateDomains are top-level domains and names that no public server resolves (RFC 6761, 6762,
-// 8375, and common practice).
-var privateDomains = []string{"internal", "local", "localhost", "home.arpa"}
-
 // isPrivateName reports whether host is a name within a private network. This includes names
 // without a dot, such as ip6-localhost.
 func isPrivateName(host []byte) bool {
 	host = bytes.TrimSuffix(host, []byte("."))
-	return bytes.IndexByte(host, '.') < 0 || slices.ContainsFunc(privateDomains, func(domain string) bool {
+	return bytes.IndexByte(host, '.') < 0 || slices.ContainsFunc(translate.PrivateDomains, func(domain string) bool {
 		n := len(host) - len(domain)
 		return n > 0 && host[n-1] == '.' && equalFold(host[n:], domain) || equalFold(host, domain)
 	})

@@ -167,6 +167,7 @@ func TestPrivateNames(t *testing.T) {
 		"vault": true, "ip6-localhost": true, "ip6-loopback": true, "e1.": true, "metadata.google.internal": true,
 		"kubernetes.default.svc.cluster.local": true, "Printer.LOCAL.": true, "a.localhost": true, "nas.home.arpa": true,
 		"home.arpa": true, "example.com": false, "local.example.com": false, "xinternal.com": false, "a.arpa": false,
+		"vault.secrets.svc": true, "wiki.corp": true, "router.lan": true, "nas.home": true, "a.private": true, "a.intranet": true,
 	} {
 		if got := (&ModelRules{}).refusesHost([]byte(host), "images") != ""; got != private {
 			t.Errorf("%s is refused: %v, want %v", host, got, private)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"penstock/translate"
 )
 
 // redact replaces addresses, absolute paths and anything that looks like a key.
@@ -210,17 +212,13 @@ func (e *Error) RedactSecret(secret string) {
 	}
 }
 
-// privateDomains lists the domain suffixes that only data centres, clusters and home networks use
-// (RFC 6762, RFC 8375, ICANN's .internal, Kubernetes). Names in public domains look like file and
-// model names, so they are not redacted.
-var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
-
 // isPrivateHost reports whether w is a host name in a private network. It ignores quotation marks
-// and punctuation around w.
+// and punctuation around w. Names in public domains look like file and model names, so they are not
+// redacted.
 func isPrivateHost(w string) bool {
 	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
-	for _, end := range privateDomains {
-		if host, ok := strings.CutSuffix(name, end); ok && host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
+	for _, domain := range translate.PrivateDomains {
+		if host, ok := strings.CutSuffix(name, "."+domain); ok && host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" {
 			return true
 		}
 	}

@@ -112,6 +112,7 @@ func TestRedactHosts(t *testing.T) {
 		"ask gpu7.rack.local":                    "ask [address]",
 		"secret host 'gpu7.internal', sorry":     "secret host '[address]', sorry",
 		"at vllm-0.vllm.default.svc.":            "at [address]",
+		"no route to nas.home":                   "no route to [address]",
 		"NODE-7.Corp refused":                    "[address] refused",
 		"llama-3.3-70b and config.json":          "llama-3.3-70b and config.json",
 		"local .local a.locale torch.nn.modules": "local .local a.locale torch.nn.modules",
