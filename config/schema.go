@@ -400,8 +400,8 @@ func (m ModelTimeouts) ApplyTo(t Timeouts) Timeouts {
 // Stream configures the timers while a client waits. Zero disables a timer.
 type Stream struct {
 	// The edge delays the status line of a stream until its first event, but at most for this long.
-	// During this delay, it can still answer a failure with an error status. With 0s, it sends the
-	// status line immediately.
+	// During this delay, it can still answer a failure with an error status. With 0s, it waits for
+	// the first event.
 	CommitAfter Duration `yaml:"commit_after"`
 	// When the engine has been silent for this long, the edge sends a keep-alive on the stream.
 	// Before the first event, the first keep-alive is sent together with the status line, after
