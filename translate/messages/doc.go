@@ -52,8 +52,8 @@
 // whole answer, they receive it as a JSON value, if necessary a string. Agents report malformed
 // arguments to the model, which then corrects them.
 //
-// However, a stream fails if its arguments break off, because some clients convert partial
-// arguments to an object. There are two exceptions. Empty arguments mean {}. A tool call truncated
+// However, an answer fails if its arguments break off, because some clients convert partial
+// arguments to an object, and because a broken answer must not look complete. There are two exceptions. Empty arguments mean {}. A tool call truncated
 // by the token limit ends as the dialect requires: with stop_reason max_tokens and, in a whole
 // answer, an input of {}.
 //

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendWhole appends the answer for a completion. If the engine's answer is malformed or a tool
-// call has no name, the error is a *translate.BadAnswer. If AppendWhole returns an error, it
-// returns dst unchanged.
+// AppendWhole appends the answer for a completion. If the engine's answer is malformed, a tool call
+// has no name or its arguments break off, the error is a *translate.BadAnswer. If AppendWhole
+// returns an error, it returns dst unchanged.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadCompletion(c); err != nil {
@@ -36,6 +36,8 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 		switch {
 		case len(toolCall.Name) == 0:
 			return dst, errNoName
+		case is == inputTruncated && r.Finish != answer.FinishLength:
+			return dst, errArguments
 		case is != inputObject && r.Finish == answer.FinishLength, len(in) == 0:
 			in = noInput
 		}
