@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"slices"
+
 	"penstock/translate"
 	"penstock/translate/chat/answer"
 	"penstock/translate/chat/toolcall"
@@ -213,6 +215,14 @@ func (o *output) textOf(p *part) []byte {
 // complete reports whether p is complete, even if the engine continues.
 func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.IsComplete(p.toolCall)
+}
+
+// checkComplete returns an error if a tool call has no name, or if a summary is incomplete.
+func (o *output) checkComplete() error {
+	if slices.ContainsFunc(o.parts, func(p part) bool { return p.kind == kindToolCall && !p.hasName }) {
+		return &translate.BadAnswer{Reason: "a tool call without a name"}
+	}
+	return o.checkSummary()
 }
 
 func (o *output) incompleteReason() string {

@@ -91,7 +91,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.CheckFinished(); err != nil || s.phase == phaseEnded {
 		return dst, err
 	}
-	if err := s.output.checkSummary(); err != nil {
+	if err := s.output.checkComplete(); err != nil {
 		return dst, err
 	}
 	dst = s.flush(s.ensureStarted(dst), true)
@@ -174,7 +174,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	for s.currentPart < len(o.parts) {
 		p := &o.parts[s.currentPart]
 		if p.state == stateHeld {
-			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
+			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 {
 				return dst // clients expect the name when the item starts
 			}
 			dst = s.events.openPart(dst, o, p)
@@ -206,7 +206,7 @@ func (s *Stream) readCompletion(c *answer.Completion) error {
 	if err := o.addEvent(); err != nil {
 		return err
 	}
-	if err := o.checkSummary(); err != nil {
+	if err := o.checkComplete(); err != nil {
 		return err
 	}
 	for n := range o.parts {
