@@ -107,6 +107,14 @@ func (a *Answer) NeedChoices() error {
 	return nil
 }
 
+// NeedText returns a *translate.BadAnswer for a transcript whose text is missing.
+func (a *Answer) NeedText() error {
+	if !a.doc.Root().Get("text").IsString() {
+		return &translate.BadAnswer{Reason: noText}
+	}
+	return nil
+}
+
 // Usage returns the engine's token counts.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 

@@ -128,6 +128,7 @@ func TestExchanges(t *testing.T) {
 			status: 200, has: []string{"transcript.text.delta", "transcript.text.done"},
 		},
 		{name: "transcription, whole for events", path: "/v1/audio/transcriptions", body: live, header: liveType, answer: calltest.AnswerPieces(200, json, `{"text":"good day"}`), status: 200, has: []string{"transcript.text.done", "good day"}},
+		{name: "transcription without a text", path: "/v1/audio/transcriptions", body: heard, header: heardType, answer: calltest.AnswerPieces(200, json, `{"text":null}`), status: 502, has: []string{`"upstream_bad_response"`}},
 		{name: "no file", path: "/v1/audio/transcriptions", body: noFile, header: noFileType, status: 400, has: []string{`"param":"file"`}},
 		{name: "a field twice", path: "/v1/audio/transcriptions", body: twice, header: twiceType, status: 400, has: []string{`"param":"model"`}},
 		{name: "no form", path: "/v1/audio/transcriptions", body: `{"model":"hear"}`, status: 415, has: []string{`"error"`}},

@@ -68,6 +68,7 @@ type forwardedAnswer struct {
 	// does not report usage.
 	estimate     int
 	needsChoices bool // whether the answer must have choices
+	needsText    bool // whether the answer must have a text, as transcripts do
 	vectors      forward.VectorForm
 	usage        translate.Usage
 }
@@ -90,6 +91,11 @@ func (f *forwardedAnswer) Append(dst, body []byte, _ ReplyHead) ([]byte, error) 
 	}
 	if f.needsChoices {
 		if err := a.NeedChoices(); err != nil {
+			return dst, err
+		}
+	}
+	if f.needsText {
+		if err := a.NeedText(); err != nil {
 			return dst, err
 		}
 	}

@@ -72,6 +72,7 @@ func (r *transcriptionRequest) Unary(about CallInfo) Unary {
 	about.PromptTokens = noEstimate
 	a := &transcript{request: r}
 	a.begin(&about)
+	a.needsText = true
 	return a
 }
 
