@@ -27,15 +27,16 @@ type plantedFault struct {
 	name  string
 	setup rig.Setup
 	plant func(l *live, p *rig.Program)
-	send  string // members of the calls that are sent continuously; if empty, no calls are sent
-	says  string // regular expression for the page's first sentence
-	title string // regular expression for the tab's title; if empty, the title is not checked
-	todo  string // alert that the page links to; if empty, the sentence itself says what to do
+	send  []string // members of the calls that each sender sends, in turn; if empty, no calls are sent
+	says  string   // regular expression for the page's first sentence
+	title string   // regular expression for the tab's title; if empty, the title is not checked
+	todo  string   // alert that the page links to; if empty, the sentence itself says what to do
 	log   []string
 	mend  func(l *live, p *rig.Program) // repairs the fault; nil if recovery would take too long
 }
 
 const (
+	fewTokens   = `"sim":{"tokens":2}`
 	toolsMember = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
 	noTools     = `status=400;message="auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`
 	alarm       = `^[!✕] Penstock$`
@@ -90,23 +91,25 @@ func faults(t *testing.T) []plantedFault {
 	return []plantedFault{
 		{
 			name: "an engine fails one in three, beside a good one", setup: rig.Setup{Engines: two},
-			plant: fault("status=500", 0.34), send: `"sim":{"tokens":2}`, title: alarm,
+			plant: fault("status=500", 0.34), send: []string{fewTokens}, title: alarm,
 			says: `^Degraded: up-0 fails \d+ % of what it is asked \(\d+ of \d+ in the last minute, \d+ of them hidden by retries; status 500\).*: see its log, or take it out \(penstock drain up-0\)`,
 			todo: "PenstockUpstreamFails", log: []string{`"event":"edge_degraded"`, "up-0 fails", "penstock explain PenstockUpstreamFails"},
 		},
 		{
-			name: "an engine fails one in three, alone", plant: fault("status=500", 0.34), send: `"sim":{"tokens":2}`, title: alarm,
+			// Each sender has two successes between two failures, so there are never five failures in
+			// a row and the breaker stays closed.
+			name: "an engine fails one in three, alone", send: []string{fewTokens, fewTokens, `"sim":{"fault":"status=500"}`}, title: alarm,
 			says: `^Degraded: sim fails \d+ % of its calls \(\d+ of \d+ in the last minute\), all on up-0 \(status 500\)`,
 			todo: "PenstockErrors", log: []string{`"event":"edge_degraded"`, "all on up-0 (status 500)", "penstock explain PenstockErrors", `"engine_status":500`},
 		},
 		{
 			name: "an engine refuses tools that the other one takes", setup: vllm(2),
-			plant: fault(noTools, 1), send: `"sim":{"tokens":2},` + toolsMember,
+			plant: fault(noTools, 1), send: []string{fewTokens + "," + toolsMember},
 			says: `up-0 refuse[sd] .*with tools \(status 400.*: start it with --enable-auto-tool-choice --tool-call-parser NAME`,
 			log:  []string{`"event":"upstream_`, `"upstream":"up-0"`, `"feature":"tools"`, `"remedy":"start it with --enable-auto-tool-choice`},
 		},
 		{
-			name: "the only engine refuses tools", setup: vllm(1), plant: fault(noTools, 1), send: `"sim":{"tokens":2},` + toolsMember, title: calm,
+			name: "the only engine refuses tools", setup: vllm(1), plant: fault(noTools, 1), send: []string{fewTokens + "," + toolsMember}, title: calm,
 			says: `Look at: up-0 refused \d+ of its last \d+ calls with tools \(status 400\), and no other engine of its model can be compared: are the calls right\? Otherwise start it with --enable-auto-tool-choice`,
 			log:  []string{`"event":"upstream_refuses"`, `"upstream":"up-0"`, `"remedy":"start it with --enable-auto-tool-choice`},
 		},
@@ -121,7 +124,7 @@ func faults(t *testing.T) []plantedFault {
 			todo: "PenstockCertificateExpires", log: []string{"edge.pem ends on ", "replace it in time"},
 		},
 		{
-			name: "a key over its budget", setup: rig.Setup{Key: "limits: { tokens_per_day: 400 }"}, send: `"max_tokens":20,"sim":{"tokens":20}`, title: calm,
+			name: "a key over its budget", setup: rig.Setup{Key: "limits: { tokens_per_day: 400 }"}, send: []string{`"max_tokens":20,"sim":{"tokens":20}`}, title: calm,
 			says: `^Healthy: .* Keys: the key tester is over its tokens per day \(\d+ of 400\), \d+ calls? refused in the last minute, until .* UTC: raise keys\[\]\.limits\.tokens_per_day, or wait`,
 			log:  []string{`"event":"key_over_limit"`, `"key":"tester"`, `"limit":"tokens_per_day"`, `"remedy":"raise keys[].limits.tokens_per_day, or wait`},
 		},
@@ -144,16 +147,16 @@ func faults(t *testing.T) []plantedFault {
 				l.OpenStream("/v1/chat/completions", l.Chat(endlessMembers)).Next()
 				l.send(endlessMembers)
 			},
-			send: `"sim":{"tokens":2}`, title: alarm,
+			send: []string{fewTokens}, title: alarm,
 			says: `^(Degraded|Failing): sim is full for \d+ % of its calls \(\d+ of \d+ in the last minute\): its only slot is in use, most calls are of tester`,
 			todo: "PenstockFull", log: []string{"sim is full for ", "penstock explain PenstockFull"},
 		},
 	}
 }
 
-// send sends calls one after another until the test ends. If the stream is endless, send sends only
-// one call.
-func (l *live) send(members string) {
+// send sends calls with these members, in turn, one after another until the test ends. If the
+// stream is endless, send sends only one call.
+func (l *live) send(members ...string) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	l.t.Cleanup(func() {
@@ -162,8 +165,8 @@ func (l *live) send(members string) {
 	})
 	go func() {
 		defer close(ended)
-		for i := 0; ctx.Err() == nil && members != ""; i++ {
-			body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],%s}`, i, members)
+		for i := 0; ctx.Err() == nil && len(members) > 0; i++ {
+			body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],%s}`, i, members[i%len(members)])
 			if res, err := l.TryOpenResponse(ctx, "POST", "/v1/chat/completions", body); err == nil {
 				_, _ = io.Copy(io.Discard, res.Body)
 				res.Body.Close()
@@ -188,7 +191,7 @@ func TestPlantedFaultsAreSaid(t *testing.T) {
 				c.plant(l, p)
 			}
 			for range senders {
-				l.send(c.send)
+				l.send(c.send...)
 			}
 			l.waitExpression(tab, "the fault", fmt.Sprintf(`%s.test(document.querySelector(".verdict > span:last-child").innerText)`, "/"+strings.ReplaceAll(c.says, "/", `\/`)+"/"))
 			l.waitExpression(tab, "a sign in the tab's title for an alarm alone", fmt.Sprintf(`/(?:%s)/.test(document.title)`, c.title))
