@@ -3,14 +3,17 @@ package faults
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +37,7 @@ type traffic struct {
 	streams atomic.Int64 // number of completed streams
 	held    atomic.Int64 // number of open streams
 	refused atomic.Int64
+	crossed atomic.Int64 // number of requests that crossed the closing of a connection; see crossesClose
 	mu      sync.Mutex
 	lost    []string
 	latency []time.Duration // latencies of plain requests
@@ -82,7 +86,8 @@ func (tr *traffic) wantNothingLost() {
 	if tr.served.Load() == 0 || tr.streams.Load() == 0 {
 		tr.t.Error("the traffic proves nothing")
 	}
-	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
+	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost, %d crossed the closing of an idle connection",
+		tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost), tr.crossed.Load())
 }
 
 // client sends requests repeatedly. It sends them all on one connection or, if keep is false, each
@@ -94,6 +99,7 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	tr.all.Go(func() {
 		var c net.Conn
 		var in *bufio.Reader
+		var idle time.Time // the connection cannot have been idle for longer than since then; or zero
 		defer func() {
 			if c != nil {
 				c.Close()
@@ -115,21 +121,27 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 					time.Sleep(10 * time.Millisecond)
 					continue
 				}
-				in = bufio.NewReader(c)
+				in, idle = bufio.NewReader(c), time.Time{}
 			}
 			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 			begun := time.Now()
 			_, err := io.WriteString(c, request)
+			sent := time.Now()
 			var last bool
 			if err == nil {
 				last, err = tr.answer(in, w)
 			}
-			if err != nil {
+			if !idle.IsZero() && crossesClose(err, sent.Sub(idle)) {
+				tr.crossed.Add(1)
+			} else if err != nil {
 				tr.lose(w, n, err)
 			} else if tr.served.Add(1); !w.Stream {
 				tr.mu.Lock()
 				tr.latency = append(tr.latency, time.Since(begun))
 				tr.mu.Unlock()
+			}
+			if idle = begun; w.Stream {
+				idle = time.Now()
 			}
 			if err != nil || last || !keep {
 				c.Close()
@@ -145,6 +157,9 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 // answer reads one answer and checks that it is complete. last is true if the connection cannot be
 // used after the answer.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
+	if _, err := in.Peek(1); err != nil {
+		return true, unansweredError{err}
+	}
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {
 		return true, err
@@ -171,6 +186,42 @@ func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	}
 	tr.streams.Add(1)
 	return res.Close, nil
+}
+
+// unansweredError is the error of a request to which not even the first byte of an answer came.
+type unansweredError struct{ error }
+
+// idleGrace is how long an edge that shuts down leaves a connection open for the client's next
+// request.
+const idleGrace = time.Second
+
+// crossesClose reports whether a request failed only because the edge closed an idle connection
+// while the request was on its way. This happens if a busy machine delays a client for longer than
+// idleGrace. HTTP clients send such a request again. idle is how long the connection was idle, at
+// most, before the request was sent.
+func crossesClose(err error, idle time.Duration) bool {
+	var unanswered unansweredError
+	return errors.As(err, &unanswered) && idle >= idleGrace &&
+		(errors.Is(unanswered.error, io.EOF) || errors.Is(unanswered.error, syscall.ECONNRESET))
+}
+
+func TestCrossesClose(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		idle time.Duration
+		want bool
+	}{
+		{unansweredError{io.EOF}, idleGrace, true},
+		{unansweredError{syscall.ECONNRESET}, idleGrace, true},
+		{unansweredError{io.EOF}, idleGrace - 1, false},             // the client was fast enough
+		{unansweredError{os.ErrDeadlineExceeded}, idleGrace, false}, // nothing was closed
+		{io.ErrUnexpectedEOF, idleGrace, false},                     // the answer had begun
+		{nil, idleGrace, false},
+	} {
+		if got := crossesClose(c.err, c.idle); got != c.want {
+			t.Errorf("crossesClose(%v, %v) = %v", c.err, c.idle, got)
+		}
+	}
 }
 
 func (tr *traffic) lose(w rig.Way, n int, err error) {
