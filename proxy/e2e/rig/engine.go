@@ -31,8 +31,20 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 }
 
 // ReusableAddress returns a loopback address for a listener that a test stops and starts again. The
-// port is below the kernel's ephemeral range. ReusableAddress never returns the same port twice.
-func ReusableAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
+// port is below the kernel's ephemeral range. ReusableAddress never returns the same port twice, and
+// skips ports that another process uses.
+func ReusableAddress() string {
+	const ports = 17000
+	address := ""
+	for range ports {
+		address = fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%ports)
+		if ln, err := net.Listen("tcp", address); err == nil {
+			ln.Close()
+			break
+		}
+	}
+	return address
+}
 
 // lastPort starts with a random port, because other processes may also run tests.
 var lastPort atomic.Uint32
