@@ -35,7 +35,7 @@ func (l *Listener) closeLingering(c socketConn, end func() error) bool {
 		defer l.lingerSlots.release()
 		defer end() //nolint:errcheck // no caller is left
 		l.guard.Point(guard.Linger)
-		discardRequest(c, time.Now().Add(lingerTime))
+		discardRequest(c, time.Now().Add(l.lingerTime))
 	})
 	return true
 }

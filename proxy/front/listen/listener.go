@@ -61,6 +61,7 @@ type Listener struct {
 	isClosing       atomic.Bool
 	disconnectWatch *disconnectWatch
 	lingerSlots     semaphore
+	lingerTime      time.Duration // the constant lingerTime, except in tests
 
 	mu             sync.Mutex
 	conns          map[*Conn]struct{}
@@ -79,7 +80,7 @@ type Listener struct {
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, usesTLS: o.TLS, keepSocket: o.KeepSocket, evictsWhenFull: o.MakeRoom, evictAfter: o.EvictAfter,
-		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, connsByAddress: map[netip.Addr]int{},
+		requestID: o.RequestID, guard: o.Guard, lingerTime: lingerTime, conns: map[*Conn]struct{}{}, connsByAddress: map[netip.Addr]int{},
 	}
 	if !o.TLS {
 		l.serveAgain = o.ServeAgain
