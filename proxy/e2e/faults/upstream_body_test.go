@@ -87,7 +87,7 @@ func TestFault20_Endless(t *testing.T) {
 	})
 	t.Run("endless-line", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamWays, rig.Setup{Upstream: rig.QuietProbes, Stream: "commit_after: 5m"}, func(e *edge, w rig.Way) {
 			e.fault("endless-line=2")
 			e.Ask(w, "").WantBroken(w, "upstream_bad_response")
 			e.fault("endless-line=0")

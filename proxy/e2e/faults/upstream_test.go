@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"time"
+
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
 )
@@ -88,11 +90,35 @@ func (e *edge) wantRetried(w rig.Way, n int) {
 	for range n {
 		e.Ask(w, "").Text(w)
 	}
+	e.wantFewAttempts()
+}
+
+func (e *edge) wantFewAttempts() {
+	e.T.Helper()
 	for _, l := range e.AccessLinesWhenIdle() {
 		if l.Attempts > 3 || len(l.Failed) > 1 {
 			e.T.Errorf("%d attempts, failed: %v", l.Attempts, l.Failed)
 		}
 	}
+}
+
+// resendWithin is the time within which a keep-alive connection must end after a request for the
+// edge to send the request again.
+const resendWithin = time.Second
+
+// askOnEndingConnection sends a request on a keep-alive connection that the only engine ends. The
+// edge must send the request again, which the client does not notice. If a busy machine delays the
+// engine for longer than resendWithin, the engine may have processed the request, so the edge must
+// refuse it. In that case, askOnEndingConnection returns false.
+func (e *edge) askOnEndingConnection(w rig.Way) (resent bool) {
+	e.T.Helper()
+	r := e.Ask(w, "")
+	if r.Status != 200 && r.Took >= resendWithin {
+		r.WantRefused(w, rig.Unreachable)
+		return false
+	}
+	r.Text(w)
+	return true
 }
 
 // wantNewConnection checks that the next request is answered over a new connection to the only engine.
