@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,17 +179,9 @@ func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
 
 func (a *realEdges) wait(t *testing.T, what string, holds func(*Fleet) bool) {
 	t.Helper()
-	for range 400 {
-		ok := true
-		for _, f := range a.edges {
-			ok = ok && holds(f)
-		}
-		if ok {
-			return
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	t.Fatalf("not within 10 s: %s", what)
+	waitUntil(t, what, func() bool {
+		return !slices.ContainsFunc(a.edges, func(f *Fleet) bool { return !holds(f) })
+	})
 }
 
 func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
