@@ -76,7 +76,10 @@ func clientOptions(o *StoreOptions) valkey.ClientOption {
 	}
 }
 
-const dialTimeout = 500 * time.Millisecond
+const (
+	dialTimeout    = 500 * time.Millisecond
+	commandTimeout = 10 * time.Second // see Dial
+)
 
 //go:embed members.lua
 var membersSource string
@@ -128,8 +131,15 @@ func (r *remoteStore) connect() error {
 	return nil
 }
 
-// Dial returns a client for a store.
-func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
+// Dial returns a client for a store. It is meant for commands, which wait longer than an edge, for
+// example for a store that is far away or busy.
+func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(commandOptions(&o)) }
+
+func commandOptions(o *StoreOptions) valkey.ClientOption {
+	c := clientOptions(o)
+	c.Dialer.Timeout, c.Sentinel.Dialer.Timeout, c.ConnWriteTimeout = commandTimeout, commandTimeout, commandTimeout
+	return c
+}
 
 // Exchange sends a message to an account. If the connection closes, Exchange sends the message once
 // more over another connection, even if the store received the first attempt.

@@ -28,6 +28,21 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// TestCommandsWaitLonger checks that a command waits longer for a store than an edge does, on which
+// calls wait.
+func TestCommandsWaitLonger(t *testing.T) {
+	o := &StoreOptions{Addresses: []string{"store:6379"}}
+	edge, command := clientOptions(o), commandOptions(o)
+	if edge.Dialer.Timeout != dialTimeout || edge.ConnWriteTimeout != dialTimeout {
+		t.Errorf("an edge waits %v and %v", edge.Dialer.Timeout, edge.ConnWriteTimeout)
+	}
+	for _, d := range []time.Duration{command.Dialer.Timeout, command.Sentinel.Dialer.Timeout, command.ConnWriteTimeout} {
+		if d != commandTimeout {
+			t.Errorf("a command waits %v, want %v", d, commandTimeout)
+		}
+	}
+}
+
 // startRemote returns a client for the store at the given address.
 func startRemote(t *testing.T, address string) *remoteStore {
 	t.Helper()
