@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+const blockTokens = 512
+
+// ids are the numbers of n new blocks.
+type ids int
+
+func (i *ids) next(n int) []int {
+	blocks := make([]int, n)
+	for k := range blocks {
+		*i++
+		blocks[k] = int(*i)
+	}
+	return blocks
+}
+
+// hot returns 400 conversations of four turns under one system prompt of 20 thousand tokens, which
+// begin within so many seconds.
+func hot(seconds float64) []line {
+	var fresh ids
+	random := rand.New(rand.NewPCG(7, 7))
+	system := fresh.next(39)
+	var lines []line
+	for c := range 400 {
+		at, prompt := random.Float64()*seconds, system[:len(system):len(system)]
+		for range 4 {
+			prompt = append(prompt, fresh.next(1+random.IntN(3))...)
+			lines = append(lines, line{int(at * 1000), len(prompt) * blockTokens, 100 + random.IntN(200), prompt[:len(prompt):len(prompt)], fmt.Sprintf("c%d", c)})
+			at += 4 + random.ExpFloat64()*11
+		}
+	}
+	return lines
+}
+
+// subAgents returns four conversations of 60 thousand tokens, with 50 sub-agents at once on each.
+func subAgents() []line {
+	var fresh ids
+	var lines []line
+	for c := range 4 {
+		start, history := c*120_000, fresh.next(117)
+		add := func(ms, out int, blocks []int, session string) {
+			lines = append(lines, line{start + ms, len(blocks) * blockTokens, out, blocks, session})
+		}
+		session := fmt.Sprintf("s%d", c)
+		for turn := range 4 {
+			add(turn*12_000, 200, history[:108+3*turn], session)
+		}
+		for a := range 50 {
+			add(60_000, 300, append(history[:117:117], fresh.next(2)...), fmt.Sprintf("%s/%d", session, a+1))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,102 @@
+// Command traces writes the traces that routing/README.md plays.
+//
+//	go run ./.ci/traces OUT                                    hot-light, hot-busy and subagents
+//	go run ./.ci/traces -agents DIR -mooncake DIR OUT          also agents, odd, later, sessions, conversation and synthetic
+//
+// The folder of -agents is traces/ of github.com/callanjfox/kv-cache-tester, the one of -mooncake is
+// FAST25-release/traces of github.com/kvcache-ai/Mooncake. The same input makes the same files.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// line is a call of a trace in Mooncake's format.
+type line struct {
+	Timestamp int    `json:"timestamp"` // in ms
+	Input     int    `json:"input_length"`
+	Output    int    `json:"output_length"`
+	Blocks    []int  `json:"hash_ids"`
+	Session   string `json:"session_id,omitempty"`
+}
+
+func main() {
+	agents := flag.String("agents", "", "the `folder` traces of kv-cache-tester")
+	mooncake := flag.String("mooncake", "", "the `folder` FAST25-release/traces of Mooncake")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(*agents, *mooncake, flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(agents, mooncake, out string) error {
+	err := errors.Join(
+		os.MkdirAll(out, 0o750),
+		save(out, "hot-light", hot(400)),
+		save(out, "hot-busy", hot(40)),
+		save(out, "subagents", subAgents()),
+	)
+	if agents != "" {
+		err = errors.Join(err, recordings(agents, out))
+	}
+	if mooncake != "" {
+		err = errors.Join(err,
+			beginning(mooncake, "conversation", 2_400_000, out),
+			beginning(mooncake, "synthetic", 700_000, out))
+	}
+	return err
+}
+
+// save writes OUT/NAME.jsonl with the lines in the order of their times.
+func save(out, name string, lines []line) error {
+	slices.SortStableFunc(lines, func(a, b line) int { return a.Timestamp - b.Timestamp })
+	tokens := 0
+	for _, l := range lines {
+		tokens += l.Input
+	}
+	fmt.Printf("%s: %d calls of %d tokens on average\n", name, len(lines), tokens/max(len(lines), 1))
+	return write(out, name, lines)
+}
+
+func write[T any](out, name string, lines []T) error {
+	f, err := os.Create(filepath.Join(out, name+".jsonl"))
+	if err != nil {
+		return err
+	}
+	to := json.NewEncoder(f)
+	for _, l := range lines {
+		err = errors.Join(err, to.Encode(l))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// beginning copies the calls of Mooncake's trace of that name before ms.
+func beginning(mooncake, name string, ms int, out string) error {
+	f, err := os.Open(filepath.Join(mooncake, name+"_trace.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var lines []line
+	for from := json.NewDecoder(f); from.More(); {
+		var l line
+		if err := from.Decode(&l); err != nil {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		if l.Timestamp < ms {
+			lines = append(lines, l)
+		}
+	}
+	return save(out, name, lines)
+}
