@@ -26,8 +26,8 @@ type Usage struct {
 
 	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated is true if all counts are the edge's estimate: one token for each delta, or one
-	// token per four bytes of a whole completion.
+	// Estimated is true if all counts are the edge's estimate. The completion is estimated from the
+	// bytes of the answer (see TokensInBytes). In a stream, each delta is at least one token.
 	Estimated bool
 }
 
@@ -79,6 +79,9 @@ func (u Usage) AppendResumed(dst []byte) []byte {
 	}
 	return strconv.AppendInt(append(dst, `,"penstock_resumed":`...), int64(u.Resumed), 10)
 }
+
+// TokensInBytes estimates the tokens in n bytes of an answer.
+func TokensInBytes(n int) int { return (n + 3) / 4 }
 
 // EstimatedUsage returns the usage of an answer for which the engine sent no counts.
 func EstimatedUsage(tokens int) Usage {

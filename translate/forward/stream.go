@@ -24,6 +24,7 @@ type Stream struct {
 	doneSeen   bool // [DONE] has arrived
 	closed     bool
 	eventCount int
+	textBytes  int // bytes of the completions' texts
 	usage      usageTotal
 	transcript transcript
 	speech     speechAudio
@@ -94,6 +95,11 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 		return dst, answer.AbortedError()
 	}
 	s.eventCount++
+	for it := out[1].Iter(); it.Next(); {
+		if text := it.Value().Get("text"); text.IsString() {
+			s.textBytes += len(text.RawContents())
+		}
+	}
 	if u, ok := readUsage(out[2]); ok {
 		s.usage.recordUsage(u, out[1], s.choices)
 	}
@@ -174,8 +180,7 @@ func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "k
 // Markup returns 0: engines do not parse these answers, so the answers contain no unparsed markup.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
-// Usage returns the engine's token counts or, for a completion, an estimate of one token for each
-// event.
+// Usage returns the engine's token counts or, for a completion, an estimate.
 func (s *Stream) Usage() translate.Usage {
 	switch {
 	case s.usage.total.Known || s.choices == 0:
@@ -183,7 +188,7 @@ func (s *Stream) Usage() translate.Usage {
 	case len(s.usage.byChoice) > 0:
 		return s.usage.sum(s.choices)
 	}
-	return translate.EstimatedUsage(s.eventCount)
+	return translate.EstimatedUsage(max(s.eventCount, translate.TokensInBytes(s.textBytes)))
 }
 
 type choiceEnds struct {

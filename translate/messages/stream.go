@@ -336,5 +336,5 @@ func (s *Stream) BufferedBytes() int {
 // Markup returns the markup word at the start of the text, if any.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far, or an estimate of one token for each delta.
+// Usage returns the engine's counts so far, or an estimate.
 func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

@@ -58,10 +58,15 @@ func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
 
 // countTokens counts the tokens of an event that added the given number of bytes to the answer. It
 // uses the engine's count, but at most one token per byte. For an event without bytes, it counts at
-// most one token. The total determines how many tokens another engine may still generate, and
+// most one token. If the engine has sent no counts, each event with bytes counts as one token. The total determines how many tokens another engine may still generate, and
 // whether an interrupted answer has reached its limit.
 func (s *Recording) countTokens(bytes int) {
-	if n := s.Usage().Completion; n > s.reportedTokens {
+	u := s.Usage()
+	if u.Estimated { // an estimate that is too high would end the answer early
+		s.engineTokens += min(bytes, 1)
+		return
+	}
+	if n := u.Completion; n > s.reportedTokens {
 		s.engineTokens += min(n-s.reportedTokens, max(bytes, 1))
 		s.reportedTokens = n
 	}

@@ -74,8 +74,8 @@ func TestRecording(t *testing.T) {
 		t.Errorf("recorded %q, want the text without the cut escape", b.Text)
 	}
 	u := s.Usage()
-	if u.Resumed != 1 || u.Completion != 7 || u.Prompt != 9 || u.ResumedPrompt != 9+6 {
-		t.Errorf("got the usage %+v, want 1 resumed, 7 completion and 9 prompt tokens", u)
+	if u.Resumed != 1 || u.Completion != 11 || u.Prompt != 9 || u.ResumedPrompt != 9+7 { // 44 bytes, 27 of them before the resume
+		t.Errorf("got the usage %+v, want 1 resumed, 11 completion and 9 prompt tokens", u)
 	}
 }
 

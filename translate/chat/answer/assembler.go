@@ -200,7 +200,7 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	var d Delta
 	d.Read(v)
 	if d.HasOutput() {
-		a.state.deltas++
+		a.state.recordOutput(d.generatedBytes())
 	}
 	for it := v.Iter(); it.Next(); {
 		var err error
@@ -342,7 +342,7 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	return badAnswer(badToolCall)
 }
 
-// Usage returns the token counts so far, or an estimate of one token for each delta.
+// Usage returns the token counts so far, or an estimate.
 func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
 // Done reports whether the caller can ignore later upstream events.

@@ -171,6 +171,25 @@ func (d *Delta) readMember(name []byte, v jsonx.Value) {
 // HasOutput reports whether the delta contains model output.
 func (d *Delta) HasOutput() bool { return d.HasVisibleOutput() || d.Reasoning.HasText() }
 
+// generatedBytes returns the number of bytes in the delta's texts, names and arguments. Unlike
+// outputBytes, it leaves out the JSON around them, which is longer than the text of most deltas.
+func (d *Delta) generatedBytes() int {
+	n := contentBytes(d.Content) + contentBytes(d.Refusal) + contentBytes(d.Reasoning)
+	for it := d.ToolCalls.Iter(); it.Next(); {
+		f := it.Value().Get("function")
+		n += contentBytes(f.Get("name")) + contentBytes(f.Get("arguments"))
+	}
+	return n
+}
+
+// contentBytes returns the length of a string, an array or an object without its delimiters.
+func contentBytes(v jsonx.Value) int {
+	if v.IsString() || v.IsArray() || v.IsObject() {
+		return len(v.RawContents())
+	}
+	return 0
+}
+
 // HasVisibleOutput reports whether the delta contains output other than reasoning.
 func (d *Delta) HasVisibleOutput() bool {
 	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists() || d.Content.Index(0).Exists()

@@ -30,6 +30,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 	if !p.hasChoice {
 		s.state.usage = s.state.perChoice.addChunk(p.usage, s.state.choicesSeen-s.state.unfinished)
 		s.state.usageFinal = s.state.allFinished(0)
+		s.state.bytesAtUsage = s.state.generatedBytes
 		if s.options.IncludeUsage {
 			s.held.event = s.appendWithRole(s.held.event[:0], data, &p, false)
 		}
@@ -41,7 +42,7 @@ func (s *Stream) appendSimpleChunk(dst, data []byte) ([]byte, bool) {
 	addRole := s.state.recordDelta(0, p.usage.Finish) && !p.hasRole
 	text := data[p.content.at:p.content.end]
 	if len(text) > 0 {
-		s.state.deltas++
+		s.state.recordOutput(len(text))
 		s.started = true
 		if !s.opening.Done {
 			s.opening.AddText(text)

@@ -96,10 +96,10 @@ func (r *Reader) readTemplateText(text []byte) error {
 			return nil
 		}
 		*r.templateText = text
-		r.state.deltas++
+		r.state.recordOutput(len(text))
 		return r.countBytes(r.textBytes())
 	}
-	r.state.deltas++
+	r.state.recordOutput(len(text))
 	r.ToolCalls.continueLast(text)
 	return r.countBytes(len(text))
 }
@@ -176,7 +176,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	}
 	r.state.recordChoice(choice)
 	if d.HasVisibleOutput() || d.Reasoning.HasText() {
-		r.state.deltas++
+		r.state.recordOutput(d.generatedBytes())
 	}
 	end := whole || choice.Finished()
 	for _, t := range [...]struct {
@@ -368,7 +368,7 @@ func (r *Reader) Done() bool { return r.state.done(0) }
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
 // Usage returns the token counts so far. If the engine has sent none, it returns the edge's
-// estimate of the prompt and one token for each delta.
+// estimate.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
 	if !u.Estimated { // the usage is not an estimate from a whole completion

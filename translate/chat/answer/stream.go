@@ -75,7 +75,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if len(ev.Name) == 0 && !waits && !s.Done() {
 		if text, same := s.template.matchText(ev.Data); same {
 			if len(text) > 0 || s.template.toolCall {
-				s.state.deltas++
+				s.state.recordOutput(len(text))
 				s.started = true
 			}
 			return s.template.append(dst, text), nil
@@ -200,7 +200,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far, or an estimate of one token for each delta.
+// Usage returns the token counts so far, or an estimate.
 func (s *Stream) Usage() translate.Usage {
 	u := s.state.usageSoFar()
 	u.CutToolCalls = s.tools.HasSurplus()

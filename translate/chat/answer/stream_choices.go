@@ -107,7 +107,7 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	first = s.state.recordChoice(c)
 	visible, reasoning := d.HasVisibleOutput(), d.Reasoning.HasText()
 	if visible || reasoning {
-		s.state.deltas++
+		s.state.recordOutput(d.generatedBytes())
 	}
 	sum.visible = sum.visible || visible || c.Finished() || first
 	if s.options.StripReasoning && stripReasoning(&s.out.edits, c.Body) {

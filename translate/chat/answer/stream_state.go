@@ -18,7 +18,9 @@ type streamState struct {
 	finish                       Finish
 
 	deltas         int // number of deltas that contain text or tool calls
+	generatedBytes int // bytes of text, reasoning and tool calls
 	usage          counts
+	bytesAtUsage   int             // generatedBytes when usage arrived
 	promptEstimate int             // in tokens
 	earlierUsage   translate.Usage // usage of earlier engines in a resumed answer
 	perChoice      usagePerChoice
@@ -65,6 +67,17 @@ func (t *streamState) recordDelta(n int, finish Finish) (first bool) {
 	return first
 }
 
+// recordOutput records a delta that contains n bytes of text or tool calls.
+func (t *streamState) recordOutput(n int) {
+	t.deltas++
+	t.generatedBytes += n
+}
+
+// tokensSince estimates the tokens in the bytes since an earlier value of generatedBytes.
+func (t *streamState) tokensSince(earlier int) int {
+	return translate.TokensInBytes(t.generatedBytes - earlier)
+}
+
 func (t *streamState) hasFinished(n int) bool { return t.finishedChoices[n/64]&(1<<(n%64)) != 0 }
 
 // recordUsage records the chunk's counts, and reports whether its `usage` has any. `timings` never
@@ -81,6 +94,7 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 			t.usage = t.perChoice.addChoice(u, c, only)
 		}
 		t.usageFinal = t.allFinished(0) && !only.Exists()
+		t.bytesAtUsage = t.generatedBytes
 		return true
 	}
 	if u, ok := readTimings(c.timings); ok && (!t.usage.Known || t.usage.fromTimings) {
@@ -88,6 +102,7 @@ func (t *streamState) recordUsage(c *Chunk) bool {
 			t.usage = t.addEarlierUsage(u)
 			t.usage.fromTimings = true
 		}
+		t.bytesAtUsage = t.generatedBytes
 	}
 	return false
 }
@@ -158,14 +173,14 @@ func (t *streamState) countsSoFar() translate.Usage {
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
-	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // the counts are from the start of the stream
-		u.Completion = t.deltas
+	case u.Known && t.unfinished > 0: // part of the answer may have arrived after the counts
+		u.Completion = max(u.Completion+t.tokensSince(t.bytesAtUsage), t.deltas)
 		u.Reconcile()
 		return u.Usage
 	case u.Known:
 		return u.Usage
 	}
-	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
+	u := translate.EstimatedUsage(max(t.deltas, t.tokensSince(0))).WithPrompt(t.promptEstimate)
 	if b := &t.earlierUsage; b.Resumed > 0 { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
