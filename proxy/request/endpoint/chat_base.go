@@ -251,8 +251,11 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup {
 	return suspectMarkup(e.Stream.Markup(), e.offeredFeatures)
 }
+
+// Translator implements Stream.
 func (e *dialectEvents) Translator() translate.Stream { return e.Stream }
-func (*dialectEvents) MarkEnded()                      {}
+
+func (*dialectEvents) MarkEnded() {}
 
 // AppendBody implements Stream. It is never called, because in these dialects the response to a
 // stream request is always a stream.

@@ -147,6 +147,9 @@ func (s audioStream) Translator() translate.Stream { return s }
 func (audioStream) HasInBandErrors() bool    { return false }
 func (s audioStream) MediaType() string      { return s.mediaType }
 
+// Translator implements Stream.
+func (s audioStream) Translator() translate.Stream { return s }
+
 // mayBeAudio reports whether a response with this Content-Type may be audio. It excludes only types
 // that cannot be audio, because engines use many different types for audio or send no type.
 func mayBeAudio(contentType []byte) bool {
