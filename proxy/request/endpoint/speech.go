@@ -143,9 +143,8 @@ func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
 func (audioStream) MarkEnded()               {}
 
 // Translator implements Stream.
-func (s audioStream) Translator() translate.Stream { return s }
-func (audioStream) HasInBandErrors() bool    { return false }
-func (s audioStream) MediaType() string      { return s.mediaType }
+func (audioStream) HasInBandErrors() bool { return false }
+func (s audioStream) MediaType() string   { return s.mediaType }
 
 // Translator implements Stream.
 func (s audioStream) Translator() translate.Stream { return s }
