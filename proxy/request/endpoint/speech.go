@@ -142,7 +142,6 @@ func (audioStream) Markup() translate.Markup { return 0 }
 func (audioStream) Usage() translate.Usage   { return translate.Usage{} }
 func (audioStream) MarkEnded()               {}
 
-// Translator implements Stream.
 func (audioStream) HasInBandErrors() bool { return false }
 func (s audioStream) MediaType() string   { return s.mediaType }
 
