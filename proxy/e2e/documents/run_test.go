@@ -138,7 +138,10 @@ func runInNetwork(t *testing.T, script string) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := t.Context(), func() {}
+	if deadline, ok := t.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-30*time.Second)) // the output shows where the script hangs
+	}
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Dir = dir
