@@ -94,7 +94,6 @@ func (c *serverConn) SetReadDeadline(t time.Time) error  { return c.Conn.SetRead
 func (c *serverConn) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(t) }
 func (c *serverConn) SetWriteTimeout(d time.Duration)    { c.writeTimeout = d }
 func (c *serverConn) DetachOnClose(then func())          { c.onDetach = then }
-func (c *serverConn) MoveDetached(then func())           { go then() }
 func (c *serverConn) ResumeHTTP(time.Duration)           {}
 func (c *serverConn) TryWrite([]byte) int                { return 0 }
 
