@@ -169,7 +169,7 @@ func (m *modeFlags) setMode(q admin.ModeRequest) ([]string, error) {
 type takeOutFlags struct {
 	modeFlags
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
-	Wait     bool   `help:"Exit once no call of this edge is left there. Calls have timeouts.drain; Ctrl-C only ends the waiting."`
+	Wait     bool   `help:"Exit once no call of this edge is left there. After timeouts.drain, a call moves to another upstream if it can, else it runs to its end. Ctrl-C only ends the waiting."`
 	Force    bool   `help:"Do it even if a model is left without an engine that takes calls, which is otherwise refused."`
 }
 
