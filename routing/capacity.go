@@ -290,9 +290,36 @@ func refusalError(r *Route, q *search) error {
 
 // tierFullError returns the error for a tier whose targets are all full or busy.
 func tierFullError(tier *Route, q *Query) error {
-	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
+	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now), NextSlot: tier.nextSlot(q.Pool, q.Now)}
 	tier.visitInState(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
 	return full
+}
+
+// nextSlot estimates how long it takes until one of the pool's slots becomes free while all of them
+// are in use. It returns 0 if no call has ended yet.
+func (r *Route) nextSlot(p upstreams.Pool, now time.Time) time.Duration {
+	var endsPerSecond float64
+	var l upstreams.Load
+	r.visitEligible(now, func(u *upstreams.Upstream) {
+		if took := r.callTime(u).Seconds(); took > 0 {
+			u.ReadLoad(&l, p, upstreams.MomentOf(now))
+			endsPerSecond += float64(l.Limit) / took
+		}
+	})
+	if endsPerSecond == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / endsPerSecond)
+}
+
+// callTime returns the average duration of the route's calls at u, or 0 if none has ended yet.
+func (r *Route) callTime(u *upstreams.Upstream) (longest time.Duration) {
+	for i := range r.targets {
+		if t := &r.targets[i]; t.Upstream == u {
+			longest = max(longest, t.model.CallTime())
+		}
+	}
+	return longest
 }
 
 // isStarting reports whether none of the route's engines is available, but at least one is being

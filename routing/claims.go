@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,7 +105,7 @@ func (c *Claims) recordResult(r *Route, q *Query, kept bool, err error) {
 	case isFull(err):
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.addClaim(r, q)
+		c.addClaim(r, q, err)
 		if kept {
 			c.refusedCount.Add(1)
 		}
@@ -166,7 +167,11 @@ func (c *Claims) findGroup(r *Route, q *Query) *claimGroup {
 
 // addClaim adds a claim for the key. If the key already has a claim, because its client returned
 // and found the pool full again, addClaim renews that claim.
-func (c *Claims) addClaim(r *Route, q *Query) {
+func (c *Claims) addClaim(r *Route, q *Query, refusal error) {
+	after := q.RetryAfter
+	if full := (*FullError)(nil); q.RetryAfterIsMinimum && errors.As(refusal, &full) {
+		after = full.RetryAfter(after, 0)
+	}
 	g := c.findGroup(r, q)
 	if g == nil {
 		g = &claimGroup{pool: q.Pool}
@@ -185,7 +190,7 @@ func (c *Claims) addClaim(r *Route, q *Query) {
 		c.liveCount.Add(1)
 		k.account = r.scheduler.StartWait(q.Key, q.Weight, q.Now)
 	}
-	k.claimDue, k.claimHold, k.classRank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, maxClaimHold), q.Rank
+	k.claimDue, k.claimHold, k.classRank = q.Now.Add(after), min(after, maxClaimHold), q.Rank
 }
 
 // recordServed ends the claim of a key that has acquired a slot, and moves the key behind the

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"container/heap"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -283,5 +284,51 @@ func TestClaimsCostNothing(t *testing.T) {
 	}
 	if with, without := allocs(retryAfter), allocs(0); with != 1 || without != 1 {
 		t.Errorf("%v allocations with claims, %v without, want 1", with, without)
+	}
+}
+
+// TestRetryAfter checks that a refusal says when a slot is expected to become free, as learned from
+// the calls that have ended, and that the key's claim lasts until then.
+func TestRetryAfter(t *testing.T) {
+	c := newMarket(t, 2)
+	now := t0
+	refusal := func() *FullError {
+		var full *FullError
+		_, _, err := c.route.Acquire(&Query{Key: "b", Now: now, RetryAfter: time.Second, RetryAfterIsMinimum: true})
+		if !errors.As(err, &full) {
+			t.Fatalf("got %v, want a refusal", err)
+		}
+		return full
+	}
+	fill := func() (held [2]*upstreams.Lease) {
+		for i := range held {
+			lease, _, err := c.route.Acquire(&Query{Key: "a", Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held[i] = lease
+		}
+		return held
+	}
+	held := fill()
+	if after := refusal().RetryAfter(time.Second, 0); after != time.Second {
+		t.Errorf("%v without history, want the minimum", after)
+	}
+	now = t0.Add(9 * time.Second)
+	for _, l := range held {
+		l.ReleaseAt(upstreams.OutcomeOK, now)
+	}
+	held = fill()
+	full := refusal()
+	for waiting, want := range map[int]time.Duration{0: 4500 * time.Millisecond, 1: 9 * time.Second, 100: maxRetryAfter} {
+		if after := full.RetryAfter(time.Second, waiting); after.Round(time.Millisecond) != want {
+			t.Errorf("%v after calls of 9 s in 2 slots with %d waiting, want %v", after, waiting, want)
+		}
+	}
+	if due := c.route.claims.groups[0].findKey("b").claimDue.Sub(now); due.Round(time.Millisecond) != 4500*time.Millisecond {
+		t.Errorf("the claim is due after %v, want 4.5s", due)
+	}
+	for _, l := range held {
+		l.ReleaseAt(upstreams.OutcomeOK, now)
 	}
 }

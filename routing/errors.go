@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"penstock/upstreams"
 )
@@ -21,6 +22,19 @@ type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity
 	Silent   int // number of busy upstreams, which do not answer their probes
+	// NextSlot is the expected time until a slot becomes free, or 0 if no call has ended yet.
+	NextSlot time.Duration
+}
+
+// maxRetryAfter is the longest delay after which a refused call should be tried again because of
+// the calls that are running. The durations of calls vary, so a longer delay would often leave
+// slots idle.
+const maxRetryAfter = 30 * time.Second
+
+// RetryAfter returns when a refused call should be tried again. waiting is the number of calls that
+// will get a slot first. The result is at least least.
+func (e *FullError) RetryAfter(least time.Duration, waiting int) time.Duration {
+	return max(least, min(e.NextSlot*time.Duration(waiting+1), maxRetryAfter))
 }
 
 func isFull(err error) bool {

@@ -59,9 +59,11 @@ type Query struct {
 	// RetryAfter is the Retry-After that the client gets if the call is refused. A refused call
 	// adds a claim (see Claims). If RetryAfter is 0, the call ignores claims and adds no claim.
 	RetryAfter time.Duration
-	Rank       int              // rank of the call's class; claims from earlier classes go first
-	Reserve    Percent          // share of an upstream's slots, rounded down, that the call must leave free
-	Why        *PickExplanation // receives the reasons for the pick; may be nil
+	// RetryAfterIsMinimum means that the client gets FullError.RetryAfter instead, if that is longer.
+	RetryAfterIsMinimum bool
+	Rank                int              // rank of the call's class; claims from earlier classes go first
+	Reserve             Percent          // share of an upstream's slots, rounded down, that the call must leave free
+	Why                 *PickExplanation // receives the reasons for the pick; may be nil
 }
 
 // search is the state of one search for a target. It contains a copy of the Query, because a

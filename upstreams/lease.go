@@ -314,7 +314,9 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	l.up.series.attempts[o].Inc()
 	if o == OutcomeOK && l.model != nil {
 		at := MomentOf(now)
-		l.model.responses.record(time.Duration(at-l.startLoad.startedAt), at)
+		took := time.Duration(at - l.startLoad.startedAt)
+		l.model.responses.record(took, at)
+		l.model.callTime.update(took.Seconds(), 0, 0.1)
 		l.model.lacking.recordSuccess(l.model, l.features)
 	}
 	if l.disputed != nil {

@@ -99,6 +99,7 @@ func (v *modelView) isLoaded(served string) (loaded, ok bool) {
 type ServedModel struct {
 	speed         speedometer
 	responses     responseTimes
+	callTime      average // seconds that a successful call holds its slot
 	lacking       lackTracker
 	isUnavailable atomic.Bool
 	contextLength atomic.Int64                    // in tokens; 0 if not reported
@@ -112,6 +113,12 @@ type ServedModel struct {
 
 // Available is like ServedModels.Serves, for this name.
 func (m *ServedModel) Available() bool { return !m.isUnavailable.Load() }
+
+// CallTime returns the average time for which a successful call holds its slot, or 0 if no call has
+// ended yet.
+func (m *ServedModel) CallTime() time.Duration {
+	return time.Duration(m.callTime.value() * float64(time.Second))
+}
 
 // ContextLength is like ServedModels.MaxContext, for this name.
 func (m *ServedModel) ContextLength() int { return int(m.contextLength.Load()) }

@@ -247,7 +247,11 @@ func (c *Call) noTargetFailure(err error, now time.Time) *failure.Failure {
 		return failure.GenerationTimeout(upstreams.CauseTotalTimeout, err)
 	}
 	next := m.Route.NextChance(c.keyTiers(), now)
-	return failure.FromRoutingError(err, failure.PoolRetryAfter(m, c.search.pool), next)
+	after, isMinimum := failure.PoolRetryAfter(m, c.search.pool)
+	if isMinimum && errors.As(err, &full) {
+		after = full.RetryAfter(after, m.WaitingCalls())
+	}
+	return failure.FromRoutingError(err, after, next)
 }
 
 // endFailedAttempt ends a failed attempt. If begun is true, the engine had begun to answer, so the

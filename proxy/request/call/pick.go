@@ -59,7 +59,7 @@ func (c *Call) pickSlot(now time.Time) (slot, error) {
 	m, q := c.config.model, c.routingQuery(now)
 	// A call to a model with a queue or a fallback may still be answered.
 	if m.Queue == nil && c.attemptState.targetCount == 0 && len(m.Config.Fallback) == 0 {
-		q.RetryAfter = failure.PoolRetryAfter(m, q.Pool)
+		q.RetryAfter, q.RetryAfterIsMinimum = failure.PoolRetryAfter(m, q.Pool)
 	}
 	if m.HasWaitingCalls() && !q.Overflow {
 		return c.waitForSlot(&q, m.Route.RefusalError(&q))

@@ -38,12 +38,13 @@ func ParseRetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// PoolRetryAfter returns the Retry-After for a full pool of a model.
-func PoolRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
+// PoolRetryAfter returns the Retry-After for a full pool of a model. If isMinimum is true, it should
+// be longer if calls take longer.
+func PoolRetryAfter(m *snapshot.Model, p upstreams.Pool) (after time.Duration, isMinimum bool) {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
-		return time.Duration(v.RetryAfterSeconds) * time.Second
+		return time.Duration(v.RetryAfterSeconds) * time.Second, false
 	}
-	return ShortRetryAfter
+	return ShortRetryAfter, true
 }
 
 // formatSeconds formats a delay. It rounds up, like the Retry-After header.

@@ -35,7 +35,15 @@ type Model struct {
 
 // HasWaitingCalls reports whether calls are waiting for the model. A new call must not overtake
 // these calls.
-func (m *Model) HasWaitingCalls() bool { return m.Queue != nil && m.Queue.WaitingCalls() > 0 }
+func (m *Model) HasWaitingCalls() bool { return m.WaitingCalls() > 0 }
+
+// WaitingCalls returns the number of calls in the model's queue.
+func (m *Model) WaitingCalls() int {
+	if m.Queue == nil {
+		return 0
+	}
+	return m.Queue.WaitingCalls()
+}
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
 	f := s.Config
