@@ -96,6 +96,8 @@ func (p *publicAPI) withRequestChecks(next fasthttp.RequestHandler) fasthttp.Req
 		next(ctx)
 		if origin != "" {
 			browser.AllowOrigin(&ctx.Response.Header, origin)
+		} else if len(origins) > 0 { // a cache must not serve this response to an allowed page
+			browser.VaryByOrigin(&ctx.Response.Header)
 		}
 		if p.draining() { // the current state, not the state at the start of the call
 			ctx.SetConnectionClose()

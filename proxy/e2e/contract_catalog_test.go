@@ -223,6 +223,18 @@ func (p *penstock) dialGet(target string) *rig.Reply {
 	return c.Reply("GET")
 }
 
+// TestCatalogCaching_Pages checks that a cache does not serve a list without CORS headers to a page
+// that may read it.
+func TestCatalogCaching_Pages(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: `cors: { origins: ["https://app.example.com"] }`})
+	for _, headers := range [][]string{nil, {"Origin: https://other.example.com"}, {"Origin: https://app.example.com"}} {
+		if vary := p.Get("/v1/models", headers...).Header.Get("Vary"); vary != "Authorization, x-api-key, anthropic-version, Origin" {
+			t.Errorf("%q: Vary = %q, want Origin at its end", headers, vary)
+		}
+	}
+}
+
 func TestCatalogCaching(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -101,7 +101,7 @@ func AnswerPreflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasth
 	h.Set("Access-Control-Max-Age", "600")
 	common(h)
 	AllowOrigin(h, origin)
-	h.Add("Vary", fasthttp.HeaderAccessControlRequestHeaders)
+	addVary(h, fasthttp.HeaderAccessControlRequestHeaders)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
@@ -110,6 +110,16 @@ func AllowOrigin(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)
 	if origin != "*" {
-		h.Add("Vary", "Origin")
+		VaryByOrigin(h)
 	}
+}
+
+// VaryByOrigin tells caches that a request from another origin gets other headers.
+func VaryByOrigin(h *fasthttp.ResponseHeader) { addVary(h, fasthttp.HeaderOrigin) }
+
+func addVary(h *fasthttp.ResponseHeader, name string) {
+	if before := h.Peek(fasthttp.HeaderVary); len(before) > 0 {
+		name = string(before) + ", " + name
+	}
+	h.Set(fasthttp.HeaderVary, name)
 }
