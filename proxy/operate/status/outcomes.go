@@ -105,9 +105,9 @@ func callShareText(n, all int) string {
 // slotsText describes how full a model is, or which of its engines get no new calls while they are
 // busy.
 func (s *Status) slotsText(m *Model) string {
-	active, total := 0, 0
-	for _, p := range modelPools(*m) {
-		active, total = active+p.Active, total+p.Total
+	active, total := m.Slots.Active, m.Slots.Total
+	for i := 1; i < len(m.Tiers); i++ {
+		active, total = active+m.Tiers[i].Slots.Active, total+m.Tiers[i].Slots.Total
 	}
 	switch busy := s.busyUpstreams(m); {
 	case active < total && len(busy) == 1:

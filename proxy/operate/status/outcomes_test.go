@@ -29,7 +29,7 @@ func newDesk() *simulatedEdge {
 	d := &simulatedEdge{calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{})}
 	d.calls.SetConfigured([]string{"qwen", "gemma"}, []string{"tgi-1", "tgi-2"}, nil)
 	full := map[string]Pool{"text": {Active: 2, Total: 2}}
-	d.models = []Model{{ID: "qwen", Ready: true, Pools: full}, {ID: "gemma", Ready: true, Pools: full}}
+	d.models = []Model{{ID: "qwen", Ready: true, Pools: full, Slots: Slots{2, 2}}, {ID: "gemma", Ready: true, Pools: full, Slots: Slots{2, 2}}}
 	return d
 }
 
@@ -228,7 +228,7 @@ func TestFullWhileBusy(t *testing.T) {
 		{[2]string{"busy", "busy"}, 1, "no new calls go to a, b, which do not answer their probes"},
 		{[2]string{"busy", "up"}, 2, "all 2 slots are in use"},
 	} {
-		m := Model{ID: "m", Pools: map[string]Pool{"text": {Active: c.active, Total: 2}}, Targets: []Target{{Upstream: "a"}, {Upstream: "b"}}}
+		m := Model{ID: "m", Pools: map[string]Pool{"text": {Active: c.active, Total: 2}}, Slots: Slots{c.active, 2}, Targets: []Target{{Upstream: "a"}, {Upstream: "b"}}}
 		s := &Status{Models: []Model{m}}
 		for i, label := range []string{"a", "b"} {
 			s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Label: label, State: c.states[i], Mode: "ready"}})

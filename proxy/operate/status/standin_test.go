@@ -121,7 +121,7 @@ func TestWaitsSayWhere(t *testing.T) {
 // TestSlotsOfAFleet checks that a model and its only upstream show the same number of used slots,
 // and how many of these slots other edges use.
 func TestSlotsOfAFleet(t *testing.T) {
-	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}}}}
+	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}, Slots: Slots{6, 8}}}}
 	s.Upstreams = []Upstream{{Status: upstreams.Status{
 		Name: "gpu", Label: "gpu", State: "up", Mode: "ready", Breaker: "closed", Limits: upstreams.Limits{Shared: true},
 		Pools: []upstreams.PoolStatus{{Pool: "text", Active: 2, Elsewhere: 4, Limit: 8}},

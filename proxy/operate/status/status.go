@@ -343,9 +343,11 @@ type Model struct {
 	Hour           Hour            `json:"hour"`
 	Separate       bool            `json:"separate_pools"`
 	Pools          map[string]Pool `json:"pools"`
+	Slots          Slots           `json:"slots"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	// Tiers is set if there is more than one tier. In this case, Pools describes the first tier.
+	// Tiers is set if there is more than one tier. In this case, Pools and Slots describe the first
+	// tier.
 	Tiers  []Tier  `json:"tiers,omitempty"`
 	Arms   []Arm   `json:"arms,omitempty"`
 	Shadow *Shadow `json:"shadow,omitempty"`
@@ -372,6 +374,7 @@ type Tier struct {
 	Serving  bool            `json:"serving"` // true for the first tier that accepts calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
+	Slots    Slots           `json:"slots"`
 }
 
 // Arm is a group of a model's targets that receives a share of the model's calls.
@@ -395,6 +398,13 @@ func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 		out.Copies[observe.ShadowEnd(end).String()] = n
 	}
 	return out
+}
+
+// Slots is the sum over all pools at the targets that may accept calls. A slot that several pools
+// share counts in each Pool, but only once here.
+type Slots struct {
+	Active int `json:"active"`
+	Total  int `json:"total"`
 }
 
 // Pool is the total capacity of one pool at the targets that may accept calls.
@@ -734,7 +744,10 @@ func keysOverLimit(refusals []observe.ReasonCount) (ids map[string]bool) {
 }
 
 func newModel(r *routing.Route, now time.Time) Model {
-	m := Model{ID: r.ID, Ready: r.IsReady(now), Separate: r.HasSeparatePools(), Pools: poolStates(routing.FirstTier(r), now)}
+	m := Model{
+		ID: r.ID, Ready: r.IsReady(now), Separate: r.HasSeparatePools(),
+		Pools: poolStates(routing.FirstTier(r), now), Slots: countSlots(r, now),
+	}
 	for _, t := range r.Targets() {
 		why := t.Upstream.Obstacle(t.Served, now)
 		m.Targets = append(m.Targets, Target{
@@ -744,7 +757,7 @@ func newModel(r *routing.Route, now time.Time) Model {
 	}
 	serving := routing.ServingTier(r, now)
 	for _, t := range r.Tiers {
-		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.HasSeparatePools(), poolStates(t, now)})
+		m.Tiers = append(m.Tiers, Tier{t.Targets()[0].Tier, t.When, t == serving, t.HasSeparatePools(), poolStates(t, now), countSlots(t, now)})
 	}
 	return m
 }
@@ -756,9 +769,16 @@ func isDown(u *upstreams.Upstream, now time.Time) bool {
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.StateAt(now) == upstreams.BreakerOpen
 }
 
+var allPools = []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio}
+
+func countSlots(r *routing.Route, now time.Time) Slots {
+	c := r.PoolsCapacity(allPools, now)
+	return Slots{c.Active, c.Total}
+}
+
 func poolStates(r *routing.Route, now time.Time) map[string]Pool {
 	pools := map[string]Pool{}
-	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
+	for _, p := range allPools {
 		c := r.Capacity(p, now)
 		pool := Pool{Active: c.Active, Total: c.Total, Available: c.Available}
 		var seen []*upstreams.Upstream

@@ -43,8 +43,8 @@ func sample() *Status {
 		LastReload:  &Reload{At: now, Source: "file", Problems: []string{"edge.yaml:3:1: " + hostile}, Version: 3},
 		Upstreams:   []Upstream{up("gpu-a", "up"), down},
 		Models: []Model{
-			{ID: "m" + hostile, Ready: true, Pools: map[string]Pool{"text": {Active: 8, Total: 8, Others: 2, Sources: []string{"config", "engine"}}}, Queue: &Queue{Waiting: 2, Depth: 5, Wait: 3}, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: hostile, Why: "upstream is down"}}},
-			{ID: "two", Ready: true, Separate: true, Pools: map[string]Pool{"text": {Total: 8}, "vision": {Total: 2}, "audio": {}}},
+			{ID: "m" + hostile, Ready: true, Pools: map[string]Pool{"text": {Active: 8, Total: 8, Others: 2, Sources: []string{"config", "engine"}}}, Slots: Slots{8, 8}, Queue: &Queue{Waiting: 2, Depth: 5, Wait: 3}, Targets: []Target{{Upstream: "gpu-a", Eligible: true}, {Upstream: hostile, Why: "upstream is down"}}},
+			{ID: "two", Ready: true, Separate: true, Pools: map[string]Pool{"text": {Total: 8}, "vision": {Total: 2}, "audio": {}}, Slots: Slots{0, 10}},
 		},
 		Calls: []Call{
 			{ID: "req_running", Start: now, State: "queued", Model: "m", Key: hostile, Dialect: "chat", Pool: "text"},

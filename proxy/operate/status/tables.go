@@ -154,12 +154,7 @@ func modelRow(m *Model) Row {
 			r.Level = LevelDegraded
 		}
 	}
-	active, total := 0, 0
-	first := namedPools(m.Pools, m.Separate, "", "")
-	for _, p := range first {
-		active, total = active+p.Active, total+p.Total
-	}
-	load := formatFraction(active, total)
+	load := formatFraction(m.Slots.Active, m.Slots.Total)
 	queue := "–"
 	if m.Queue != nil {
 		queue = formatFraction(m.Queue.Waiting, m.Queue.Depth)
@@ -167,7 +162,7 @@ func modelRow(m *Model) Row {
 	n := &m.History.Minute
 	r.Cells = []string{
 		m.ID, state, load,
-		gauge(active, total),
+		gauge(m.Slots.Active, m.Slots.Total),
 		queue, strconv.Itoa(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
 		formatMillis(n.TTFTP50Millis), formatMillis(n.TTFTP95Millis), latestSpeed(&m.History),

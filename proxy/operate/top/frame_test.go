@@ -35,7 +35,7 @@ func sample(upstreamCount int) *status.Status {
 		s.Upstreams = append(s.Upstreams, u)
 	}
 	for i, id := range []string{"llama", "通义千问-72b", "embed", "whisper"} {
-		m := status.Model{ID: id, Ready: i != 2, Pools: map[string]status.Pool{"text": {Active: 2 * i, Total: 8}}, Targets: []status.Target{{Upstream: "gpu-00", Eligible: true}}}
+		m := status.Model{ID: id, Ready: i != 2, Pools: map[string]status.Pool{"text": {Active: 2 * i, Total: 8}}, Slots: status.Slots{Active: 2 * i, Total: 8}, Targets: []status.Target{{Upstream: "gpu-00", Eligible: true}}}
 		m.History.Minute = observe.Minute{Calls: 10 * i, TTFTP95Millis: 100 * float64(i)}
 		s.Models = append(s.Models, m)
 	}
