@@ -137,6 +137,16 @@ func (c *responseTimeouts) deadline() (at instant.Time, limit upstreams.Cause) {
 	return at, limit
 }
 
+// timeoutFailure returns the failure for an expired time limit. If timeouts.total ends an answer
+// that is being generated, the engine is not at fault.
+func (c *responseTimeouts) timeoutFailure(limit upstreams.Cause) *failure.Failure {
+	f := failure.GenerationTimeout(limit, http1.ErrNotYet)
+	if limit == upstreams.CauseTotalTimeout && (c.answerBegun || c.engineWorking) {
+		f.Outcome = upstreams.OutcomeClientGone
+	}
+	return f
+}
+
 func (c *responseTimeouts) markComplete() {
 	if c.completeAt == 0 {
 		c.completeAt = c.readAt
@@ -170,7 +180,7 @@ func (c *responseTimeouts) checkTimeouts(now instant.Time) error {
 		return failure.EngineDown()
 	}
 	if at, limit := c.deadline(); at.Passed() && c.completeAt == 0 {
-		return failure.GenerationTimeout(limit, http1.ErrNotYet)
+		return c.timeoutFailure(limit)
 	}
 	return nil
 }

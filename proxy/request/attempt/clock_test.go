@@ -49,3 +49,22 @@ func TestSilenceHasACeiling(t *testing.T) {
 		})
 	}
 }
+
+// TestTotalIsNoFault checks that an engine is not blamed if timeouts.total ends an answer that it
+// is generating, and is blamed for every other time limit.
+func TestTotalIsNoFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		state responseTimeouts
+		limit upstreams.Cause
+		want  upstreams.Outcome
+	}{
+		"tokens came":        {responseTimeouts{answerBegun: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"the engine works":   {responseTimeouts{engineWorking: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"nothing came":       {responseTimeouts{}, upstreams.CauseTotalTimeout, upstreams.OutcomeTimeout},
+		"silence after text": {responseTimeouts{answerBegun: true}, upstreams.CauseIdleTimeout, upstreams.OutcomeTimeout},
+	} {
+		if f := c.state.timeoutFailure(c.limit); f.Outcome != c.want || f.API.Status != 504 || f.Cause != c.limit {
+			t.Errorf("%s: %s, %d, %s, want %s", name, f.Outcome, f.API.Status, f.Cause, c.want)
+		}
+	}
+}
