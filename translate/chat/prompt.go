@@ -132,6 +132,25 @@ func (p *Prompt) decode(messages jsonx.Value) *InvalidMember {
 }
 
 func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
+	if role, content, ok := v.Pair("role", "content"); ok && content.IsString() { // most messages
+		if role := roleOf(role); role != "" {
+			p.addContent(i, role, textLength(content))
+			p.recordTurn(textTurnRole(role))
+			return nil
+		}
+	}
+	return p.decodeMembers(i, v)
+}
+
+// addContent adds the content of message i, which has the given number of bytes.
+func (p *Prompt) addContent(i int, role string, bytes int) {
+	p.hasDeveloper = p.hasDeveloper || role == "developer"
+	p.Bytes += bytes
+	p.reasoning.addMessage(i, role, bytes > 0)
+}
+
+// decodeMembers decodes a message of any form.
+func (p *Prompt) decodeMembers(i int, v jsonx.Value) *InvalidMember {
 	var m [messageMemberCount]jsonx.Value
 	if !v.IsObject() {
 		return WrongType("", "an object", v)
@@ -147,17 +166,17 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *InvalidMember {
 		}
 		return WrongValue("role", "must be one of system, developer, user, assistant and tool")
 	}
-	p.hasDeveloper = p.hasDeveloper || role == "developer"
-	before, assistant := p.Bytes, role == "assistant"
-	if e := p.decodeContent(i, m[messageContent], assistant); e != nil {
+	before := p.Bytes
+	if e := p.decodeContent(i, m[messageContent], role == "assistant"); e != nil {
 		return e
 	}
-	if assistant {
+	bytes := p.Bytes - before
+	p.Bytes = before
+	p.addContent(i, role, bytes)
+	if role == "assistant" {
 		p.reasoning.add(i, m[messageReasoningContent], m[messageReasoning])
-	} else {
-		p.reasoning.skipMessage(i, role, p.Bytes > before)
 	}
-	if found == 1<<messageRole|1<<messageContent && IsGiven(m[messageContent]) { // most messages
+	if found == 1<<messageRole|1<<messageContent && IsGiven(m[messageContent]) {
 		p.recordTurn(textTurnRole(role))
 		return nil
 	}

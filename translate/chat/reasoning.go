@@ -203,8 +203,17 @@ type reasoningEntry struct {
 	content, reasoning jsonx.Value
 }
 
+// addMessage records a message. A user text ends the tool loop, unless it directly follows tool
+// results, because agents put reminders there.
+func (t *reasoningHistory) addMessage(i int, role string, text bool) {
+	if text && !t.afterToolResult && role == "user" {
+		t.loopStart, t.loopBytes = i, 0
+	}
+	t.afterToolResult = role == "tool"
+}
+
+// add records the reasoning of a message, which addMessage has recorded.
 func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
-	t.afterToolResult = false
 	switch {
 	case content.HasText():
 		t.loopBytes += textLength(content)
@@ -214,15 +223,6 @@ func (t *reasoningHistory) add(i int, content, reasoning jsonx.Value) {
 		return
 	}
 	t.list = append(t.list, reasoningEntry{i, content, reasoning})
-}
-
-// skipMessage records a message that is not an assistant message. A user text ends the tool loop,
-// unless it directly follows tool results, because agents put reminders there.
-func (t *reasoningHistory) skipMessage(i int, role string, text bool) {
-	if text && !t.afterToolResult && role == "user" {
-		t.loopStart, t.loopBytes = i, 0
-	}
-	t.afterToolResult = role == "tool"
 }
 
 // patch moves the reasoning into the member that the engine reads. If name is empty, it removes all

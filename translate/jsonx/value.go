@@ -392,6 +392,29 @@ func (n *NameIndex) exact(name []byte) int {
 	return -1
 }
 
+// Pair returns the values of an object that has exactly the members first and second, in this order.
+func (v Value) Pair(first, second string) (a, b Value, ok bool) {
+	if v.Kind() != Object {
+		return Value{}, Value{}, false
+	}
+	d := v.d
+	i, end := v.i+1, d.nodes[v.i].next
+	if i == end || !d.isName(i, first) {
+		return Value{}, Value{}, false
+	}
+	j := d.nodes[i+1].next
+	if j == end || !d.isName(j, second) || d.nodes[j+1].next != end {
+		return Value{}, Value{}, false
+	}
+	return Value{d, i + 1}, Value{d, j + 1}, true
+}
+
+// isName reports whether node i is the given name, without escapes.
+func (d *Doc) isName(i int32, name string) bool {
+	k := &d.nodes[i]
+	return k.flags == 0 && string(d.src[k.start+1:k.end-1]) == name
+}
+
 // AppendText appends the decoded contents of a string. A lone surrogate becomes U+FFFD.
 func (v Value) AppendText(dst []byte) []byte {
 	s, flags, ok := v.text()

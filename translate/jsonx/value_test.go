@@ -277,3 +277,22 @@ func TestNamesIndex(t *testing.T) {
 		}
 	}
 }
+
+func TestPair(t *testing.T) {
+	for src, want := range map[string]bool{
+		`{"a":1,"b":[2]}`: true, `{"a":{"x":1},"b":2}`: true, `{"b":2,"a":1}`: false, `{"a":1}`: false, `{}`: false, `[]`: false, `1`: false,
+		`{"a":1,"b":2,"c":3}`: false, `{"a":1,"a":2}`: false, `{"\u0061":1,"b":2}`: false, `{"A":1,"b":2}`: false,
+	} {
+		var d Doc
+		if err := d.Parse([]byte(src), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		a, b, ok := d.Root().Pair("a", "b")
+		if ok != want || ok && (a != d.Root().Get("a") || b != d.Root().Get("b")) {
+			t.Errorf("%s: %s, %s, %v", src, a.Raw(), b.Raw(), ok)
+		}
+	}
+	if _, _, ok := (Value{}).Pair("a", "b"); ok {
+		t.Error("an absent value has members")
+	}
+}
