@@ -28,6 +28,11 @@
 //     of the limit.
 //   - waits: the edges' histogram penstock_fleet_wait_seconds. While the store is away, waits of
 //     more than 10 ms are useless.
+//   - calls that wait in vain: the same histogram. Three calls open an edge's breaker, but all calls
+//     that come before the first of them gives up, after 22.5 ms, wait too. The keys at their limits
+//     send 41 calls a second to each edge, so in one of 15 outages of an edge there are more than
+//     three, and the row then does not hold. It is not a fault of the edge: until a request has
+//     failed the store may be healthy, and a decision without it could admit or refuse a call wrongly.
 //   - slots: the highest number of concurrent calls at the engines. As for the row of bursts, the
 //     store must have answered all calls in time. An edge that does not get an answer may use its
 //     part of the slots even though other edges use more than their parts.
