@@ -30,9 +30,11 @@
 // # Writing
 //
 // An operator changes entries through an edge's admin listener (Keys.Update), or with a command
-// that uses a Writer. Entries of revoked keys are never deleted: an edge that was off may have a copy
-// of the valid entry, and would restore it. The expiry of a key does not help, because an earlier
-// version of the entry may have a later one. Both sign the entries, and write them by compare-and-set. A new version is
+// that uses a Writer. Both sign the entries, and write them by compare-and-set. A new version is
 // the larger of two numbers: the store's time in microseconds, and the last version plus one. A new
 // version is therefore larger even than the version of an entry that the store has lost.
+//
+// The entry of a revoked key is never deleted: an edge that was off may have a copy of the valid
+// entry, and would restore it. The expiry of the key does not help, because an earlier version of
+// the entry may have a later one.
 package keystore
