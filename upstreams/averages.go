@@ -87,6 +87,8 @@ type speedSamples struct {
 	unreadFit   fitSamples // x: number of calls; y: number of unread tokens
 	outputFit   fitSamples // x: number of calls; y: seconds per token; z: seconds per response
 	longPrompts int        // number of sampled prompts longer than longPromptTokens
+	longTotal   int64      // like longPrompts, but never reset
+	newestLong  Moment     // when the newest of these prompts was sampled
 }
 
 // fitSamples contains the sums for a linear fit. The weight of a sample decays with time and with
@@ -167,7 +169,7 @@ func (m *speedometer) recordPrompt(took time.Duration, tokens int64, met startLo
 	}
 	long := 0.0
 	if tokens > longPromptTokens {
-		m.longPrompts++
+		m.longPrompts, m.longTotal, m.newestLong = m.longPrompts+1, m.longTotal+1, max(m.newestLong, at)
 		long = 1
 	}
 	m.prefillFit.add(float64(tokens), took.Seconds(), long, at)
@@ -189,7 +191,9 @@ func (m *speedometer) recordAnswer(took time.Duration, tokens int, calls float64
 func (m *speedometer) decayedSamples(now Moment) speedSamples {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return speedSamples{m.prefillFit.decayedTo(now), m.unreadFit.decayedTo(now), m.outputFit.decayedTo(now), m.longPrompts}
+	e := m.speedSamples
+	e.prefillFit, e.unreadFit, e.outputFit = e.prefillFit.decayedTo(now), e.unreadFit.decayedTo(now), e.outputFit.decayedTo(now)
+	return e
 }
 
 // isSufficient reports whether there are enough samples, and at least the given number of long
@@ -225,9 +229,9 @@ func (v *Speed) moveTowards(o *Speed, prompts, answers float64) {
 
 // SiblingSpeeds estimates the speeds of a model's engines. An engine with few samples is assumed to
 // be as fast as the others, because the average of all engines counts as one additional sample. The
-// first long prompt at an engine therefore determines half of the engine's estimate. An engine that
-// gets no calls is tried again once its samples have decayed. SiblingSpeeds is safe for concurrent
-// use.
+// first long prompt at an engine therefore determines half of the engine's estimate. The samples of
+// an engine that gets no long prompts lose weight, so that it is tried again (promptTrust).
+// SiblingSpeeds is safe for concurrent use.
 type SiblingSpeeds struct {
 	models    []*ServedModel
 	speeds    []atomicSpeed
@@ -236,6 +240,7 @@ type SiblingSpeeds struct {
 
 	mu        sync.Mutex
 	ownSpeeds []weightedSpeed // speeds measured at each engine alone; used only by recompute
+	longTotal int64           // number of long prompts at all engines
 }
 
 type atomicSpeed struct{ start, prefill, token, beside, answer, unread atomic.Uint64 }
@@ -245,6 +250,8 @@ type atomicSpeed struct{ start, prefill, token, beside, answer, unread atomic.Ui
 type weightedSpeed struct {
 	Speed
 	promptWeight, answerWeight float64
+	newestLong                 Moment // when the engine's newest long prompt was sampled
+	longTotal                  int64  // SiblingSpeeds.longTotal at that time
 }
 
 const (
@@ -254,6 +261,10 @@ const (
 	// shortPromptWeight is the weight of a prompt of at most longPromptTokens tokens. Such a prompt
 	// reveals little about the prefill speed.
 	shortPromptWeight = 0.01
+	// trustTime and trustPrompts determine how long an engine without new long prompts is still
+	// assumed to be as slow or fast as before.
+	trustTime    = time.Minute
+	trustPrompts = 16
 	// speedRefreshInterval is how long the estimates are used before they are recomputed.
 	// Recomputing them takes a few microseconds.
 	speedRefreshInterval = 100 * time.Millisecond
@@ -276,16 +287,30 @@ func (s *SiblingSpeeds) Refresh(now Moment) bool {
 	return s.isKnown.Load()
 }
 
+// promptTrust is the factor by which the samples of an engine lose weight beside the average of all
+// engines, in addition to their decay: silence is the time since the engine's newest long prompt,
+// and elsewhere is how many long prompts all engines have read since then. Only a new prompt shows
+// whether a slow engine has become faster. The more prompts there are, the smaller is the part of
+// them that tries it: with few prompts, an engine that stays slow is not tried more often.
+func promptTrust(silence time.Duration, elsewhere int64) float64 {
+	return math.Exp(-min(float64(silence)/float64(trustTime), float64(elsewhere)/trustPrompts))
+}
+
 func (s *SiblingSpeeds) recompute(now Moment) {
 	var all speedSamples
 	var average weightedSpeed
 	for i, m := range s.models {
 		e := m.speed.decayedSamples(now)
 		all.longPrompts += e.longPrompts
+		all.longTotal += e.longTotal
 		all.prefillFit.n += e.prefillFit.n
 		all.outputFit.n += e.outputFit.n
 		o := &s.ownSpeeds[i]
 		o.Speed, o.promptWeight, o.answerWeight = e.computeSpeed(), e.prefillFit.z+shortPromptWeight*(e.prefillFit.n-e.prefillFit.z), e.outputFit.n
+		if o.newestLong != e.newestLong {
+			o.newestLong, o.longTotal = e.newestLong, s.longTotal
+		}
+		o.promptWeight *= promptTrust(time.Duration(max(0, now-o.newestLong)), s.longTotal-o.longTotal)
 		average.promptWeight, average.answerWeight = average.promptWeight+o.promptWeight, average.answerWeight+o.answerWeight
 		average.moveTowards(&o.Speed, o.promptWeight/max(average.promptWeight, 1e-9), o.answerWeight/max(average.answerWeight, 1e-9))
 	}
@@ -294,6 +319,7 @@ func (s *SiblingSpeeds) recompute(now Moment) {
 		o.moveTowards(&average.Speed, siblingWeight/(siblingWeight+o.promptWeight), siblingWeight/(siblingWeight+o.answerWeight))
 		s.speeds[i].store(&o.Speed)
 	}
+	s.longTotal = all.longTotal
 	s.isKnown.Store(all.isSufficient(minLongPrompts))
 }
 

@@ -540,6 +540,26 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
+// TestPromptTrust checks how fast the samples of an engine without new long prompts lose weight.
+func TestPromptTrust(t *testing.T) {
+	for _, c := range []struct {
+		silence   time.Duration
+		elsewhere int64
+		want      float64
+	}{
+		{0, 0, 1},
+		{time.Hour, 0, 1}, // nobody could have tried it
+		{0, 1000, 1},
+		{time.Minute, 1000, 0.37},
+		{time.Hour, 16, 0.37},
+		{3 * time.Minute, 32, 0.14},
+	} {
+		if got := promptTrust(c.silence, c.elsewhere); math.Abs(got-c.want) > 0.01 {
+			t.Errorf("after %s and %d prompts: %.2f, want %.2f", c.silence, c.elsewhere, got, c.want)
+		}
+	}
+}
+
 // TestLeaseShowsSpeed checks that a lease records the time since the previous call's first token,
 // and the number of tokens that the engine reports to have read. A prompt that was queued at the
 // engine does not count, because it does not reveal the prefill speed.
