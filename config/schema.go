@@ -357,7 +357,8 @@ type Timeouts struct {
 	// that it is shutting down.
 	Linger Duration `yaml:"linger"`
 	// After timeouts.linger, running calls may take this long to end. At a drained or removed
-	// upstream, running calls also stay for this long before they may move to another one.
+	// upstream, running calls also stay for this long before they may move to another one. A call
+	// that cannot move is not cut off, and ends there.
 	Drain Duration `yaml:"drain"`
 }
 
