@@ -250,8 +250,10 @@ func (r *Reloader) record(q Request, res *Result) {
 		r.lastResult.Store(res)
 	}
 	log, source := r.opts.Log, zap.String("source", res.Source)
-	for _, p := range res.Warnings {
-		log.Warn(FileWarning, source, zap.String("problem", p))
+	if !res.Unchanged { // otherwise they have been logged, for example by a reload just before the file's watcher read it
+		for _, p := range res.Warnings {
+			log.Warn(FileWarning, source, zap.String("problem", p))
+		}
 	}
 	switch {
 	case !res.OK:

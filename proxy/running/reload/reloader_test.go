@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/config"
 	"penstock/proxy/access/auth"
@@ -274,17 +275,24 @@ func TestAddressesMerge(t *testing.T) {
 }
 
 // TestWarnings checks that a file that has a warning is applied, and that the result contains the
-// warning and its line number.
+// warning and its line number. If the same file is read again, the warning is not logged again.
 func TestWarnings(t *testing.T) {
 	r := newReloads(t)
+	core, logged := observer.New(zap.WarnLevel)
+	r.opts.Log = zap.New(core)
 	close(r.continueCommit)
 	r.begin(SourceRequest, variant(1))
 	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
 		t.Errorf("result = %+v, want OK without a warning", res)
 	}
-	r.begin(SourceRequest, strings.Replace(variant(2), "engine: sim", "engine: sim, probe: { interval: 200ms }", 1))
-	res := <-r.results
-	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:4:84: warning: ") {
-		t.Errorf("result = %+v, want OK with one warning at 4:84", res)
+	for _, source := range []string{SourceRequest, sourceFile} {
+		r.begin(source, strings.Replace(variant(2), "engine: sim", "engine: sim, probe: { interval: 200ms }", 1))
+		res := <-r.results
+		if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:4:84: warning: ") {
+			t.Errorf("result = %+v, want OK with one warning at 4:84", res)
+		}
+	}
+	if n := logged.FilterMessage(FileWarning).Len(); n != 1 {
+		t.Errorf("the warning was logged %d times, want once", n)
 	}
 }
