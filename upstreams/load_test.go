@@ -215,33 +215,40 @@ func TestOutcomesAndPenalty(t *testing.T) {
 }
 
 // TestGhosts plays sequences of reports. Each step contains the number of calls abandoned before
-// the report, the unexplained requests in the report, and the resulting number of ghosts.
+// the report, the unexplained requests in the report, and the resulting number of ghosts. held is
+// how many calls have been counted as held in the end.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
 		name  string
+		held  int
 		steps []step
 	}{
-		{"nothing was abandoned", []step{{0, 0, 0}, {0, 5, 0}, {0, 5, 0}}},
-		{"the engine lets go", []step{{0, 0, 0}, {2, 0, 0}, {0, 0, 0}}},
-		{"the engine works on", []step{{0, 0, 0}, {2, 2, 0}, {0, 2, 2}, {0, 2, 2}, {0, 1, 1}, {0, 0, 0}, {0, 2, 0}}},
-		{"others' work of before is no ghost", []step{{0, 3, 0}, {2, 3, 0}, {0, 3, 0}}},
-		{"others' work and a ghost", []step{{0, 3, 0}, {1, 4, 0}, {0, 4, 1}, {0, 3, 0}}},
-		{"never more than were abandoned", []step{{0, 0, 0}, {1, 9, 0}, {0, 9, 1}}},
-		{"one look is not enough", []step{{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {0, 1, 0}}},
-		{"more come while some are there", []step{{0, 0, 0}, {1, 1, 0}, {1, 2, 1}, {0, 2, 2}}},
+		{"nothing was abandoned", 0, []step{{0, 0, 0}, {0, 5, 0}, {0, 5, 0}}},
+		{"the engine lets go", 0, []step{{0, 0, 0}, {2, 0, 0}, {0, 0, 0}}},
+		{"the engine works on", 2, []step{{0, 0, 0}, {2, 2, 0}, {0, 2, 2}, {0, 2, 2}, {0, 1, 2}, {0, 0, 1}, {0, 0, 0}, {0, 2, 0}}},
+		{"others' work of before is no ghost", 0, []step{{0, 3, 0}, {2, 3, 0}, {0, 3, 0}}},
+		{"others' work and a ghost", 1, []step{{0, 3, 0}, {1, 4, 0}, {0, 4, 1}, {0, 3, 1}, {0, 3, 0}}},
+		{"never more than were abandoned", 1, []step{{0, 0, 0}, {1, 9, 0}, {0, 9, 1}}},
+		{"one look is not enough", 0, []step{{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {0, 1, 0}}},
+		{"a new call has not reached the engine yet", 3, []step{{0, 0, 0}, {3, 3, 0}, {0, 3, 3}, {0, 2, 3}, {0, 3, 3}, {0, 2, 3}, {0, 2, 2}}},
+		{"more come while some are there", 2, []step{{0, 0, 0}, {1, 1, 0}, {1, 2, 1}, {0, 2, 2}}},
+		{"more come while one is missing", 2, []step{{0, 0, 0}, {1, 1, 0}, {0, 1, 1}, {0, 0, 1}, {1, 2, 1}, {0, 2, 2}}},
 	} {
 		var g ghostTracker
 		now := time.Now()
+		var abandoned, freed, held int
 		for i, s := range c.steps {
-			for range s.abandoned {
-				g.abandonedNow++
-			}
-			g.judgeReport(g.beginReport(now), s.unexplained, now)
+			g.abandonedNow += s.abandoned
+			f, h := g.judgeReport(g.beginReport(now), s.unexplained, now)
+			abandoned, freed, held = abandoned+s.abandoned, freed+f, held+h
 			if got := g.confirmed; got != s.want {
 				t.Errorf("%s: step %d: %d ghosts, want %d", c.name, i, got, s.want)
 			}
 			now = now.Add(2 * time.Second)
+		}
+		if held != c.held || freed+g.unconfirmed != abandoned {
+			t.Errorf("%s: held %d, want %d; freed %d and in doubt %d of %d", c.name, held, c.held, freed, g.unconfirmed, abandoned)
 		}
 	}
 	var g ghostTracker

@@ -138,14 +138,17 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 // ghostTracker estimates ghosts: slots in which an engine still generates after the client has
 // disconnected (llama.cpp's plain requests, some builds of SGLang). It counts a ghost only if a
 // call of this edge was abandoned and two consecutive reports then contain more unexplained
-// requests than the reports before. Work that other clients started earlier never counts as ghosts.
-// New work of other clients may be mistaken for ghosts, but the number of ghosts never exceeds the
-// number of abandoned calls. reports.mu guards the tracker.
+// requests than the reports before. A ghost also ends only after two consecutive reports without
+// it: a call that has its slot but has not reached the engine yet hides a ghost from one report.
+// Work that other clients started earlier never counts as ghosts. New work of other clients may be
+// mistaken for ghosts, but the number of ghosts never exceeds the number of abandoned calls.
+// reports.mu guards the tracker.
 type ghostTracker struct {
-	confirmed    int       // ghosts according to the last report
+	confirmed    int       // ghosts according to the last two reports
 	baseline     int       // unexplained requests before the first abandoned call
 	abandonedNow int       // calls abandoned since the last beginReport
-	unconfirmed  int       // earlier abandoned calls that may still be among the unexplained requests
+	unconfirmed  int       // earlier abandoned calls that may still occupy their slots, including ghosts
+	seen         int       // how many of these the last report contained
 	abandonedAt  time.Time // when the last calls were abandoned
 }
 
@@ -168,11 +171,12 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 		*g = ghostTracker{baseline: unexplained, abandonedNow: g.abandonedNow}
 		return before, 0
 	}
-	unconfirmed := min(before, max(0, unexplained-g.baseline))
-	confirmed := min(unconfirmed, g.unconfirmed) // confirmed by two consecutive reports
+	seen := min(before, max(0, unexplained-g.baseline))
+	fewest, most := min(seen, g.seen), max(seen, g.seen)
+	confirmed := min(max(g.confirmed, fewest), most)
 	held = max(0, confirmed-g.confirmed)
-	g.unconfirmed, g.confirmed = unconfirmed, confirmed
-	return before - unconfirmed, held
+	g.seen, g.confirmed, g.unconfirmed = seen, confirmed, max(seen, confirmed)
+	return before - g.unconfirmed, held
 }
 
 // placeTracker estimates how many requests an engine runs concurrently. If R requests are running
