@@ -351,7 +351,7 @@ func TestReferenceLog(t *testing.T) {
 	b.WriteString("\n## Failed attempts\n\nAn object of `failed_attempts` has these fields.\n\n" +
 		fieldTable(t, "failed attempts", function(t, "proxy/telemetry/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
 	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
-		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (c *Call) logUpstreamFailure("), logField, failedLineFields))
+		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/record.go", "func logUpstreamFailure("), logField, failedLineFields))
 	b.WriteString("\n## The edge's state\n\nWhen what the first sentence of the status page is about changes, a line says it: at most one in ten seconds, and none for other numbers. It needs the admin listener.\n\n" +
 		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *problemLogger) logVerdict("), logField, edgeFields))
 	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, a second one after a minute, and then one every five minutes.\n\n" +
