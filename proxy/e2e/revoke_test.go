@@ -88,7 +88,8 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 			_, ok = streams[i].Next()
 		}
 		t.Logf("key %d was refused and its stream ended %v after the file", i, time.Since(asked))
-		if _, running, _ := r.state(); running == 0 || p.LastReload() != nil {
+		rig.WaitFor(t, rig.WaitTimeout, "the names are being looked up", func() bool { _, running, _ := r.state(); return running > 0 })
+		if p.LastReload() != nil {
 			t.Fatal("the names do not hang any more: this shows nothing")
 		}
 		p.Post(chatPath, p.Chat("")).WantStatus(200)

@@ -186,15 +186,15 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 // by turn. The cache of each engine has space for its share of the conversations plus a third. With
 // round robin, only one in four turns reaches the engine that has cached the conversation. Even
 // with perfect choices, the hit rate is only 92 %, because no cache contains the text that a turn
-// adds.
+// adds. Runs of least_loaded differ by a point around 90 %.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
 	for _, policy := range []string{"round_robin", "least_loaded"} {
 		hits[policy] = cacheHits(t, policy)
 	}
-	if hits["least_loaded"] < 0.9 || hits["round_robin"] < 0.2 || hits["round_robin"] > 0.33 {
-		t.Errorf("share of cached prompt tokens: %v, want 0.9 and more, and about 0.25", hits)
+	if hits["least_loaded"] < 0.87 || hits["round_robin"] < 0.2 || hits["round_robin"] > 0.33 {
+		t.Errorf("share of cached prompt tokens: %v, want 0.87 and more, and about 0.25", hits)
 	}
 }
 
