@@ -273,7 +273,11 @@ const (
 // NewSiblingSpeeds returns the speed estimates for one model at different upstreams.
 func NewSiblingSpeeds(models []*ServedModel) *SiblingSpeeds {
 	n := len(models)
-	return &SiblingSpeeds{models: models, speeds: make([]atomicSpeed, n), ownSpeeds: make([]weightedSpeed, n)}
+	s := &SiblingSpeeds{models: models, speeds: make([]atomicSpeed, n), ownSpeeds: make([]weightedSpeed, n)}
+	for _, m := range models { // only prompts after the reload count as read elsewhere
+		s.longTotal += m.speed.decayedSamples(0).longTotal
+	}
+	return s
 }
 
 // Refresh recomputes the estimates if they are too old, and reports whether the speeds are known.
@@ -312,7 +316,7 @@ func (s *SiblingSpeeds) recompute(now Moment) {
 		}
 		o.promptWeight *= promptTrust(time.Duration(max(0, now-o.newestLong)), s.longTotal-o.longTotal)
 		average.promptWeight, average.answerWeight = average.promptWeight+o.promptWeight, average.answerWeight+o.answerWeight
-		average.moveTowards(&o.Speed, o.promptWeight/max(average.promptWeight, 1e-9), o.answerWeight/max(average.answerWeight, 1e-9))
+		average.moveTowards(&o.Speed, fraction(o.promptWeight, average.promptWeight), fraction(o.answerWeight, average.answerWeight))
 	}
 	for i := range s.ownSpeeds {
 		o := &s.ownSpeeds[i]
@@ -321,6 +325,14 @@ func (s *SiblingSpeeds) recompute(now Moment) {
 	}
 	s.longTotal = all.longTotal
 	s.isKnown.Store(all.isSufficient(minLongPrompts))
+}
+
+// fraction returns part/whole, or 0 if whole is 0.
+func fraction(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
 }
 
 // ReadSpeed stores the estimate for the i-th model in v. Call it only if Refresh has returned true.

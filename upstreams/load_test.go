@@ -547,6 +547,36 @@ func TestSiblings(t *testing.T) {
 	}
 }
 
+// TestSiblingsAfterReload checks that a reload does not change the estimates, no matter how long the
+// engines have been idle.
+func TestSiblingsAfterReload(t *testing.T) {
+	for _, idle := range []time.Duration{0, 3 * time.Minute, 20 * time.Minute, 3 * time.Hour} {
+		models := []*ServedModel{{}, {}}
+		now := MomentOf(time.Now())
+		for i, m := range models {
+			for range 200 {
+				m.speed.recordPrompt(time.Duration(1+2*i)*time.Second, 10_000, startLoad{calls: 1}, now)
+			}
+		}
+		now += Moment(idle)
+		reloaded := NewSiblingSpeeds(models)
+		var first [2]Speed
+		for n := range 3 {
+			reloaded.Refresh(now + Moment(n)*Moment(speedRefreshInterval))
+			for i := range models {
+				var v Speed
+				reloaded.ReadSpeed(i, &v)
+				if n == 0 {
+					first[i] = v
+				}
+				if f := v.Prefill / first[i].Prefill; v.Prefill < 90e-6 || f < 0.99 || f > 1.01 {
+					t.Errorf("engine %d, idle for %s, estimate %d: %.0f us per token, want %.0f, and at least 90", i, idle, n, v.Prefill*1e6, first[i].Prefill*1e6)
+				}
+			}
+		}
+	}
+}
+
 // TestPromptTrust checks how fast the samples of an engine without new long prompts lose weight.
 func TestPromptTrust(t *testing.T) {
 	for _, c := range []struct {
