@@ -74,8 +74,8 @@ func TestRecording(t *testing.T) {
 		t.Errorf("recorded %q, want the text without the cut escape", b.Text)
 	}
 	u := s.Usage()
-	if u.Resumed != 1 || u.Completion != 11 || u.Prompt != 9 || u.ResumedPrompt != 9+7 { // 44 bytes, 27 of them before the resume
-		t.Errorf("got the usage %+v, want 1 resumed, 11 completion and 9 prompt tokens", u)
+	if u.Resumed != 1 || u.Completion != 12 || u.Prompt != 9 || u.ResumedPrompt != 9+7 { // 27 and 17 bytes
+		t.Errorf("got the usage %+v, want 1 resumed, 12 completion and 9 prompt tokens", u)
 	}
 }
 
@@ -137,13 +137,15 @@ func TestRecordingGrows(t *testing.T) {
 	}
 }
 
+// countedEvent returns a piece of text with the engine's token count so far.
+func countedEvent(text string, tokens int) sse.Event {
+	return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
+		`"choices":[{"index":0,"delta":{"content":"%s"}}],"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}}`, text, tokens, 9+tokens)}
+}
+
 // TestTokens checks that a Recording caps an engine's token counts at the number that the client
 // can have received.
 func TestTokens(t *testing.T) {
-	counted := func(text string, tokens int) sse.Event {
-		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
-			`"choices":[{"index":0,"delta":{"content":"%s"}}],"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}}`, text, tokens, 9+tokens)}
-	}
 	for name, c := range map[string]struct {
 		text   string
 		counts []int
@@ -157,12 +159,34 @@ func TestTokens(t *testing.T) {
 	} {
 		s := record(limit.NewMemory(1 << 20))
 		for _, n := range c.counts {
-			if _, err := s.Append(nil, counted(c.text, n)); err != nil {
+			if _, err := s.Append(nil, countedEvent(c.text, n)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if got := s.engineTokens; got != c.want || partial(s).Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestTokensOfNextEngine checks that the token counts of each engine are added, even if there are
+// fewer tokens than the bytes suggest.
+func TestTokensOfNextEngine(t *testing.T) {
+	s := record(limit.NewMemory(1 << 20))
+	for engine := range 3 {
+		if engine > 0 {
+			s.NextEngine()
+		}
+		if u := s.Usage(); u.Completion != 10*engine {
+			t.Errorf("%d engines were lost: %d completion tokens in the usage, want %d", engine, u.Completion, 10*engine)
+		}
+		for n := range 10 {
+			if _, err := s.Append(nil, countedEvent("a token of 20 bytes.", n+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := 10 * (engine + 1); s.engineTokens != want || s.Usage().Completion != want {
+			t.Errorf("engine %d: %d tokens, %d in the usage, want %d", engine, s.engineTokens, s.Usage().Completion, want)
 		}
 	}
 }

@@ -51,7 +51,8 @@ func (t *streamState) resume() {
 	u.Resumed++
 	*t = streamState{
 		seenChoices: t.seenChoices, choicesSeen: t.choicesSeen, unfinished: t.unfinished,
-		deltas: t.deltas, generatedBytes: t.generatedBytes, promptEstimate: t.promptEstimate, earlierUsage: u,
+		deltas: t.deltas, generatedBytes: t.generatedBytes, bytesAtUsage: t.generatedBytes,
+		promptEstimate: t.promptEstimate, earlierUsage: u,
 	}
 }
 

@@ -20,7 +20,7 @@ type streamState struct {
 	deltas         int // number of deltas that contain text or tool calls
 	generatedBytes int // bytes of text, reasoning and tool calls
 	usage          counts
-	bytesAtUsage   int             // generatedBytes when usage arrived
+	bytesAtUsage   int             // generatedBytes when usage or earlierUsage was set
 	promptEstimate int             // in tokens
 	earlierUsage   translate.Usage // usage of earlier engines in a resumed answer
 	perChoice      usagePerChoice
@@ -180,8 +180,9 @@ func (t *streamState) countsSoFar() translate.Usage {
 	case u.Known:
 		return u.Usage
 	}
-	u := translate.EstimatedUsage(max(t.deltas, t.tokensSince(0))).WithPrompt(t.promptEstimate)
-	if b := &t.earlierUsage; b.Resumed > 0 { // the next engine's prompt includes the answer so far
+	b := &t.earlierUsage
+	u := translate.EstimatedUsage(max(t.deltas, b.Completion+t.tokensSince(t.bytesAtUsage))).WithPrompt(t.promptEstimate)
+	if b.Resumed > 0 { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
