@@ -141,10 +141,16 @@ func (c *responseTimeouts) deadline() (at instant.Time, limit upstreams.Cause) {
 // that is being generated, the engine is not at fault.
 func (c *responseTimeouts) timeoutFailure(limit upstreams.Cause) *failure.Failure {
 	f := failure.GenerationTimeout(limit, http1.ErrNotYet)
-	if limit == upstreams.CauseTotalTimeout && (c.answerBegun || c.engineWorking) {
+	if limit == upstreams.CauseTotalTimeout && c.isGenerating() {
 		f.Outcome = upstreams.OutcomeClientGone
 	}
 	return f
+}
+
+// isGenerating reports whether the engine is known to be working, or has sent a part of the answer and
+// has not been silent since, unless it may buffer the rest.
+func (c *responseTimeouts) isGenerating() bool {
+	return c.engineWorking || c.answerBegun && (c.mayBuffer || !c.countedWaiting)
 }
 
 func (c *responseTimeouts) markComplete() {

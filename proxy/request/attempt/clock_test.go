@@ -58,10 +58,13 @@ func TestTotalIsNoFault(t *testing.T) {
 		limit upstreams.Cause
 		want  upstreams.Outcome
 	}{
-		"tokens came":        {responseTimeouts{answerBegun: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
-		"the engine works":   {responseTimeouts{engineWorking: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
-		"nothing came":       {responseTimeouts{}, upstreams.CauseTotalTimeout, upstreams.OutcomeTimeout},
-		"silence after text": {responseTimeouts{answerBegun: true}, upstreams.CauseIdleTimeout, upstreams.OutcomeTimeout},
+		"tokens came":            {responseTimeouts{answerBegun: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"the engine works":       {responseTimeouts{engineWorking: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"silent, but works":      {responseTimeouts{answerBegun: true, engineWorking: true, countedWaiting: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"silent, but may buffer": {responseTimeouts{answerBegun: true, mayBuffer: true, countedWaiting: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeClientGone},
+		"silence after tokens":   {responseTimeouts{answerBegun: true, countedWaiting: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeTimeout},
+		"nothing came":           {responseTimeouts{mayBuffer: true}, upstreams.CauseTotalTimeout, upstreams.OutcomeTimeout},
+		"idle after tokens":      {responseTimeouts{answerBegun: true}, upstreams.CauseIdleTimeout, upstreams.OutcomeTimeout},
 	} {
 		if f := c.state.timeoutFailure(c.limit); f.Outcome != c.want || f.API.Status != 504 || f.Cause != c.limit {
 			t.Errorf("%s: %s, %d, %s, want %s", name, f.Outcome, f.API.Status, f.Cause, c.want)
