@@ -29,6 +29,9 @@ type Usage struct {
 	// Estimated is true if all counts are the edge's estimate. The completion is estimated from the
 	// bytes of the answer (see TokensInBytes). In a stream, each delta is at least one token.
 	Estimated bool
+	// PartlyEstimated is true if Completion includes an estimate for text that arrived after the
+	// engine's counts.
+	PartlyEstimated bool
 }
 
 // Finish says how a choice ended.
@@ -67,7 +70,7 @@ func (u Usage) ContinueWith(next Usage) Usage {
 	}
 	u.Completion = min(u.Completion+next.Completion, MaxCount)
 	u.Reasoning = min(u.Reasoning+next.Reasoning, MaxCount)
-	u.Known, u.Estimated, u.Total = true, false, 0
+	u.Known, u.Estimated, u.PartlyEstimated, u.Total = true, false, false, 0
 	u.Reconcile()
 	return u
 }

@@ -20,8 +20,10 @@ type Recording struct {
 	sentTextLen   int // length of partial.Text when an engine was last asked to continue it
 	// Number of tokens in partial as reported by the engines, capped at the number that the client
 	// can have received.
-	engineTokens   int
-	reportedTokens int  // highest token count reported by the current engine
+	engineTokens int
+	// Highest token count reported by the current engine, plus the tokens that were counted without
+	// a report since.
+	reportedTokens int
 	stopped        bool // whether the Recording has stopped storing
 }
 
@@ -58,12 +60,14 @@ func (s *Recording) Append(dst []byte, ev sse.Event) ([]byte, error) {
 
 // countTokens counts the tokens of an event that added the given number of bytes to the answer. It
 // uses the engine's count, but at most one token per byte. For an event without bytes, it counts at
-// most one token. If the engine has sent no counts, each event with bytes counts as one token. The total determines how many tokens another engine may still generate, and
-// whether an interrupted answer has reached its limit.
+// most one token. While the engine sends no counts, each event with bytes counts as one token. The
+// total determines how many tokens another engine may still generate, and whether an interrupted
+// answer has reached its limit.
 func (s *Recording) countTokens(bytes int) {
 	u := s.Usage()
-	if u.Estimated { // an estimate that is too high would end the answer early
-		s.engineTokens += min(bytes, 1)
+	if u.Estimated || u.PartlyEstimated { // an estimate that is too high would end the answer early
+		n := min(bytes, 1)
+		s.engineTokens, s.reportedTokens = s.engineTokens+n, s.reportedTokens+n
 		return
 	}
 	if n := u.Completion; n > s.reportedTokens {

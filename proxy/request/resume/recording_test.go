@@ -191,6 +191,30 @@ func TestTokensOfNextEngine(t *testing.T) {
 	}
 }
 
+// TestTokensAfterCount checks that an event after the engine's counts counts as one token, and that
+// a later count includes these tokens.
+func TestTokensAfterCount(t *testing.T) {
+	s := record(limit.NewMemory(1 << 20))
+	for _, c := range []struct {
+		event sse.Event
+		want  int
+	}{
+		{countedEvent("", 0), 0},
+		{deltaEvent(`"content":"\u4f60\u597d"`), 1},
+		{deltaEvent(`"content":"\u4f60\u597d"`), 2},
+		{countedEvent("four words", 6), 6},
+		{deltaEvent(`"content":"\u4f60\u597d"`), 7},
+		{countedEvent("", 7), 7},
+	} {
+		if _, err := s.Append(nil, c.event); err != nil {
+			t.Fatal(err)
+		}
+		if s.engineTokens != c.want {
+			t.Errorf("after %s: %d tokens, want %d", c.event.Data, s.engineTokens, c.want)
+		}
+	}
+}
+
 // TestFinishFull checks that an answer that has reached its token limit can be ended without an
 // engine, and that no other answer counts as having reached its limit.
 func TestFinishFull(t *testing.T) {

@@ -174,6 +174,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
 	case u.Known && t.unfinished > 0: // part of the answer may have arrived after the counts
+		u.PartlyEstimated = t.generatedBytes > t.bytesAtUsage
 		u.Completion = max(u.Completion+t.tokensSince(t.bytesAtUsage), t.deltas)
 		u.Reconcile()
 		return u.Usage
