@@ -33,11 +33,13 @@ func (l *Listener) parkIdleConns(now instant.Time) {
 	}
 }
 
+// longIdleConns returns the connections that have been idle for parkAfter, without the parked
+// connections whose idle time is not over.
 func (l *Listener) longIdleConns(now instant.Time) (conns []*Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
-		if c.isLongIdle(now) {
+		if c.isLongIdle(now) && (!c.idle.isParked.Load() || c.readDeadline.hasPassed()) {
 			conns = append(conns, c)
 		}
 	}

@@ -141,6 +141,26 @@ func TestParkedConnectionEnds(t *testing.T) {
 	})
 }
 
+// TestLongIdleConns checks that a parked connection is not looked at again until its idle time is over.
+func TestLongIdleConns(t *testing.T) {
+	l, _ := parkingListener(t)
+	c, _ := pair(t, l)
+	SetActive(c)
+	SetIdle(c)
+	c.idle.idleSince.Store(1)
+	expect := func(state string, want int) {
+		t.Helper()
+		if got := len(l.longIdleConns(instant.Now())); got != want {
+			t.Errorf("%s: %d connections, want %d", state, got, want)
+		}
+	}
+	expect("idle", 1)
+	park(t, l, c)
+	expect("parked", 0)
+	c.readDeadline.wanted.Store(int64(instant.Now().Add(-time.Second)))
+	expect("idle time over", 1)
+}
+
 // TestMayPark checks which connections are parked.
 func TestMayPark(t *testing.T) {
 	l, _ := parkingListener(t)
