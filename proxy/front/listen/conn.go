@@ -171,9 +171,9 @@ func (c *Conn) read(p []byte) (int, error) {
 			}
 			return n, err
 		}
-		// Either CloseGracefully or parkIdleConns interrupted the read, or the socket's deadline is earlier than the
-		// wanted deadline. If CloseGracefully runs now, restore overwrites its deadline, but the
-		// next iteration checks isClosing.
+		// Either CloseGracefully or parkIdleConns interrupted the read, or the socket's deadline is
+		// earlier than the wanted deadline. If CloseGracefully runs now, restore overwrites its
+		// deadline, but the next iteration checks isClosing.
 		c.readDeadline.restore(c.socketConn)
 	}
 }

@@ -120,7 +120,8 @@ func (c *Call) writeError(e *apierr.Error) {
 const jsonType = "application/json"
 
 // answerBuffered responds with body, which is stored in buf. buf is recycled once the response has
-// been written. The body fits into a socket buffer, so the call does not wait until the client has received it.
+// been written. The body fits into a socket buffer, so the call does not wait until the client has
+// received it.
 func (c *Call) answerBuffered(buf *[]byte, body []byte, mediaType string) {
 	c.record.Status = fasthttp.StatusOK
 	c.record.Outcome = observe.OK
