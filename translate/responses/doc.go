@@ -65,9 +65,9 @@
 // items to overlap, because events have indexes. However, many clients ignore the indexes, and
 // engines rarely interleave items.
 //
-// A text that the engine truncated is an incomplete item and makes the response incomplete. If a
-// tool call has no arguments, they become "{}", because clients parse arguments as JSON. Arguments
-// that are not JSON are passed on unchanged.
+// A text that the engine truncated is an incomplete item and makes the response incomplete. A tool
+// call that was truncated before its name is omitted. If a tool call has no arguments, they become
+// "{}", because clients parse arguments as JSON. Arguments that are not JSON are passed on unchanged.
 //
 // Clients watch for missing events: Codex ends a turn after five minutes without an event, even if
 // comments arrive. A keep-alive is therefore an event without new content (Stream.Keepalive). It

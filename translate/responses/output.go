@@ -164,6 +164,8 @@ func (o *output) readInput(p *part) {
 	}
 }
 
+func (p *part) isNameless() bool { return p.kind == kindToolCall && !p.hasName }
+
 func (p *part) custom() bool { return p.input != nil }
 
 // checkLatePiece handles a piece of a tool call whose end has already been sent. It drops
@@ -217,9 +219,12 @@ func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.IsComplete(p.toolCall)
 }
 
-// checkComplete returns an error if a tool call has no name, or if a summary is incomplete.
+// checkComplete returns an error if a tool call has no name, or if a summary is incomplete. If the
+// engine truncated the last tool call before its name, the tool call stays held and there is no
+// error.
 func (o *output) checkComplete() error {
-	if slices.ContainsFunc(o.parts, func(p part) bool { return p.kind == kindToolCall && !p.hasName }) {
+	n := slices.IndexFunc(o.parts, func(p part) bool { return p.isNameless() })
+	if n >= 0 && (n < len(o.parts)-1 || o.incompleteReason() == "") {
 		return &translate.BadAnswer{Reason: "a tool call without a name"}
 	}
 	return o.checkSummary()

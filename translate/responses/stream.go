@@ -174,7 +174,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	for s.currentPart < len(o.parts) {
 		p := &o.parts[s.currentPart]
 		if p.state == stateHeld {
-			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 {
+			if p.isNameless() {
 				return dst // clients expect the name when the item starts
 			}
 			dst = s.events.openPart(dst, o, p)
@@ -210,7 +210,9 @@ func (s *Stream) readCompletion(c *answer.Completion) error {
 		return err
 	}
 	for n := range o.parts {
-		o.endPart(n)
+		if !o.parts[n].isNameless() {
+			o.endPart(n)
+		}
 	}
 	return nil
 }
